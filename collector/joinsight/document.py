@@ -1,0 +1,228 @@
+"""The contract between whoever measures and whoever stores: one *document*, one JSON object, one line.
+
+An `Execution` is one SQL execution as known at one moment. It is self-contained (it names its application),
+idempotent, and a later one of the same execution replaces an earlier one. An `Application` opens and closes an
+application and says what was delivered. The JSON Schema in ``schemas/`` is generated from these classes; the listener
+and the collector are both tested against it.
+
+Units: times of day are milliseconds since the epoch, durations and sizes carry their unit in the name. A value that
+was not measured is absent (``None``), never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+SCHEMA_VERSION = 1
+
+MAX_LONG = 2**63 - 1
+
+Count = Annotated[int, Meta(ge=0, le=MAX_LONG)]
+"""A number of things, bytes or units of time: never negative, fits Java's long and PostgreSQL's bigint."""
+
+Long = Annotated[int, Meta(ge=-(2**63), le=MAX_LONG)]
+
+Int = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""An id or index that Spark keeps in a Java int."""
+
+Time = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
+"""Milliseconds since 1970-01-01T00:00Z, up to the year 9999."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=1024)]
+Attempt = Annotated[str, Meta(max_length=64)]
+
+ExecutionState = Literal["running", "succeeded", "failed", "lost"]
+Origin = Literal["live", "event_log"]
+
+
+class Metric(Struct, frozen=True):
+    """A metric that a plan node announces (Spark: ``SQLMetricInfo``)."""
+
+    name: str
+    id: Count
+    type: Annotated[str, Meta(description="sum, size, timing, nsTiming, average, v2Custom_<class>, or one unknown yet")]
+
+
+class PlanNode(Struct, frozen=True):
+    """A node of a plan tree (Spark: ``SparkPlanInfo``); nodes stand in depth-first order, a parent before its child."""
+
+    name: str
+    parent: Annotated[int, Meta(ge=-1, description="index of the parent in the same list; -1 for the root")]
+    simple: Annotated[str, Meta(description="Spark's simpleString")] = ""
+    metadata: dict[str, str] = {}
+    metrics: list[Metric] = []
+
+
+class Plan(Struct, frozen=True):
+    """The physical plan as Spark had it from one moment on; AQE makes several in one execution."""
+
+    at_ms: Annotated[Time, Meta(description="when the driver learned of this plan")]
+    nodes: list[PlanNode]
+
+
+class Accumulator(Struct, frozen=True):
+    """What was measured for one accumulator in this execution, over its tasks and driver updates.
+
+    Only values that count for Spark are in: 0 and more for ``size``, ``timing``, ``nsTiming``; above 0 for ``average``;
+    all for ``sum``. ``average`` values are Spark's: ten times the average. A task that reported nothing is in as 0,
+    as in Spark's UI.
+    """
+
+    id: Count
+    type: str
+    count: Annotated[Count, Meta(description="how many values count; 0: announced by tasks, measured by none")]
+    sum: Long | None = None
+    min: Long | None = None
+    median: Annotated[Long | None, Meta(description="Spark's: the element at count/2 of the sorted values")] = None
+    p95: Annotated[Long | None, Meta(description="the element at count*95/100 of the sorted values")] = None
+    max: Long | None = None
+    max_stage: Annotated[Int | None, Meta(description="where the largest value came from; absent: the driver")] = None
+    max_stage_attempt: Int | None = None
+    max_task: Count | None = None
+    stages: Annotated[list[Int], Meta(description="stages whose tasks measured something; empty: the driver")] = []
+    text: Annotated[str | None, Meta(description="v2Custom only: what the metric's own class makes of the values")] = None
+
+
+class Job(Struct, frozen=True):
+    """A Spark job of the execution."""
+
+    id: Int
+    submitted_at_ms: Time
+    stages: list[Int]
+    state: Literal["running", "succeeded", "failed"] = "running"
+    ended_at_ms: Time | None = None
+
+
+class Spread(Struct, frozen=True):
+    """A value's distribution over the successful tasks of a stage attempt."""
+
+    min: Count
+    median: Count
+    p95: Count
+    max: Count
+    max_task: Count
+
+
+class Stage(Struct, frozen=True):
+    """An attempt of a stage, with the totals of its tasks that brought metrics (failed and killed ones too)."""
+
+    id: Int
+    attempt: Int
+    name: str
+    tasks: Annotated[Int, Meta(description="how many tasks the attempt has")]
+    state: Literal["pending", "running", "succeeded", "failed", "skipped"]
+    succeeded_tasks: Int = 0
+    failed_tasks: Int = 0
+    killed_tasks: Int = 0
+    submitted_at_ms: Time | None = None
+    completed_at_ms: Time | None = None
+    failure: str | None = None
+    run_time_ms: Count = 0
+    cpu_time_ns: Count = 0
+    gc_time_ms: Count = 0
+    deserialize_time_ms: Count = 0
+    result_bytes: Count = 0
+    memory_spilled_bytes: Count = 0
+    disk_spilled_bytes: Count = 0
+    peak_memory_bytes: Annotated[Count, Meta(description="the largest of any task")] = 0
+    input_bytes: Count = 0
+    input_rows: Count = 0
+    output_bytes: Count = 0
+    output_rows: Count = 0
+    shuffle_read_local_bytes: Count = 0
+    shuffle_read_remote_bytes: Count = 0
+    shuffle_read_rows: Count = 0
+    shuffle_fetch_wait_ms: Count = 0
+    shuffle_write_bytes: Count = 0
+    shuffle_write_rows: Count = 0
+    shuffle_write_time_ns: Count = 0
+    run_time: Annotated[Spread | None, Meta(description="milliseconds a task")] = None
+    shuffle_read: Annotated[Spread | None, Meta(description="bytes a task, local and remote")] = None
+    shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
+
+
+class Listener(Struct, frozen=True):
+    """Who measured."""
+
+    id: Annotated[Name, Meta(description="a UUID, new for every SparkContext")]
+    version: Name
+    spark_version: Name
+
+
+class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    schema_version: Literal[1]
+    origin: Origin
+    listener: Listener
+    sequence: Annotated[Count, Meta(description="counts the documents of this listener, from 1")]
+    application_id: Name
+    attempt_id: Annotated[Attempt, Meta(description="YARN cluster mode: 1, 2, ...; elsewhere empty")] = ""
+    application_name: str
+    job_name: Annotated[str, Meta(description="spark.joinsight.jobName, else the application's name")]
+
+
+class Application(_Document, frozen=True, kw_only=True, tag="application"):
+    """An application attempt: sent when it starts and when it ends."""
+
+    state: Literal["running", "ended"]
+    started_at_ms: Time
+    ended_at_ms: Time | None = None
+    user: str = ""
+    master: str = ""
+    tags: dict[str, str] = {}
+    configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
+    documents_made: Count = 0
+    documents_dropped: Count = 0
+    documents_refused: Count = 0
+    listener_failures: Annotated[Count, Meta(description="exceptions caught in callbacks")] = 0
+    events_dropped: Annotated[
+        Count | None, Meta(description="events that Spark dropped before its listeners saw them; absent: unknown")
+    ] = None
+
+
+class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
+    """A SQL execution as known when the document was made."""
+
+    execution_id: Count
+    root_execution_id: Count
+    state: ExecutionState
+    started_at_ms: Time
+    ended_at_ms: Time | None = None
+    description: str = ""
+    call_site: Annotated[str, Meta(description="Spark's long call site")] = ""
+    error: str | None = None
+    job_group: str | None = None
+    job_tags: list[str] = []
+    streaming_query_id: str | None = None
+    streaming_batch_id: Count | None = None
+    tags: dict[str, str] = {}
+    configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the session")] = {}
+    plans: Annotated[list[Plan], Meta(description="oldest first; the last one is the final plan")] = []
+    plans_dropped: Annotated[Count, Meta(description="re-plans that were not kept, at the limit")] = 0
+    announced: Annotated[
+        list[Metric], Meta(description="metrics announced without a plan (subqueries, cached plans)")
+    ] = []
+    accumulators: list[Accumulator] = []
+    jobs: list[Job] = []
+    stages: list[Stage] = []
+    incomplete: Annotated[list[str], Meta(description="why the numbers may be partial; empty: they are whole")] = []
+
+
+Document = Application | Execution
+
+__all__ = [
+    "MAX_LONG",
+    "SCHEMA_VERSION",
+    "Accumulator",
+    "Application",
+    "Document",
+    "Execution",
+    "Job",
+    "Listener",
+    "Metric",
+    "Plan",
+    "PlanNode",
+    "Spread",
+    "Stage",
+]

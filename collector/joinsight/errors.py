@@ -1,0 +1,48 @@
+"""Every error that Joinsight raises on purpose.
+
+::
+
+    JoinsightError
+    ├── ConfigurationError      a setting is wrong; the message names it, shows it and says what would be right
+    ├── DatabaseError           PostgreSQL cannot be started, reached or used as it is
+    │   └── SchemaError         the schema is missing, older or newer than this program
+    ├── DocumentError           one document cannot be accepted; permanent, the sender must not retry it
+    ├── TooLarge                a request is over a size limit
+    └── NotFound                what was asked for is not in the store
+
+The command line prints the message alone and exits with 2 (configuration) or 1 (all else).
+"""
+
+from __future__ import annotations
+
+
+class JoinsightError(Exception):
+    """Base of all errors raised on purpose; its text is meant for a person."""
+
+
+class ConfigurationError(JoinsightError):
+    """A setting is wrong."""
+
+    def __init__(self, key: str, value: object, problem: str, remedy: str) -> None:
+        super().__init__(f"{key}={value!r}: {problem}. {remedy}")
+        self.key = key
+
+
+class DatabaseError(JoinsightError):
+    """PostgreSQL cannot be started, reached or used as it is."""
+
+
+class SchemaError(DatabaseError):
+    """The database's schema does not fit this program."""
+
+
+class DocumentError(JoinsightError):
+    """One document cannot be accepted, now or later."""
+
+
+class TooLarge(JoinsightError):
+    """A request is over a size limit."""
+
+
+class NotFound(JoinsightError):
+    """What was asked for is not in the store."""

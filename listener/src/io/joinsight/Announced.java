@@ -1,0 +1,50 @@
+package io.joinsight;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/** The metrics that an execution's plans announced: accumulator id to metric type; a later announcement wins. */
+final class Announced {
+  private final Map<Long, String> types;
+  private int version = 1;
+  private Announced frozen;
+
+  Announced() {
+    this(new HashMap<>());
+  }
+
+  private Announced(Map<Long, String> types) {
+    this.types = types;
+  }
+
+  void add(long id, String type) {
+    String old = types.put(id, type);
+    if (!type.equals(old)) {
+      version++;
+      frozen = null;
+    }
+  }
+
+  boolean has(long id) {
+    return types.containsKey(id);
+  }
+
+  boolean isEmpty() {
+    return types.isEmpty();
+  }
+
+  String type(long id) {
+    return types.get(id);
+  }
+
+  /** Changes whenever a metric was added: whoever remembered that one was missing must look again. */
+  int version() {
+    return version;
+  }
+
+  /** What is announced by now, blind to what comes later. */
+  Announced snapshot() {
+    if (frozen == null) frozen = new Announced(new HashMap<>(types));
+    return frozen;
+  }
+}

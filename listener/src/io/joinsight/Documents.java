@@ -1,0 +1,322 @@
+package io.joinsight;
+
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonGenerator;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.UUID;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.execution.SparkPlanInfo;
+import org.apache.spark.sql.execution.metric.SQLMetricInfo;
+
+/** Writes documents: one JSON object each, as the JSON Schema of version 1 says. Used by the sender's thread only. */
+final class Documents {
+  private static final int SCHEMA_VERSION = 1;
+  private static final int MAX_TEXT = 16 * 1024;
+  private static final int MAX_CALL_SITE = 1024;
+  private static final String VERSION = version();
+
+  private final JsonFactory json = new JsonFactory();
+  private final Settings settings;
+  private final Application application;
+  final String listenerId = UUID.randomUUID().toString();
+  private long sequence;
+
+  Documents(Settings settings, Application application) {
+    this.settings = settings;
+    this.application = application;
+  }
+
+  /** How many documents were made so far. */
+  long made() {
+    return sequence;
+  }
+
+  private interface Body {
+    void write(JsonGenerator g) throws Throwable;
+  }
+
+  private byte[] document(String kind, Body body) throws Throwable {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream(16 * 1024);
+    try (JsonGenerator g = json.createGenerator(bytes)) {
+      g.writeStartObject();
+      g.writeStringField("kind", kind);
+      g.writeNumberField("schema_version", SCHEMA_VERSION);
+      g.writeStringField("origin", "live");
+      g.writeObjectFieldStart("listener");
+      g.writeStringField("id", listenerId);
+      g.writeStringField("version", VERSION);
+      g.writeStringField("spark_version", SparkAccess.SPARK_VERSION);
+      g.writeEndObject();
+      g.writeNumberField("sequence", ++sequence);
+      g.writeStringField("application_id", application.id);
+      g.writeStringField("attempt_id", application.attemptId);
+      g.writeStringField("application_name", application.name);
+      g.writeStringField("job_name", application.jobName());
+      body.write(g);
+      g.writeEndObject();
+    }
+    bytes.write('\n');
+    return bytes.toByteArray();
+  }
+
+  byte[] application(Delivery delivery) throws Throwable {
+    return document(
+        "application",
+        g -> {
+          g.writeStringField("state", application.endedAt == null ? "running" : "ended");
+          g.writeNumberField("started_at_ms", application.startedAt);
+          number(g, "ended_at_ms", application.endedAt);
+          g.writeStringField("user", application.user);
+          g.writeStringField("master", settings.master);
+          strings(g, "tags", settings.tags);
+          strings(g, "configuration", settings.configuration);
+          g.writeNumberField("documents_made", sequence);
+          g.writeNumberField("documents_dropped", delivery.dropped());
+          g.writeNumberField("documents_refused", delivery.refused());
+          g.writeNumberField("listener_failures", application.failures);
+        });
+  }
+
+  byte[] execution(Snapshot s) throws Throwable {
+    return document(
+        "execution",
+        g -> {
+          g.writeNumberField("execution_id", s.executionId);
+          g.writeNumberField("root_execution_id", s.rootId);
+          g.writeStringField("state", s.state);
+          g.writeNumberField("started_at_ms", s.startedAt);
+          number(g, "ended_at_ms", s.endedAt);
+          text(g, "description", s.description, MAX_TEXT);
+          text(g, "call_site", s.callSite, MAX_CALL_SITE);
+          text(g, "error", s.error, MAX_TEXT);
+          text(g, "job_group", s.jobGroup, MAX_TEXT);
+          g.writeArrayFieldStart("job_tags");
+          for (String tag : s.jobTags) g.writeString(tag);
+          g.writeEndArray();
+          text(g, "streaming_query_id", s.streamingQueryId, MAX_TEXT);
+          if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
+          strings(g, "tags", settings.tags);
+          strings(g, "configuration", s.configuration);
+          g.writeArrayFieldStart("plans");
+          for (LiveExecution.Plan plan : s.plans) plan(g, plan);
+          g.writeEndArray();
+          g.writeNumberField("plans_dropped", s.plansDropped);
+          g.writeArrayFieldStart("announced");
+          for (LiveExecution.AnnouncedMetric metric : s.announcedAlone) metric(g, metric.name, metric.id, metric.type);
+          g.writeEndArray();
+          g.writeArrayFieldStart("accumulators");
+          for (Measured measured : s.values) accumulator(g, measured);
+          g.writeEndArray();
+          g.writeArrayFieldStart("jobs");
+          for (LiveExecution.Job job : s.jobs) job(g, job);
+          g.writeEndArray();
+          g.writeArrayFieldStart("stages");
+          for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal());
+          g.writeEndArray();
+          g.writeArrayFieldStart("incomplete");
+          for (String reason : s.incomplete) g.writeString(reason);
+          g.writeEndArray();
+        });
+  }
+
+  /** Depth first, a parent before its children; plans can be thousands of levels deep, so there is no recursion. */
+  private static void plan(JsonGenerator g, LiveExecution.Plan plan) throws Throwable {
+    g.writeStartObject();
+    g.writeNumberField("at_ms", plan.at);
+    g.writeArrayFieldStart("nodes");
+    ArrayDeque<SparkPlanInfo> nodes = new ArrayDeque<>();
+    ArrayDeque<Integer> parents = new ArrayDeque<>();
+    nodes.push(plan.root);
+    parents.push(-1);
+    for (int index = 0; !nodes.isEmpty(); index++) {
+      SparkPlanInfo node = nodes.pop();
+      g.writeStartObject();
+      g.writeStringField("name", node.nodeName());
+      g.writeNumberField("parent", parents.pop());
+      g.writeStringField("simple", node.simpleString());
+      Map<String, String> metadata = SparkAccess.strings(node.metadata());
+      if (!metadata.isEmpty()) strings(g, "metadata", metadata);
+      scala.collection.Iterator<?> metrics = SparkAccess.metrics(node);
+      if (metrics.hasNext()) {
+        g.writeArrayFieldStart("metrics");
+        while (metrics.hasNext()) {
+          SQLMetricInfo metric = (SQLMetricInfo) metrics.next();
+          metric(g, metric.name(), metric.accumulatorId(), metric.metricType());
+        }
+        g.writeEndArray();
+      }
+      g.writeEndObject();
+      ArrayDeque<SparkPlanInfo> children = new ArrayDeque<>();
+      for (scala.collection.Iterator<?> i = SparkAccess.children(node); i.hasNext(); ) {
+        children.push((SparkPlanInfo) i.next());
+      }
+      for (SparkPlanInfo child : children) { // the last child first, so that the first is popped next
+        nodes.push(child);
+        parents.push(index);
+      }
+    }
+    g.writeEndArray();
+    g.writeEndObject();
+  }
+
+  private static void metric(JsonGenerator g, String name, long id, String type) throws IOException {
+    g.writeStartObject();
+    g.writeStringField("name", name);
+    g.writeNumberField("id", id);
+    g.writeStringField("type", type);
+    g.writeEndObject();
+  }
+
+  private static void accumulator(JsonGenerator g, Measured measured) throws IOException {
+    Measured.Summary s = measured.summary();
+    g.writeStartObject();
+    g.writeNumberField("id", measured.id);
+    g.writeStringField("type", measured.type);
+    g.writeNumberField("count", s.count);
+    if (s.count > 0) {
+      g.writeNumberField("sum", s.sum);
+      g.writeNumberField("min", s.min);
+      g.writeNumberField("median", s.median);
+      g.writeNumberField("p95", s.p95);
+      g.writeNumberField("max", s.max);
+    }
+    if (s.maxAt != null) {
+      g.writeNumberField("max_stage", s.maxAt.stageId);
+      g.writeNumberField("max_stage_attempt", s.maxAt.attempt);
+      g.writeNumberField("max_task", s.maxAt.maxTask);
+    }
+    if (s.stages.length > 0) ints(g, "stages", s.stages);
+    if (measured.isCustom()) g.writeStringField("text", customText(measured.type, s.all));
+    g.writeEndObject();
+  }
+
+  /** A DataSource V2 metric says itself how its values are added up; only the driver has its class. */
+  private static String customText(String type, long[] values) {
+    try {
+      String className = type.substring(type.indexOf('_') + 1);
+      Class<?> metric = Class.forName(className, true, Thread.currentThread().getContextClassLoader());
+      return ((CustomMetric) metric.getConstructor().newInstance()).aggregateTaskMetrics(values);
+    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+      return "N/A"; // as Spark says
+    }
+  }
+
+  private static void job(JsonGenerator g, LiveExecution.Job job) throws IOException {
+    g.writeStartObject();
+    g.writeNumberField("id", job.id);
+    g.writeNumberField("submitted_at_ms", job.submittedAt);
+    ints(g, "stages", job.stages);
+    g.writeStringField("state", job.state);
+    number(g, "ended_at_ms", job.endedAt);
+    g.writeEndObject();
+  }
+
+  private static void stage(JsonGenerator g, StageAttempt stage, boolean executionEnded) throws IOException {
+    g.writeStartObject();
+    g.writeNumberField("id", stage.stageId);
+    g.writeNumberField("attempt", stage.attempt);
+    g.writeStringField("name", stage.name);
+    g.writeNumberField("tasks", stage.tasks);
+    String state = stage.completed ? (stage.failure == null ? "succeeded" : "failed") : "running";
+    if (stage.submittedAt == null) state = executionEnded ? "skipped" : "pending";
+    g.writeStringField("state", state);
+    g.writeNumberField("succeeded_tasks", stage.succeeded);
+    g.writeNumberField("failed_tasks", stage.failed);
+    g.writeNumberField("killed_tasks", stage.killed);
+    number(g, "submitted_at_ms", stage.submittedAt);
+    number(g, "completed_at_ms", stage.completedAt);
+    text(g, "failure", stage.failure, MAX_TEXT);
+    for (int i = 0; i < StageAttempt.TOTALS.length; i++) {
+      if (stage.totals[i] != 0) g.writeNumberField(StageAttempt.TOTALS[i], Math.max(0, stage.totals[i]));
+    }
+    long[] taskIds = stage.successfulTaskIds();
+    for (int i = 0; i < StageAttempt.SPREADS.length && taskIds.length > 0; i++) {
+      spread(g, StageAttempt.SPREADS[i], stage.successful(i), taskIds);
+    }
+    g.writeEndObject();
+  }
+
+  private static void spread(JsonGenerator g, String name, long[] values, long[] taskIds) throws IOException {
+    int largest = 0;
+    for (int i = 1; i < values.length; i++) if (values[i] > values[largest]) largest = i;
+    long maxTask = taskIds[largest];
+    Arrays.sort(values);
+    int n = values.length;
+    if (values[n - 1] == 0 && !name.equals("run_time")) return; // the stage reads no shuffle
+    g.writeObjectFieldStart(name);
+    g.writeNumberField("min", values[0]);
+    g.writeNumberField("median", values[n / 2]);
+    g.writeNumberField("p95", values[(int) (n * 95L / 100)]);
+    g.writeNumberField("max", values[n - 1]);
+    g.writeNumberField("max_task", maxTask);
+    g.writeEndObject();
+  }
+
+  private static void number(JsonGenerator g, String name, Long value) throws IOException {
+    if (value != null) g.writeNumberField(name, value);
+  }
+
+  private static Long parse(String number) {
+    try {
+      return Long.valueOf(number);
+    } catch (NumberFormatException e) {
+      return null;
+    }
+  }
+
+  private static void text(JsonGenerator g, String name, String value, int limit) throws IOException {
+    if (value == null) return;
+    int end = Math.min(value.length(), limit);
+    if (end < value.length() && Character.isHighSurrogate(value.charAt(end - 1))) end--;
+    g.writeStringField(name, value.substring(0, end));
+  }
+
+  private static void ints(JsonGenerator g, String name, int[] values) throws IOException {
+    g.writeArrayFieldStart(name);
+    for (int value : values) g.writeNumber(value);
+    g.writeEndArray();
+  }
+
+  private static void strings(JsonGenerator g, String name, Map<String, String> values) throws IOException {
+    g.writeObjectFieldStart(name);
+    for (Map.Entry<String, String> entry : values.entrySet()) g.writeStringField(entry.getKey(), entry.getValue());
+    g.writeEndObject();
+  }
+
+  private static String version() {
+    String version = Documents.class.getPackage().getImplementationVersion();
+    return version == null ? "unknown" : version;
+  }
+
+  /** What the delivery counts, for the document that closes the application. */
+  interface Delivery {
+    long dropped();
+
+    long refused();
+  }
+
+  /** The application that the documents belong to; its id is known only once it has started. */
+  static final class Application {
+    volatile String id = "";
+    volatile String attemptId = "";
+    volatile String name = "";
+    volatile String user = "";
+    volatile long startedAt;
+    volatile Long endedAt;
+    volatile long failures;
+    private final Settings settings;
+
+    Application(Settings settings) {
+      this.settings = settings;
+      this.name = settings.applicationName;
+    }
+
+    String jobName() {
+      return settings.jobName.isEmpty() ? name : settings.jobName;
+    }
+  }
+}

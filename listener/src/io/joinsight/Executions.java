@@ -1,0 +1,377 @@
+package io.joinsight;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.function.Consumer;
+import org.apache.spark.executor.TaskMetrics;
+import org.apache.spark.scheduler.AccumulableInfo;
+import org.apache.spark.scheduler.JobSucceeded$;
+import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerStageCompleted;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.scheduler.StageInfo;
+import org.apache.spark.scheduler.TaskInfo;
+import org.apache.spark.sql.execution.SparkPlanInfo;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.metric.SQLMetricInfo;
+import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveSQLMetricUpdates;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
+import org.apache.spark.util.AccumulatorV2;
+import scala.Option;
+import scala.Product;
+import scala.collection.mutable.ArrayBuffer;
+
+/**
+ * The running executions, kept up to date event by event under the rules of Spark's own UI store.
+ *
+ * <p>Called by the listener's thread alone, so there are no locks. Whatever an execution's end or a request for progress
+ * yields goes as a {@link Snapshot} to the consumer.
+ */
+final class Executions {
+  /** Ids of ended executions that are remembered, so that a late job is not taken for a new execution. */
+  private static final int REMEMBERED = 1000;
+
+  private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
+  private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
+  private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
+
+  private final Consumer<Snapshot> out;
+  private final Settings settings;
+  private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
+  private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
+  private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
+  private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
+  private final Map<Long, Boolean> finished =
+      new LinkedHashMap<Long, Boolean>() {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Long, Boolean> eldest) {
+          return size() > REMEMBERED;
+        }
+      };
+
+  // The stage of the last task event: many follow each other.
+  private int lastStage = -1;
+  private StageValues lastValues;
+  private StageAttempt lastAttempt;
+
+  Executions(Settings settings, Consumer<Snapshot> out) {
+    this.settings = settings;
+    this.out = out;
+  }
+
+  // SQL events
+
+  void start(SparkListenerSQLExecutionStart event) throws Throwable {
+    LiveExecution e = getOrCreate(event.executionId(), event.time());
+    e.startSeen = true;
+    e.startedAt = event.time();
+    Option<?> root = event.rootExecutionId();
+    e.rootId = root.isEmpty() ? e.id : ((Number) root.get()).longValue();
+    e.description = event.description();
+    e.callSite = event.details();
+    e.configuration = settings.allowed(SparkAccess.strings(event.modifiedConfigs()));
+    String[] tags = SparkAccess.jobTags(event);
+    if (tags.length > 0) e.jobTags = tags;
+    String group = SparkAccess.jobGroup(event);
+    if (group != null) e.jobGroup = group;
+    plan(e, event.time(), event.sparkPlanInfo());
+  }
+
+  void adaptiveUpdate(SparkListenerSQLAdaptiveExecutionUpdate event) throws Throwable {
+    long now = System.currentTimeMillis();
+    plan(getOrCreate(event.executionId(), now), now, event.sparkPlanInfo());
+  }
+
+  void metricUpdates(SparkListenerSQLAdaptiveSQLMetricUpdates event) {
+    LiveExecution e = getOrCreate(event.executionId(), System.currentTimeMillis());
+    for (scala.collection.Iterator<?> i = SparkAccess.elements(event, METRIC_UPDATES); i.hasNext(); ) {
+      Product metric = (Product) i.next(); // SQLPlanMetric(name, accumulatorId, metricType)
+      String name = String.valueOf(metric.productElement(0));
+      long id = ((Number) metric.productElement(1)).longValue();
+      String type = String.valueOf(metric.productElement(2));
+      e.announced.add(id, type);
+      e.announcedAlone.add(new LiveExecution.AnnouncedMetric(name, id, type));
+    }
+    e.changed = true;
+  }
+
+  void driverUpdates(SparkListenerDriverAccumUpdates event) {
+    LiveExecution e = live.get(event.executionId());
+    if (e == null) return;
+    for (scala.collection.Iterator<?> i = SparkAccess.elements(event, DRIVER_UPDATES); i.hasNext(); ) {
+      scala.Tuple2<?, ?> pair = (scala.Tuple2<?, ?>) i.next();
+      e.addDriverUpdate(((Number) pair._1()).longValue(), ((Number) pair._2()).longValue());
+    }
+    e.changed = true;
+  }
+
+  void end(SparkListenerSQLExecutionEnd event) {
+    LiveExecution e = live.get(event.executionId());
+    if (e == null) return;
+    e.endedAt = event.time();
+    Option<String> error = event.errorMessage();
+    e.error = error.isEmpty() || error.get().isEmpty() ? null : error.get();
+    e.endEvents++;
+    e.finalValues = values(e, false);
+    dropStages(e);
+    emit(e);
+    removeIfOver(e);
+  }
+
+  private void plan(LiveExecution e, long at, SparkPlanInfo root) throws Throwable {
+    e.addPlan(at, root);
+    e.changed = true;
+    ArrayList<SparkPlanInfo> open = new ArrayList<>(); // plans can be thousands of levels deep: no recursion
+    open.add(root);
+    while (!open.isEmpty()) {
+      SparkPlanInfo node = open.remove(open.size() - 1);
+      for (scala.collection.Iterator<?> i = SparkAccess.metrics(node); i.hasNext(); ) {
+        SQLMetricInfo metric = (SQLMetricInfo) i.next();
+        e.announced.add(metric.accumulatorId(), metric.metricType());
+      }
+      for (scala.collection.Iterator<?> i = SparkAccess.children(node); i.hasNext(); ) {
+        open.add((SparkPlanInfo) i.next());
+      }
+    }
+  }
+
+  private LiveExecution getOrCreate(long id, long now) {
+    LiveExecution e = live.get(id);
+    if (e == null) {
+      e = new LiveExecution(id);
+      e.startedAt = now;
+      live.put(id, e);
+    }
+    return e;
+  }
+
+  // Jobs and stages
+
+  void jobStart(SparkListenerJobStart event) {
+    Properties properties = event.properties();
+    String executionId = properties == null ? null : properties.getProperty("spark.sql.execution.id");
+    if (executionId == null) return;
+    long id = Long.parseLong(executionId);
+    LiveExecution e = live.get(id);
+    if (e == null && finished.containsKey(id)) return; // a thread that outlived its query; its values stay as they are
+    if (e == null) e = getOrCreate(id, event.time());
+    String group = properties.getProperty("spark.jobGroup.id");
+    if (e.jobGroup == null && group != null) e.jobGroup = group;
+    String tags = properties.getProperty("spark.job.tags");
+    if (e.jobTags.length == 0 && tags != null && !tags.isEmpty()) e.jobTags = tags.split(",");
+    e.streamingQueryId = properties.getProperty("sql.streaming.queryId");
+    e.streamingBatchId = properties.getProperty("streaming.sql.batchId");
+
+    boolean measured = !e.announced.isEmpty();
+    Announced announced = SparkAccess.STAGES_SEE_LATER_METRICS ? e.announced : e.announced.snapshot();
+    List<Integer> stages = new ArrayList<>();
+    for (scala.collection.Iterator<?> i = SparkAccess.stageInfos(event); i.hasNext(); ) {
+      StageInfo stage = (StageInfo) i.next();
+      int stageId = stage.stageId();
+      stages.add(stageId);
+      if (measured) stageValues.put(stageId, new StageValues(stageId, 0, stage.numTasks(), announced));
+      executionOfStage.put(stageId, e);
+      e.attempts.putIfAbsent(
+          LiveExecution.attemptKey(stageId, 0), new StageAttempt(stageId, 0, stage.name(), stage.numTasks()));
+    }
+    e.stages.addAll(stages);
+    int[] ids = stages.stream().mapToInt(Integer::intValue).toArray();
+    e.jobs.put(event.jobId(), new LiveExecution.Job(event.jobId(), event.time(), ids));
+    executionOfJob.put(event.jobId(), e);
+    e.changed = true;
+    lastStage = -1;
+  }
+
+  void jobEnd(SparkListenerJobEnd event) {
+    LiveExecution e = executionOfJob.remove(event.jobId());
+    if (e == null) return;
+    LiveExecution.Job job = e.jobs.get(event.jobId());
+    job.state = event.jobResult() == JobSucceeded$.MODULE$ ? "succeeded" : "failed";
+    job.endedAt = event.time();
+    e.endEvents++;
+    e.changed = true;
+    if (e.ended() && e.jobsEnded()) emit(e); // the job outlived its query: say how it ended
+    removeIfOver(e);
+  }
+
+  void stageSubmitted(SparkListenerStageSubmitted event) {
+    StageInfo info = event.stageInfo();
+    LiveExecution e = executionOfStage.get(info.stageId());
+    if (e == null) return;
+    StageAttempt attempt =
+        e.attempts.computeIfAbsent(
+            LiveExecution.attemptKey(info.stageId(), info.attemptNumber()),
+            key -> new StageAttempt(info.stageId(), info.attemptNumber(), info.name(), info.numTasks()));
+    attempt.submittedAt = time(info.submissionTime());
+    StageValues values = stageValues.get(info.stageId());
+    if (values != null && values.attempt != info.attemptNumber()) {
+      stageValues.put(info.stageId(), values.forAttempt(info.attemptNumber()));
+    }
+    e.changed = true;
+    lastStage = -1;
+  }
+
+  void stageCompleted(SparkListenerStageCompleted event) {
+    StageInfo info = event.stageInfo();
+    LiveExecution e = executionOfStage.get(info.stageId());
+    if (e == null) return;
+    StageAttempt attempt = e.attempts.get(LiveExecution.attemptKey(info.stageId(), info.attemptNumber()));
+    if (attempt == null) return;
+    attempt.completed = true;
+    attempt.submittedAt = time(info.submissionTime());
+    attempt.completedAt = time(info.completionTime());
+    attempt.failure = info.failureReason().isEmpty() ? null : info.failureReason().get();
+    e.changed = true;
+  }
+
+  private static Long time(Option<?> value) {
+    return value.isEmpty() ? null : (Long) ((Number) value.get()).longValue();
+  }
+
+  // Tasks
+
+  void taskStart(SparkListenerTaskStart event) {
+    StageValues values = valuesOf(event.stageId());
+    if (values != null && values.attempt == event.stageAttemptId()) {
+      values.started(event.taskInfo().taskId(), event.taskInfo().index());
+    }
+  }
+
+  void taskEnd(SparkListenerTaskEnd event) throws Throwable {
+    TaskInfo task = event.taskInfo();
+    if (task == null) return;
+    int stageId = event.stageId();
+    StageValues values = valuesOf(stageId);
+    TaskMetrics metrics = event.taskMetrics();
+    int index = task.index();
+    long taskId = task.taskId();
+    boolean success = task.successful();
+    StageAttempt attempt = attemptOf(stageId, event.stageAttemptId());
+    if (attempt != null) attempt.taskEnded(index, taskId, success, task.killed(), metrics);
+    if (values == null || values.attempt != event.stageAttemptId()) return;
+    values.stopped(taskId);
+    if (!values.accepts(index)) return;
+    if (metrics != null) {
+      ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);
+      for (int i = 0, n = accumulators.size(); i < n; i++) {
+        Object accumulator = accumulators.apply(i);
+        if (accumulator instanceof SQLMetric) {
+          SQLMetric metric = (SQLMetric) accumulator;
+          values.update(i, metric.id(), index, taskId, SparkAccess.raw(metric));
+        }
+      }
+    } else {
+      update(values, index, taskId, SparkAccess.accumulables(task));
+    }
+    if (success) values.succeeded(index);
+    if (lastExecution != null) lastExecution.changed = true;
+  }
+
+  void heartbeat(SparkListenerExecutorMetricsUpdate event) {
+    for (scala.collection.Iterator<?> i = SparkAccess.elements(event, HEARTBEAT_UPDATES); i.hasNext(); ) {
+      Product update = (Product) i.next(); // (taskId, stageId, stageAttemptId, accumulables)
+      long taskId = ((Number) update.productElement(0)).longValue();
+      StageValues values = valuesOf(((Number) update.productElement(1)).intValue());
+      if (values == null || values.attempt != ((Number) update.productElement(2)).intValue()) continue;
+      int index = values.indexOf(taskId);
+      if (!values.accepts(index)) continue;
+      update(values, index, taskId, SparkAccess.elements(update, 3));
+      if (lastExecution != null) lastExecution.changed = true;
+    }
+  }
+
+  private static void update(StageValues values, int index, long taskId, scala.collection.Iterator<?> accumulables) {
+    for (int position = 0; accumulables.hasNext(); position++) {
+      AccumulableInfo info = (AccumulableInfo) accumulables.next();
+      if (SparkAccess.hasUpdate(info)) values.updateIfAnnounced(position, info, index, taskId);
+    }
+  }
+
+  private LiveExecution lastExecution;
+
+  private StageValues valuesOf(int stageId) {
+    if (stageId != lastStage) remember(stageId);
+    return lastValues;
+  }
+
+  private StageAttempt attemptOf(int stageId, int attempt) {
+    if (stageId != lastStage) remember(stageId);
+    if (lastAttempt != null && lastAttempt.attempt == attempt) return lastAttempt;
+    if (lastExecution == null) return null;
+    lastAttempt = lastExecution.attempts.get(LiveExecution.attemptKey(stageId, attempt));
+    return lastAttempt;
+  }
+
+  private void remember(int stageId) {
+    lastStage = stageId;
+    lastValues = stageValues.get(stageId);
+    lastExecution = executionOfStage.get(stageId);
+    lastAttempt = null;
+  }
+
+  // Results
+
+  /** Hands out what every running execution is by now, if anything changed since the last time. */
+  void emitProgress() {
+    for (LiveExecution e : live.values()) if (!e.ended() && e.changed) emit(e);
+  }
+
+  private void emit(LiveExecution e) {
+    out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e, true)));
+    e.changed = false;
+  }
+
+  /** The values of all announced accumulators; copies when more tasks may still write to them. */
+  private List<Measured> values(LiveExecution e, boolean running) {
+    Map<Long, Measured> byId = new LinkedHashMap<>();
+    for (int stageId : e.stages) {
+      StageValues stage = stageValues.get(stageId);
+      if (stage == null) continue;
+      boolean copy = running || usedByAnother(stageId, e);
+      for (StageValues.Column column : stage.columns()) {
+        String type = e.announced.type(column.id);
+        if (type == null) continue;
+        byId.computeIfAbsent(column.id, id -> new Measured(id, type)).add(copy ? column.copy() : column);
+      }
+    }
+    long[] updates = e.driverUpdates();
+    for (int i = 0; i < updates.length; i += 2) {
+      long value = updates[i + 1];
+      String type = e.announced.type(updates[i]);
+      if (type != null) byId.computeIfAbsent(updates[i], id -> new Measured(id, type)).addDriver(value);
+    }
+    return byId.isEmpty() ? Collections.emptyList() : new ArrayList<>(byId.values());
+  }
+
+  private boolean usedByAnother(int stageId, LiveExecution e) {
+    for (LiveExecution other : live.values()) if (other != e && other.stages.contains(stageId)) return true;
+    return false;
+  }
+
+  private void dropStages(LiveExecution e) {
+    for (int stageId : e.stages) if (!usedByAnother(stageId, e)) stageValues.remove(stageId);
+    lastStage = -1;
+  }
+
+  private void removeIfOver(LiveExecution e) {
+    if (e.endEvents < e.jobs.size() + 1) return;
+    dropStages(e);
+    live.remove(e.id);
+    finished.put(e.id, Boolean.TRUE);
+    for (int stageId : e.stages) executionOfStage.remove(stageId, e);
+    for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext(); ) if (i.next() == e) i.remove();
+    lastStage = -1;
+  }
+}

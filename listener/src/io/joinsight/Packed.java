@@ -1,0 +1,82 @@
+package io.joinsight;
+
+import java.util.Arrays;
+
+/**
+ * A fixed number of longs, all 0 at first, in as few bytes each as their values need: none, 1, 4 or 8.
+ *
+ * <p>Most metrics of a task are untouched (0 or −1) or small, so 100,000 tasks cost 100 to 400 KB a metric, not 800.
+ */
+final class Packed {
+  final int length;
+  private byte[] bytes;
+  private int[] ints;
+  private long[] longs;
+
+  Packed(int length) {
+    this.length = length;
+  }
+
+  Packed copy() {
+    Packed copy = new Packed(length);
+    copy.bytes = bytes == null ? null : bytes.clone();
+    copy.ints = ints == null ? null : ints.clone();
+    copy.longs = longs == null ? null : longs.clone();
+    return copy;
+  }
+
+  long get(int index) {
+    if (longs != null) return longs[index];
+    if (ints != null) return ints[index];
+    return bytes == null ? 0 : bytes[index];
+  }
+
+  void set(int index, long value) {
+    if (longs != null) {
+      longs[index] = value;
+    } else if (ints != null && value == (int) value) {
+      ints[index] = (int) value;
+    } else if (ints == null && value == (byte) value) {
+      if (bytes == null) {
+        if (value == 0) return;
+        bytes = new byte[length];
+      }
+      bytes[index] = (byte) value;
+    } else {
+      widen(value);
+      set(index, value);
+    }
+  }
+
+  private void widen(long value) {
+    if (value == (int) value) {
+      ints = new int[length];
+      for (int i = 0; bytes != null && i < length; i++) ints[i] = bytes[i];
+    } else {
+      longs = new long[length];
+      for (int i = 0; i < length; i++) longs[i] = ints != null ? ints[i] : bytes != null ? bytes[i] : 0;
+      ints = null;
+    }
+    bytes = null;
+  }
+
+  /** Heap that the values take, in bytes. */
+  long heapBytes() {
+    if (longs != null) return 8L * length;
+    if (ints != null) return 4L * length;
+    return bytes == null ? 0 : length;
+  }
+
+  /** Writes all values to {@code target} from {@code offset} on. */
+  void copyTo(long[] target, int offset) {
+    if (longs != null) {
+      System.arraycopy(longs, 0, target, offset, length);
+    } else if (ints != null) {
+      for (int i = 0; i < length; i++) target[offset + i] = ints[i];
+    } else if (bytes != null) {
+      for (int i = 0; i < length; i++) target[offset + i] = bytes[i];
+    } else {
+      Arrays.fill(target, offset, offset + length, 0);
+    }
+  }
+}

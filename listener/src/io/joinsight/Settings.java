@@ -1,0 +1,176 @@
+package io.joinsight;
+
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.regex.Pattern;
+import org.apache.spark.SparkConf;
+
+/** The listener's settings, read once from the SparkConf; {@link #problems} lists all that is wrong with them. */
+final class Settings {
+  static final String PREFIX = "spark.joinsight.";
+  static final String URL = PREFIX + "url";
+  static final String TOKEN_FILE = PREFIX + "tokenFile";
+  static final String TOKEN_VARIABLE = "JOINSIGHT_TOKEN";
+
+  /** Settings that shape plans and exchanges: these leave the driver, all others stay. A trailing dot means a prefix. */
+  private static final Set<String> ALLOWED =
+      new LinkedHashSet<>(
+          Arrays.asList(
+              "spark.sql.adaptive.",
+              "spark.sql.autoBroadcastJoinThreshold",
+              "spark.sql.broadcastTimeout",
+              "spark.sql.bucketing.coalesceBucketsInJoin.enabled",
+              "spark.sql.cbo.enabled",
+              "spark.sql.codegen.wholeStage",
+              "spark.sql.crossJoin.enabled",
+              "spark.sql.exchange.reuse",
+              "spark.sql.files.maxPartitionBytes",
+              "spark.sql.join.preferSortMergeJoin",
+              "spark.sql.optimizer.dynamicPartitionPruning.",
+              "spark.sql.optimizer.runtime.",
+              "spark.sql.shuffle.partitions",
+              "spark.sql.sources.v2.bucketing.",
+              "spark.sql.requireAllClusterKeysForCoPartition",
+              "spark.default.parallelism",
+              "spark.driver.cores",
+              "spark.driver.maxResultSize",
+              "spark.driver.memory",
+              "spark.dynamicAllocation.",
+              "spark.executor.cores",
+              "spark.executor.instances",
+              "spark.executor.memory",
+              "spark.executor.memoryOverhead",
+              "spark.memory.fraction",
+              "spark.reducer.maxSizeInFlight",
+              "spark.serializer",
+              "spark.shuffle.compress",
+              "spark.shuffle.manager",
+              "spark.shuffle.push.enabled",
+              "spark.shuffle.service.enabled",
+              "spark.shuffle.sort.bypassMergeThreshold",
+              "spark.speculation"));
+
+  private static final String DEFAULT_REDACTION = "(?i)secret|password|token|access[.]?key";
+  private static final String REDACTED = "*********(redacted)";
+
+  final String url;
+  final String token;
+  final long progressIntervalMs;
+  final long shutdownTimeoutMs;
+  final String applicationName;
+  final String jobName;
+  final String master;
+  final Map<String, String> tags = new TreeMap<>();
+  final Map<String, String> configuration;
+  final List<String> problems = new ArrayList<>();
+  private final Pattern redaction;
+
+  Settings(SparkConf conf) {
+    redaction = pattern(conf);
+    url = url(conf);
+    token = token(conf);
+    progressIntervalMs = duration(conf, PREFIX + "progressInterval", "10s", 100);
+    shutdownTimeoutMs = duration(conf, PREFIX + "shutdownTimeout", "10s", 0);
+    applicationName = conf.get("spark.app.name", "");
+    jobName = conf.get(PREFIX + "jobName", applicationName);
+    master = conf.get("spark.master", "");
+    Map<String, String> all = new TreeMap<>();
+    for (scala.Tuple2<String, String> entry : conf.getAll()) {
+      all.put(entry._1(), entry._2());
+      String tag = PREFIX + "tag.";
+      if (entry._1().startsWith(tag)) tags.put(entry._1().substring(tag.length()), redact(entry._1(), entry._2()));
+    }
+    configuration = allowed(all);
+  }
+
+  /** What of these settings may leave the driver, secrets in their values masked. */
+  Map<String, String> allowed(Map<String, String> all) {
+    Map<String, String> kept = new TreeMap<>();
+    for (Map.Entry<String, String> entry : all.entrySet()) {
+      if (isAllowed(entry.getKey())) kept.put(entry.getKey(), redact(entry.getKey(), entry.getValue()));
+    }
+    return kept;
+  }
+
+  private static boolean isAllowed(String key) {
+    if (ALLOWED.contains(key)) return true;
+    for (int dot = key.indexOf('.'); dot >= 0; dot = key.indexOf('.', dot + 1)) {
+      if (ALLOWED.contains(key.substring(0, dot + 1))) return true;
+    }
+    return false;
+  }
+
+  private String redact(String key, String value) {
+    return redaction.matcher(key).find() || redaction.matcher(value).find() ? REDACTED : value;
+  }
+
+  private Pattern pattern(SparkConf conf) {
+    String regex = conf.get("spark.redaction.regex", DEFAULT_REDACTION);
+    try {
+      return Pattern.compile(regex);
+    } catch (RuntimeException e) {
+      problems.add("spark.redaction.regex=" + regex + " is no regular expression");
+      return Pattern.compile(DEFAULT_REDACTION);
+    }
+  }
+
+  private String url(SparkConf conf) {
+    String value = conf.get(URL, "").trim();
+    String right = "it must be the collector's address, such as http://collector:9595";
+    if (value.isEmpty()) {
+      problems.add(URL + " is not set; " + right);
+      return "";
+    }
+    try {
+      URL parsed = new URL(value);
+      if (!parsed.getProtocol().matches("https?") || parsed.getHost().isEmpty() || parsed.getUserInfo() != null) {
+        problems.add(URL + "=" + hideUser(value) + " is not usable; " + right);
+      }
+    } catch (MalformedURLException e) {
+      problems.add(URL + "=" + hideUser(value) + " is no URL (" + e.getMessage() + "); " + right);
+    }
+    return value.endsWith("/") ? value.substring(0, value.length() - 1) : value;
+  }
+
+  private static String hideUser(String url) {
+    return url.replaceAll("//[^/@]*@", "//" + REDACTED + "@");
+  }
+
+  private String token(SparkConf conf) {
+    String file = conf.get(TOKEN_FILE, "");
+    if (file.isEmpty()) {
+      String value = System.getenv(TOKEN_VARIABLE);
+      return value == null || value.trim().isEmpty() ? null : value.trim();
+    }
+    try {
+      String value = new String(Files.readAllBytes(Paths.get(file)), StandardCharsets.UTF_8).trim();
+      if (value.isEmpty()) problems.add(TOKEN_FILE + "=" + file + " is empty; its first line must be the token");
+      return value.split("\\R", 2)[0];
+    } catch (java.io.IOException | RuntimeException e) {
+      problems.add(TOKEN_FILE + "=" + file + " cannot be read (" + e + ")");
+      return null;
+    }
+  }
+
+  private long duration(SparkConf conf, String key, String standard, long least) {
+    String value = conf.get(key, standard);
+    try {
+      long ms = conf.getTimeAsMs(key, standard);
+      if (ms >= least) return ms;
+      problems.add(key + "=" + value + " is too short; the least is " + least + "ms");
+    } catch (RuntimeException e) {
+      problems.add(key + "=" + value + " is no duration; write it like " + standard + ", 500ms or 2m");
+    }
+    return 10_000;
+  }
+}

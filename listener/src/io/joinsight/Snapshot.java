@@ -1,0 +1,62 @@
+package io.joinsight;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/** An execution as it was at one moment: what the listener's thread hands to the sender's thread, changed by neither. */
+final class Snapshot {
+  final long executionId;
+  final long rootId;
+  final String state;
+  final long startedAt;
+  final Long endedAt;
+  final String error;
+  final String description;
+  final String callSite;
+  final String jobGroup;
+  final String[] jobTags;
+  final String streamingQueryId;
+  final String streamingBatchId;
+  final Map<String, String> configuration;
+  final List<LiveExecution.Plan> plans;
+  final int plansDropped;
+  final List<LiveExecution.AnnouncedMetric> announcedAlone;
+  final List<Measured> values;
+  final List<LiveExecution.Job> jobs = new ArrayList<>();
+  final List<StageAttempt> stages = new ArrayList<>();
+  final List<String> incomplete = new ArrayList<>();
+
+  Snapshot(LiveExecution e, List<Measured> values) {
+    executionId = e.id;
+    rootId = e.rootId;
+    state = !e.ended() ? "running" : e.error == null ? "succeeded" : "failed";
+    startedAt = e.startedAt;
+    endedAt = e.endedAt;
+    error = e.error;
+    description = e.description;
+    callSite = e.callSite;
+    jobGroup = e.jobGroup;
+    jobTags = e.jobTags;
+    streamingQueryId = e.streamingQueryId;
+    streamingBatchId = e.streamingBatchId;
+    configuration = e.configuration;
+    plans = new ArrayList<>(e.plans);
+    plansDropped = e.plansDropped;
+    announcedAlone = new ArrayList<>(e.announcedAlone);
+    this.values = values;
+    for (LiveExecution.Job job : e.jobs.values()) jobs.add(job.copy());
+    for (StageAttempt attempt : e.attempts.values()) stages.add(attempt.copy());
+    if (!e.startSeen) incomplete.add("its start was not seen");
+    for (StageAttempt a : stages) {
+      if (a.completed && a.failure == null && a.succeeded < a.tasks) {
+        incomplete.add((a.tasks - a.succeeded) + " of " + a.tasks + " task ends of stage " + a.stageId + " were not seen");
+      }
+    }
+    if (plansDropped > 0) incomplete.add(plansDropped + " of its re-plans were not kept");
+  }
+
+  boolean isFinal() {
+    return endedAt != null;
+  }
+}

@@ -1,0 +1,156 @@
+package io.joinsight;
+
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.lang.reflect.Method;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import org.apache.spark.executor.TaskMetrics;
+import org.apache.spark.scheduler.AccumulableInfo;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.TaskInfo;
+import org.apache.spark.sql.execution.SparkPlanInfo;
+import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
+import org.apache.spark.util.AccumulatorV2;
+import scala.Option;
+import scala.Product;
+import scala.collection.Iterable;
+import scala.collection.Iterator;
+import scala.collection.mutable.ArrayBuffer;
+
+/**
+ * All that depends on the version of Spark or Scala stands here.
+ *
+ * <p>One jar serves Spark 3.4 to 4.3 and Scala 2.12 and 2.13. A method that returns a Scala {@code Seq} has another
+ * descriptor in each Scala version, so it is never called directly: it is looked up by name once, or its value is read
+ * as an element of the case class. Fields that older versions lack are read behind {@link Product#productArity()}.
+ */
+final class SparkAccess {
+  private static final MethodHandle PLAN_CHILDREN = byName(SparkPlanInfo.class, "children", Iterable.class);
+  private static final MethodHandle PLAN_METRICS = byName(SparkPlanInfo.class, "metrics", Iterable.class);
+  private static final MethodHandle ACCUMULABLES = byName(TaskInfo.class, "accumulables", Iterable.class);
+
+  /** {@code SQLMetric._value}: public since 4.0, missing before. */
+  private static final MethodHandle RAW_VALUE = byName(SQLMetric.class, "_value", long.class);
+
+  private static final int JOB_STAGE_INFOS = 2;
+  private static final int START_JOB_TAGS = 8;
+  private static final int START_JOB_GROUP = 9;
+
+  static final String SPARK_VERSION = sparkVersion();
+
+  /**
+   * Since 4.0 a stage also records metrics that its execution announces after the job started; before, it knew only
+   * those announced until then. Spark's UI shows the difference, hence so do we.
+   */
+  static final boolean STAGES_SEE_LATER_METRICS = !SPARK_VERSION.startsWith("3.");
+
+  private SparkAccess() {}
+
+  /** Fails early, in the constructor of the listener, when this Spark has no SQL classes of the expected shape. */
+  static void check() {
+    if (PLAN_CHILDREN == null || PLAN_METRICS == null || ACCUMULABLES == null) {
+      throw new IllegalStateException("Spark " + SPARK_VERSION + " has no SparkPlanInfo.children/metrics");
+    }
+  }
+
+  private static MethodHandle byName(Class<?> owner, String name, Class<?> result) {
+    try {
+      for (Method method : owner.getMethods()) {
+        if (method.getName().equals(name) && method.getParameterCount() == 0 && !method.isBridge()) {
+          return MethodHandles.publicLookup().unreflect(method).asType(MethodType.methodType(result, owner));
+        }
+      }
+    } catch (ReflectiveOperationException | RuntimeException unreachable) {
+      return null;
+    }
+    return null;
+  }
+
+  private static String sparkVersion() {
+    try { // the class is named `package`, which Java source cannot say
+      return String.valueOf(Class.forName("org.apache.spark.package").getMethod("SPARK_VERSION").invoke(null));
+    } catch (ReflectiveOperationException | LinkageError e) {
+      return "unknown";
+    }
+  }
+
+  static Iterator<?> children(SparkPlanInfo plan) throws Throwable {
+    return ((Iterable<?>) PLAN_CHILDREN.invokeExact(plan)).iterator();
+  }
+
+  static Iterator<?> metrics(SparkPlanInfo plan) throws Throwable {
+    return ((Iterable<?>) PLAN_METRICS.invokeExact(plan)).iterator();
+  }
+
+  static Iterator<?> accumulables(TaskInfo task) throws Throwable {
+    return ((Iterable<?>) ACCUMULABLES.invokeExact(task)).iterator();
+  }
+
+  static Iterator<?> stageInfos(SparkListenerJobStart job) {
+    return elements(job, JOB_STAGE_INFOS);
+  }
+
+  /** The elements of the Scala collection that is field {@code index} of a case class. */
+  static Iterator<?> elements(Object caseClass, int index) {
+    return ((Iterable<?>) ((Product) caseClass).productElement(index)).iterator();
+  }
+
+  static String[] jobTags(SparkListenerSQLExecutionStart start) {
+    Product fields = (Product) start;
+    if (fields.productArity() <= START_JOB_TAGS) return new String[0];
+    java.util.TreeSet<String> tags = new java.util.TreeSet<>();
+    for (Iterator<?> i = elements(start, START_JOB_TAGS); i.hasNext(); ) tags.add(String.valueOf(i.next()));
+    return tags.toArray(new String[0]);
+  }
+
+  static String jobGroup(SparkListenerSQLExecutionStart start) {
+    Product fields = (Product) start;
+    if (fields.productArity() <= START_JOB_GROUP) return null;
+    Option<?> group = (Option<?>) fields.productElement(START_JOB_GROUP);
+    return group.isEmpty() ? null : String.valueOf(group.get());
+  }
+
+  static Map<String, String> strings(scala.collection.Map<?, ?> map) {
+    Map<String, String> copy = new TreeMap<>();
+    for (Iterator<?> i = ((Iterable<?>) (Object) map).iterator(); i.hasNext(); ) {
+      scala.Tuple2<?, ?> entry = (scala.Tuple2<?, ?>) i.next();
+      copy.put(String.valueOf(entry._1()), String.valueOf(entry._2()));
+    }
+    return copy;
+  }
+
+  static Map<String, String> strings(Properties properties) {
+    Map<String, String> copy = new LinkedHashMap<>();
+    if (properties != null) for (String key : properties.stringPropertyNames()) copy.put(key, properties.getProperty(key));
+    return copy;
+  }
+
+  static ArrayBuffer<AccumulatorV2<?, ?>> externalAccumulators(TaskMetrics metrics) {
+    return metrics._externalAccums();
+  }
+
+  /** The accumulator's value as Spark's UI takes it: −1 where a task never touched a size or timing metric. */
+  static long raw(SQLMetric metric) throws Throwable {
+    if (RAW_VALUE != null) return (long) RAW_VALUE.invokeExact(metric);
+    long value = metric.value();
+    return value != 0 ? value : number(metric.toInfoUpdate().update());
+  }
+
+  static boolean hasUpdate(AccumulableInfo info) {
+    return info.update().isDefined();
+  }
+
+  static long update(AccumulableInfo info) {
+    return number(info.update());
+  }
+
+  private static long number(Option<Object> value) {
+    Object number = value.get();
+    return number instanceof Number ? ((Number) number).longValue() : Long.parseLong(number.toString());
+  }
+}

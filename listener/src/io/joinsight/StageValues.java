@@ -1,0 +1,148 @@
+package io.joinsight;
+
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.scheduler.AccumulableInfo;
+
+/**
+ * What the tasks of a stage's newest attempt reported for each accumulator of an execution.
+ *
+ * <p>The same rules as Spark's own UI store, so that both show the same numbers: one slot per task index; a later value
+ * of the same slot overwrites; after an index succeeded, nothing changes it; a slot that nobody wrote is 0.
+ */
+final class StageValues {
+  /** One accumulator in this stage attempt. */
+  static final class Column {
+    final long id;
+    final int stageId;
+    final int attempt;
+    final Packed values;
+    boolean hasMax;
+    long max;
+    long maxTask;
+
+    Column(long id, int stageId, int attempt, Packed values) {
+      this.id = id;
+      this.stageId = stageId;
+      this.attempt = attempt;
+      this.values = values;
+    }
+
+    Column copy() {
+      Column copy = new Column(id, stageId, attempt, values.copy());
+      copy.hasMax = hasMax;
+      copy.max = max;
+      copy.maxTask = maxTask;
+      return copy;
+    }
+
+    void set(int index, long taskId, long value) {
+      values.set(index, value);
+      if (!hasMax || value > max) {
+        hasMax = true;
+        max = value;
+        maxTask = taskId;
+      }
+    }
+  }
+
+  final int stageId;
+  final int attempt;
+  final int tasks;
+  final Announced announced;
+  private final BitSet done = new BitSet();
+  private final Map<Long, Integer> running = new HashMap<>();
+  private final Map<Long, Column> byId = new HashMap<>();
+  private final List<Column> columns = new ArrayList<>();
+
+  // Tasks of a stage report their accumulators in the same order: what stood at a position is tried before the map.
+  private long[] idAt = new long[0];
+  private Column[] columnAt = new Column[0];
+  private int learntVersion;
+
+  StageValues(int stageId, int attempt, int tasks, Announced announced) {
+    this.stageId = stageId;
+    this.attempt = attempt;
+    this.tasks = tasks;
+    this.announced = announced;
+  }
+
+  /** The same stage, tasks and metrics for a new attempt; nothing of the old attempt is kept. */
+  StageValues forAttempt(int newAttempt) {
+    return new StageValues(stageId, newAttempt, tasks, announced);
+  }
+
+  Iterable<Column> columns() {
+    return columns;
+  }
+
+  void started(long taskId, int index) {
+    running.put(taskId, index);
+  }
+
+  void stopped(long taskId) {
+    running.remove(taskId);
+  }
+
+  /** The index of a running task, or −1. */
+  int indexOf(long taskId) {
+    Integer index = running.get(taskId);
+    return index == null ? -1 : index;
+  }
+
+  boolean accepts(int index) {
+    return index >= 0 && index < tasks && !done.get(index);
+  }
+
+  void succeeded(int index) {
+    done.set(index);
+  }
+
+  /** Records a value; {@code position} is where it stood among the task's values. */
+  void update(int position, long id, int index, long taskId, long value) {
+    if (learntVersion != announced.version()) {
+      idAt = new long[0];
+      columnAt = new Column[0];
+      learntVersion = announced.version();
+    }
+    Column column;
+    if (position < idAt.length && idAt[position] == id) {
+      column = columnAt[position];
+    } else {
+      column = find(id);
+      learn(position, id, column);
+    }
+    if (column != null) column.set(index, taskId, value);
+  }
+
+  /** The same for a value that came as a Scala object: converted only if this stage wants it. */
+  void updateIfAnnounced(int position, AccumulableInfo info, int index, long taskId) {
+    if (announced.has(info.id())) update(position, info.id(), index, taskId, SparkAccess.update(info));
+  }
+
+  private Column find(long id) {
+    Column column = byId.get(id);
+    if (column == null && announced.has(id)) {
+      column = new Column(id, stageId, attempt, new Packed(tasks));
+      byId.put(id, column);
+      columns.add(column);
+    }
+    return column;
+  }
+
+  private void learn(int position, long id, Column column) {
+    if (position >= idAt.length) {
+      int length = Math.max(position + 1, Math.min(2 * idAt.length, 4096));
+      long[] ids = new long[length];
+      java.util.Arrays.fill(ids, -1);
+      System.arraycopy(idAt, 0, ids, 0, idAt.length);
+      idAt = ids;
+      columnAt = java.util.Arrays.copyOf(columnAt, length);
+    }
+    idAt[position] = id;
+    columnAt[position] = column;
+  }
+}
