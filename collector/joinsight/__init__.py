@@ -1,3 +1,10 @@
-"""Joinsight: what every join and shuffle of a Spark SQL query really cost."""
+"""Joinsight: what every join and shuffle of a Spark SQL query really cost.
+
+``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener; the rest is the command ``joinsight``.
+"""
+
+from joinsight.attach import JoinsightWarning, attach, listener_jar
+
+__all__ = ["JoinsightWarning", "__version__", "attach", "listener_jar"]
 
 __version__ = "0.1.0"

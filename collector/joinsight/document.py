@@ -82,7 +82,9 @@ class Accumulator(Struct, frozen=True):
     max_stage_attempt: Int | None = None
     max_task: Count | None = None
     stages: Annotated[list[Int], Meta(description="stages whose tasks measured something; empty: the driver")] = []
-    text: Annotated[str | None, Meta(description="v2Custom only: what the metric's own class makes of the values")] = None
+    text: Annotated[str | None, Meta(description="v2Custom only: what the metric's own class makes of the values")] = (
+        None
+    )
 
 
 class Job(Struct, frozen=True):

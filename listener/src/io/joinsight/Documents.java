@@ -4,6 +4,8 @@ import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.OutputStreamWriter;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Map;
@@ -41,7 +43,8 @@ final class Documents {
 
   private byte[] document(String kind, Body body) throws Throwable {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(16 * 1024);
-    try (JsonGenerator g = json.createGenerator(bytes)) {
+    // Through a Writer: half a surrogate pair in a user's text becomes "?" there, where the byte generator throws.
+    try (JsonGenerator g = json.createGenerator(new OutputStreamWriter(bytes, StandardCharsets.UTF_8))) {
       g.writeStartObject();
       g.writeStringField("kind", kind);
       g.writeNumberField("schema_version", SCHEMA_VERSION);

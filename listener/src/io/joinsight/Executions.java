@@ -76,12 +76,12 @@ final class Executions {
   void start(SparkListenerSQLExecutionStart event) throws Throwable {
     LiveExecution e = getOrCreate(event.executionId(), event.time());
     e.startSeen = true;
-    e.startedAt = event.time();
+    if (!e.emitted) e.startedAt = event.time(); // else it is a part of its key by now
     Option<?> root = event.rootExecutionId();
     e.rootId = root.isEmpty() ? e.id : ((Number) root.get()).longValue();
     e.description = event.description();
     e.callSite = event.details();
-    e.configuration = settings.allowed(SparkAccess.strings(event.modifiedConfigs()));
+    e.configuration = settings.sessionConfiguration(SparkAccess.strings(event.modifiedConfigs()));
     String[] tags = SparkAccess.jobTags(event);
     if (tags.length > 0) e.jobTags = tags;
     String group = SparkAccess.jobGroup(event);
@@ -331,6 +331,7 @@ final class Executions {
   private void emit(LiveExecution e) {
     out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e, true)));
     e.changed = false;
+    e.emitted = true;
   }
 
   /** The values of all announced accumulators; copies when more tasks may still write to them. */

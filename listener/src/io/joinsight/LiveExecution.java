@@ -84,6 +84,7 @@ final class LiveExecution {
 
   int endEvents;
   boolean changed = true;
+  boolean emitted;
 
   LiveExecution(long id) {
     this.id = id;

@@ -102,6 +102,16 @@ final class Settings {
     return kept;
   }
 
+  /** The SQL settings in force in a session: the SparkConf's, overridden by what the session changed. */
+  Map<String, String> sessionConfiguration(Map<String, String> modified) {
+    Map<String, String> merged = new TreeMap<>();
+    for (Map.Entry<String, String> entry : configuration.entrySet()) {
+      if (entry.getKey().startsWith("spark.sql.")) merged.put(entry.getKey(), entry.getValue());
+    }
+    merged.putAll(allowed(modified));
+    return merged;
+  }
+
   private static boolean isAllowed(String key) {
     if (ALLOWED.contains(key)) return true;
     for (int dot = key.indexOf('.'); dot >= 0; dot = key.indexOf('.', dot + 1)) {

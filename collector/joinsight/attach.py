@@ -1,0 +1,147 @@
+"""Attaches the listener to a PySpark session: ``joinsight.attach(SparkSession.builder, url="http://collector:9595")``.
+
+Three situations, three ways: no JVM yet, then settings of the builder are enough; a JVM without a context (under
+``spark-submit``, or after ``stop()``), then the jar must be handed to its class loader; a running context, then the
+listener is added to it. Whatever goes wrong, the job runs, without the listener and with a `JoinsightWarning`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+LISTENER = "io.joinsight.JoinsightListener"
+DEFAULT_URL = "http://127.0.0.1:9595"
+
+_EXTRA_LISTENERS = "spark.extraListeners"
+_DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
+
+Builder = TypeVar("Builder")
+
+
+class JoinsightWarning(UserWarning):
+    """The listener is not attached, or not as asked; the job is not affected."""
+
+
+def listener_jar() -> Path:
+    """Path of the listener's jar, for ``--jars`` or ``spark.jars``.
+
+    Raises `FileNotFoundError` when the installation has none.
+    """
+    jar = Path(str(files("joinsight"))) / "jars" / "joinsight-listener.jar"
+    if not jar.is_file():
+        raise FileNotFoundError(
+            f"{jar} is missing: this installation of joinsight has no listener. Install the wheel, or in a checkout"
+            " run: make jar"
+        )
+    return jar
+
+
+def attach(
+    builder: Builder,
+    url: str = DEFAULT_URL,
+    *,
+    job_name: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    jar: str | os.PathLike[str] | None = None,
+) -> Builder:
+    """Have the listener report every SQL execution of the session that `builder` makes to the collector at `url`.
+
+    Returns the builder. `job_name` names the job in the history (standard: the application's name); `tags` are free
+    labels; `token_file` holds the collector's token (standard: the environment variable JOINSIGHT_TOKEN). If a
+    SparkContext runs already, the listener is added to it at once.
+
+    Never raises: where the listener cannot be attached it warns with `JoinsightWarning`, and Spark runs without it.
+    """
+    try:
+        settings = _settings(url, job_name, tags or {}, token_file)
+        path = Path(jar) if jar is not None else listener_jar()
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no listener jar at {path}; without jar= the package's own is used")
+        _attach(builder, path.resolve(), settings)
+    except Exception as error:
+        warnings.warn(f"Joinsight is not attached, the job runs without it: {error}", JoinsightWarning, stacklevel=2)
+    return builder
+
+
+def _settings(
+    url: str, job_name: str | None, tags: Mapping[str, str], token_file: str | os.PathLike[str] | None
+) -> dict[str, str]:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"url={url!r} is not the address of a collector; write it like http://collector:9595")
+    settings = {"spark.joinsight.url": url}
+    if job_name is not None:
+        settings["spark.joinsight.jobName"] = job_name
+    if token_file is not None:
+        settings["spark.joinsight.tokenFile"] = os.fspath(token_file)
+    return settings | {f"spark.joinsight.tag.{name}": value for name, value in tags.items()}
+
+
+def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
+    from pyspark import SparkContext
+
+    options: dict[str, str] = getattr(builder, "_options", {})
+    if "spark.remote" in options or os.environ.get("SPARK_REMOTE"):
+        raise RuntimeError(
+            "a Spark Connect client has no driver; set spark.jars and spark.extraListeners where its server starts"
+        )
+    if SparkContext._active_spark_context is not None:
+        _attach_to_running(SparkContext._active_spark_context, jar, settings)
+        return
+    for key, value in settings.items():
+        builder.config(key, value)
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()
+        _add_to_class_loader(SparkContext._jvm, jar)
+    else:
+        class_path = _join(options.get(_DRIVER_CLASS_PATH), str(jar), os.pathsep)
+        builder.config(_DRIVER_CLASS_PATH, class_path)
+    builder.config(_EXTRA_LISTENERS, _join(options.get(_EXTRA_LISTENERS), LISTENER, ","))
+
+
+def _join(present: str | None, added: str, separator: str) -> str:
+    parts = [part for part in (present or "").split(separator) if part]
+    return separator.join(parts if added in parts else [*parts, added])
+
+
+def _add_to_class_loader(jvm: Any, jar: Path) -> None:
+    """Spark loads listeners through the context class loader, which ``spark-submit`` makes extensible."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if not hasattr(loader, "addURL") or "MutableURLClassLoader" not in loader.getClass().getName():
+        raise RuntimeError(
+            f"the JVM runs already and its class loader takes no jar; start it with --jars {jar} --conf"
+            f" {_EXTRA_LISTENERS}={LISTENER}"
+        )
+    loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+
+
+def _attach_to_running(context: Any, jar: Path, settings: dict[str, str]) -> None:
+    jvm, java_context = context._jvm, context._jsc.sc()
+    conf = java_context.getConf()  # a copy: the application's own settings stay as they are
+    if LISTENER in conf.get(_EXTRA_LISTENERS, ""):
+        warnings.warn(
+            "Joinsight is attached to this SparkContext already; its settings stay as they are until it is stopped",
+            JoinsightWarning,
+            stacklevel=4,
+        )
+        return
+    for key, value in settings.items():
+        conf.set(key, value)
+    urls = context._gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = jvm.java.net.URLClassLoader(urls, parent)
+    listener_class = jvm.java.lang.Class.forName(LISTENER, True, loader)
+    parameter = context._gateway.new_array(jvm.java.lang.Class, 1)
+    parameter[0] = conf.getClass()
+    arguments = context._gateway.new_array(jvm.java.lang.Object, 1)
+    arguments[0] = conf
+    listener = listener_class.getConstructor(parameter).newInstance(arguments)
+    java_context.addSparkListener(listener)

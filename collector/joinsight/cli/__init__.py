@@ -1,0 +1,51 @@
+"""The command line: one module for each group of commands, `main` below."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import click
+from sqlalchemy.exc import DBAPIError
+
+from joinsight import __version__
+from joinsight.cli import admin, demo, read
+from joinsight.errors import ConfigurationError, JoinsightError
+
+_HELP = """See what every exchange and join of your Spark SQL queries really cost.
+
+\b
+Start here:      joinsight demo
+Collect:         joinsight serve
+Look:            joinsight queries, then plan, shuffles, broadcasts, joins
+
+Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
+"""
+
+
+@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="joinsight")
+def cli() -> None:
+    """Joinsight."""
+
+
+for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command; errors meant for a person are printed without a traceback."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    try:
+        cli()
+    except JoinsightError as error:
+        click.echo(f"joinsight: {error}", err=True)
+        sys.exit(2 if isinstance(error, ConfigurationError) else 1)
+    except DBAPIError as error:
+        click.echo(f"joinsight: the database does not answer as it should: {str(error.orig).strip()}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,130 @@
+"""`joinsight demo`: the whole line once, on a real Spark, with a report at its end."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.rule import Rule
+from sqlalchemy import Engine
+
+from joinsight import reading
+from joinsight.cli import read
+from joinsight.cli.options import database_options
+from joinsight.errors import ConfigurationError
+from joinsight.reading import Filters
+from joinsight.rows import Row
+from joinsight.serve.server import DEFAULT_PORT, TOKEN_VARIABLE
+from joinsight.store.database import open_database, upgrade
+from joinsight.store.models import EXECUTION_KEY
+
+
+@click.command()
+@database_options
+@click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--keep-serving", is_flag=True, help="Leave the collector up until Ctrl-C.")
+def demo(database_url: str | None, data: Path | None, port: int, keep_serving: bool) -> None:
+    """Run a real PySpark workload with the listener attached and report what its joins cost.
+
+    Takes about a minute: it makes 50 MB of data in a temporary folder and joins it in every way that Spark knows.
+    """
+    from joinsight.demo import runner
+
+    runner.check_requirements()
+    out = read.console()
+    token = secrets.token_urlsafe(24)
+    with open_database(database_url, data) as engine:
+        upgrade(engine)
+        with _collector(engine, port, token) as (url, server):
+            with _progress() as progress:
+                task = progress.add_task("Starting Spark", total=None)
+
+                def on_step(step: int, steps: int, title: str) -> None:
+                    progress.update(task, completed=step - 1, total=steps, description=title.split(":")[0])
+                    if not progress.console.is_terminal:
+                        progress.console.print(f"[{step}/{steps}] {title}")
+
+                runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
+                progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
+            report(out, engine, runner.wait_for_application(engine))
+            where = "" if data is None and database_url is None else _options(database_url, data)
+            _more(out, where, url, keep_serving)
+            if keep_serving:
+                try:
+                    while not server.should_exit:
+                        time.sleep(0.5)
+                except KeyboardInterrupt:
+                    out.print("Stopped.")
+
+
+def _collector(engine: Engine, port: int, token: str):  # type: ignore[no-untyped-def]
+    from joinsight.demo import runner
+
+    try:
+        return runner.collector(engine, port, [token])
+    except ConfigurationError:
+        return runner.collector(engine, 0, [token])
+
+
+def report(out: Console, engine: Engine, application: str) -> None:
+    """What the workload cost: its queries, the plans worth a look, and all shuffles, broadcasts and joins."""
+    with engine.connect() as connection:
+        mine = Filters(application=application, limit=30)
+        queries = [r for r in reading.read_queries(connection, mine, "recent") if r["jobs"] or r["error"]]
+        shuffles = reading.read_shuffles(connection, mine, "size")
+        broadcasts = reading.read_broadcasts(connection, mine, "size")
+        joins = reading.read_joins(connection, mine, "size")
+        plans = [reading.read_plan(connection, key) for key in _telling(queries, shuffles, joins)]
+    out.print(Rule("Queries"))
+    out.print(read.query_table(queries[::-1]))
+    for plan in plans:
+        out.print(Rule("Plan"))
+        read.print_header(out, plan)
+        read.print_plan(out, plan, None)
+        out.print()
+    for title, table in (
+        ("Shuffles, largest first", read.shuffle_table(shuffles[:10])),
+        ("Broadcasts, largest first", read.broadcast_table(broadcasts[:10])),
+        ("Joins, most rows out first", read.join_table(joins[:12])),
+    ):
+        out.print(Rule(title))
+        out.print(table)
+
+
+def _telling(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[reading.Key]:
+    """The plans to show: where AQE split a skewed join, where it re-planned most, and one that failed."""
+    chosen: list[Row] = [join for join in joins if join["is_skew"]][:1]
+    chosen += [shuffle for shuffle in shuffles if (shuffle["consumers"] or 0) > 1][:1]
+    chosen += [query for query in queries if query["state"] == "failed"][:1]
+    keys = [tuple(row[name] for name in EXECUTION_KEY) for row in chosen]
+    return list(dict.fromkeys(keys))
+
+
+def _options(database_url: str | None, data: Path | None) -> str:
+    return " --database-url ..." if database_url else f" --data '{data}'"
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def _more(out: Console, where: str, url: str, keep_serving: bool) -> None:
+    out.print(Rule("More"))
+    commands = {
+        f"joinsight queries --sort time{where}": "what took longest",
+        f"joinsight plan last --metrics{where}": "a plan with every metric, as in Spark's UI",
+        f"joinsight plan last --all-versions{where}": "how AQE changed it on the way",
+        f"joinsight shuffles --sort skew{where}": "what is skewed",
+    }
+    for command, meaning in commands.items():
+        out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)
+    served = "serves" if keep_serving else "served until now; `joinsight serve` serves them from now on"
+    out.print(f"  Metrics for Prometheus: {url}/metrics ({served})", soft_wrap=True)
+    if keep_serving:
+        out.print("  The collector stays up until Ctrl-C.")

@@ -1,0 +1,328 @@
+"""Commands that read: queries, plan, shuffles, broadcasts, joins."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy import Connection
+
+from joinsight import reading
+from joinsight.cli import tree
+from joinsight.cli.options import database_options
+from joinsight.display import bytes_text, duration_text
+from joinsight.reading import SORTS, Filters, StoredPlan
+from joinsight.rows import Row
+from joinsight.store.database import check_schema, open_database
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_AGO = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_STATES = ("running", "succeeded", "failed", "lost")
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
+    """A point in time: ``2h`` ago, or an ISO date with or without a time (UTC unless it says otherwise)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
+        """The moment; fails with what would be right."""
+        ago = _AGO.fullmatch(value.strip())
+        try:
+            if ago:
+                return datetime.now(timezone.utc) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        except (ValueError, OverflowError):
+            self.fail(f"{value!r} is no time; write 30m, 2h, 7d, 2026-11-20 or 2026-11-20T08:00.", param, context)
+        return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def console() -> Console:
+    """Colours and the full width on a terminal; 100 columns of plain text elsewhere."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(width=tree.WIDTH, highlight=False)
+
+
+def _filter_options(kind: str, *, of_execution: bool) -> Callable[[Command], Command]:
+    sorts = list(SORTS[kind])
+
+    def decorate(command: Command) -> Command:
+        options = [
+            click.option("--application", metavar="ID|NAME", help="Only of this application."),
+            click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName)."),
+            click.option("--since", type=Moment(), help="Started from here on: 2h, 7d, 2026-11-20T08:00 (UTC)."),
+            click.option("--until", type=Moment(), help="Started before."),
+            click.option("--state", type=click.Choice(_STATES), help="Only of executions in this state."),
+            click.option("--sort", type=click.Choice(sorts), default=sorts[0], show_default=True),
+            click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most."),
+            click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers."),
+        ]
+        if of_execution:
+            options.insert(0, click.option("--execution", metavar="EXECUTION", help="Only of this one."))
+        for option in reversed(options):
+            command = option(command)
+        return database_options(command)
+
+    return decorate
+
+
+def _list(
+    read: Callable[[Connection, Filters, str], list[Row]],
+    render: Callable[[list[Row]], Table],
+    database_url: str | None,
+    data: Path | None,
+    sort: str,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            rows = read(connection, Filters(**filters), sort)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, default=_json_value, ensure_ascii=False))
+    elif rows:
+        console().print(render(rows))
+    else:
+        click.echo("Nothing is stored that fits. `joinsight queries` without filters shows the latest.", err=True)
+
+
+def _json_value(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"no JSON for {type(value)}")
+
+
+@click.command()
+@_filter_options("queries", of_execution=False)
+def queries(**options: Any) -> None:
+    """List SQL executions."""
+    _list(reading.read_queries, query_table, **options)
+
+
+@click.command()
+@_filter_options("shuffles", of_execution=True)
+def shuffles(**options: Any) -> None:
+    """List shuffles: what each wrote, how it was read, how skewed it was."""
+    _list(reading.read_shuffles, shuffle_table, **options)
+
+
+@click.command()
+@_filter_options("broadcasts", of_execution=True)
+def broadcasts(**options: Any) -> None:
+    """List broadcasts: size, rows, time on the driver, how close to the threshold."""
+    _list(reading.read_broadcasts, broadcast_table, **options)
+
+
+@click.command()
+@_filter_options("joins", of_execution=True)
+def joins(**options: Any) -> None:
+    """List joins: strategy, rows in and out, build side, spill."""
+    _list(reading.read_joins, join_table, **options)
+
+
+@click.command()
+@database_options
+@click.argument("execution")
+@click.option("--version", type=int, help="An earlier plan of AQE, from 0.  [default: the final one]")
+@click.option("--all-versions", is_flag=True, help="Every plan that AQE went through, oldest first.")
+@click.option("--metrics", is_flag=True, help="All metrics of each operator, worded as in Spark's UI.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with everything stored.")
+def plan(
+    database_url: str | None,
+    data: Path | None,
+    execution: str,
+    version: int | None,
+    all_versions: bool,
+    metrics: bool,
+    as_json: bool,
+) -> None:
+    """Draw the plan of an execution with what each operator cost.
+
+    EXECUTION is an id as `joinsight queries` shows it: 12, APPLICATION/12, or last.
+    """
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+    if as_json:
+        everything = {"execution": stored.execution, "versions": stored.versions, "metrics": stored.metrics}
+        click.echo(json.dumps(everything, default=_json_value, ensure_ascii=False))
+        return
+    out = console()
+    print_header(out, stored)
+    numbers = range(len(stored.versions)) if all_versions else [version]
+    for number in numbers:
+        print_plan(out, stored, number, metrics=metrics)
+
+
+def print_header(out: Console, stored: StoredPlan) -> None:
+    """What the execution is and how it went."""
+    e = stored.execution
+    out.print(Text(_one_line(e["description"]), style="bold"))
+    how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
+    versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
+    attempt = f"/{e['attempt_id']}" if e["attempt_id"] else ""
+    out.print(
+        Text(f"{e['application_id']}{attempt}/{e['execution_id']}  {_when(e['started_at'])}  {how}{versions}", "dim")
+    )
+    if e["error"]:
+        out.print(Text(_one_line(e["error"])[:500], style="red"))
+    for reason in e["incomplete"] or ():
+        out.print(Text(f"These numbers may be partial: {reason}", style="yellow"))
+
+
+def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False) -> None:
+    """One version of the plan."""
+    version = stored.version(number)
+    if version is None:
+        out.print("(Spark gave no plan: it failed before it had one.)")
+        return
+    if number is not None:
+        kind = "final" if version["is_final"] else "replaced by AQE"
+        out.print(Text(f"\nPlan {version['version']}, from {_when(version['planned_at'])} on ({kind})", "bold"))
+    for line in tree.draw(stored, version, width=max(80, min(out.width, 160)), metrics=metrics):
+        out.print(line, no_wrap=True, crop=False, soft_wrap=True)
+
+
+def query_table(rows: list[Row]) -> Table:
+    """`joinsight queries`."""
+    table = _table("execution", "started", "state", "query", ">time", ">shuffled", ">broadcast", ">spilled")
+    for r in rows:
+        table.add_row(
+            _execution(r),
+            _when(r["started_at"]),
+            _state(r["state"]),
+            _one_line(r["description"]),
+            _duration(r["duration_ms"]),
+            _bytes(r["shuffle_write_bytes"]),
+            _bytes(r["broadcast_bytes"]),
+            _bytes(r["disk_spilled_bytes"] or None),
+        )
+    return table
+
+
+def shuffle_table(rows: list[Row]) -> Table:
+    """`joinsight shuffles`."""
+    table = _table("execution", ">node", "partitioned by", ">written", ">rows", ">parts", ">wait", ">skew", "AQE")
+    for r in rows:
+        keys = ", ".join(r["keys"] or ()) or (r["partitioning"] or "")
+        table.add_row(
+            _execution(r),
+            str(r["node_id"]),
+            _one_line(re.sub(r"#\d+L?", "", keys)),
+            _bytes(r["bytes_written"]),
+            _number(r["rows_written"]),
+            _partitions(r),
+            _duration(r["fetch_wait_ms"]),
+            "" if r["skew_ratio"] is None else f"{r['skew_ratio']:.1f}×",
+            " ".join(r["aqe_read"] or ()),
+        )
+    return table
+
+
+def _partitions(r: Row) -> str:
+    planned, now = r["partitions"], r["aqe_partitions"]
+    return _number(planned) if now is None or now == planned else f"{_number(planned)}→{_number(now)}"
+
+
+def broadcast_table(rows: list[Row]) -> Table:
+    """`joinsight broadcasts`."""
+    table = _table(
+        "execution", ">node", "query", "outcome", ">size", ">rows", ">of limit", ">collect", ">build", ">send"
+    )
+    for r in rows:
+        limit = r["threshold_bytes"]
+        share = r["size_bytes"] / limit if r["size_bytes"] is not None and limit and limit > 0 else None
+        table.add_row(
+            _execution(r),
+            str(r["node_id"]),
+            _one_line(r["description"]),
+            _state(r["outcome"]),
+            _bytes(r["size_bytes"]),
+            _number(r["rows"]),
+            "" if share is None else f"{share:.0%}",
+            _duration(r["collect_ms"]),
+            _duration(r["build_ms"]),
+            _duration(r["broadcast_ms"]),
+        )
+    return table
+
+
+def join_table(rows: list[Row]) -> Table:
+    """`joinsight joins`."""
+    table = _table(
+        "execution", ">node", "strategy", "type", "build", ">left rows", ">right rows", ">rows out", ">spilled"
+    )
+    for r in rows:
+        table.add_row(
+            _execution(r),
+            str(r["node_id"]),
+            r["strategy"] + (" (skew)" if r["is_skew"] else ""),
+            r["join_type"] or "",
+            r["build_side"] or "",
+            _number(r["left_rows"]),
+            _number(r["right_rows"]),
+            _number(r["output_rows"]),
+            _bytes(r["spill_bytes"] or None),
+        )
+    return table
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for header in headers:
+        right = header.startswith(">")
+        text = header in ("query", "partitioned by")
+        table.add_column(
+            header.lstrip(">"),
+            justify="right" if right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if text else None,
+            min_width=8 if text else None,
+        )
+    return table
+
+
+def _execution(r: Row) -> str:
+    attempt = f"{r['attempt_id']}/" if r["attempt_id"] else ""
+    return f"{r['application_id']}/{attempt}{r['execution_id']}"
+
+
+def _when(moment: datetime) -> str:
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _state(state: str) -> Text:
+    return Text(state, style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _bytes(value: int | None) -> str:
+    return "" if value is None else bytes_text(value)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _duration(ms: int | None) -> str:
+    return "" if ms is None else duration_text(ms)
+
+
+COMMANDS = (queries, plan, shuffles, broadcasts, joins)

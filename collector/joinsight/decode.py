@@ -1,0 +1,145 @@
+"""Bytes of a request to documents: gzip, lines, JSON, schema. A bad line is reported and the others are kept.
+
+Everything is bounded before it is read: the size of the request unpacked (a gzip bomb is `TooLarge`) and of each line.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from joinsight.document import SCHEMA_VERSION, Document, Execution
+from joinsight.errors import DocumentError, TooLarge
+
+MAX_REQUEST_BYTES = 32 << 20
+"""A request as it comes over the wire."""
+MAX_UNPACKED_BYTES = 256 << 20
+"""A request unpacked."""
+MAX_DOCUMENT_BYTES = 16 << 20
+"""One document, unpacked."""
+MAX_PLAN_NODES = 50_000
+"""Nodes of one plan."""
+
+_CHUNK = 1 << 20
+_GZIP = 31  # zlib's code for the gzip format
+# PostgreSQL's text holds no NUL; an escaped one is replaced before the JSON is read
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+_decoder: msgspec.json.Decoder[Document] = msgspec.json.Decoder(Document)
+_NOT_NEGATIVE = ("size", "timing", "nsTiming", "average")
+
+
+class _Version(msgspec.Struct):
+    schema_version: int | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    """What a request held: its good documents, and for each bad line its number (from 1) and what is wrong."""
+
+    documents: list[tuple[int, Document]] = field(default_factory=list)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+
+
+def decode_request(body: bytes) -> Batch:
+    """Read a gzip NDJSON request.
+
+    Raises `DocumentError` if it is not gzip, `TooLarge` if it is too large unpacked.
+    """
+    batch = Batch()
+    for number, line in enumerate(_lines(_unpack(body)), 1):
+        try:
+            if line is None:
+                raise DocumentError(f"the document is larger than {MAX_DOCUMENT_BYTES} bytes")
+            if line.strip():
+                batch.documents.append((number, decode_document(line)))
+        except DocumentError as error:
+            batch.refused.append((number, str(error)))
+    return batch
+
+
+def decode_document(line: bytes) -> Document:
+    """Read one document; raises `DocumentError` that says where it breaks the schema."""
+    if b"\\u0000" in line:
+        line = _NUL.sub(rb"\1\\ufffd", line)
+    try:
+        document = _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        raise DocumentError(_explain(line, error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DocumentError(f"not JSON: {error}") from None
+    if isinstance(document, Execution):
+        _check(document)
+    return document
+
+
+def _explain(line: bytes, error: msgspec.ValidationError) -> str:
+    try:
+        version = msgspec.json.decode(line, type=_Version).schema_version
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        version = None
+    if version is not None and version != SCHEMA_VERSION:
+        return (
+            f"schema_version {version} is not known here, {SCHEMA_VERSION} is: the listener in the driver and the"
+            " collector must be of versions that fit"
+        )
+    return str(error)
+
+
+def _check(e: Execution) -> None:
+    """What the JSON Schema cannot say."""
+    for p, plan in enumerate(e.plans):
+        if len(plan.nodes) > MAX_PLAN_NODES:
+            raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes; {MAX_PLAN_NODES} are allowed")
+        for n, node in enumerate(plan.nodes):
+            if node.parent >= n or (node.parent < 0) != (n == 0):
+                raise DocumentError(
+                    f"$.plans[{p}].nodes[{n}].parent is {node.parent}: it must be -1 for the first node and an"
+                    " earlier node for all others"
+                )
+    for i, a in enumerate(e.accumulators):
+        numbers = (a.sum, a.min, a.median, a.p95, a.max)
+        if a.count and None in numbers:
+            raise DocumentError(f"$.accumulators[{i}] counts {a.count} values but lacks some of sum, min, ..., max")
+        if a.type in _NOT_NEGATIVE and any(number is not None and number < 0 for number in numbers):
+            raise DocumentError(f"$.accumulators[{i}] is of type {a.type}, which has no negative values")
+
+
+def _unpack(body: bytes) -> Iterator[bytes]:
+    """The body unpacked in chunks; it may be several gzip members one after the other."""
+    total = 0
+    rest = body
+    while rest:
+        stream = zlib.decompressobj(_GZIP)
+        while not stream.eof:
+            try:
+                chunk = stream.decompress(rest, _CHUNK)
+            except zlib.error as error:
+                raise DocumentError(f"the request is not gzip: {error}") from None
+            rest = stream.unconsumed_tail
+            total += len(chunk)
+            if total > MAX_UNPACKED_BYTES:
+                raise TooLarge(f"the request is larger than {MAX_UNPACKED_BYTES} bytes unpacked")
+            yield chunk
+            if not chunk and not rest and not stream.eof:
+                raise DocumentError("the request's gzip data is cut off")
+        rest = stream.unused_data
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
+    """The lines of `chunks` without their ends; None for one over `MAX_DOCUMENT_BYTES`."""
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *ends, last = chunk.split(b"\n")
+        for end in ends:
+            size += len(end)
+            yield b"".join((*parts, end)) if size <= MAX_DOCUMENT_BYTES else None
+            parts, size = [], 0
+        size += len(last)
+        parts = [*parts, last] if size <= MAX_DOCUMENT_BYTES else []
+    if size:
+        yield b"".join(parts) if size <= MAX_DOCUMENT_BYTES else None

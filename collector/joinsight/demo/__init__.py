@@ -1,0 +1,1 @@
+"""The demo: a PySpark workload, run in a process of its own with the listener attached."""

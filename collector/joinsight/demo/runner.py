@@ -1,0 +1,117 @@
+"""Runs the demo's workload in a process of its own, attached to a collector, and follows its steps."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from sqlalchemy import Engine, func, select
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.errors import ConfigurationError, JoinsightError
+from joinsight.serve.server import make_server
+from joinsight.store.models import application
+
+APPLICATION = "joinsight demo"
+_START_SECONDS = 10
+_ARRIVE_SECONDS = 20
+_OUTPUT_LINES = 30
+
+
+def check_requirements() -> None:
+    """Raise `ConfigurationError` unless PySpark and Java are there."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise ConfigurationError(
+            "pyspark", None, "the demo runs a real Spark and PySpark is not installed", "pip install 'joinsight[spark]'"
+        )
+    home = os.environ.get("JAVA_HOME")
+    if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
+        raise ConfigurationError(
+            "JAVA_HOME",
+            home,
+            "Spark needs Java 17 or later and there is none",
+            "Install one (Debian: apt-get install openjdk-17-jre-headless).",
+        )
+
+
+@contextmanager
+def collector(engine: Engine, port: int, tokens: list[str]) -> Iterator[tuple[str, uvicorn.Server]]:
+    """A collector in a thread of this process; yields its URL."""
+    server, bound = make_server(engine, "127.0.0.1", port, tokens)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="collector", daemon=True)
+    thread.start()
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            raise JoinsightError("The collector did not start; the lines above say why.")
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()
+
+
+def run_workload(url: str, environment: Mapping[str, str], on_step: Callable[[int, int, str], None]) -> None:
+    """Run the workload to its end; raises `JoinsightError` with its last output if it fails."""
+    conf = {
+        "spark.app.name": APPLICATION,
+        "spark.driver.extraClassPath": str(listener_jar()),
+        "spark.extraListeners": LISTENER,
+        "spark.joinsight.url": url,
+        "spark.joinsight.progressInterval": "2s",
+    }
+    with tempfile.TemporaryDirectory(prefix="joinsight-demo-") as folder, tempfile.TemporaryFile("w+") as errors:
+        command = [sys.executable, "-m", "joinsight.demo.workload", "--data", folder]
+        for key, value in conf.items():
+            command += ["--conf", f"{key}={value}"]
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **environment, "PYSPARK_PYTHON": sys.executable},
+        ) as process:
+            try:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    if line.startswith("{"):
+                        step = json.loads(line)
+                        on_step(step["step"], step["steps"], step["title"])
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode:
+            errors.seek(0)
+            tail = "".join(errors.readlines()[-_OUTPUT_LINES:])
+            raise JoinsightError(f"The workload failed with exit code {process.returncode}:\n{tail}")
+
+
+def wait_for_application(engine: Engine) -> str:
+    """The id of the newest demo application, once its last document is stored."""
+    c = application.c
+    newest = select(c.application_id, c.state).where(c.name == APPLICATION).order_by(c.updated_at.desc()).limit(1)
+    deadline = time.monotonic() + _ARRIVE_SECONDS
+    while time.monotonic() < deadline:
+        with engine.connect() as connection:
+            found = connection.execute(newest).first()
+            total = connection.scalar(select(func.count()).select_from(application))
+        if found is not None and found.state == "ended":
+            return str(found.application_id)
+        time.sleep(0.1)
+    raise JoinsightError(
+        f"The workload ran, but nothing of it has arrived within {_ARRIVE_SECONDS} s ({total} applications are stored)."
+        " The driver's log says why; look for lines with Joinsight."
+    )

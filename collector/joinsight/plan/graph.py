@@ -1,0 +1,134 @@
+"""Rebuilds the graph that Spark's UI shows (``SparkPlanGraph``) from a plan tree: same nodes, ids, edges, clusters.
+
+Spark numbers nodes in the order of its depth-first visit, folds wrappers away (``InputAdapter``, query stages), draws a
+reused exchange once with an edge to every consumer, and puts the operators of a whole-stage-codegen stage into a
+cluster. Ids hold within one plan version only: AQE renumbers at every re-plan.
+
+::
+
+    tree                         graph
+    WholeStageCodegen (2)        0 WholeStageCodegen (2)   cluster, holds 1
+    └ HashAggregate              1 HashAggregate
+      └ InputAdapter             2 Exchange                edge 2 -> 1
+        └ ShuffleQueryStage
+          └ Exchange
+
+Source: ``org.apache.spark.sql.execution.ui.SparkPlanGraph`` of Spark 3.4 to 4.3.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from joinsight.document import Metric, PlanNode
+
+TRANSPARENT = frozenset({"InputAdapter", "TableCacheQueryStage", "ResultQueryStage"})
+QUERY_STAGES = frozenset({"BroadcastQueryStage", "ShuffleQueryStage"})
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the graph; `cluster` is the id of the whole-stage-codegen node around it."""
+
+    id: int
+    name: str
+    simple: str
+    metrics: Sequence[Metric] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    cluster: int | None = None
+    is_cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes by rising id; edges run from a child to its parent, as rows do."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[int, int], ...]
+
+    def children(self) -> dict[int, list[int]]:
+        """Node id to the ids of its inputs, left one first."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for child, parent in self.edges:
+            found[parent].append(child)
+        return found
+
+    def parents(self) -> dict[int, list[int]]:
+        """Node id to the ids of its consumers."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for child, parent in self.edges:
+            found[child].append(parent)
+        return found
+
+
+def build(plan: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = False) -> Graph:
+    """The graph of `plan`, whose nodes stand depth first, a parent before its children.
+
+    Spark before 4.1 draws a second edge when a reused subquery is met again below the same node:
+    `keep_duplicate_subquery_edges`.
+    """
+    children: list[list[int]] = [[] for _ in plan]
+    for index, info in enumerate(plan):
+        if info.parent >= 0:
+            children[info.parent].append(index)
+    same = _equal_subtrees(plan, children)
+
+    nodes: list[Node] = []
+    edges: list[tuple[int, int]] = []
+    seen_edges: set[tuple[int, int]] = set()
+    reusable: dict[int, int] = {}  # subtree of an exchange or subquery -> its node
+
+    def connect(child: int, parent: int | None) -> None:
+        if parent is not None:
+            edges.append((child, parent))
+            seen_edges.add((child, parent))
+
+    # (index into plan, consumer's node id, cluster's node id); plans can be thousands of levels deep: no recursion
+    todo: list[tuple[int, int | None, int | None]] = [(0, None, None)] if plan else []
+    while todo:
+        index, parent, cluster = todo.pop()
+        info, below = plan[index], children[index]
+        name = info.name
+        if name.startswith("WholeStageCodegen") and below:
+            node_id = len(nodes)
+            nodes.append(Node(node_id, name, info.simple, info.metrics, info.metadata, is_cluster=True))
+            todo.append((below[0], parent, node_id))
+        elif name in TRANSPARENT and below:
+            todo.append((below[0], parent, None))
+        elif name in QUERY_STAGES and below:
+            known = reusable.get(same[below[0]])
+            if known is None:
+                todo.append((below[0], parent, None))
+            else:
+                connect(known, parent)
+        elif name == "Subquery" and cluster is not None:
+            todo.append((index, parent, None))
+        elif name == "Subquery" and same[index] in reusable:
+            known = reusable[same[index]]
+            if keep_duplicate_subquery_edges or parent is None or (known, parent) not in seen_edges:
+                connect(known, parent)
+        elif name == "ReusedSubquery" and below:
+            todo.append((below[0], parent, cluster))
+        elif name == "ReusedExchange" and below and same[below[0]] in reusable:
+            connect(reusable[same[below[0]]], parent)
+        else:
+            node_id = len(nodes)
+            nodes.append(Node(node_id, name, info.simple, info.metrics, info.metadata, cluster))
+            if "Exchange" in name or name == "Subquery":
+                reusable[same[index]] = node_id
+            connect(node_id, parent)
+            todo.extend((child, node_id, cluster) for child in reversed(below))
+    return Graph(tuple(nodes), tuple(edges))
+
+
+def _equal_subtrees(plan: Sequence[PlanNode], children: list[list[int]]) -> list[int]:
+    """A number for each node, the same for equal subtrees: equal in name, simple string and children."""
+    numbers: dict[tuple[str, str, tuple[int, ...]], int] = {}
+    number = [0] * len(plan)
+    for index in range(len(plan) - 1, -1, -1):  # children stand behind their parent
+        info = plan[index]
+        key = (info.name, info.simple, tuple(number[child] for child in children[index]))
+        number[index] = numbers.setdefault(key, len(numbers))
+    return number

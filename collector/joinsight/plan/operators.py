@@ -1,0 +1,145 @@
+"""Reads what an exchange or a join is from its name and Spark's ``simpleString``: partitioning, keys, type, build side.
+
+Spark gives these as text only. Whatever a text does not say, or says in a way that is not known here, is ``None`` or
+empty: a new Spark version may lose a detail, never a row.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+JOIN_STRATEGIES = (
+    "BroadcastHashJoin",
+    "SortMergeJoin",
+    "ShuffledHashJoin",
+    "BroadcastNestedLoopJoin",
+    "CartesianProduct",
+)
+_JOIN_TYPE = re.compile(
+    r"(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|LeftSingle|ExistenceJoin)(\(.*\))?"
+)
+_BUILD_SIDES = {"BuildLeft": "left", "BuildRight": "right"}
+_PLAN_ID = re.compile(r"\[(?:plan_)?id=#?\d+\]")
+_ORIGIN = re.compile(r"[A-Z][A-Z_]+")
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleText:
+    """What an ``Exchange`` says of itself: ``hashpartitioning(k#1L, 200), ENSURE_REQUIREMENTS, [plan_id=7]``."""
+
+    partitioning: str | None = None
+    keys: tuple[str, ...] = ()
+    partitions: int | None = None
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinText:
+    """What a join says of itself; keys and condition as Spark writes them, with its expression ids."""
+
+    strategy: str
+    join_type: str | None = None
+    build_side: str | None = None
+    left_keys: tuple[str, ...] = ()
+    right_keys: tuple[str, ...] = ()
+    condition: str | None = None
+    is_skew: bool = False
+
+
+def is_shuffle(name: str) -> bool:
+    """``Exchange``, and what native engines call theirs (``CometExchange``, ``ColumnarExchange``)."""
+    return name.endswith("Exchange") and not is_broadcast(name) and name != "ReusedExchange"
+
+
+def is_broadcast(name: str) -> bool:
+    """``BroadcastExchange``, also of native engines."""
+    return name.endswith("BroadcastExchange")
+
+
+def join_strategy(name: str) -> str | None:
+    """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
+    base = name.split("(", 1)[0].strip()
+    return next((strategy for strategy in JOIN_STRATEGIES if base.endswith(strategy)), None)
+
+
+def shuffle_text(simple: str) -> ShuffleText:
+    """Read an ``Exchange``."""
+    parts = split(_after_name(simple))
+    if not parts:
+        return ShuffleText()
+    name, arguments = _call(parts[0])
+    keys = split(arguments) if arguments else []
+    partitions = None
+    if keys and keys[-1].isdigit():
+        partitions = int(keys.pop())
+    if name == "SinglePartition":
+        partitions = 1
+    origin = next((part for part in parts[1:] if _ORIGIN.fullmatch(part)), None)
+    return ShuffleText(name, tuple(keys), partitions, origin)
+
+
+def broadcast_mode(simple: str) -> str | None:
+    """``HashedRelationBroadcastMode(List(...),false)`` of a ``BroadcastExchange``: the mode's text."""
+    parts = [part for part in split(_after_name(simple)) if not _PLAN_ID.fullmatch(part)]
+    return parts[0] if parts else None
+
+
+def join_text(name: str, simple: str) -> JoinText | None:
+    """Read a join; None if the node is none."""
+    strategy = join_strategy(name)
+    if strategy is None:
+        return None
+    parts = split(simple.removeprefix(name).strip()) if simple.startswith(name) else split(_after_name(simple))
+    keys: list[tuple[str, ...]] = []
+    while parts and len(keys) < 2 and parts[0].startswith("[") and parts[0].endswith("]"):
+        keys.append(tuple(split(parts.pop(0)[1:-1])))
+    join_type = build_side = None
+    rest = []
+    for part in parts:
+        type_found = _JOIN_TYPE.fullmatch(part)
+        if part in _BUILD_SIDES and build_side is None:
+            build_side = _BUILD_SIDES[part]
+        elif type_found and join_type is None:
+            join_type = type_found[1]
+        else:
+            rest.append(part)
+    while rest and rest[-1] in ("true", "false"):  # isNullAwareAntiJoin and the like
+        rest.pop()
+    if strategy == "CartesianProduct":  # says no type: with a condition it is an inner join
+        join_type = "Inner" if rest else "Cross"
+    return JoinText(
+        strategy,
+        join_type,
+        build_side,
+        keys[0] if keys else (),
+        keys[1] if len(keys) > 1 else (),
+        ", ".join(rest) or None,
+        "skew=true" in name,
+    )
+
+
+def split(text: str) -> list[str]:
+    """Split at the commas that stand in no bracket; a bracket that never closes ends with the text."""
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        if character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth = max(0, depth - 1)
+        elif character == "," and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    parts.append(text[start:].strip())
+    return [part for part in parts if part]
+
+
+def _after_name(simple: str) -> str:
+    return simple.partition(" ")[2].strip()
+
+
+def _call(text: str) -> tuple[str, str | None]:
+    """``f(a, b)`` as ``("f", "a, b")``; a text without arguments as ``(text, None)``."""
+    name, bracket, arguments = text.partition("(")
+    return name.strip(), arguments.removesuffix(")") if bracket else None

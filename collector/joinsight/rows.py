@@ -1,0 +1,474 @@
+"""Turns a document into the rows that stand for it in the store. Pure: no I/O, the same document gives the same rows.
+
+::
+
+    Execution ──► execution, stage
+        plans ──► plan_version;  the last one, as Spark's graph ──► plan_node, plan_edge
+        accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from joinsight.document import MAX_LONG, Accumulator, Application, Execution, Metric, Stage
+from joinsight.plan import operators
+from joinsight.plan.graph import Graph, Node, build
+
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
+
+NO_NODE = -1
+"""`node_metric.node_id` of a metric whose node is not in the final plan."""
+
+DEFAULT_BROADCAST_THRESHOLD = 10 * 1024 * 1024
+DEFAULT_SHUFFLE_PARTITIONS = 200
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+# Spark's metric name -> column, value taken from the total
+_SHUFFLE_TOTALS = {
+    "number of partitions": "partitions",
+    "data size": "data_bytes",
+    "shuffle bytes written": "bytes_written",
+    "shuffle records written": "rows_written",
+    "shuffle write time": "write_time_ns",
+    "local bytes read": "local_bytes_read",
+    "remote bytes read": "remote_bytes_read",
+    "remote bytes read to disk": "remote_bytes_read_to_disk",
+    "local blocks read": "local_blocks_read",
+    "remote blocks read": "remote_blocks_read",
+    "records read": "rows_read",
+    "fetch wait time": "fetch_wait_ms",
+    "remote reqs duration": "remote_requests_ms",
+    "corrupt merged block chunks": "corrupt_merged_block_chunks",
+    "merged fetch fallback count": "merged_fetch_fallbacks",
+    "remote merged blocks fetched": "remote_merged_blocks_read",
+    "local merged blocks fetched": "local_merged_blocks_read",
+    "remote merged chunks fetched": "remote_merged_chunks_read",
+    "local merged chunks fetched": "local_merged_chunks_read",
+    "remote merged bytes read": "remote_merged_bytes_read",
+    "local merged bytes read": "local_merged_bytes_read",
+    "remote merged reqs duration": "remote_merged_requests_ms",
+}
+_AQE_READ_TOTALS = {
+    "number of partitions": "aqe_partitions",
+    "number of coalesced partitions": "aqe_coalesced_partitions",
+    "number of skewed partitions": "aqe_skewed_partitions",
+    "number of skewed partition splits": "aqe_skewed_splits",
+    "number of empty partitions": "aqe_empty_partitions",
+}
+_BROADCAST_TOTALS = {
+    "data size": "size_bytes",
+    "number of output rows": "rows",
+    "time to collect": "collect_ms",
+    "time to build": "build_ms",
+    "time to broadcast": "broadcast_ms",
+}
+_STAGE_TOTALS = (
+    "run_time_ms",
+    "cpu_time_ns",
+    "gc_time_ms",
+    "deserialize_time_ms",
+    "result_bytes",
+    "memory_spilled_bytes",
+    "disk_spilled_bytes",
+    "peak_memory_bytes",
+    "input_bytes",
+    "input_rows",
+    "output_bytes",
+    "output_rows",
+    "shuffle_read_local_bytes",
+    "shuffle_read_remote_bytes",
+    "shuffle_read_rows",
+    "shuffle_fetch_wait_ms",
+    "shuffle_write_bytes",
+    "shuffle_write_rows",
+    "shuffle_write_time_ns",
+)
+_STAGE_SPREADS = {
+    "run_time": "run_time_ms",
+    "shuffle_read": "shuffle_read_bytes",
+    "shuffle_read_records": "shuffle_read_rows",
+}
+
+
+def application_row(a: Application) -> Row:
+    """The row of table `application`."""
+    return {
+        **_application_key(a),
+        "state": a.state,
+        "started_at": _time(a.started_at_ms),
+        "ended_at": _time(a.ended_at_ms),
+        "spark_user": a.user,
+        "master": a.master,
+        "tags": a.tags,
+        "configuration": a.configuration,
+        "documents_made": a.documents_made,
+        "documents_dropped": a.documents_dropped,
+        "documents_refused": a.documents_refused,
+        "listener_failures": a.listener_failures,
+        "events_dropped": a.events_dropped,
+        "sequence": a.sequence,
+    }
+
+
+def application_row_of(e: Execution) -> Row:
+    """What an execution tells of its application, for when the application's own document has not come."""
+    return {**_application_key(e), "state": "unknown", "tags": e.tags, "sequence": 0}
+
+
+def _application_key(document: Application | Execution) -> Row:
+    return {
+        "application_id": document.application_id,
+        "attempt_id": document.attempt_id,
+        "name": document.application_name,
+        "job_name": document.job_name,
+        "spark_version": document.listener.spark_version,
+        "origin": document.origin,
+        "listener_id": document.listener.id,
+        "listener_version": document.listener.version,
+    }
+
+
+def execution_rows(e: Execution) -> Rows:
+    """All rows of an execution by table name; each carries the execution's key."""
+    key = {
+        "started_at": _time(e.started_at_ms),
+        "application_id": e.application_id,
+        "attempt_id": e.attempt_id,
+        "execution_id": e.execution_id,
+    }
+    facts = _Facts(e)
+    rows: Rows = {
+        "execution": [_execution(facts)],
+        "plan_version": _plan_versions(facts),
+        "plan_node": [_plan_node(node) for node in facts.graph.nodes],
+        "plan_edge": [
+            {"position": position, "child_id": child, "parent_id": parent}
+            for position, (child, parent) in enumerate(facts.graph.edges)
+        ],
+        "node_metric": _node_metrics(facts),
+        "shuffle": [_shuffle(facts, node) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
+        "broadcast": [_broadcast(facts, node) for node in facts.graph.nodes if operators.is_broadcast(node.name)],
+        "joins": [row for node in facts.graph.nodes if (row := _join(facts, node))],
+        "stage": [_stage(e, stage) for stage in e.stages],
+    }
+    rows["execution"][0]["broadcast_bytes"] = _sum(row["size_bytes"] for row in rows["broadcast"])
+    return {table: [{**key, **row} for row in found] for table, found in rows.items()}
+
+
+class _Facts:
+    """An execution with its final graph and its measurements, looked up by several of the makers of rows."""
+
+    def __init__(self, e: Execution) -> None:
+        self.execution = e
+        old = version_tuple(e.listener.spark_version) < (4, 1)
+        self.graphs = [build(plan.nodes, keep_duplicate_subquery_edges=old) for plan in e.plans]
+        self.graph = self.graphs[-1] if self.graphs else Graph((), ())
+        self.nodes = {node.id: node for node in self.graph.nodes}
+        self.children = self.graph.children()
+        self.parents = self.graph.parents()
+        self.measured = {a.id: a for a in e.accumulators}
+        self.threshold = byte_size(
+            e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD
+        )
+
+    def metrics(self, node: Node) -> dict[str, Accumulator]:
+        """What was measured at a node, by Spark's name of the metric."""
+        return {m.name: self.measured[m.id] for m in node.metrics if m.id in self.measured}
+
+    def totals(self, node: Node, columns: dict[str, str]) -> Row:
+        """The totals of a node's metrics as columns; NULL where nothing was measured."""
+        metrics = self.metrics(node)
+        return {column: _total(metrics.get(name)) for name, column in columns.items()}
+
+    def consumers(self, node: Node) -> list[int]:
+        return self.parents.get(node.id, [])
+
+    def inputs(self, node: Node) -> list[int]:
+        return self.children.get(node.id, [])
+
+
+def _execution(facts: _Facts) -> Row:
+    e = facts.execution
+    ran = [stage for stage in e.stages if stage.state not in ("skipped", "pending")]
+    return {
+        "root_execution_id": e.root_execution_id,
+        "job_name": e.job_name,
+        "state": e.state,
+        "ended_at": _time(e.ended_at_ms),
+        "duration_ms": None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
+        "description": e.description,
+        "call_site": e.call_site,
+        "error": e.error,
+        "job_group": e.job_group,
+        "job_tags": e.job_tags,
+        "streaming_query_id": e.streaming_query_id,
+        "streaming_batch_id": e.streaming_batch_id,
+        "tags": e.tags,
+        "configuration": e.configuration,
+        "jobs": len(e.jobs),
+        "stages": len(ran),
+        "tasks": _sum(stage.succeeded_tasks for stage in ran),
+        "task_time_ms": _sum(stage.run_time_ms for stage in ran),
+        "input_bytes": _sum(stage.input_bytes for stage in ran),
+        "output_bytes": _sum(stage.output_bytes for stage in ran),
+        "shuffle_write_bytes": _sum(stage.shuffle_write_bytes for stage in ran),
+        "shuffle_read_bytes": _sum(s.shuffle_read_local_bytes + s.shuffle_read_remote_bytes for s in ran),
+        "memory_spilled_bytes": _sum(stage.memory_spilled_bytes for stage in ran),
+        "disk_spilled_bytes": _sum(stage.disk_spilled_bytes for stage in ran),
+        "shuffle_partitions": byte_size(
+            e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS
+        ),
+        "broadcast_threshold_bytes": facts.threshold,
+        "is_adaptive": any(node.name == "AdaptiveSparkPlan" for plan in e.plans[:1] for node in plan.nodes),
+        "plan_versions": len(e.plans) + e.plans_dropped,
+        "incomplete": e.incomplete or None,
+        "origin": e.origin,
+        "listener_id": e.listener.id,
+        "sequence": e.sequence,
+    }
+
+
+def _plan_versions(facts: _Facts) -> list[Row]:
+    plans = facts.execution.plans
+    return [
+        {
+            "version": version,
+            "planned_at": _time(plan.at_ms),
+            "is_final": version == len(plans) - 1,
+            "nodes": [
+                {
+                    "id": node.id,
+                    "name": node.name,
+                    "simple": node.simple,
+                    "cluster": node.cluster,
+                    "is_cluster": node.is_cluster,
+                    "metrics": [[metric.id, metric.name, metric.type] for metric in node.metrics],
+                }
+                for node in graph.nodes
+            ],
+            "edges": graph.edges,
+        }
+        for version, (plan, graph) in enumerate(zip(plans, facts.graphs, strict=True))
+    ]
+
+
+def _plan_node(node: Node) -> Row:
+    return {
+        "node_id": node.id,
+        "name": node.name,
+        "simple": node.simple,
+        "cluster_id": node.cluster,
+        "is_cluster": node.is_cluster,
+        "metadata": dict(node.metadata) or None,
+    }
+
+
+def _node_metrics(facts: _Facts) -> list[Row]:
+    rows = {
+        (node.id, metric.id): _node_metric(node.id, metric, facts.measured.get(metric.id))
+        for node in facts.graph.nodes
+        for metric in node.metrics
+    }
+    placed = {accumulator for _, accumulator in rows}
+    earlier = [metric for graph in facts.graphs for node in graph.nodes for metric in node.metrics]
+    for metric in (*earlier, *facts.execution.announced):
+        if metric.id not in placed and metric.id in facts.measured:
+            rows[NO_NODE, metric.id] = _node_metric(NO_NODE, metric, facts.measured[metric.id])
+    return list(rows.values())
+
+
+def _node_metric(node_id: int, metric: Metric, measured: Accumulator | None) -> Row:
+    row: Row = {"node_id": node_id, "accumulator_id": metric.id, "name": metric.name, "type": metric.type}
+    if measured is None:
+        return row
+    return row | {
+        "count": measured.count,
+        "total": measured.sum,
+        "min": measured.min,
+        "median": measured.median,
+        "p95": measured.p95,
+        "max": measured.max,
+        "max_stage_id": measured.max_stage,
+        "max_stage_attempt": measured.max_stage_attempt,
+        "max_task_id": measured.max_task,
+        "text": measured.text,
+    }
+
+
+def _shuffle(facts: _Facts, node: Node) -> Row:
+    text = operators.shuffle_text(node.simple)
+    metrics = facts.metrics(node)
+    read = metrics.get("records read")
+    row = {
+        "node_id": node.id,
+        "partitioning": text.partitioning,
+        "keys": list(text.keys),
+        "origin": text.origin,
+        "consumers": len(facts.consumers(node)),
+        "map_stages": _stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
+        "reduce_stages": _stages(metrics, "records read", "local bytes read", "remote bytes read"),
+        **facts.totals(node, _SHUFFLE_TOTALS),
+    }
+    if row["partitions"] is None:
+        row["partitions"] = text.partitions
+    if read is not None and read.count > 1 and read.max:
+        row["rows_read_median"] = read.median
+        row["rows_read_max"] = read.max
+        row["rows_read_max_task_id"] = read.max_task
+        row["skew_ratio"] = read.max / read.median if read.median else None
+    reads = [facts.nodes[i] for i in facts.consumers(node) if facts.nodes[i].name == "AQEShuffleRead"]
+    for aqe_read in reads[:1]:
+        row["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)
+        row.update(facts.totals(aqe_read, _AQE_READ_TOTALS))
+        sizes = facts.metrics(aqe_read).get("partition data size")
+        if sizes is not None:
+            row["aqe_partition_bytes_median"] = sizes.median
+            row["aqe_partition_bytes_max"] = sizes.max
+    return row
+
+
+def _broadcast(facts: _Facts, node: Node) -> Row:
+    totals = facts.totals(node, _BROADCAST_TOTALS)
+    consumers = facts.consumers(node)
+    if totals["size_bytes"] is not None:
+        outcome = "succeeded"
+    else:
+        outcome = {"failed": "failed", "running": "running"}.get(facts.execution.state, "unknown")
+    return {
+        "node_id": node.id,
+        "mode": operators.broadcast_mode(node.simple),
+        "outcome": outcome,
+        "consumers": len(consumers),
+        "join_nodes": [i for i in consumers if operators.join_strategy(facts.nodes[i].name)],
+        "threshold_bytes": facts.threshold,
+        **totals,
+    }
+
+
+def _join(facts: _Facts, node: Node) -> Row | None:
+    text = operators.join_text(node.name, node.simple)
+    if text is None:
+        return None
+    metrics = facts.metrics(node)
+    sides = facts.inputs(node)[:2]
+    sorts = [facts.metrics(facts.nodes[side]) for side in sides if facts.nodes[side].name == "Sort"]
+    row: Row = {
+        "node_id": node.id,
+        "strategy": text.strategy,
+        "join_type": text.join_type,
+        "build_side": text.build_side,
+        "left_keys": list(text.left_keys),
+        "right_keys": list(text.right_keys),
+        "condition": text.condition,
+        "is_skew": text.is_skew,
+        "output_rows": _total(metrics.get("number of output rows")),
+        "build_bytes": _total(metrics.get("data size of build side")),
+        "build_ms": _total(metrics.get("time to build hash map")),
+        "sort_ms": _sum(_total(found.get("sort time")) for found in sorts),
+        "spill_bytes": _sum(_total(found.get("spill size")) for found in (metrics, *sorts)),
+        "threshold_bytes": facts.threshold,
+    }
+    for side, child in zip(("left", "right"), sides, strict=False):
+        fed = _fed_by(facts, child)
+        row.update({f"{side}_{what}": value for what, value in fed.items()})
+        exchange = facts.nodes.get(fed["exchange"])
+        if text.build_side == side and exchange and operators.is_broadcast(exchange.name):
+            broadcast = facts.totals(exchange, _BROADCAST_TOTALS)
+            row["build_bytes"], row["build_ms"] = broadcast["size_bytes"], broadcast["build_ms"]
+    return row
+
+
+def _fed_by(facts: _Facts, node_id: int) -> Row:
+    """Rows and bytes that come in through `node_id`: of the nearest operator below that counts them.
+
+    Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through; below one with several inputs
+    nothing can be told.
+    """
+    fed: Row = {"rows": None, "bytes": None, "exchange": None}
+    counted = False
+    while True:
+        node = facts.nodes[node_id]
+        metrics = facts.metrics(node)
+        names = {metric.name for metric in node.metrics}
+        is_shuffle = operators.is_shuffle(node.name)
+        rows = "shuffle records written" if is_shuffle else "number of output rows"
+        if not counted and rows in names:
+            fed["rows"] = _total(metrics.get(rows))
+            counted = True
+        if is_shuffle or operators.is_broadcast(node.name):
+            fed["exchange"] = node.id
+            fed["bytes"] = _total(metrics.get("data size"))
+            return fed
+        below = facts.inputs(node)
+        if len(below) != 1:
+            return fed
+        node_id = below[0]
+
+
+def _stage(e: Execution, stage: Stage) -> Row:
+    row: Row = {
+        "stage_id": stage.id,
+        "stage_attempt": stage.attempt,
+        "name": stage.name,
+        "state": stage.state,
+        "job_ids": [job.id for job in e.jobs if stage.id in job.stages],
+        "submitted_at": _time(stage.submitted_at_ms),
+        "completed_at": _time(stage.completed_at_ms),
+        "failure": stage.failure,
+        "tasks": stage.tasks,
+        "succeeded_tasks": stage.succeeded_tasks,
+        "failed_tasks": stage.failed_tasks,
+        "killed_tasks": stage.killed_tasks,
+    }
+    if stage.state not in ("skipped", "pending"):
+        row.update({name: getattr(stage, name) for name in _STAGE_TOTALS})
+    for name, column in _STAGE_SPREADS.items():
+        spread = getattr(stage, name)
+        if spread is not None:
+            row.update({f"{column}_{field}": getattr(spread, field) for field in ("min", "median", "p95", "max")})
+    return row
+
+
+def _stages(metrics: dict[str, Accumulator], *names: str) -> list[int]:
+    return sorted({stage for name in names if name in metrics for stage in metrics[name].stages})
+
+
+def _total(measured: Accumulator | None) -> int | None:
+    return None if measured is None else measured.sum
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """The sum of what was measured, None if nothing was; held within a bigint."""
+    known: Sequence[int] = [value for value in values if value is not None]
+    return max(-MAX_LONG, min(sum(known), MAX_LONG)) if known else None
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
+
+
+_UNITS: dict[str, int] = defaultdict(lambda: 1, {unit: 1024**power for power, unit in enumerate("bkmgtp")})
+_SIZE = re.compile(r"(-?\d+)\s*(?:([kmgtp]?)i?b?)", re.IGNORECASE)
+
+
+def byte_size(text: str | None, default: int | None) -> int | None:
+    """Bytes of a Spark byte string (``10MB``, ``64m``, ``-1``); `default` where nothing is set, None if unreadable."""
+    if text is None:
+        return default
+    found = _SIZE.fullmatch(text.strip())
+    if not found:
+        return None
+    return max(-MAX_LONG, min(int(found[1]) * _UNITS[found[2].lower()], MAX_LONG))
+
+
+def version_tuple(version: str) -> tuple[int, int]:
+    """``"4.3.0"`` as ``(4, 3)``; an unreadable one counts as the newest."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (999, 0)

@@ -1,0 +1,1 @@
+"""The collector's service: receives documents over HTTP, stores them, exports metrics."""

@@ -1,0 +1,103 @@
+"""Opens the store: a PostgreSQL server by URL, or the embedded one; brings its schema up to date."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import alembic.command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
+from joinsight.store.embedded import default_folder, embedded_postgres
+
+URL_VARIABLE = "JOINSIGHT_DATABASE_URL"
+_EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database."
+
+
+@contextmanager
+def open_database(url: str | None = None, folder: Path | None = None) -> Iterator[Engine]:
+    """An engine on the database of `url`, else of JOINSIGHT_DATABASE_URL, else on the embedded one in `folder`.
+
+    The embedded database is this program's own, so its schema is upgraded here; a server's never is.
+    Raises `ConfigurationError` for a URL that cannot be used, `DatabaseError` when no server answers.
+    """
+    url = url or os.environ.get(URL_VARIABLE) or None
+    if url:
+        with connect(url) as engine:
+            yield engine
+        return
+    with embedded_postgres(folder or default_folder()) as embedded_url, connect(embedded_url) as engine:
+        upgrade(engine)
+        yield engine
+
+
+@contextmanager
+def connect(url: str) -> Iterator[Engine]:
+    """An engine on a server; connections are checked before use, so that a restarted server does no harm."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ConfigurationError(URL_VARIABLE, "(not shown)", "it is not a database URL", _EXAMPLE) from None
+    shown = parsed.render_as_string(hide_password=True)
+    if parsed.get_backend_name() != "postgresql":
+        raise ConfigurationError(URL_VARIABLE, shown, "only PostgreSQL is supported", _EXAMPLE)
+    engine = create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 10, "application_name": "joinsight", "options": "-c timezone=UTC"},
+    )
+    try:
+        try:
+            engine.connect().close()
+        except OperationalError as error:
+            raise DatabaseError(f"No PostgreSQL answers at {shown}: {str(error.orig).strip()}") from None
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def upgrade(engine: Engine) -> None:
+    """Bring the schema to this program's version; does nothing when it is there. Several may do so at once."""
+    with suppress(SchemaError):
+        check_schema(engine)
+        return
+    with engine.begin() as connection:
+        config = _config()
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "head")
+
+
+def check_schema(engine: Engine) -> None:
+    """Raise `SchemaError` unless the schema is exactly this program's."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    with engine.connect() as connection:
+        current = MigrationContext.configure(connection).get_current_revision()
+    if current == head:
+        return
+    if current is None:
+        raise SchemaError("The database has no Joinsight schema yet. Run: joinsight db upgrade")
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if current in known:
+        raise SchemaError(f"The database's schema is {current}, this program needs {head}. Run: joinsight db upgrade")
+    raise SchemaError(f"The database's schema {current} is newer than this program. Upgrade Joinsight.")
+
+
+def migrations_folder() -> Path:
+    """In the wheel beside this package, in a checkout at its top."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "migrations"
+    return inside if inside.is_dir() else package.parent.parent / "migrations"
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

