@@ -15,7 +15,8 @@ from sqlalchemy import Engine
 from joinsight import reading
 from joinsight.cli import read
 from joinsight.cli.options import database_options
-from joinsight.errors import ConfigurationError
+from joinsight.demo import runner
+from joinsight.demo.workload import QUERIES
 from joinsight.reading import Filters
 from joinsight.rows import Row
 from joinsight.serve.server import DEFAULT_PORT, TOKEN_VARIABLE
@@ -32,14 +33,12 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
 
     Takes about a minute: it makes 50 MB of data in a temporary folder and joins it in every way that Spark knows.
     """
-    from joinsight.demo import runner
-
     runner.check_requirements()
     out = read.console()
     token = secrets.token_urlsafe(24)
     with open_database(database_url, data) as engine:
         upgrade(engine)
-        with _collector(engine, port, token) as (url, server):
+        with runner.collector(engine, port, [token], or_any_port=True) as (url, server):
             with _progress() as progress:
                 task = progress.add_task("Starting Spark", total=None)
 
@@ -61,38 +60,30 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
                     out.print("Stopped.")
 
 
-def _collector(engine: Engine, port: int, token: str):  # type: ignore[no-untyped-def]
-    from joinsight.demo import runner
-
-    try:
-        return runner.collector(engine, port, [token])
-    except ConfigurationError:
-        return runner.collector(engine, 0, [token])
-
-
 def report(out: Console, engine: Engine, application: str) -> None:
     """What the workload cost: its queries, the plans worth a look, and all shuffles, broadcasts and joins."""
     with engine.connect() as connection:
         mine = Filters(application=application, limit=30)
-        queries = [r for r in reading.read_queries(connection, mine, "recent") if r["jobs"] or r["error"]]
+        titles = [title for title, _ in QUERIES]
+        queries = [r for r in reading.read_queries(connection, mine, "recent")[::-1] if r["description"] in titles]
         shuffles = reading.read_shuffles(connection, mine, "size")
         broadcasts = reading.read_broadcasts(connection, mine, "size")
         joins = reading.read_joins(connection, mine, "size")
         plans = [reading.read_plan(connection, key) for key in _telling(queries, shuffles, joins)]
     out.print(Rule("Queries"))
-    out.print(read.query_table(queries[::-1]))
+    read.print_table(out, read.query_table(queries), queries)
     for plan in plans:
         out.print(Rule("Plan"))
         read.print_header(out, plan)
         read.print_plan(out, plan, None)
         out.print()
-    for title, table in (
-        ("Shuffles, largest first", read.shuffle_table(shuffles[:10])),
-        ("Broadcasts, largest first", read.broadcast_table(broadcasts[:10])),
-        ("Joins, most rows out first", read.join_table(joins[:12])),
+    for title, render, rows in (
+        ("Shuffles, largest first", read.shuffle_table, shuffles[:10]),
+        ("Broadcasts, largest first", read.broadcast_table, broadcasts[:10]),
+        ("Joins, most rows out first", read.join_table, joins[:12]),
     ):
         out.print(Rule(title))
-        out.print(table)
+        read.print_table(out, render(rows), rows)
 
 
 def _telling(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[reading.Key]:

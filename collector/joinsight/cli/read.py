@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
 from joinsight import reading
-from joinsight.cli import tree
+from joinsight.cli import table, tree
 from joinsight.cli.options import database_options
+from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.reading import SORTS, Filters, StoredPlan
 from joinsight.rows import Row
@@ -78,7 +77,7 @@ def _filter_options(kind: str, *, of_execution: bool) -> Callable[[Command], Com
 
 def _list(
     read: Callable[[Connection, Filters, str], list[Row]],
-    render: Callable[[list[Row]], Table],
+    render: Callable[[list[Row]], list[Column]],
     database_url: str | None,
     data: Path | None,
     sort: str,
@@ -93,7 +92,7 @@ def _list(
         for row in rows:
             click.echo(json.dumps(row, default=_json_value, ensure_ascii=False))
     elif rows:
-        console().print(render(rows))
+        print_table(console(), render(rows), rows)
     else:
         click.echo("Nothing is stored that fits. `joinsight queries` without filters shows the latest.", err=True)
 
@@ -121,7 +120,7 @@ def shuffles(**options: Any) -> None:
 @click.command()
 @_filter_options("broadcasts", of_execution=True)
 def broadcasts(**options: Any) -> None:
-    """List broadcasts: size, rows, time on the driver, how close to the threshold."""
+    """List broadcasts: outcome, size in memory, rows, time on the driver."""
     _list(reading.read_broadcasts, broadcast_table, **options)
 
 
@@ -196,40 +195,81 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         out.print(line, no_wrap=True, crop=False, soft_wrap=True)
 
 
-def query_table(rows: list[Row]) -> Table:
+def query_table(rows: list[Row]) -> list[Column]:
     """`joinsight queries`."""
-    table = _table("execution", "started", "state", "query", ">time", ">shuffled", ">broadcast", ">spilled")
-    for r in rows:
-        table.add_row(
-            _execution(r),
-            _when(r["started_at"]),
-            _state(r["state"]),
-            _one_line(r["description"]),
-            _duration(r["duration_ms"]),
-            _bytes(r["shuffle_write_bytes"]),
-            _bytes(r["broadcast_bytes"]),
-            _bytes(r["disk_spilled_bytes"] or None),
-        )
-    return table
+    return [
+        *_identity(rows),
+        Column("started", [_when(r["started_at"]) for r in rows]),
+        Column("state", [_state(r["state"]) for r in rows]),
+        Column("query", [_one_line(r["description"]) for r in rows], flexible=True),
+        _durations("time", rows, "duration_ms"),
+        _sizes("shuffled", rows, "shuffle_write_bytes"),
+        _sizes("broadcast", rows, "broadcast_bytes"),
+        _sizes("spilled", rows, "disk_spilled_bytes"),
+    ]
 
 
-def shuffle_table(rows: list[Row]) -> Table:
+def shuffle_table(rows: list[Row]) -> list[Column]:
     """`joinsight shuffles`."""
-    table = _table("execution", ">node", "partitioned by", ">written", ">rows", ">parts", ">wait", ">skew", "AQE")
-    for r in rows:
-        keys = ", ".join(r["keys"] or ()) or (r["partitioning"] or "")
-        table.add_row(
-            _execution(r),
-            str(r["node_id"]),
-            _one_line(re.sub(r"#\d+L?", "", keys)),
-            _bytes(r["bytes_written"]),
-            _number(r["rows_written"]),
-            _partitions(r),
-            _duration(r["fetch_wait_ms"]),
-            "" if r["skew_ratio"] is None else f"{r['skew_ratio']:.1f}×",
-            " ".join(r["aqe_read"] or ()),
-        )
-    return table
+    return [
+        *_identity(rows),
+        Column("node", [str(r["node_id"]) for r in rows], right=True),
+        Column("partitioned by", [_partitioned_by(r) for r in rows], flexible=True),
+        _sizes("written", rows, "bytes_written"),
+        _numbers("rows", rows, "rows_written"),
+        Column("partitions", [_partitions(r) for r in rows], right=True),
+        _durations("wait", rows, "fetch_wait_ms"),
+        Column("skew", ["" if r["skew_ratio"] is None else f"{r['skew_ratio']:.1f}×" for r in rows], right=True),
+        Column("AQE", [" ".join(r["aqe_read"] or ()) for r in rows]),
+    ]
+
+
+def broadcast_table(rows: list[Row]) -> list[Column]:
+    """`joinsight broadcasts`."""
+    return [
+        *_identity(rows),
+        Column("node", [str(r["node_id"]) for r in rows], right=True),
+        Column("query", [_one_line(r["description"]) for r in rows], flexible=True),
+        Column("outcome", [_state(r["outcome"]) for r in rows]),
+        _sizes("size", rows, "size_bytes"),
+        _numbers("rows", rows, "rows"),
+        _durations("collect", rows, "collect_ms"),
+        _durations("build", rows, "build_ms"),
+        _durations("send", rows, "broadcast_ms"),
+    ]
+
+
+def join_table(rows: list[Row]) -> list[Column]:
+    """`joinsight joins`."""
+    return [
+        *_identity(rows),
+        Column("node", [str(r["node_id"]) for r in rows], right=True),
+        Column("strategy", [r["strategy"] + (" (skew)" if r["is_skew"] else "") for r in rows]),
+        Column("type", [r["join_type"] or "" for r in rows]),
+        Column("build", [r["build_side"] or "" for r in rows]),
+        Column("on", [_keys(r) for r in rows], flexible=True),
+        _numbers("left rows", rows, "left_rows"),
+        _numbers("right rows", rows, "right_rows"),
+        _numbers("rows out", rows, "output_rows"),
+        _sizes("spilled", rows, "spill_bytes"),
+    ]
+
+
+def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:
+    """A table, below the application if there is but one."""
+    if len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1:
+        attempt = f", attempt {rows[0]['attempt_id']}" if rows[0]["attempt_id"] else ""
+        out.print(Text(f"Application {rows[0]['application_id']}{attempt}, times in UTC", "dim"))
+    for line in table.lines(columns, max(80, out.width)):
+        out.print(line, soft_wrap=True)
+
+
+def _identity(rows: list[Row]) -> list[Column]:
+    """The execution's id; with its application where there are several."""
+    single = len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1
+    return [
+        Column("id" if single else "execution", [str(r["execution_id"]) if single else _execution(r) for r in rows])
+    ]
 
 
 def _partitions(r: Row) -> str:
@@ -237,63 +277,29 @@ def _partitions(r: Row) -> str:
     return _number(planned) if now is None or now == planned else f"{_number(planned)}→{_number(now)}"
 
 
-def broadcast_table(rows: list[Row]) -> Table:
-    """`joinsight broadcasts`."""
-    table = _table(
-        "execution", ">node", "query", "outcome", ">size", ">rows", ">of limit", ">collect", ">build", ">send"
-    )
-    for r in rows:
-        limit = r["threshold_bytes"]
-        share = r["size_bytes"] / limit if r["size_bytes"] is not None and limit and limit > 0 else None
-        table.add_row(
-            _execution(r),
-            str(r["node_id"]),
-            _one_line(r["description"]),
-            _state(r["outcome"]),
-            _bytes(r["size_bytes"]),
-            _number(r["rows"]),
-            "" if share is None else f"{share:.0%}",
-            _duration(r["collect_ms"]),
-            _duration(r["build_ms"]),
-            _duration(r["broadcast_ms"]),
-        )
-    return table
+def _partitioned_by(r: Row) -> str:
+    return _plain(", ".join(r["keys"] or ()) or r["partitioning"] or "")
 
 
-def join_table(rows: list[Row]) -> Table:
-    """`joinsight joins`."""
-    table = _table(
-        "execution", ">node", "strategy", "type", "build", ">left rows", ">right rows", ">rows out", ">spilled"
-    )
-    for r in rows:
-        table.add_row(
-            _execution(r),
-            str(r["node_id"]),
-            r["strategy"] + (" (skew)" if r["is_skew"] else ""),
-            r["join_type"] or "",
-            r["build_side"] or "",
-            _number(r["left_rows"]),
-            _number(r["right_rows"]),
-            _number(r["output_rows"]),
-            _bytes(r["spill_bytes"] or None),
-        )
-    return table
+def _keys(r: Row) -> str:
+    pairs = zip(r["left_keys"] or (), r["right_keys"] or (), strict=False)
+    return _plain(", ".join(a if _plain(a) == _plain(b) else f"{a} = {b}" for a, b in pairs) or r["condition"] or "")
 
 
-def _table(*headers: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for header in headers:
-        right = header.startswith(">")
-        text = header in ("query", "partitioned by")
-        table.add_column(
-            header.lstrip(">"),
-            justify="right" if right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if text else None,
-            min_width=8 if text else None,
-        )
-    return table
+def _plain(text: str) -> str:
+    return _one_line(tree.EXPRESSION_ID.sub("", text))
+
+
+def _sizes(header: str, rows: list[Row], name: str) -> Column:
+    return Column(header, ["" if not r[name] else bytes_text(r[name]) for r in rows], right=True)
+
+
+def _numbers(header: str, rows: list[Row], name: str) -> Column:
+    return Column(header, [_number(r[name]) for r in rows], right=True)
+
+
+def _durations(header: str, rows: list[Row], name: str) -> Column:
+    return Column(header, ["" if r[name] is None else duration_text(r[name]) for r in rows], right=True)
 
 
 def _execution(r: Row) -> str:
@@ -302,27 +308,22 @@ def _execution(r: Row) -> str:
 
 
 def _when(moment: datetime) -> str:
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M")
 
 
 def _state(state: str) -> Text:
-    return Text(state, style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""))
+    return Text(
+        "ok" if state == "succeeded" else state,
+        style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""),
+    )
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _bytes(value: int | None) -> str:
-    return "" if value is None else bytes_text(value)
-
-
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _duration(ms: int | None) -> str:
-    return "" if ms is None else duration_text(ms)
 
 
 COMMANDS = (queries, plan, shuffles, broadcasts, joins)

@@ -23,10 +23,11 @@ from joinsight.reading import StoredPlan
 from joinsight.rows import Row
 
 WIDTH = 100
-_ROWS, _BYTES, _TIME, _SKEW = 15, 11, 9, 7
+_ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
 _MAX_PREFIX = 36
-_EXPRESSION_ID = re.compile(r"#\d+L?")
-_PLAN_ID = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]")
+EXPRESSION_ID = re.compile(r"#\d+L?")
+# What says nothing about the query: ids, the standard reason of a shuffle, the standard catalog
+_NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")
 
 # The first of these metrics that a node has is shown
 _ROW_METRICS = ("shuffle records written", "number of output rows")
@@ -134,7 +135,7 @@ def _codegen(cluster_name: str) -> str:
 
 
 def _describe(node: Row) -> str:
-    text = _PLAN_ID.sub("", _EXPRESSION_ID.sub("", node["simple"])) or node["name"] or "(no plan)"
+    text = _NOISE.sub("", EXPRESSION_ID.sub("", node["simple"])) or node["name"] or "(no plan)"
     return " ".join(text.split())
 
 

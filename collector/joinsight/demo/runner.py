@@ -46,9 +46,16 @@ def check_requirements() -> None:
 
 
 @contextmanager
-def collector(engine: Engine, port: int, tokens: list[str]) -> Iterator[tuple[str, uvicorn.Server]]:
-    """A collector in a thread of this process; yields its URL."""
-    server, bound = make_server(engine, "127.0.0.1", port, tokens)
+def collector(
+    engine: Engine, port: int, tokens: list[str], *, or_any_port: bool = False
+) -> Iterator[tuple[str, uvicorn.Server]]:
+    """A collector in a thread of this process; yields its URL and the server."""
+    try:
+        server, bound = make_server(engine, "127.0.0.1", port, tokens)
+    except ConfigurationError:
+        if not or_any_port:
+            raise
+        server, bound = make_server(engine, "127.0.0.1", 0, tokens)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="collector", daemon=True)
     thread.start()
     deadline = time.monotonic() + _START_SECONDS

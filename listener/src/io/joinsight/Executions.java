@@ -43,6 +43,9 @@ final class Executions {
   /** Ids of ended executions that are remembered, so that a late job is not taken for a new execution. */
   private static final int REMEMBERED = 1000;
 
+  /** Of these, the last ones are kept whole: a job may follow the end of its execution (toLocalIterator, cancelled). */
+  private static final int KEPT = 8;
+
   private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
   private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
   private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
@@ -53,13 +56,8 @@ final class Executions {
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
-  private final Map<Long, Boolean> finished =
-      new LinkedHashMap<Long, Boolean>() {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<Long, Boolean> eldest) {
-          return size() > REMEMBERED;
-        }
-      };
+  private final Map<Long, Boolean> finished = lastOnes(REMEMBERED);
+  private final Map<Long, LiveExecution> kept = lastOnes(KEPT);
 
   // The stage of the last task event: many follow each other.
   private int lastStage = -1;
@@ -69,6 +67,15 @@ final class Executions {
   Executions(Settings settings, Consumer<Snapshot> out) {
     this.settings = settings;
     this.out = out;
+  }
+
+  private static <V> Map<Long, V> lastOnes(int limit) {
+    return new LinkedHashMap<Long, V>() {
+      @Override
+      protected boolean removeEldestEntry(Map.Entry<Long, V> eldest) {
+        return size() > limit;
+      }
+    };
   }
 
   // SQL events
@@ -165,7 +172,11 @@ final class Executions {
     if (executionId == null) return;
     long id = Long.parseLong(executionId);
     LiveExecution e = live.get(id);
-    if (e == null && finished.containsKey(id)) return; // a thread that outlived its query; its values stay as they are
+    if (e == null && finished.containsKey(id)) {
+      e = kept.remove(id);
+      if (e == null) return;
+      live.put(id, e); // its values stay as they are, the job is added
+    }
     if (e == null) e = getOrCreate(id, event.time());
     String group = properties.getProperty("spark.jobGroup.id");
     if (e.jobGroup == null && group != null) e.jobGroup = group;
@@ -371,6 +382,7 @@ final class Executions {
     dropStages(e);
     live.remove(e.id);
     finished.put(e.id, Boolean.TRUE);
+    kept.put(e.id, e);
     for (int stageId : e.stages) executionOfStage.remove(stageId, e);
     for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext(); ) if (i.next() == e) i.remove();
     lastStage = -1;

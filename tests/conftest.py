@@ -1,0 +1,75 @@
+"""Real parts for the tests: a PostgreSQL, a collector that listens, and Spark in the versions that we promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine, make_url, text
+
+from joinsight.store.database import connect, upgrade
+from joinsight.store.embedded import embedded_postgres
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = ROOT / ".venvs"
+INSTALLED_SPARK = "4.3.0"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a PostgreSQL server of this test run: of JOINSIGHT_TEST_DATABASE_URL, else an embedded one."""
+    url = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
+    if url:
+        yield url
+        return
+    with embedded_postgres(tmp_path_factory.mktemp("postgres")) as embedded_url:
+        yield embedded_url
+
+
+@pytest.fixture(scope="session")
+def make_database(postgres: str) -> Iterator[Callable[[], str]]:
+    """Makes empty databases; they are dropped at the end."""
+    names: list[str] = []
+    admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
+
+    def make() -> str:
+        names.append(f"test_{os.getpid()}_{len(names)}")
+        with admin.connect() as connection:
+            connection.execute(text(f'CREATE DATABASE "{names[-1]}"'))
+        return make_url(postgres).set(database=names[-1]).render_as_string(hide_password=False)
+
+    yield make
+    with admin.connect() as connection:
+        for name in names:
+            connection.execute(text(f'DROP DATABASE "{name}" WITH (FORCE)'))
+    admin.dispose()
+
+
+@pytest.fixture(scope="module")
+def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+    """An engine on a new database with the schema, one for each test module."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def spark_environment() -> Callable[[str], dict[str, str]]:
+    """Environment variables under which this Python finds PySpark of a version; installs it at first use."""
+
+    def environment(version: str) -> dict[str, str]:
+        base = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        base.pop("SPARK_HOME", None)
+        if version == INSTALLED_SPARK:
+            return base
+        folder = ENVIRONMENTS / f"pyspark-{version}"
+        if not (folder / "pyspark" / "jars").is_dir():
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), f"pyspark=={version}"]
+            subprocess.run(pip, check=True)
+        return {**base, "PYTHONPATH": str(folder)}
+
+    return environment
