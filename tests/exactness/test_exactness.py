@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
+from tests.exactness import tpch
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
 from joinsight.display import row_text
 from joinsight.rows import Row
 from joinsight.store.models import application, execution, node_metric, plan_edge, plan_node
-from tests.exactness import tpch
 
 RUN = Path(__file__).with_name("run.py")
 SPARK_VERSIONS = ("4.3.0", "3.5.9")
@@ -47,7 +47,7 @@ def collector_url(engine: Engine) -> Iterator[str]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("aqe", ["on", "off"])
+@pytest.mark.parametrize("aqe", ["on", pytest.param("off", marks=pytest.mark.matrix)])
 @pytest.mark.parametrize("workload", ["semantics", "tpch"])
 @pytest.mark.parametrize("version", SPARK_VERSIONS)
 def test_stored_values_equal_those_of_sparks_ui(
@@ -62,9 +62,8 @@ def test_stored_values_equal_those_of_sparks_ui(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """For every execution, node and metric the string derived from our numbers is Spark's, and so is the graph."""
-    truth = run_spark(
-        spark_environment(version), workload, aqe, tpch_folder if workload == "tpch" else tmp_path, tmp_path, collector_url
-    )
+    folder = tpch_folder if workload == "tpch" else tmp_path
+    truth = run_spark(spark_environment(version), workload, aqe, folder, tmp_path / "oracle.json", collector_url)
     assert truth["spark_version"] == version
     ours = read_store(engine, truth["application_id"])
     assert ours["application"]["state"] == "ended"
@@ -80,9 +79,10 @@ def test_stored_values_equal_those_of_sparks_ui(
     assert values > 300
 
 
-def run_spark(environment: dict[str, str], workload: str, aqe: str, folder: Path, tmp: Path, url: str) -> dict[str, Any]:
-    """Run the workload with the listener attached; returns what the oracle wrote."""
-    out = tmp / "oracle.json"
+def run_spark(
+    environment: dict[str, str], workload: str, aqe: str, folder: Path, out: Path, url: str
+) -> dict[str, Any]:
+    """Run the workload with the listener attached; returns what the oracle wrote to `out`."""
     conf = {
         "spark.driver.extraClassPath": str(listener_jar()),
         "spark.extraListeners": LISTENER,
@@ -90,7 +90,8 @@ def run_spark(environment: dict[str, str], workload: str, aqe: str, folder: Path
         "spark.joinsight.progressInterval": "500ms",
         "spark.joinsight.shutdownTimeout": "60s",
     }
-    command = [sys.executable, str(RUN), "--workload", workload, "--aqe", aqe, "--folder", str(folder), "--out", str(out)]
+    command = [sys.executable, str(RUN), "--workload", workload, "--aqe", aqe]
+    command += ["--folder", str(folder), "--out", str(out)]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)

@@ -1,0 +1,58 @@
+"""Prints the data dictionary: every table and column with its comment, from the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql
+
+from joinsight.store.models import EXECUTION_KEY, metadata
+
+_INTRODUCTION = """# Data dictionary
+
+Generated from the schema's comments by `make docs`; in the database they are comments too (`\\d+ shuffle` in psql).
+
+Every table but `application` is partitioned by month of `started_at` and begins with the key of its execution:
+`started_at`, `application_id`, `attempt_id`, `execution_id`. Join tables on all four. A value that was not measured is
+NULL, never 0. Bytes, rows, milliseconds (`_ms`) and nanoseconds (`_ns`) are plain numbers.
+"""
+_ORDER = (
+    "application",
+    "execution",
+    "shuffle",
+    "broadcast",
+    "joins",
+    "stage",
+    "plan_version",
+    "plan_node",
+    "plan_edge",
+    "node_metric",
+)
+
+
+def dictionary() -> str:
+    """The page, in Markdown."""
+    parts = [_INTRODUCTION]
+    for name in _ORDER:
+        parts.append("\n".join(_table(metadata.tables[name])))
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"## {table.name}\n"
+    yield f"{table.comment}\n"
+    yield "| column | type | meaning |"
+    yield "|---|---|---|"
+    key = [column.name for column in table.primary_key]
+    for column in table.columns:
+        if table.name != "execution" and table.name != "application" and column.name in EXECUTION_KEY:
+            continue
+        kind = column.type.compile(dialect=postgresql.dialect()).lower()
+        mark = " (key)" if column.name in key else ""
+        yield f"| `{column.name}` | {kind} | {column.comment}{mark} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    print(dictionary(), end="")

@@ -1,0 +1,203 @@
+"""The listener is attached in every situation that a PySpark user is in, and never costs the job anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.demo.runner import collector
+from joinsight.store.models import application, execution, joins
+
+pytestmark = pytest.mark.spark
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+PRELUDE = """
+import os, sys, warnings
+import joinsight
+from pyspark.sql import SparkSession
+URL = os.environ["URL"]
+def builder(name):
+    options = {"spark.master": "local[1]", "spark.app.name": name, "spark.ui.enabled": "false",
+               "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
+    b = SparkSession.builder
+    for key, value in options.items():
+        b = b.config(key, value)
+    return b
+def work(spark):
+    n = spark.sql("SELECT * FROM range(100) a JOIN range(10) b ON a.id = b.id").count()
+    print("result", n)
+"""
+
+FRESH = "spark = joinsight.attach(builder('fresh'), url=URL).getOrCreate(); work(spark); spark.stop()"
+
+SECOND_CONTEXT = """
+spark = builder('first, not attached').getOrCreate(); work(spark); spark.stop()
+spark = joinsight.attach(builder('second context'), url=URL).getOrCreate(); work(spark); spark.stop()
+spark = joinsight.attach(builder('third context'), url=URL).getOrCreate(); work(spark); spark.stop()
+"""
+
+RUNNING = """
+spark = builder('running').getOrCreate()
+spark.range(5).count()
+joinsight.attach(SparkSession.builder, url=URL, job_name='late', tags={'team': 'sales'})
+work(spark); spark.stop()
+"""
+
+TWICE = """
+joinsight.attach(builder('twice'), url=URL)
+spark = joinsight.attach(builder('twice'), url=URL).getOrCreate()
+joinsight.attach(SparkSession.builder, url=URL)
+work(spark); spark.stop()
+"""
+
+
+@pytest.fixture
+def url(engine: Engine) -> Iterator[str]:
+    """A collector that checks a token."""
+    with collector(engine, 0, ["a token"]) as (address, _):
+        yield address
+
+
+@pytest.fixture
+def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, str]]) -> Run:
+    """Runs a script against the collector, with python or through spark-submit."""
+
+    def run_script(
+        script: str, *submit: str, version: str = "4.3.0", environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "job.py"
+        path.write_text(PRELUDE + script)
+        command = [sys.executable]
+        env = {**spark_environment(version), "URL": url, "JOINSIGHT_TOKEN": "a token", **(environment or {})}
+        if submit:
+            command = [str(_pyspark_home(env) / "bin" / "spark-submit"), *submit]
+        return subprocess.run(
+            [*command, str(path)], capture_output=True, text=True, env=env, timeout=240, check=False, cwd=tmp_path
+        )
+
+    return run_script
+
+
+def _pyspark_home(env: dict[str, str]) -> Path:
+    command = [sys.executable, "-c", "import pyspark; print(pyspark.__path__[0])"]
+    return Path(subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout.strip())
+
+
+def stored(engine: Engine, name: str) -> int:
+    """Joins stored of the application of this name; -1 if the application is not stored as ended."""
+    with engine.connect() as connection:
+        states = list(connection.scalars(select(application.c.state).where(application.c.name == name)))
+        ids = select(application.c.application_id).where(application.c.name == name)
+        count = connection.scalar(select(func.count()).select_from(joins).where(joins.c.application_id.in_(ids)))
+        return int(count or 0) if states == ["ended"] else -1
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_attaches_before_the_first_session(run: Run, engine: Engine, version: str) -> None:
+    """In a fresh process the builder is enough."""
+    done = run(FRESH.replace("fresh", f"fresh {version}"), version=version)
+    assert done.returncode == 0, done.stderr
+    assert "result 10" in done.stdout
+    assert "Joinsight" not in done.stderr
+    assert stored(engine, f"fresh {version}") == 1
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, version: str) -> None:
+    """A JVM that runs already is given the jar; each SparkContext is an application of its own."""
+    script = SECOND_CONTEXT.replace("second context", f"second {version}").replace("third context", f"third {version}")
+    done = run(script, version=version)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("result 10") == 3
+    assert stored(engine, f"second {version}") == stored(engine, f"third {version}") == 1
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -> None:
+    """In a notebook whose session runs already, the listener joins in and takes its job name and tags."""
+    done = run(
+        RUNNING.replace("'running'", f"'running {version}'").replace("'late'", f"'late {version}'"), version=version
+    )
+    assert done.returncode == 0, done.stderr
+    assert stored(engine, f"running {version}") == 1
+    with engine.connect() as connection:
+        row = connection.execute(select(execution).where(execution.c.job_name == f"late {version}")).mappings().first()
+    assert row is not None
+    assert row["tags"] == {"team": "sales"}
+
+
+def test_attaching_twice_is_attaching_once(run: Run, engine: Engine) -> None:
+    """The second call changes nothing; on a running context it says so."""
+    done = run(TWICE)
+    assert done.returncode == 0, done.stderr
+    assert "attached to this SparkContext already" in done.stderr
+    assert stored(engine, "twice") == 1
+
+
+def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:
+    """A script that calls attach() also works when spark-submit starts it, whose JVM is there first."""
+    done = run(FRESH.replace("fresh", "submitted"), "--master", "local[1]")
+    assert done.returncode == 0, done.stderr
+    assert stored(engine, "submitted") == 1
+
+
+def test_attaches_by_spark_submit_options(run: Run, engine: Engine, url: str) -> None:
+    """The jar and two settings are enough, as the README says; the script knows nothing of Joinsight."""
+    script = "spark = builder('options').getOrCreate(); work(spark); spark.stop()"
+    done = run(
+        script,
+        *("--jars", str(listener_jar())),
+        *("--conf", f"spark.extraListeners={LISTENER}"),
+        *("--conf", f"spark.joinsight.url={url}"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert stored(engine, "options") == 1
+
+
+WRONG = {
+    "jar": ("url=URL, jar='/nowhere/listener.jar'", {}, "there is no listener jar at /nowhere/listener.jar"),
+    "url": ("url='collector:9595'", {}, "'collector:9595' is not the address of a collector"),
+    "unreachable": ("url='http://127.0.0.1:1'", {}, "http://127.0.0.1:1 does not take documents"),
+    "token": ("url=URL", {"JOINSIGHT_TOKEN": "another"}, "the token is wrong or missing"),
+    "token file": (
+        "url=URL, token_file='/nowhere/token'",
+        {},
+        "spark.joinsight.tokenFile=/nowhere/token cannot be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_the_job_runs_on_whatever_is_wrong(run: Run, engine: Engine, what: str) -> None:
+    """A wrong jar, URL or token is said clearly, and the job's result and exit code are those without the listener."""
+    arguments, environment, message = WRONG[what]
+    script = f"spark = joinsight.attach(builder('wrong {what}'), {arguments}).getOrCreate(); work(spark); spark.stop()"
+    done = run(script, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert "result 10" in done.stdout
+    assert message in done.stderr
+    assert stored(engine, f"wrong {what}") == -1
+
+
+def test_wrong_settings_are_all_said_at_once(run: Run) -> None:
+    """The listener lists everything that is wrong in one line, switches itself off, and the job runs."""
+    script = "spark = builder('settings').getOrCreate(); work(spark); spark.stop()"
+    done = run(
+        script,
+        *("--jars", str(listener_jar())),
+        *("--conf", f"spark.extraListeners={LISTENER}"),
+        *("--conf", "spark.joinsight.url=ftp://collector"),
+        *("--conf", "spark.joinsight.progressInterval=soon"),
+        *("--conf", "spark.joinsight.shutdownTimeout=-5s"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "result 10" in done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if "Joinsight is off" in line]
+    for part in ("ftp://collector", "progressInterval=soon is no duration", "shutdownTimeout=-5s is too short"):
+        assert part in line
