@@ -135,11 +135,11 @@ final class Sender implements Documents.Delivery {
     }
     long now = System.nanoTime();
     if (waiting.isEmpty()) return !closing;
-    if (closing && (now >= closeBy)) {
+    if (closing && now >= closeBy) {
       LOG.warn("Joinsight: {} documents were not delivered to {}", waiting.size(), settings.url);
       return false;
     }
-    if (now - nextAttempt >= 0) {
+    if (now - nextAttempt >= 0 || (closing && backoffMs == 0)) {
       boolean delivered = deliver();
       if (closing && !delivered && !everDelivered) closeBy = now; // this collector was never there
     } else if (closing) {
