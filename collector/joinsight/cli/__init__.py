@@ -24,7 +24,7 @@ Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in
 """
 
 
-@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 100})
 @click.version_option(__version__, prog_name="joinsight")
 def cli() -> None:
     """Joinsight."""

@@ -189,8 +189,9 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         out.print("(Spark gave no plan: it failed before it had one.)")
         return
     if number is not None:
-        kind = "final" if version["is_final"] else "replaced by AQE"
-        out.print(Text(f"\nPlan {version['version']}, from {_when(version['planned_at'])} on ({kind})", "bold"))
+        kind = "the final plan" if version["is_final"] else "replaced by AQE; numbers are those at the end"
+        after = max(0, round((version["planned_at"] - stored.execution["started_at"]).total_seconds() * 1000))
+        out.print(Text(f"\nPlan {version['version']}, {duration_text(after)} after the start: {kind}", "bold"))
     for line in tree.draw(stored, version, width=max(80, min(out.width, 160)), metrics=metrics):
         out.print(line, no_wrap=True, crop=False, soft_wrap=True)
 
