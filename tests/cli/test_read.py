@@ -1,0 +1,256 @@
+"""The reading commands, on a real store: filters, orders, JSON, plans drawn, errors for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine
+from tests.documents import STARTED_AT_MS, application, draw, execution, planned
+
+from joinsight.cli import cli, read
+from joinsight.document import Plan, PlanNode
+from joinsight.errors import ConfigurationError, NotFound
+from joinsight.store.writer import Writer
+
+HOUR = 3_600_000
+Invoke = Callable[..., Result]
+
+SKEWED = """
+    AdaptiveSparkPlan | isFinalPlan=true
+      SortMergeJoin(skew=true) | [k#1L], [k#2L], Inner | number of output rows=60+40
+        Sort | [k#1L ASC NULLS FIRST], false, 0 | sort time=5+6
+          AQEShuffleRead | coalesced and skewed
+            Exchange | hashpartitioning(k#1L, 200), ENSURE_REQUIREMENTS, [plan_id=7] | data size=900, shuffle bytes written=2097152+2097152, shuffle records written=500+500, records read=10+20+970, shuffle write time=3000000
+              FileScan parquet spark_catalog.default.sales | [k#1L] | number of output rows=1000
+        Sort | [k#2L ASC NULLS FIRST], false, 0
+          Exchange | hashpartitioning(k#2L, 200), ENSURE_REQUIREMENTS, [plan_id=8] | shuffle bytes written=1024, shuffle records written=7, records read=?
+"""
+BROADCAST = """
+    BroadcastHashJoin | [store_id#1], [store_id#9], LeftOuter, BuildRight, false | number of output rows=3
+      Range | (0, 3) | number of output rows=3
+      BroadcastExchange | HashedRelationBroadcastMode(List(input[0, int]),false), [plan_id=3] | data size=4194304, number of output rows=2, time to collect=30, time to build=4, time to broadcast=5
+"""
+
+
+def documents() -> list[Any]:
+    """Two applications: a nightly job that ran two hours apart, and another job between them."""
+    first = planned(SKEWED, execution_id=1, sequence=2, description="the skewed join", job_name="nightly")
+    nodes, accumulators = draw(BROADCAST)
+    earlier, _ = draw("SortMergeJoin | [store_id#1], [store_id#9], LeftOuter")
+    second = execution(
+        execution_id=2,
+        sequence=3,
+        description="the broadcast",
+        job_name="nightly",
+        started_at_ms=STARTED_AT_MS + 2 * HOUR,
+        ended_at_ms=STARTED_AT_MS + 2 * HOUR + 90_000,
+        plans=[Plan(STARTED_AT_MS + 2 * HOUR, earlier), Plan(STARTED_AT_MS + 2 * HOUR + 500, nodes)],
+        accumulators=accumulators,
+        incomplete=["3 of 9 task ends of stage 4 were not seen"],
+    )
+    other = execution(
+        application_id="app-other",
+        application_name="other app",
+        attempt_id="2",
+        job_name="other",
+        execution_id=1,
+        description="broken\n  query",
+        state="failed",
+        error="it broke",
+        started_at_ms=STARTED_AT_MS + HOUR,
+        ended_at_ms=STARTED_AT_MS + HOUR + 10,
+    )
+    return [application(application_name="my app", job_name="nightly"), first, second, other]
+
+
+@pytest.fixture(scope="module")
+def filled(engine: Engine) -> Engine:
+    """A store that holds `documents`."""
+    Writer(engine).write(documents())
+    return engine
+
+
+@pytest.fixture
+def invoke(filled: Engine) -> Iterator[Invoke]:
+    """Runs a command on that store."""
+    url = filled.url.render_as_string(hide_password=False)
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, arguments, env={"JOINSIGHT_DATABASE_URL": url})
+
+    yield run
+
+
+def ids(result: Result) -> list[tuple[str, int]]:
+    """Which executions a ``--json`` answer holds, in its order."""
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    return [(row["application_id"], row["execution_id"]) for row in rows]
+
+
+MINE = "local-1767225600000"
+FILTERED = [
+    ([], [(MINE, 2), ("app-other", 1), (MINE, 1)]),
+    (["--sort", "time"], [(MINE, 2), (MINE, 1), ("app-other", 1)]),
+    (["--application", MINE], [(MINE, 2), (MINE, 1)]),
+    (["--application", "my app"], [(MINE, 2), (MINE, 1)]),
+    (["--application", "my"], []),
+    (["--job", "other"], [("app-other", 1)]),
+    (["--state", "failed"], [("app-other", 1)]),
+    (["--since", "2026-01-01T01:00"], [(MINE, 2), ("app-other", 1)]),
+    (["--since", "2026-01-01T02:00+01:00", "--until", "2026-01-01T02:00Z"], [("app-other", 1)]),
+    (["--since", "1h"], []),
+    (["--limit", "1"], [(MINE, 2)]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), FILTERED, ids=lambda value: " ".join(map(str, value))[:40])
+def test_queries_are_filtered_and_sorted(invoke: Invoke, arguments: list[str], expected: list[Any]) -> None:
+    """Each filter leaves what fits; the standard order is the newest first."""
+    assert ids(invoke("queries", "--json", *arguments)) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("shuffles", [(MINE, 1), (MINE, 1)]), ("broadcasts", [(MINE, 2)]), ("joins", [(MINE, 1), (MINE, 2)])],
+)
+def test_operators_are_listed_with_their_execution(invoke: Invoke, command: str, expected: list[Any]) -> None:
+    """Largest first; ``--execution`` keeps those of one."""
+    assert ids(invoke(command, "--json")) == expected
+    assert ids(invoke(command, "--json", "--execution", f"{MINE}/1")) == [one for one in expected if one[1] == 1]
+    assert ids(invoke(command, "--json", "--job", "other")) == []
+
+
+@pytest.mark.parametrize("command", ["queries", "shuffles", "broadcasts", "joins"])
+def test_every_order_works(invoke: Invoke, command: str) -> None:
+    """PostgreSQL takes each of the orders that the help offers."""
+    for sort in read.SORTS[command]:
+        assert invoke(command, "--sort", sort).exit_code == 0
+
+
+def test_json_holds_raw_numbers(invoke: Invoke) -> None:
+    """Bytes, rows and nanoseconds as they are stored; NULL is null."""
+    row = json.loads(invoke("shuffles", "--json").stdout.splitlines()[0])
+    assert row["bytes_written"] == 4_194_304
+    assert row["write_time_ns"] == 3_000_000
+    assert row["skew_ratio"] == 970 / 20
+    assert row["fetch_wait_ms"] is None
+    assert row["started_at"] == "2026-01-01T00:00:00+00:00"
+
+
+def test_tables_fit_100_columns(invoke: Invoke) -> None:
+    """Where output is no terminal, no line of a table is wider than 100 columns and nothing but text is cut."""
+    for command in ("queries", "shuffles", "broadcasts", "joins"):
+        result = invoke(command)
+        assert result.exit_code == 0
+        assert max(map(len, result.stdout.splitlines())) <= 100, result.stdout
+    assert "4.0 MiB" in invoke("shuffles").stdout
+    assert "48.5×" in invoke("shuffles").stdout
+    assert "SortMergeJoin (skew)" in invoke("joins").stdout
+
+
+def test_applications_are_named_where_there_are_several(invoke: Invoke) -> None:
+    """With one application the id is enough; with several each row says what `joinsight plan` takes."""
+    assert f"Application {MINE}" in invoke("queries", "--job", "nightly").stdout
+    assert "app-other/2/1" in invoke("queries").stdout
+
+
+def test_nothing_found_is_said(invoke: Invoke) -> None:
+    """An empty answer is no error and no empty table."""
+    result = invoke("queries", "--job", "unknown")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Nothing is stored that fits" in result.stderr
+
+
+TREE = """\
+the skewed join
+local-1767225600000/1  2026-01-01 00:00  succeeded after 1.0 s
+                                                                      rows      bytes     time  skew
+AdaptiveSparkPlan isFinalPlan=true
+⋈ SortMergeJoin(skew=true) [k], [k], Inner                             100
+├─ Sort [k ASC NULLS FIRST], false, 0                                                    11 ms
+│  AQEShuffleRead coalesced and skewed
+│  ⇄ Exchange hashpartitioning(k, 200)                               1,000    4.0 MiB     3 ms 48.5×
+│  FileScan parquet default.sales [k]                                1,000
+└─ Sort [k ASC NULLS FIRST], false, 0
+   ⇄ Exchange hashpartitioning(k, 200)                                   7  1024.0 B
+"""
+
+
+def test_plan_draws_the_tree_with_what_it_cost(invoke: Invoke) -> None:
+    """Operators from the root down, with rows, bytes, time and skew; what was not measured is blank."""
+    assert invoke("plan", f"{MINE}/1").stdout.split("\n")[:3] == TREE.split("\n")[:3]
+    drawn = [line.split() for line in invoke("plan", f"{MINE}/1").stdout.splitlines()]
+    assert drawn == [line.split() for line in TREE.splitlines()]
+
+
+def test_plan_shows_earlier_versions(invoke: Invoke) -> None:
+    """One version, or all of them, oldest first; what may be partial is said."""
+    everything = invoke("plan", "2", "--all-versions").stdout
+    assert "Plan 0, 0 ms after the start: replaced by AQE" in everything
+    assert "Plan 1, 500 ms after the start: the final plan" in everything
+    assert everything.index("SortMergeJoin") < everything.index("BroadcastHashJoin")
+    assert "These numbers may be partial: 3 of 9 task ends of stage 4 were not seen" in everything
+    one = invoke("plan", "last", "--version", "0").stdout
+    assert "SortMergeJoin" in one
+    assert "BroadcastHashJoin" not in one
+
+
+def test_plan_shows_all_metrics_in_sparks_words(invoke: Invoke) -> None:
+    """``--metrics`` puts every measured metric below its operator."""
+    shown = invoke("plan", f"{MINE}/1", "--metrics").stdout
+    assert "records read: 1,000" in shown
+    assert "shuffle bytes written: total (min, med, max (stageId: taskId)) 4.0 MiB (2.0 MiB, 2.0 MiB, 2.0 MiB" in shown
+
+
+def test_plan_as_json_holds_everything(invoke: Invoke) -> None:
+    """Execution, plan versions and metrics in one object."""
+    stored = json.loads(invoke("plan", "2", "--json").stdout)
+    assert stored["execution"]["description"] == "the broadcast"
+    assert [version["version"] for version in stored["versions"]] == [0, 1]
+    assert {row["name"] for row in stored["metrics"]} >= {"time to collect", "number of output rows"}
+
+
+def test_an_execution_without_a_plan_is_shown(invoke: Invoke) -> None:
+    """A query that failed before it had a plan is shown with its error."""
+    shown = invoke("plan", "app-other/2/1").stdout
+    assert "failed after 10 ms" in shown
+    assert "it broke" in shown
+    assert "no plan" in shown
+
+
+WRONG = [
+    (["plan", "77"], NotFound, "There is no execution 77"),
+    (["plan", "elsewhere/1"], NotFound, "There is no execution elsewhere/1"),
+    (["plan", "x"], ConfigurationError, "APPLICATION/12"),
+    (["plan", "1/2/3/4"], ConfigurationError, "APPLICATION/12"),
+    (["plan", "9999999999999999999999"], ConfigurationError, "APPLICATION/12"),
+    (["plan", "2", "--version", "5"], NotFound, "the versions are 0 to 1"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "text"), WRONG, ids=lambda value: str(value)[:30])
+def test_what_cannot_be_found_is_said(invoke: Invoke, arguments: list[str], error: type, text: str) -> None:
+    """An execution or version that is not there, or not named rightly, says what would be right."""
+    result = invoke(*arguments)
+    assert isinstance(result.exception, error)
+    assert text in str(result.exception)
+
+
+def test_deep_plans_are_drawn(filled: Engine, invoke: Invoke) -> None:
+    """A plan of 5,000 unions, each below the other, is drawn without recursion; its indentation is cut."""
+    deep = [PlanNode("Union", -1, "Union")]
+    for level in range(5_000):
+        deep += [PlanNode("Range", 2 * level, f"Range {level}"), PlanNode("Union", 2 * level, "Union")]
+    deep[-1] = PlanNode("Range", deep[-1].parent, "Range bottom")
+    e = execution(application_id="deep", execution_id=9, plans=[Plan(STARTED_AT_MS, deep)], description="deep")
+    Writer(filled).write([e])
+    result = invoke("plan", "deep/9")
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert "Range bottom" in lines[-1]
+    assert max(map(len, lines)) <= 100

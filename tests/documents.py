@@ -1,0 +1,141 @@
+"""Makes documents for tests: short ones with standard values, and plans from a drawing with their measurements."""
+
+from __future__ import annotations
+
+import gzip
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from joinsight.document import Accumulator, Application, Execution, Listener, Metric, Plan, PlanNode
+
+LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000001", "0.1.0", "4.3.0")
+OTHER_LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000002", "0.1.0", "4.3.0")
+STARTED_AT_MS = 1_767_225_600_000  # 2026-01-01T00:00Z
+
+TYPES = {
+    "size": ("data size", "data size of build side", "spill size", "partition data size", "shuffle bytes written"),
+    "timing": ("fetch wait time", "sort time", "duration", "remote reqs duration", "remote merged reqs duration"),
+    "nsTiming": ("shuffle write time",),
+}
+"""Spark's types of metrics, by the metric's name; see `type_of` for all others."""
+
+
+def application(**changes: Any) -> Application:
+    """An application that runs."""
+    standard = {
+        **_common(),
+        "state": "running",
+        "started_at_ms": STARTED_AT_MS - 5_000,
+    }
+    return Application(**{**standard, **changes})
+
+
+def execution(**changes: Any) -> Execution:
+    """An execution without a plan that succeeded within a second."""
+    standard = {
+        **_common(),
+        "execution_id": 0,
+        "state": "succeeded",
+        "started_at_ms": STARTED_AT_MS,
+        "ended_at_ms": STARTED_AT_MS + 1_000,
+        **changes,
+    }
+    if standard["state"] == "running" and "ended_at_ms" not in changes:
+        standard["ended_at_ms"] = None
+    return Execution(**{"root_execution_id": standard["execution_id"], **standard})
+
+
+def planned(drawing: str, **changes: Any) -> Execution:
+    """An execution with the plan and the measurements of `drawing`; see `draw`."""
+    nodes, accumulators = draw(drawing)
+    return execution(plans=[Plan(STARTED_AT_MS, nodes)], accumulators=accumulators, **changes)
+
+
+def _common() -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "origin": "live",
+        "listener": LISTENER,
+        "sequence": 1,
+        "application_id": "local-1767225600000",
+        "application_name": "test",
+        "job_name": "test",
+    }
+
+
+def draw(drawing: str) -> tuple[list[PlanNode], list[Accumulator]]:
+    """A plan from its drawing, two blanks a level, with what was measured::
+
+        SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5
+          Exchange | hashpartitioning(k#1, 8), [plan_id=3] | records read=1+2+9, data size=?
+
+    A line is a name, its arguments and its metrics; what stands behind a bar may be left out. ``1+2+9`` are the values
+    of three tasks, ``?`` was announced and not measured. Equal lines with a plan_id share their accumulators, as a
+    reused exchange and its original do.
+    """
+    nodes: list[PlanNode] = []
+    accumulators: dict[int, Accumulator] = {}
+    parents: list[int] = []
+    known: dict[str, list[Metric]] = {}
+    for line in textwrap.dedent(drawing).splitlines():
+        if not line.strip():
+            continue
+        level = (len(line) - len(line.lstrip())) // 2
+        parts = [part.strip() for part in line.split("|")]
+        name, arguments, measured = (*parts, "", "", "")[:3]
+        key = line.strip() if "plan_id=" in line else str(len(nodes))
+        if key not in known:
+            known[key] = []
+            for text in filter(None, measured.split(", ")):
+                metric_name, _, values = text.partition("=")
+                metric = Metric(metric_name, 100 * len(known) + len(known[key]), type_of(metric_name))
+                known[key].append(metric)
+                if values != "?":
+                    accumulators[metric.id] = measure(metric, [int(value) for value in values.split("+")])
+        del parents[level:]
+        simple = f"{name} {arguments}".strip()
+        nodes.append(PlanNode(name, parents[-1] if parents else -1, simple, metrics=known[key]))
+        parents.append(len(nodes) - 1)
+    return nodes, list(accumulators.values())
+
+
+def type_of(name: str) -> str:
+    """Spark's type of a metric."""
+    if name.startswith("time "):
+        return "timing"
+    if name.endswith(("bytes read", "bytes read to disk")):
+        return "size"
+    return next((kind for kind, names in TYPES.items() if name in names), "sum")
+
+
+def measure(metric: Metric, values: Sequence[int], stage: int = 7) -> Accumulator:
+    """What the listener says of these values of the tasks 70, 71, ... of a stage."""
+    ordered = sorted(values)
+    count = len(ordered)
+    return Accumulator(
+        metric.id,
+        metric.type,
+        count,
+        sum(ordered),
+        ordered[0],
+        ordered[count // 2],
+        ordered[count * 95 // 100],
+        ordered[-1],
+        stage,
+        0,
+        stage * 10 + values.index(ordered[-1]),
+        stages=[stage],
+    )
+
+
+def as_line(document: Application | Execution | dict[str, Any]) -> bytes:
+    """A document as a line of a request."""
+    return msgspec.json.encode(document)
+
+
+def request(*lines: bytes | Application | Execution | dict[str, Any]) -> bytes:
+    """The body of a request."""
+    return gzip.compress(b"".join((each if isinstance(each, bytes) else as_line(each)) + b"\n" for each in lines), 1)
