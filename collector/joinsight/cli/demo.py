@@ -45,7 +45,7 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
                 def on_step(step: int, steps: int, title: str) -> None:
                     progress.update(task, completed=step - 1, total=steps, description=title.split(":")[0])
                     if not progress.console.is_terminal:
-                        progress.console.print(f"[{step}/{steps}] {title}")
+                        click.echo(f"[{step}/{steps}] {title}", err=True)
 
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
                 progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
