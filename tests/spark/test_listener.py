@@ -1,0 +1,184 @@
+"""What the listener sends, as it goes over the wire: valid documents, in order, while the query runs and at its end."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.decode import decode_document
+
+pytestmark = pytest.mark.spark
+SCHEMA = Path(__file__).parents[2] / "collector/joinsight/schemas/document-v1.schema.json"
+
+SCRIPT = r"""
+import sys
+from pyspark.sql import SparkSession, functions as F
+builder = SparkSession.builder.master("local[2]").appName("wire").config("spark.ui.enabled", "false")
+for pair in sys.argv[1:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.getOrCreate()
+spark.sparkContext.setJobDescription("slow \N{GRINNING FACE}")
+slow = F.udf(lambda n: __import__("time").sleep(0.4) or n, "long")
+spark.range(10, numPartitions=10).select(slow("id").alias("id")).groupBy("id").count().collect()
+spark.sparkContext.setJobDescription(None)
+for n in range(40):
+    spark.sql(f"SELECT count(*) FROM range({n}) JOIN range(5) USING (id)").collect()
+# Spark's parser makes a NUL and half a surrogate pair of these escapes
+spark.sql(r"SELECT concat(id, '\u0000 \ud83d odd') FROM range(3)").write.format("noop").mode("overwrite").save()
+try:
+    spark.sql("SELECT raise_error('broken on purpose')").collect()
+except Exception:
+    pass
+spark.stop()
+"""
+
+
+class Sink(http.server.ThreadingHTTPServer):
+    """Keeps all requests and answers each with the next of `answers`, at last with 200."""
+
+    def __init__(self, answers: list[int]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests: list[tuple[dict[str, str], list[bytes], int]] = []
+        self.answers = answers
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def taken(self) -> list[dict[str, Any]]:
+        """The documents of the requests that were answered with 200."""
+        return [json.loads(line) for _, lines, status in self.requests for line in lines if status == 200]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Sink
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.server.answers.pop(0) if self.server.answers else 200
+        lines = gzip.decompress(body).splitlines()
+        self.server.requests.append((dict(self.headers.items()), lines, status))
+        self.send_response(status)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    """A server that takes everything, unless a test gives it other answers."""
+    server = Sink([])
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def run(sink: Sink, environment: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run the script with the listener attached to the sink."""
+    path = tmp_path / "job.py"
+    path.write_text(SCRIPT)
+    conf = {
+        "spark.driver.extraClassPath": str(listener_jar()),
+        "spark.extraListeners": LISTENER,
+        "spark.joinsight.url": sink.url + "/",
+        "spark.joinsight.progressInterval": "200ms",
+        "spark.executor.heartbeatInterval": "200ms",
+        "spark.joinsight.jobName": "nightly",
+        "spark.joinsight.tag.team": "sales",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.hadoop.fs.s3a.secret.key": "must not leave",
+    }
+    command = [sys.executable, str(path), *(f"{key}={value}" for key, value in conf.items())]
+    env = {**environment, "JOINSIGHT_TOKEN": "a token"}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_documents_on_the_wire(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
+) -> None:
+    """Every document fits the JSON Schema; a running query is reported before its end; numbers count up."""
+    done = run(sink, spark_environment(version), tmp_path)
+    assert done.returncode == 0, done.stderr
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    for headers, lines, _ in sink.requests:
+        assert headers["Content-Encoding"] == "gzip"
+        assert headers["Authorization"] == "Bearer a token"
+        for line in lines:
+            validator.validate(json.loads(line))
+            decode_document(line)
+            assert b"must not leave" not in line
+    documents = sink.taken()
+    sequence = [document["sequence"] for document in documents]
+    assert sequence == sorted(set(sequence)), "each is newer than those before; what was overtaken is left out"
+    assert {(d["job_name"], d["application_name"]) for d in documents} == {("nightly", "wire")}
+    assert len({(d["application_id"], d["listener"]["id"]) for d in documents}) == 1
+
+    applications = [d for d in documents if d["kind"] == "application"]
+    assert [d["state"] for d in applications] == ["running", "ended"]
+    assert applications[-1]["documents_made"] == sequence[-1]
+    assert applications[-1]["tags"] == {"team": "sales"}
+
+    slow = [d for d in documents if d.get("description", "").startswith("slow")]
+    assert slow[-1]["state"] == "succeeded"
+    assert slow[-1]["description"] == "slow \N{GRINNING FACE}"
+    running = [d for d in slow[:-1] if d["state"] == "running"]
+    assert len(running) >= 2
+    tasks = [sum(stage.get("succeeded_tasks", 0) for stage in d["stages"]) for d in slow]
+    assert tasks == sorted(tasks)
+    assert tasks[0] < tasks[-1]
+
+    final = {d["execution_id"]: d for d in documents if d["kind"] == "execution" and d["state"] != "running"}
+    assert len(final) == 43
+    odd = next(line for _, lines, _ in sink.requests for line in lines if b" odd)" in line)
+    assert b"\\u0000 ? odd" in odd
+    failed = [d for d in final.values() if d["state"] == "failed"]
+    assert len(failed) == 1
+    assert "broken on purpose" in failed[0]["error"]
+
+
+def test_documents_are_sent_again_until_they_are_taken(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """After 503, 500 and 429 the same documents come again; in the end each final one was taken."""
+    sink.answers += [503, 500, 429, 503]
+    done = run(sink, spark_environment("4.3.0"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "does not take documents: it answered 503" in done.stderr
+    final = [d for d in sink.taken() if d["kind"] == "execution" and d["state"] != "running"]
+    assert len({d["execution_id"] for d in final}) == 43
+    (ended,) = [d for d in sink.taken() if d.get("state") == "ended"]
+    assert ended["documents_dropped"] == ended["documents_refused"] == 0
+
+
+def test_refused_documents_are_not_sent_again(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """What the collector refuses for good (400) is counted, said and not sent again."""
+    sink.answers += [400]
+    done = run(sink, spark_environment("4.3.0"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the collector refused" in done.stderr
+    refused = [line for _, lines, status in sink.requests if status == 400 for line in lines]
+    assert not {bytes(line) for line in refused} & {
+        line for _, lines, status in sink.requests if status == 200 for line in lines
+    }
+    (ended,) = [d for d in sink.taken() if d.get("state") == "ended"]
+    assert ended["documents_refused"] == len(refused) == 1

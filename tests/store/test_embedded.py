@@ -1,0 +1,850 @@
+"""The embedded PostgreSQL, with real servers, real kills and real locks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy.engine import make_url
+
+from joinsight.errors import DatabaseError
+from joinsight.store import embedded
+from joinsight.store.embedded import Status, default_folder, embedded_postgres, status, stop
+
+ROOT = os.geteuid() == 0
+as_root = pytest.mark.skipif(not ROOT, reason="only root runs the server as somebody else")
+with_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # as wherever this test found Joinsight
+USER = """
+import sys
+from pathlib import Path
+from joinsight.store.embedded import embedded_postgres
+try:
+    with embedded_postgres(Path(sys.argv[1])) as url:
+        print(url, flush=True)
+        sys.stdin.read()
+except KeyboardInterrupt:
+    sys.exit(3)
+"""
+
+
+class User:
+    """Another process that uses the database until it is told to leave."""
+
+    def __init__(self, folder: Path, script: str = USER) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+            start_new_session=True,
+        )
+
+    def url(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def leave(self) -> int:
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.leave()
+
+
+@contextmanager
+def user(folder: Path, script: str = USER) -> Iterator[User]:
+    somebody = User(folder, script)
+    try:
+        yield somebody
+    finally:
+        somebody.kill()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a database, to be copied: making one takes half a second."""
+    folder = tmp_path_factory.mktemp("made") / "data"
+    with embedded_postgres(folder):
+        pass
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Iterator[Path]:
+    """A folder that does not exist yet."""
+    folder = tmp_path / "data"
+    yield folder
+    stop(folder)
+    if folder.is_dir():
+        shutil.rmtree(folder)  # 40 MB, which pytest would keep
+
+
+@pytest.fixture
+def folder(made: Path, new: Path) -> Path:
+    """A folder with a database that was used before."""
+    return copied(made, new)
+
+
+def copied(made: Path, to: Path) -> Path:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-Rp", made, to], check=True)
+    return to
+
+
+def ask(url: str, sql: str) -> Any:
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        cursor = connection.execute(sql.encode())
+        return cursor.fetchone() if cursor.description else None
+
+
+def running(folder: Path) -> Status:
+    server = status(folder)
+    assert server
+    return server
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def account(folder: Path) -> dict[str, Any]:
+    """Makes a program run as the owner of the cluster."""
+    owner = (folder / "postgres").stat()
+    return {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if ROOT else {}
+
+
+def capabilities(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("CapEff")).split()[1], 16)
+
+
+# Start and stop
+
+
+def test_first_start_makes_a_database(new: Path) -> None:
+    """The first use of a folder makes a database in it that SQLAlchemy's URL leads to."""
+    with embedded_postgres(new) as url:
+        parts = make_url(url)
+        assert (parts.drivername, parts.username, parts.host) == ("postgresql+psycopg", "joinsight", "127.0.0.1")
+        assert (parts.port, parts.database) == (running(new).port, "joinsight")
+        assert ask(url, "SELECT current_user::text, current_database()::text") == ("joinsight", "joinsight")
+        assert sorted(path.name for path in new.iterdir()) == [
+            "joinsight.conf",
+            "password",
+            "postgres",
+            "postgres.log",
+            "server.lock",
+            "start.lock",
+            "users.lock",
+        ]
+    assert not listening(parts.port or 0)
+    assert status(new) is None
+
+
+def test_settings(folder: Path) -> None:
+    """The server is reached on 127.0.0.1 alone, keeps fsync, checks its pages, speaks UTF-8 and lives in UTC."""
+    expected = {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": "",
+        "fsync": "on",
+        "data_checksums": "on",
+        "server_encoding": "UTF8",
+        "TimeZone": "UTC",
+        "log_timezone": "UTC",
+        "shared_buffers": "128MB",
+        "max_connections": "50",
+        "wal_compression": "pglz",
+        "log_min_messages": "warning",
+        "password_encryption": "scram-sha-256",
+    }
+    with embedded_postgres(folder) as url:
+        assert {name: ask(url, f"SHOW {name}")[0] for name in expected} == expected
+
+
+def test_nobody_else_gets_in(folder: Path) -> None:
+    """Only the owner reads the password, and without it the server lets nobody in."""
+    with embedded_postgres(folder) as url:
+        assert folder.stat().st_mode & 0o777 == (0o711 if ROOT else 0o700)
+        files = [path for path in folder.iterdir() if path.is_file()]
+        assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+        password = make_url(url).password
+        assert password == (folder / "password").read_text()
+        for wrong in "", "x":
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                ask(url.replace(password, wrong), "SELECT 1")
+
+
+def test_folder_that_exists_keeps_its_permissions(folder: Path) -> None:
+    """A folder that was there before keeps its permissions and its other files."""
+    folder.chmod(0o755)
+    (folder / "other").write_text("mine")
+    with embedded_postgres(folder):
+        assert folder.stat().st_mode & 0o777 == 0o755
+    assert (folder / "other").read_text() == "mine"
+
+
+def test_data_and_password_survive_a_stop(folder: Path) -> None:
+    """What was committed is there after a stop and a start, under the same password."""
+    with embedded_postgres(folder) as first:
+        ask(first, "CREATE TABLE kept AS SELECT 7 AS x")
+    with embedded_postgres(folder) as second:
+        assert ask(second, "SELECT x FROM kept") == (7,)
+    assert make_url(first).password == make_url(second).password
+
+
+def test_altered_setting_survives_a_stop(folder: Path) -> None:
+    """A setting changed by ALTER SYSTEM holds at the next start."""
+    with embedded_postgres(folder) as url, psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET shared_buffers = '64MB'")
+    with embedded_postgres(folder) as url:
+        assert ask(url, "SHOW shared_buffers") == ("64MB",)
+
+
+def test_error_of_the_user_passes_and_the_server_stops(folder: Path) -> None:
+    """An error in the context is not changed, and the server stops all the same."""
+    with pytest.raises(OSError, match="of the user"), embedded_postgres(folder):
+        port = running(folder).port
+        raise OSError("of the user")
+    assert not listening(port)
+
+
+def test_connected_client_does_not_hold_up_the_stop(folder: Path) -> None:
+    """The last user's stop does not wait for a client that stays connected."""
+    with embedded_postgres(folder) as url:
+        client = psycopg.connect(url.replace("+psycopg", ""))
+        client.execute("SELECT 1")
+    assert status(folder) is None
+    client.close()
+
+
+def test_settings_of_clients_do_not_disturb(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PGSSLMODE, PGPORT and the like, set for another database, do not disturb this one."""
+    for name, value in {"PGSSLMODE": "require", "PGPORT": "1", "PGDATA": "/none", "PGTZ": "Asia/Tokyo"}.items():
+        monkeypatch.setenv(name, value)
+    with embedded_postgres(folder) as url:
+        assert ask(url, "SELECT 1") == (1,)
+
+
+def test_status_and_stop(folder: Path) -> None:
+    """status tells process and port; stop stops a server that is in use, and tells whether there was one."""
+    assert status(folder) is None
+    assert not stop(folder)
+    with user(folder) as somebody:
+        server = make_url(somebody.url())
+        assert running(folder).port == server.port
+        os.kill(running(folder).pid, 0)
+        assert stop(folder)
+        assert status(folder) is None
+        assert somebody.leave() == 0
+
+
+def test_status_and_stop_leave_no_trace(tmp_path: Path) -> None:
+    """Asking for a server in a folder that has none writes nothing."""
+    for folder in tmp_path, tmp_path / "none":
+        assert status(folder) is None
+        assert not stop(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_log_is_bounded(folder: Path) -> None:
+    """A log of more than 10 MB is put aside at the next start."""
+    (folder / "postgres.log").write_bytes(b"x" * (embedded.LOG_BYTES + 1))
+    with embedded_postgres(folder):
+        assert (folder / "postgres.log").stat().st_size < 10_000
+        assert (folder / "postgres.log.1").stat().st_size == embedded.LOG_BYTES + 1
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is below XDG_DATA_HOME, or below ~/.local/share if that is unset or not absolute."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert default_folder() == Path("/data/joinsight")
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    assert default_folder() == Path("/home/somebody/.local/share/joinsight")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert default_folder() == Path("/home/somebody/.local/share/joinsight")
+
+
+# Several users
+
+
+def test_processes_share_one_server_and_the_last_stops_it(folder: Path) -> None:
+    """A second process shares the server; it outlives the one that started it and stops with the last."""
+    with user(folder) as first, user(folder) as second:
+        url = first.url()
+        server = running(folder)
+        assert second.url() == url
+        assert running(folder) == server
+        assert first.leave() == 0
+        assert ask(url, "SELECT 1") == (1,)
+        assert running(folder) == server
+        assert second.leave() == 0
+        assert not listening(server.port)
+        assert status(folder) is None
+
+
+def test_two_contexts_in_one_process(folder: Path) -> None:
+    """In one process a second context shares the server, which stops with the last, in whatever order."""
+    first, second = embedded_postgres(folder), embedded_postgres(folder)
+    with first as url:
+        assert second.__enter__() == url
+    assert ask(url, "SELECT 1") == (1,)
+    second.__exit__(None, None, None)
+    assert status(folder) is None
+
+
+def test_five_at_once_start_one_server(new: Path) -> None:
+    """Of five processes that start at once on a new folder one makes the database and all share it."""
+    everybody = [User(new) for _ in range(5)]
+    try:
+        assert len({somebody.url() for somebody in everybody}) == 1
+        assert (new / "postgres.log").read_text().count("ready to accept connections") == 1
+        for somebody in everybody:
+            assert somebody.process.stdin
+            somebody.process.stdin.close()
+            somebody.process.stdin = None
+        assert [somebody.leave() for somebody in everybody] == [0] * 5
+        assert status(new) is None
+    finally:
+        for somebody in everybody:
+            somebody.kill()
+
+
+def test_coming_and_going(folder: Path) -> None:
+    """Who joins while the last one leaves always gets a server that answers."""
+    script = """
+import sys
+from pathlib import Path
+import psycopg
+from joinsight.store.embedded import embedded_postgres
+for _ in range(8):
+    with embedded_postgres(Path(sys.argv[1])) as url:
+        psycopg.connect(url.replace("+psycopg", "")).close()
+"""
+    everybody = [User(folder, script) for _ in range(4)]
+    assert [somebody.leave() for somebody in everybody] == [0] * 4
+    assert status(folder) is None
+
+
+def test_ctrl_c_of_one_user_leaves_the_server_to_the_others(folder: Path) -> None:
+    """Ctrl-C in the terminal of the user that started the server ends that user alone."""
+    with user(folder) as first:
+        url = first.url()
+        with user(folder) as second:
+            assert second.url() == url
+            os.killpg(first.process.pid, signal.SIGINT)
+            assert first.leave() == 3
+            assert ask(url, "SELECT 1") == (1,)
+
+
+def test_ctrl_c_of_the_only_user_stops_the_server(folder: Path) -> None:
+    """Ctrl-C in the terminal of the only user stops the server in good order."""
+    with user(folder) as only:
+        only.url()
+        os.killpg(only.process.pid, signal.SIGINT)
+        assert only.leave() == 3
+    assert status(folder) is None
+    assert (folder / "postgres.log").read_text().splitlines()[-1].endswith("database system is shut down")
+
+
+def test_ctrl_c_while_the_server_starts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C during the start leaves no server running."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(psycopg, "connect", interrupted)
+        with embedded_postgres(folder):
+            pass
+    assert status(folder) is None
+    assert (folder / "postgres.log").read_text().splitlines()[-1].endswith("database system is shut down")
+
+
+def test_forked_child_does_not_count(folder: Path) -> None:
+    """A child by fork, which inherits the locks, neither keeps the server running nor others out."""
+    script = """
+import os, sys, time
+from pathlib import Path
+from joinsight.store.embedded import embedded_postgres, _Server
+server = _Server(Path(sys.argv[1]))
+with embedded_postgres(server.folder) as url:
+    with server.locked():
+        child = os.fork()
+        if not child:
+            time.sleep(60)
+            os._exit(0)
+with embedded_postgres(server.folder) as url:
+    print(url, flush=True)
+    sys.stdin.read()
+os.kill(child, 9)
+"""
+    with user(folder, script) as parent:
+        assert ask(parent.url(), "SELECT 1") == (1,)
+        assert parent.leave() == 0
+        assert status(folder) is None
+
+
+# Kills
+
+
+def test_killed_user_does_not_count(folder: Path) -> None:
+    """The server survives the kill -9 of its only user; the next one shares it and, the last now, stops it."""
+    with user(folder) as victim:
+        url = victim.url()
+        server = running(folder)
+        victim.kill()
+        assert ask(url, "SELECT 1") == (1,)
+        with embedded_postgres(folder) as again:
+            assert again == url
+            assert running(folder) == server
+        assert not listening(server.port)
+
+
+def test_killed_server_comes_back_with_its_data(folder: Path) -> None:
+    """After a kill -9 of the server the next user starts it again and finds all that was committed."""
+    with user(folder) as witness:
+        url = witness.url()
+        ask(url, "CREATE TABLE kept AS SELECT x FROM generate_series(1, 1000) AS x")
+        with psycopg.connect(url.replace("+psycopg", "")) as busy:
+            busy.execute("SELECT 1")
+            killed = running(folder)
+            os.kill(killed.pid, signal.SIGKILL)
+            with embedded_postgres(folder) as again:
+                assert running(folder).pid != killed.pid
+                assert ask(again, "SELECT count(*), sum(x) FROM kept") == (1000, 500500)
+                assert witness.leave() == 0
+                assert ask(again, "SELECT 1") == (1,)
+            with suppress(psycopg.OperationalError):
+                busy.rollback()
+    assert status(folder) is None
+
+
+def test_last_user_of_a_killed_server_leaves_in_peace(folder: Path) -> None:
+    """A user whose server was killed leaves at once, and does no harm to the program that has its number now."""
+    with subprocess.Popen(["sleep", "60"], **account(folder)) as sleeper:
+        with embedded_postgres(folder):
+            os.kill(running(folder).pid, signal.SIGKILL)
+            assert soon(lambda: status(folder) is None)
+            (folder / "postgres" / "postmaster.pid").write_text(f"{sleeper.pid}\n")
+            began = time.monotonic()
+        assert time.monotonic() - began < 5
+        assert sleeper.poll() is None
+        sleeper.kill()
+
+
+@with_proc
+@pytest.mark.parametrize("who", ["zombie", "another program", "nobody", "an empty file"])
+def test_stale_pid_file(folder: Path, who: str) -> None:
+    """A postmaster.pid left by a dead server is no obstacle, whoever has its number now."""
+    with subprocess.Popen(["sleep", "60"], **account(folder)) as sleeper:
+        if who in ("zombie", "nobody"):
+            sleeper.kill()
+            stat = Path(f"/proc/{sleeper.pid}/stat")
+            assert soon(lambda: ") Z " in stat.read_text())
+        if who == "nobody":
+            sleeper.wait()
+        lines = [sleeper.pid, folder / "postgres", 1700000000, 1, "", "127.0.0.1", "  1234567        42", "ready   "]
+        text = "" if who == "an empty file" else "".join(f"{line}\n" for line in lines)
+        (folder / "postgres" / "postmaster.pid").write_text(text)
+        with embedded_postgres(folder) as url:
+            assert ask(url, "SELECT 1") == (1,)
+        sleeper.kill()
+
+
+@with_proc
+def test_server_started_by_hand_is_left_alone(folder: Path) -> None:
+    """A server that somebody started by hand is shared and left running."""
+    server = embedded._Server(folder)
+    server._version(embedded._binaries())
+    postgres = [embedded._binaries() / "postgres", "-D", folder / "postgres", "-k", "", "-p", embedded._free_port()]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server._run("/bin/sh", "-c", '"$0" "$@" &', *postgres, **quiet)
+    assert soon(lambda: server.status() is not None)
+    byhand = server.status()
+    assert byhand
+    try:
+        settings = (folder / "joinsight.conf").read_text()
+        with embedded_postgres(folder) as url, embedded_postgres(folder):
+            assert make_url(url).port == byhand.port
+        assert (folder / "joinsight.conf").read_text() == settings  # no start was tried
+        assert not stop(folder)
+        assert server.status() == byhand
+        assert listening(byhand.port)
+    finally:
+        os.kill(byhand.pid, signal.SIGINT)
+        assert soon(lambda: not listening(byhand.port))
+
+
+def test_initdb_killed_with_its_user(new: Path) -> None:
+    """A kill -9 in the midst of initdb leaves nothing that the next start stumbles over."""
+    with user(new) as victim:
+        assert soon(lambda: (new / "postgres.new" / "base").exists())
+        victim.kill()
+    assert not (new / "postgres").exists()
+    with embedded_postgres(new) as url:
+        assert ask(url, "SELECT 1") == (1,)
+    assert not (new / "postgres.new").exists()
+
+
+def test_half_a_cluster_is_made_anew(new: Path) -> None:
+    """What an interrupted initdb left behind, with an empty password, is replaced by a whole database."""
+    (new / "postgres.new" / "global").mkdir(parents=True)
+    (new / "postgres.new" / "PG_VERSION").write_text("16\n")
+    (new / "password").touch(0o600)
+    with embedded_postgres(new) as url:
+        assert ask(url, "SELECT 1") == (1,)
+    assert not (new / "postgres.new").exists()
+
+
+@with_proc
+def test_server_holds_no_lock_but_its_own(folder: Path) -> None:
+    """Every process of the server has server.lock and the log open, and no other file of ours."""
+    with embedded_postgres(folder):
+        pid = running(folder).pid
+        found = []
+        for process in pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+            with suppress(FileNotFoundError):  # that of a process that just ended
+                opened = [link.readlink() for link in Path(f"/proc/{process}/fd").iterdir()]
+                found += [{path.name for path in opened if path.parent == folder}] if opened else []
+        assert len(found) >= 3
+        assert all(ours == {"server.lock", "postgres.log"} for ours in found)
+
+
+def test_users_lock_is_free_after_a_kill(folder: Path) -> None:
+    """The server that a killed user leaves behind does not hold that user's lock."""
+    with user(folder) as victim:
+        victim.url()
+        with (folder / "users.lock").open("r+") as lock:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            victim.kill()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            assert listening(running(folder).port)
+
+
+# Paths and accounts
+
+
+@pytest.mark.parametrize("name", ["a 'b' \"c\" $HOME `id` \\n;&|*?#=", "ä→日本"])
+def test_any_path(new: Path, name: str) -> None:
+    """Spaces, quotes and all that means something to a shell or to a settings file may be in the path."""
+    folder = new / name
+    with embedded_postgres(folder) as url:
+        assert ask(url, "SELECT 1") == (1,)
+        assert stop(folder)
+
+
+def test_longest_path(new: Path) -> None:
+    """A path of 900 bytes works."""
+    folder = new
+    while len(str(folder)) < 700:
+        folder /= "d" * 100
+    folder /= "e" * (embedded.PATH_BYTES - len(str(folder)) - 1)
+    assert len(str(folder)) == embedded.PATH_BYTES
+    with embedded_postgres(folder) as url:
+        assert ask(url, "SELECT 1") == (1,)
+
+
+@pytest.mark.parametrize("name", ["/".join(["d" * 100] * 9), "a\nb"])
+def test_impossible_path(tmp_path: Path, name: str) -> None:
+    """A path that PostgreSQL cannot take is refused before anything is written."""
+    with pytest.raises(DatabaseError, match="900 bytes or with a line break"), embedded_postgres(tmp_path / name):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def open_folder(made: Path) -> Iterator[Path]:
+    """A database in a folder that everybody may enter, as pytest's own are not."""
+    top = Path(os.path.realpath("/tmp"), f"joinsight-test-{os.getpid()}")
+    top.mkdir(mode=0o755)
+    yield copied(made, top / "data")
+    stop(top / "data")
+    shutil.rmtree(top)
+
+
+@as_root
+@with_proc
+def test_server_of_root_has_no_rights_that_it_does_not_need(open_folder: Path) -> None:
+    """When root is the user the server runs as nobody, with no capability."""
+    with embedded_postgres(open_folder):
+        pid = running(open_folder).pid
+        if Path(f"/proc/{pid}").stat().st_uid != pwd.getpwnam("nobody").pw_uid:
+            pytest.fail("the server does not run as nobody")
+        assert capabilities(pid) == 0
+
+
+@as_root
+@with_proc
+def test_below_a_folder_of_root_alone(open_folder: Path) -> None:
+    """Below a folder that root alone may enter the server has the one capability to pass, and the folder stays so."""
+    open_folder.parent.chmod(0o700)
+    with embedded_postgres(open_folder) as url:
+        assert ask(url, "SELECT 1") == (1,)
+        assert bin(capabilities(running(open_folder).pid)).count("1") == 1
+    assert open_folder.parent.stat().st_mode & 0o777 == 0o700
+
+
+@as_root
+@with_proc
+def test_container_without_the_smaller_capability(open_folder: Path) -> None:
+    """With the capabilities of a container, in which CAP_DAC_READ_SEARCH is not, the server has CAP_DAC_OVERRIDE."""
+    open_folder.parent.chmod(0o700)
+    container = "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod"
+    bounds = ",".join(["-all", *(f"+{name}" for name in container.split())])
+    command = ["setpriv", f"--bounding-set={bounds}", sys.executable, "-c", USER, str(open_folder)]
+    script = f"import os\nos.execvp('setpriv', {command!r})"
+    with user(open_folder, script) as somebody:
+        assert ask(somebody.url(), "SELECT 1") == (1,)
+        assert capabilities(running(open_folder).pid) == 1 << 1
+        assert somebody.leave() == 0
+    assert status(open_folder) is None
+
+
+@pytest.fixture
+def closed_binaries(tmp_path: Path) -> Path:
+    """The binaries, below a folder that root alone may enter."""
+    package = embedded._binaries().parents[1]
+    top = tmp_path / "closed"
+    top.mkdir(mode=0o700)
+    libraries = package.with_name(package.name + ".libs")
+    if libraries.exists():
+        shutil.copytree(libraries, top / libraries.name)
+    copy = top / package.name / embedded.INSTALLATION
+    shutil.copytree(package / embedded.INSTALLATION, copy, ignore=shutil.ignore_patterns("include"))
+    return copy / "bin"
+
+
+@as_root
+def test_binaries_below_a_folder_of_root_alone(
+    new: Path, closed_binaries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installation below a folder that root alone may enter makes and runs a database."""
+    monkeypatch.setattr(embedded, "_binaries", lambda: closed_binaries)
+    with embedded_postgres(new) as url:
+        assert ask(url, "SELECT 1") == (1,)
+
+
+@as_root
+def test_folder_that_cannot_be_passed_is_named(
+    open_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the means to pass a closed folder, the error names the folder and what to do."""
+    open_folder.parent.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no setpriv
+    with pytest.raises(DatabaseError) as error, embedded_postgres(open_folder):
+        pass
+    assert f"cannot enter {open_folder.parent}, even" in str(error.value)
+    for remedy in f"chmod o+x {open_folder.parent},", "--data", "JOINSIGHT_DATABASE_URL":
+        assert remedy in str(error.value)
+
+
+@as_root
+def test_root_in_the_folder_of_a_user(new: Path) -> None:
+    """What root makes in the folder of an ordinary user belongs to that user."""
+    new.mkdir()
+    daemon = pwd.getpwnam("daemon")
+    os.chown(new, daemon.pw_uid, daemon.pw_gid)
+    with embedded_postgres(new):
+        owners = {path.stat().st_uid for path in [new, *new.rglob("*")]}
+    assert owners == {daemon.pw_uid}
+
+
+@as_root
+def test_root_in_the_folder_of_a_user_without_a_name(new: Path) -> None:
+    """In a folder whose owner has no name on this system, as on a container's volume, the server runs as nobody."""
+    new.mkdir()
+    os.chown(new, 54321, 54321)
+    with embedded_postgres(new):
+        assert (new / "postgres").stat().st_uid == pwd.getpwnam("nobody").pw_uid
+    assert new.stat().st_uid == 54321
+
+
+@as_root
+def test_links_of_others_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    """Root does not write through a link that the owner of the folder put in place of a file."""
+    (tmp_path / "precious").write_text("kept")
+    (folder / "joinsight.conf").unlink()
+    (folder / "joinsight.conf").symlink_to(tmp_path / "precious")
+    with pytest.raises(DatabaseError, match=r"joinsight\.conf"), embedded_postgres(folder):
+        pass
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
+# Errors
+
+
+def test_binaries_missing(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the wheel is missing the error names the platform and the way to use another server."""
+    monkeypatch.setattr(embedded, "PACKAGE", "no_such_package")
+    with pytest.raises(DatabaseError) as error, embedded_postgres(new):
+        pass
+    assert "no-such-package is missing" in str(error.value)
+    assert sys.platform in str(error.value)
+    assert "JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db" in str(error.value)
+
+
+def test_binaries_are_found_without_running_the_package() -> None:
+    """Finding the binaries does not import the package that brings them."""
+    code = "import sys; from joinsight.store import embedded as e; e._binaries(); sys.exit(e.PACKAGE in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
+
+
+def test_binaries_of_another_platform(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the binaries cannot run the error says why."""
+    binaries = open_folder.parent / "bin"
+    binaries.mkdir()
+    (binaries / "postgres").write_text("#!/none\n")
+    (binaries / "postgres").chmod(0o755)
+    monkeypatch.setattr(embedded, "_binaries", lambda: binaries)
+    wanted = r"does not run here \(.*postgres.*not found.*JOINSIGHT_DATABASE_URL"
+    with pytest.raises(DatabaseError, match=wanted), embedded_postgres(open_folder):
+        pass
+
+
+def test_cluster_of_another_version(folder: Path) -> None:
+    """A database of another major version is left as it is; the error names both versions and the ways to go on."""
+    (folder / "postgres" / "PG_VERSION").write_text("15\n")
+    with (
+        pytest.raises(DatabaseError, match=r"(?s)by PostgreSQL 15.*installed is 1\d .*--data"),
+        embedded_postgres(folder),
+    ):
+        pass
+    assert (folder / "postgres" / "PG_VERSION").read_text() == "15\n"
+    assert status(folder) is None
+
+
+def test_folder_is_a_file(tmp_path: Path) -> None:
+    """A file in place of the folder is named in the error and not touched."""
+    (tmp_path / "file").write_text("mine")
+    for folder in tmp_path / "file", tmp_path / "file" / "data":
+        with pytest.raises(DatabaseError, match=r"Not a directory.*--data"), embedded_postgres(folder):
+            pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_folder_is_not_writable(tmp_path: Path) -> None:
+    """A folder that cannot be written is named in the error, with the way to choose another."""
+    tmp_path.chmod(0o500)
+    folder = Path("/proc/joinsight") if ROOT else tmp_path / "data"  # permissions do not bind root
+    with pytest.raises(DatabaseError, match=rf"cannot work in {folder}: .*--data"), embedded_postgres(folder):
+        pass
+
+
+def test_disk_full(new: Path) -> None:
+    """When a database cannot be made the error ends with the log; with more room the same folder works."""
+    script = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n{USER}"
+    command = [sys.executable, "-c", script, str(new)]
+    failed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    assert "DatabaseError: PostgreSQL cannot make a database" in failed.stderr
+    assert "MB left" in failed.stderr
+    assert "initdb: removing contents" in failed.stderr
+    with embedded_postgres(new) as url:
+        assert ask(url, "SELECT 1") == (1,)
+
+
+def test_taken_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that another program takes at the last moment costs one more attempt."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        ports = iter([other.getsockname()[1], embedded._free_port()])
+        monkeypatch.setattr(embedded, "_free_port", lambda: next(ports))
+        with embedded_postgres(folder) as url:
+            assert ask(url, "SELECT 1") == (1,)
+
+
+def test_server_that_does_not_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that does not start is given up after three attempts; the error ends with its log."""
+    monkeypatch.setattr(embedded, "_SETTINGS", embedded._SETTINGS + "shared_buffers = 'plenty'\n")
+    began = (folder / "postgres.log").read_text().count("plenty")
+    with (
+        pytest.raises(DatabaseError, match=r'(?s)does not start in .*shared_buffers.*"plenty"'),
+        embedded_postgres(folder),
+    ):
+        pass
+    assert began == 0
+    assert (folder / "postgres.log").read_text().count("FATAL") == embedded.STARTS
+
+
+def test_server_that_does_not_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that lives and does not answer is given up in time."""
+    monkeypatch.setattr(embedded, "START_SECONDS", 0.2)
+    with (folder / "server.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with (
+            pytest.raises(DatabaseError, match=r"does not answer for 0\.2 s: it is not ready"),
+            embedded_postgres(folder),
+        ):
+            pass
+
+
+def test_server_that_does_not_stop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that does not stop is reported with its number, to the one who would stop it."""
+    with user(folder) as somebody:
+        somebody.url()
+        pid = running(folder).pid
+        monkeypatch.setattr(embedded, "STOP_SECONDS", 0.2)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(DatabaseError, match=rf"\(process {pid}\) does not stop"):
+                stop(folder)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert somebody.leave() == 0
+
+
+def test_start_that_never_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs while it starts or stops the server does not make the others hang."""
+    monkeypatch.setattr(embedded, "START_SECONDS", 0.1)
+    monkeypatch.setattr(embedded, "STOP_SECONDS", 0.1)
+    with (folder / "start.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(DatabaseError, match=r"start\.lock"), embedded_postgres(folder):
+            pass
+
+
+def test_windows() -> None:
+    """On Windows, which lacks flock, the module imports and the error shows the way to use another server."""
+    code = """
+import importlib.util, platform, socket, subprocess, sys, psycopg
+sys.platform, sys.modules["fcntl"], sys.modules["pwd"] = "win32", None, None
+from pathlib import Path
+from joinsight.errors import DatabaseError
+from joinsight.store.embedded import embedded_postgres
+try:
+    with embedded_postgres(Path("data")):
+        sys.exit("it runs")
+except DatabaseError as error:
+    assert "Windows" in str(error) and "JOINSIGHT_DATABASE_URL=postgresql+psycopg://" in str(error)
+"""
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
