@@ -1,6 +1,6 @@
 """Run one workload in a fresh Spark, then write down what Spark's own status store says about it.
 
-A script, not a test: it runs in an environment that needs nothing but PySpark, whatever its version::
+A script, not a test: it runs in a process of its own, with a PySpark of any version::
 
     python run.py --workload semantics --aqe on --folder DIR --out FILE --conf spark.extraListeners=...
 

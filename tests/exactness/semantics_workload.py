@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from joinsight.demo.workload import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -408,22 +409,6 @@ def run_queries(spark: SparkSession, step: str, queries: Mapping[str, str]) -> N
     for name, text in queries.items():
         spark.sparkContext.setJobDescription(f"{step}: {name}")
         spark.sql(text).collect()
-
-
-@contextmanager
-def settings(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set session options for a while."""
-    before = {key: spark.conf.get(key, None) for key in options}
-    for key, value in options.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, former in before.items():
-            if former is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, former)
 
 
 def expect_failure(action: Callable[[], Any], text: str) -> None:

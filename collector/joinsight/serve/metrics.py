@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from joinsight.rows import Row, Rows
 
-disable_created_metrics()  # a series more for each counter, which nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, which nobody reads
 
 _BYTES = [2.0**power for power in range(16, 43, 2)]  # 64 KiB to 4 TiB, powers of 4
 _SECONDS = [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600]

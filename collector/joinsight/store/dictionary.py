@@ -48,7 +48,7 @@ def _table(table: Table) -> Iterator[str]:
     for column in table.columns:
         if table.name != "execution" and table.name != "application" and column.name in EXECUTION_KEY:
             continue
-        kind = column.type.compile(dialect=postgresql.dialect()).lower()
+        kind = column.type.compile(dialect=postgresql.dialect()).lower()  # type: ignore[no-untyped-call]
         mark = " (key)" if column.name in key else ""
         yield f"| `{column.name}` | {kind} | {column.comment}{mark} |"
     yield ""
