@@ -138,4 +138,6 @@ def as_line(document: Application | Execution | dict[str, Any]) -> bytes:
 
 def request(*lines: bytes | Application | Execution | dict[str, Any]) -> bytes:
     """The body of a request."""
-    return gzip.compress(b"".join((each if isinstance(each, bytes) else as_line(each)) + b"\n" for each in lines), 1)
+    return gzip.compress(
+        b"".join((each if isinstance(each, bytes) else as_line(each)) + b"\n" for each in lines), 1, mtime=0
+    )

@@ -1,6 +1,7 @@
 """Bytes of a request to documents: gzip, lines, JSON, schema. A bad line is reported and the others are kept.
 
-Everything is bounded before it is read: the size of the request unpacked (a gzip bomb is `TooLarge`) and of each line.
+Everything is bounded before it is read: the size of the request unpacked (a gzip bomb is `TooLarge`), the number of its
+lines and the size of each.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ MAX_REQUEST_BYTES = 32 << 20
 """A request as it comes over the wire."""
 MAX_UNPACKED_BYTES = 256 << 20
 """A request unpacked."""
+MAX_REQUEST_LINES = 10_000
+"""Lines of a request, empty and bad ones too: each bad one has its place in the answer."""
 MAX_DOCUMENT_BYTES = 16 << 20
 """One document, unpacked."""
 MAX_PLAN_NODES = 50_000
 """Nodes of one plan."""
 
 _CHUNK = 1 << 20
+_PIECE = 16 << 10
+_REASON_CHARACTERS = 300
 _GZIP = 31  # zlib's code for the gzip format
 # PostgreSQL's text holds no NUL; an escaped one is replaced before the JSON is read
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -47,10 +52,12 @@ class Batch:
 def decode_request(body: bytes) -> Batch:
     """Read a gzip NDJSON request.
 
-    Raises `DocumentError` if it is not gzip, `TooLarge` if it is too large unpacked.
+    Raises `DocumentError` if it is not gzip, `TooLarge` if it is too large unpacked or has too many lines.
     """
     batch = Batch()
     for number, line in enumerate(_lines(_unpack(body)), 1):
+        if number > MAX_REQUEST_LINES:
+            raise TooLarge(f"the request has more than {MAX_REQUEST_LINES} lines")
         try:
             if line is None:
                 raise DocumentError(f"the document is larger than {MAX_DOCUMENT_BYTES} bytes")
@@ -79,14 +86,17 @@ def decode_document(line: bytes) -> Document:
 def _explain(line: bytes, error: msgspec.ValidationError) -> str:
     try:
         version = msgspec.json.decode(line, type=_Version).schema_version
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         version = None
     if version is not None and version != SCHEMA_VERSION:
         return (
             f"schema_version {version} is not known here, {SCHEMA_VERSION} is: the listener in the driver and the"
             " collector must be of versions that fit"
         )
-    return str(error)
+    reason = str(error)  # quotes the document
+    if len(reason) > _REASON_CHARACTERS:
+        reason = f"{reason[: _REASON_CHARACTERS // 2]} ... {reason[-_REASON_CHARACTERS // 2 :]}"
+    return "".join(character if character.isprintable() else " " for character in reason)
 
 
 def _check(e: Execution) -> None:
@@ -110,23 +120,24 @@ def _check(e: Execution) -> None:
 
 def _unpack(body: bytes) -> Iterator[bytes]:
     """The body unpacked in chunks; it may be several gzip members one after the other."""
-    total = 0
-    rest = body
-    while rest:
+    position = total = 0
+    while position < len(body):
         stream = zlib.decompressobj(_GZIP)
         while not stream.eof:
+            # By pieces: zlib copies what it leaves, at every chunk and at every member's end
+            piece = body[position : position + _PIECE]
             try:
-                chunk = stream.decompress(rest, _CHUNK)
+                chunk = stream.decompress(piece, _CHUNK)
             except zlib.error as error:
                 raise DocumentError(f"the request is not gzip: {error}") from None
-            rest = stream.unconsumed_tail
+            position += len(piece) - len(stream.unconsumed_tail) - len(stream.unused_data)
             total += len(chunk)
             if total > MAX_UNPACKED_BYTES:
                 raise TooLarge(f"the request is larger than {MAX_UNPACKED_BYTES} bytes unpacked")
-            yield chunk
-            if not chunk and not rest and not stream.eof:
+            if chunk:
+                yield chunk
+            elif not piece and not stream.eof:
                 raise DocumentError("the request's gzip data is cut off")
-        rest = stream.unused_data
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
@@ -140,6 +151,9 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
             yield b"".join((*parts, end)) if size <= MAX_DOCUMENT_BYTES else None
             parts, size = [], 0
         size += len(last)
-        parts = [*parts, last] if size <= MAX_DOCUMENT_BYTES else []
+        if size <= MAX_DOCUMENT_BYTES:
+            parts.append(last)
+        else:
+            parts.clear()
     if size:
         yield b"".join(parts) if size <= MAX_DOCUMENT_BYTES else None

@@ -26,7 +26,7 @@ def metric_text(a: Accumulator) -> str:
         return a.text
     if a.type == "sum":
         return f"{a.sum or 0:,}"
-    show = _FORMATS.get(a.type, str)
+    show = _FORMATS.get(a.type, _unknown)
     if a.count <= 1 or a.min is None or a.median is None or a.max is None:
         return show(a.sum or 0)
     where = "driver"
@@ -72,8 +72,12 @@ def _nanoseconds(ns: int) -> str:
 
 
 def _average(tenfold: int) -> str:
-    whole, tenth = divmod(tenfold, 10)
-    return f"{whole:,}.{tenth}" if tenth else f"{whole:,}"
+    return f"{Decimal(repr(float(tenfold) / 10)):,f}".removesuffix(".0")
+
+
+def _unknown(number: int) -> str:
+    """Spark 4.2 and later; earlier versions fail at a type that they do not know."""
+    return f"[unknown] {number:,}"
 
 
 def _float32(x: float) -> float:

@@ -191,7 +191,8 @@ class _Facts:
         return self.parents.get(node.id, [])
 
     def inputs(self, node: Node) -> list[int]:
-        return self.children.get(node.id, [])
+        """The nodes whose rows go into `node`, left one first; a subquery's result is not such an input."""
+        return [i for i in self.children.get(node.id, []) if not self.nodes[i].name.startswith("Subquery")]
 
 
 def _execution(facts: _Facts) -> Row:
@@ -388,8 +389,8 @@ def _join(facts: _Facts, node: Node) -> Row | None:
 def _fed_by(facts: _Facts, node_id: int) -> Row:
     """Rows and bytes that come in through `node_id`: of the nearest operator below that counts them.
 
-    Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through; below one with several inputs
-    nothing can be told.
+    Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through. Nothing is told from below one with
+    several inputs, and from behind a scan: the plan of a cached table or an RDD ran for itself.
     """
     fed: Row = {"rows": None, "bytes": None, "exchange": None}
     counted = False
@@ -407,7 +408,7 @@ def _fed_by(facts: _Facts, node_id: int) -> Row:
             fed["bytes"] = _total(metrics.get("data size"))
             return fed
         below = facts.inputs(node)
-        if len(below) != 1:
+        if len(below) != 1 or operators.is_scan(node.name) or operators.join_strategy(node.name):
             return fed
         node_id = below[0]
 
@@ -455,7 +456,7 @@ def _time(ms: int | None) -> datetime | None:
 
 
 _UNITS: dict[str, int] = defaultdict(lambda: 1, {unit: 1024**power for power, unit in enumerate("bkmgtp")})
-_SIZE = re.compile(r"(-?\d+)\s*(?:([kmgtp]?)i?b?)", re.IGNORECASE)
+_SIZE = re.compile(r"(-?\d{1,19})\s*(?:([kmgtp]?)i?b?)", re.IGNORECASE)
 
 
 def byte_size(text: str | None, default: int | None) -> int | None:

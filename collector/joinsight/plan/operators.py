@@ -22,7 +22,10 @@ _JOIN_TYPE = re.compile(
 _BUILD_SIDES = {"BuildLeft": "left", "BuildRight": "right"}
 _PLAN_ID = re.compile(r"\[(?:plan_)?id=#?\d+\]")
 _ORIGIN = re.compile(r"[A-Z][A-Z_]+")
-_OPEN, _CLOSE = "([{", ")]}"
+_PARTITIONS = re.compile(r"[0-9]{1,10}")
+_FLAGS = re.compile(r"(?:, (?:true|false)){1,4}$")  # at the end of a broadcast hash join: isNullAwareAntiJoin etc.
+_MAX_UNCLOSED = 8  # so many brackets in a row may lack their closing ones
+_OPENING = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,11 @@ def is_broadcast(name: str) -> bool:
     return name.endswith("BroadcastExchange")
 
 
+def is_scan(name: str) -> bool:
+    """``Scan parquet t``, ``BatchScan t``, ``Scan ExistingRDD``, ``InMemoryTableScan``, ``Scan In-memory table t``."""
+    return "Scan" in name
+
+
 def join_strategy(name: str) -> str | None:
     """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
     base = name.split("(", 1)[0].strip()
@@ -72,7 +80,7 @@ def shuffle_text(simple: str) -> ShuffleText:
     name, arguments = _call(parts[0])
     keys = split(arguments) if arguments else []
     partitions = None
-    if keys and keys[-1].isdigit():
+    if keys and _PARTITIONS.fullmatch(keys[-1]):
         partitions = int(keys.pop())
     if name == "SinglePartition":
         partitions = 1
@@ -91,7 +99,8 @@ def join_text(name: str, simple: str) -> JoinText | None:
     strategy = join_strategy(name)
     if strategy is None:
         return None
-    parts = split(simple.removeprefix(name).strip()) if simple.startswith(name) else split(_after_name(simple))
+    arguments = simple.removeprefix(name) if simple.startswith(name) else _after_name(simple)
+    parts = split(_FLAGS.sub("", arguments))
     keys: list[tuple[str, ...]] = []
     while parts and len(keys) < 2 and parts[0].startswith("[") and parts[0].endswith("]"):
         keys.append(tuple(split(parts.pop(0)[1:-1])))
@@ -105,8 +114,6 @@ def join_text(name: str, simple: str) -> JoinText | None:
             join_type = type_found[1]
         else:
             rest.append(part)
-    while rest and rest[-1] in ("true", "false"):  # isNullAwareAntiJoin and the like
-        rest.pop()
     if strategy == "CartesianProduct":  # says no type: with a condition it is an inner join
         join_type = "Inner" if rest else "Cross"
     return JoinText(
@@ -115,20 +122,26 @@ def join_text(name: str, simple: str) -> JoinText | None:
         build_side,
         keys[0] if keys else (),
         keys[1] if len(keys) > 1 else (),
-        ", ".join(rest) or None,
+        ", ".join(rest) if rest and join_type else None,
         "skew=true" in name,
     )
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas that stand in no bracket; a bracket that never closes ends with the text."""
-    parts, depth, start = [], 0, 0
+    """Split at the commas that stand in no bracket; a bracket that never closes ends with the one around it.
+
+    Literals stand in these texts without quotes, so that brackets need not match.
+    """
+    parts, start = [], 0
+    inside: list[str] = []
     for position, character in enumerate(text):
-        if character in _OPEN:
-            depth += 1
-        elif character in _CLOSE:
-            depth = max(0, depth - 1)
-        elif character == "," and depth == 0:
+        if character in "([{":
+            inside.append(character)
+        elif character in _OPENING:
+            if _OPENING[character] in inside[-_MAX_UNCLOSED:]:
+                while inside.pop() != _OPENING[character]:
+                    pass
+        elif character == "," and not inside:
             parts.append(text[start:position].strip())
             start = position + 1
     parts.append(text[start:].strip())
@@ -140,6 +153,6 @@ def _after_name(simple: str) -> str:
 
 
 def _call(text: str) -> tuple[str, str | None]:
-    """``f(a, b)`` as ``("f", "a, b")``; a text without arguments as ``(text, None)``."""
+    """``f(a, b)`` as ``("f", "a, b")``; a text without arguments, or with brackets that do not match: no arguments."""
     name, bracket, arguments = text.partition("(")
-    return name.strip(), arguments.removesuffix(")") if bracket else None
+    return name.strip(), arguments[:-1] if bracket and arguments.endswith(")") else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
+from itertools import product
 
 from sqlalchemy import Engine, text
 
@@ -26,22 +27,27 @@ def create(engine: Engine, months: Iterable[str]) -> None:
     """
     latest = month_of(datetime.now(timezone.utc) + _AHEAD)
     wanted = sorted(month for month in months if _EARLIEST <= month <= latest)
-    if not wanted:
-        return
+    for table, month in product(models.PARTITIONED, wanted):
+        _create(engine, table.name, month)
+
+
+def _create(engine: Engine, table: str, month: str) -> None:
+    """In a transaction of its own: who holds the lock of one table and no other deadlocks with nobody."""
+    partition, default = f"{table}_{month}", f"{table}_default"
+    start, end = _bounds(month)
     with engine.begin() as connection:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        existing = set(connection.scalars(text("SELECT relname FROM pg_class WHERE relispartition")))
-        for table in models.PARTITIONED:
-            for month in wanted:
-                name = f"{table.name}_{month}"
-                if name not in existing:
-                    start, end = _bounds(month)
-                    connection.execute(
-                        text(
-                            f'CREATE TABLE "{name}" PARTITION OF "{table.name}"'
-                            f" FOR VALUES FROM ('{start}') TO ('{end}')"
-                        )
-                    )
+        if connection.scalar(text("SELECT to_regclass(:name)"), {"name": partition}) is not None:
+            return
+        for statement in (
+            f'LOCK TABLE ONLY "{table}"',
+            f'CREATE TABLE "{partition}" (LIKE "{table}" INCLUDING ALL)',
+            # A clock that was ahead may have left rows of this month where PostgreSQL suffers them no longer
+            f"WITH early AS (DELETE FROM \"{default}\" WHERE started_at >= '{start}' AND started_at < '{end}'"
+            f' RETURNING *) INSERT INTO "{partition}" SELECT * FROM early',
+            f"ALTER TABLE \"{table}\" ATTACH PARTITION \"{partition}\" FOR VALUES FROM ('{start}') TO ('{end}')",
+        ):
+            connection.execute(text(statement))
 
 
 def _bounds(month: str) -> tuple[str, str]:

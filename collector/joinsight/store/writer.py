@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+import psycopg
 from psycopg.types.json import Jsonb
-from sqlalchemy import Connection, Engine, Table, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
-from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight.document import Application, Document, Execution
 from joinsight.rows import Row, Rows, application_row, application_row_of, execution_rows
@@ -23,7 +24,10 @@ from joinsight.store import models, partitions
 
 _KEY = models.EXECUTION_KEY
 _BATCH_ROWS = 500
+_GOING_ON = ("running", "unknown")
+_PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
+_D = TypeVar("_D", Application, Execution)
 
 
 @dataclass(slots=True)
@@ -48,14 +52,16 @@ class Writer:
         self._lock = threading.Lock()
 
     def write(self, documents: Sequence[Document]) -> Written:
-        """Store a batch and commit. Raises SQLAlchemy's `OperationalError` when the database is not there.
+        """Store a batch and commit. Raises SQLAlchemy's `DBAPIError` when the database is not there or not in order.
 
         If PostgreSQL refuses a value that the schema of documents allows, the batch is written document by document
         and only the culprit is refused.
         """
         try:
             return self._write(documents)
-        except (DataError, IntegrityError, ProgrammingError, UnicodeEncodeError) as error:
+        except (DBAPIError, UnicodeEncodeError) as error:
+            if not _is_refusal(error):
+                raise
             if len(documents) == 1:  # the culprit
                 reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
                 return Written(refused=[(documents[0], f"PostgreSQL refused it: {reason}")])
@@ -69,18 +75,20 @@ class Writer:
         return written
 
     def _write(self, documents: Sequence[Document]) -> Written:
-        executions = _newest(d for d in documents if isinstance(d, Execution))
-        applications = [d for d in documents if isinstance(d, Application)]
+        executions = _newest(
+            (d for d in documents if isinstance(d, Execution)), lambda e: (*_application_key(e), e.execution_id)
+        )
+        applications = _newest((d for d in documents if isinstance(d, Application)), _application_key)
         rows = {key: execution_rows(e) for key, e in executions.items()}
         self._make_partitions([found["execution"][0] for found in rows.values()])
         with self._engine.begin() as connection:
-            _write_applications(connection, applications, list(executions.values()))
+            stored = _write_applications(connection, applications, executions.values())
             by_key = {_row_key(rows[key]["execution"][0]): rows[key] for key in sorted(rows)}
             over_before = _over(connection, list(by_key))
             accepted = _write_executions(connection, [found["execution"][0] for found in by_key.values()])
             _delete_children(connection, accepted)
             _copy_children(connection, [by_key[key] for key in accepted])
-        stored = len(applications) + len(accepted)
+        stored += len(accepted)
         finished = [
             by_key[key]
             for key in accepted
@@ -96,65 +104,80 @@ class Writer:
                 self._months |= months
 
 
-def _newest(executions: Iterable[Execution]) -> dict[tuple[str, str, int], Execution]:
-    """The newest document of each execution of the batch."""
-    newest: dict[tuple[str, str, int], Execution] = {}
-    for e in executions:
-        key = (e.application_id, e.attempt_id, e.execution_id)
-        old = newest.get(key)
-        if old is None or (e.listener.id, e.sequence) > (old.listener.id, old.sequence) or e.listener != old.listener:
-            newest[key] = e
+def _is_refusal(error: DBAPIError | UnicodeEncodeError) -> bool:
+    """The fault is the document's; all else, such as a missing table, is the database's and may pass."""
+    if isinstance(error, (DataError, IntegrityError, UnicodeEncodeError)):
+        return True
+    return str(getattr(error.orig, "sqlstate", None)).startswith(_PROGRAM_LIMIT_EXCEEDED)
+
+
+def _application_key(document: Document) -> _Key:
+    return document.application_id, document.attempt_id
+
+
+def _newest(documents: Iterable[_D], key: Callable[[_D], _Key]) -> dict[_Key, _D]:
+    """By key the document that is left if they are stored one after the other, as `_supersedes` says."""
+    newest: dict[_Key, _D] = {}
+    for new in documents:
+        old = newest.get(key(new))
+        if (
+            old is None
+            or (old.listener.id == new.listener.id and old.sequence < new.sequence)
+            or (old.listener.id != new.listener.id and (old.state in _GOING_ON or new.state not in _GOING_ON))
+        ):
+            newest[key(new)] = new
     return newest
+
+
+def _supersedes(new: Any, old: Any) -> ColumnElement[bool]:
+    """Between documents of a listener its count decides; one of another listener yields if it is not final."""
+    same = old.listener_id == new.listener_id
+    return or_(
+        and_(same, old.sequence < new.sequence),
+        and_(~same, or_(old.state.in_(_GOING_ON), new.state.not_in(_GOING_ON))),
+    )
 
 
 def _row_key(row: Row) -> _Key:
     return tuple(row[name] for name in _KEY)
 
 
-def _upsert(table: Table, rows: list[Row], newer: Any) -> Insert:
-    """Insert the rows; where one exists, update it if `newer(existing, excluded)` holds."""
+def _upsert(table: Table, rows: list[Row]) -> Insert:
+    """Insert the rows; where one exists, update it if the new one supersedes it."""
     names = sorted({name for row in rows for name in row})
     values = [{name: row.get(name) for name in names} | {"updated_at": func.now()} for row in rows]
     statement = insert(table).values(values)
     keys = [column.name for column in table.primary_key]
     changed = {name: statement.excluded[name] for name in (*names, "updated_at") if name not in keys}
-    return statement.on_conflict_do_update(index_elements=keys, set_=changed, where=newer(table.c, statement.excluded))
+    newer = _supersedes(statement.excluded, table.c)
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed, where=newer)
 
 
-def _write_applications(connection: Connection, documents: list[Application], executions: list[Execution]) -> None:
-    newest = {(a.application_id, a.attempt_id): a for a in sorted(documents, key=lambda a: a.sequence)}
-    if newest:
-        rows = [application_row(newest[key]) for key in sorted(newest)]
-        connection.execute(
-            _upsert(
-                models.application,
-                rows,
-                lambda old, new: or_(old.listener_id != new.listener_id, old.sequence < new.sequence),
-            )
-        )
-    told = {key: e for e in executions if (key := (e.application_id, e.attempt_id)) not in newest}
-    if told:
-        rows = [application_row_of(told[key]) | {"updated_at": func.now()} for key in sorted(told)]
-        connection.execute(insert(models.application).values(rows).on_conflict_do_nothing())
+def _write_applications(
+    connection: Connection, newest: dict[_Key, Application], executions: Iterable[Execution]
+) -> int:
+    """Write what is told of applications, by themselves or by executions; returns how many told something new.
+
+    One after the other in the order of their keys, so that writers lock them in the same order.
+    """
+    told = {_application_key(e): e for e in executions}
+    stored = 0
+    for key in sorted(newest.keys() | told.keys()):
+        if key in newest:
+            statement = _upsert(models.application, [application_row(newest[key])])
+            stored += len(connection.execute(statement.returning(models.application.c.attempt_id)).all())
+        else:
+            row = application_row_of(told[key]) | {"updated_at": func.now()}
+            connection.execute(insert(models.application).values(row).on_conflict_do_nothing())
+    return stored
 
 
 def _write_executions(connection: Connection, rows: list[Row]) -> list[_Key]:
-    """Insert or update; returns the keys of the rows written.
-
-    A newer document of the same listener replaces an older one; between listeners, one that is not final yields.
-    """
-
-    def newer(old: Any, new: Any) -> Any:
-        same = old.listener_id == new.listener_id
-        return or_(
-            and_(same, old.sequence < new.sequence),
-            and_(~same, or_(old.state == "running", new.state != "running")),
-        )
-
+    """Insert or update; returns the keys of the rows written."""
     accepted: list[_Key] = []
     table = models.execution
     for start in range(0, len(rows), _BATCH_ROWS):
-        statement = _upsert(table, rows[start : start + _BATCH_ROWS], newer)
+        statement = _upsert(table, rows[start : start + _BATCH_ROWS])
         accepted += map(tuple, connection.execute(statement.returning(*(table.c[name] for name in _KEY))))
     return accepted
 
@@ -180,14 +203,20 @@ def _copy_children(connection: Connection, found: list[Rows]) -> None:
     for rows in found:
         for name, some in rows.items():
             by_table[name] += some
+    try:
+        for table in models.CHILDREN:
+            if by_table[table.name]:
+                _copy(connection, table, by_table[table.name])
+    except psycopg.Error as error:  # goes past SQLAlchemy, which would have made this of it
+        raise DBAPIError.instance("COPY", None, error, psycopg.Error) from error
+
+
+def _copy(connection: Connection, table: Table, rows: list[Row]) -> None:
+    names = [column.name for column in table.columns]
+    json = [isinstance(column.type, JSONB) for column in table.columns]
+    quoted = ", ".join(f'"{name}"' for name in names)
     cursor = connection.connection.cursor()
-    for table in models.CHILDREN:
-        if not by_table[table.name]:
-            continue
-        names = [column.name for column in table.columns]
-        json = [isinstance(column.type, JSONB) for column in table.columns]
-        quoted = ", ".join(f'"{name}"' for name in names)
-        with cursor.copy(f'COPY "{table.name}" ({quoted}) FROM STDIN') as copy:
-            for row in by_table[table.name]:
-                values = (row.get(name) for name in names)
-                copy.write_row([Jsonb(v) if j and v is not None else v for v, j in zip(values, json, strict=True)])
+    with cursor.copy(f'COPY "{table.name}" ({quoted}) FROM STDIN') as copy:
+        for row in rows:
+            values = (row.get(name) for name in names)
+            copy.write_row([Jsonb(v) if j and v is not None else v for v, j in zip(values, json, strict=True)])

@@ -1,0 +1,647 @@
+"""Documents in a real PostgreSQL: replaced as wholes, in any order of delivery, by several writers at once."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Engine, func, select, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
+from tests.documents import LISTENER, OTHER_LISTENER, STARTED_AT_MS, application, execution, planned
+
+from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Metric, Plan, PlanNode, Spread, Stage
+from joinsight.rows import Row, application_row, execution_rows
+from joinsight.store import models, partitions
+from joinsight.store.database import connect
+from joinsight.store.writer import Writer
+
+PLAN = """
+SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
+  Sort | [k#1 ASC] | sort time=5
+    AQEShuffleRead | skewed | number of partitions=9, partition data size=1+2
+      Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
+  BroadcastExchange | [plan_id=5] | data size=4000
+"""
+_numbers = itertools.count(1)
+TASKS = Spread(1, 2, 3, 4, 5)
+RAN = Stage(7, 0, "count at Query.scala:1", 2, "succeeded", 2, submitted_at_ms=STARTED_AT_MS, run_time=TASKS)
+
+
+@pytest.fixture
+def app() -> str:
+    """The id of an application that no other test uses."""
+    return f"application-{next(_numbers)}"
+
+
+def read(engine: Engine, table: str, app: str) -> list[Row]:
+    """An application's rows of a table, by its key."""
+    of = models.metadata.tables[table]
+    statement = select(of).where(of.c.application_id == app).order_by(*of.primary_key)
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def only(rows: list[Row]) -> Row:
+    (row,) = rows
+    return row
+
+
+def expected(document: Execution) -> dict[str, list[Row]]:
+    """Rows as they are read back: lists instead of tuples, NULL for what is not there."""
+    plain = {
+        table: [
+            {column.name: _plain(row.get(column.name)) for column in models.metadata.tables[table].columns}
+            for row in rows
+        ]
+        for table, rows in execution_rows(document).items()
+    }
+    for table, rows in plain.items():
+        rows.sort(key=lambda row, table=table: [row[key.name] for key in models.metadata.tables[table].primary_key])  # type: ignore[misc]
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def check_stored(engine: Engine, document: Execution) -> None:
+    """Exactly the rows of this document are stored."""
+    for table, rows in expected(document).items():
+        found = read(engine, table, document.application_id)
+        for row in (*rows, *found):
+            row.pop("updated_at", None)
+        assert found == rows, table
+
+
+def test_rows_are_read_back_equal(engine: Engine, app: str) -> None:
+    """All tables hold what the document's rows say, number by number."""
+    document = planned(PLAN, application_id=app, stages=[RAN], tags={"team": "retail"}, incomplete=["a", "b"])
+    written = Writer(engine).write([document])
+    assert (written.stored, written.stale, written.refused) == (1, 0, [])
+    check_stored(engine, document)
+    assert all(read(engine, table, app) for table in models.metadata.tables)
+    age = datetime.now(timezone.utc) - only(read(engine, "execution", app))["updated_at"]
+    assert timedelta(0) <= age < timedelta(minutes=1)
+
+
+def test_empty_batch(engine: Engine) -> None:
+    """Nothing to write is nothing to do."""
+    written = Writer(engine).write([])
+    assert (written.stored, written.stale, written.finished, written.refused) == (0, 0, [], [])
+
+
+def test_large_batch(engine: Engine, app: str) -> None:
+    """A batch of more rows than one statement takes is stored whole."""
+    documents = [execution(application_id=app, execution_id=number, stages=[RAN]) for number in range(1_201)]
+    written = Writer(engine).write(documents)
+    assert (written.stored, len(written.finished)) == (1_201, 1_201)
+    assert len(read(engine, "execution", app)) == len(read(engine, "stage", app)) == 1_201
+    assert (Writer(engine).write(documents).stale) == 1_201
+
+
+# Deliveries
+
+
+def test_newer_replaces(engine: Engine, app: str) -> None:
+    """A newer document replaces the execution as a whole: nothing of the older one is left."""
+    first = planned(PLAN, application_id=app, stages=[RAN], state="running", tags={"a": "b"})
+    second = execution(application_id=app, sequence=2, description="over")
+    writer = Writer(engine)
+    assert writer.write([first]).stored == 1
+    assert writer.write([second]).stored == 1
+    check_stored(engine, second)
+    assert read(engine, "shuffle", app) == []
+
+
+def test_older_and_repeated_are_ignored(engine: Engine, app: str) -> None:
+    """What was seen already, or was overtaken, changes nothing."""
+    newest = planned(PLAN, application_id=app, sequence=5)
+    writer = Writer(engine)
+    writer.write([newest])
+    for sequence in (5, 4, 1):
+        written = writer.write([execution(application_id=app, sequence=sequence, state="failed")])
+        assert (written.stored, written.stale, written.finished) == (0, 1, [])
+    check_stored(engine, newest)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+@pytest.mark.parametrize("cut", range(3))
+def test_any_order_of_delivery(engine: Engine, app: str, order: tuple[int, ...], cut: int) -> None:
+    """However documents are ordered and cut into batches, the newest is what is stored; it finishes once."""
+    documents = [
+        execution(application_id=app, sequence=1, state="running"),
+        planned(PLAN, application_id=app, sequence=2, state="running"),
+        planned(PLAN, application_id=app, sequence=3, stages=[RAN]),
+    ]
+    writer = Writer(engine)
+    batches = [writer.write([documents[i] for i in some]) for some in (order[:cut], order[cut:])]
+    check_stored(engine, documents[2])
+    assert sum(len(written.finished) for written in batches) == 1
+    assert sum(written.stored + written.stale for written in batches) == 3
+
+
+def test_what_has_finished(engine: Engine, app: str) -> None:
+    """An execution finishes when it is stored as ended for the first time, in whatever state."""
+    writer = Writer(engine)
+
+    def finished(*documents: Document) -> list[tuple[int, str]]:
+        rows = [found["execution"][0] for found in writer.write(documents).finished]
+        return [(row["execution_id"], row["state"]) for row in rows]
+
+    def doc(number: int, sequence: int, state: str) -> Execution:
+        return execution(application_id=app, execution_id=number, sequence=sequence, state=state)
+
+    assert finished(doc(1, 1, "running"), doc(2, 2, "running")) == []
+    assert finished(doc(1, 3, "failed"), doc(2, 4, "running"), doc(3, 5, "succeeded")) == [
+        (1, "failed"),
+        (3, "succeeded"),
+    ]
+    assert finished(doc(1, 3, "failed"), doc(2, 6, "lost"), doc(3, 7, "succeeded")) == [(2, "lost")]
+    assert finished(doc(1, 8, "succeeded"), doc(2, 8, "succeeded")) == []
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one batch", "two batches"])
+@pytest.mark.parametrize(
+    ("first", "second", "stays"),
+    [
+        ("running", "running", "second"),
+        ("running", "succeeded", "second"),
+        ("succeeded", "running", "first"),
+        ("succeeded", "failed", "second"),
+    ],
+)
+def test_two_listeners(engine: Engine, app: str, first: str, second: str, stays: str, together: bool) -> None:
+    """Of two listeners the later one counts, unless it takes an ended execution for running; numbers do not compare."""
+    documents = [
+        execution(application_id=app, sequence=9, state=first, description="first"),
+        execution(application_id=app, sequence=1, state=second, description="second", listener=OTHER_LISTENER),
+    ]
+    writer = Writer(engine)
+    for batch in [documents] if together else [documents[:1], documents[1:]]:
+        writer.write(batch)
+    assert only(read(engine, "execution", app))["description"] == stays
+
+
+def test_executions_are_told_apart(engine: Engine, app: str) -> None:
+    """The same number in another attempt, or from another start, is another execution."""
+    documents = [
+        execution(application_id=app),
+        execution(application_id=app, attempt_id="2"),
+        execution(application_id=app, execution_id=1),
+    ]
+    assert Writer(engine).write(documents).stored == 3
+    assert len(read(engine, "execution", app)) == 3
+    assert len(read(engine, "application", app)) == 2
+
+
+# Applications
+
+
+def test_unknown_application(engine: Engine, app: str) -> None:
+    """An execution alone makes its application known, with state unknown."""
+    Writer(engine).write([execution(application_id=app, application_name="etl", tags={"a": "b"})])
+    row = only(read(engine, "application", app))
+    assert (row["state"], row["name"], row["tags"], row["started_at"], row["sequence"]) == (
+        "unknown", "etl", {"a": "b"}, None, 0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_application_and_executions_in_any_order(engine: Engine, app: str, order: tuple[int, ...], size: int) -> None:
+    """The newest document of an application is what is stored of it, whenever its executions come."""
+    last = application(application_id=app, sequence=4, state="ended", ended_at_ms=STARTED_AT_MS, user="ada")
+    documents: list[Document] = [
+        application(application_id=app, sequence=1),
+        execution(application_id=app, sequence=2),
+        execution(application_id=app, sequence=3, execution_id=1),
+        last,
+    ]
+    writer = Writer(engine)
+    stored = stale = 0
+    for start in range(0, 4, size):
+        written = writer.write([documents[i] for i in order[start : start + size]])
+        stored, stale = stored + written.stored, stale + written.stale
+    row = only(read(engine, "application", app))
+    del row["updated_at"]
+    assert row == application_row(last)
+    first_comes_last = order.index(0) > order.index(3) or order.index(0) // size == order.index(3) // size
+    assert (stored, stale) == ((3, 1) if first_comes_last else (4, 0))
+
+
+@pytest.mark.parametrize(
+    ("state", "other", "stays"),
+    [
+        ("running", "running", "other"),
+        ("running", "ended", "other"),
+        ("ended", "running", "one"),
+        ("ended", "ended", "other"),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False], ids=["one batch", "two batches"])
+def test_application_of_two_listeners(
+    engine: Engine, app: str, state: str, other: str, stays: str, together: bool
+) -> None:
+    """Of two listeners the later one counts, unless it takes an ended application for running."""
+    documents: list[Document] = [
+        application(application_id=app, sequence=9, state=state, user="one"),
+        application(application_id=app, sequence=1, state=other, user="other", listener=OTHER_LISTENER),
+    ]
+    writer = Writer(engine)
+    for batch in [documents] if together else [documents[:1], documents[1:]]:
+        writer.write(batch)
+    assert only(read(engine, "application", app))["spark_user"] == stays
+
+
+# Several writers
+
+
+def at_once(*tasks: Callable[[], None]) -> None:
+    """Run tasks in threads that start together; the first error of any is raised."""
+    barrier = threading.Barrier(len(tasks))
+
+    def run(task: Callable[[], None]) -> None:
+        barrier.wait()
+        task()
+
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for future in [pool.submit(run, task) for task in tasks]:
+            future.result(timeout=60)
+
+
+def test_writers_of_the_same_execution(engine: Engine, app: str) -> None:
+    """Several writers with documents of one execution in any order: the newest stays, whole, and finishes once."""
+    documents = [planned(PLAN, application_id=app, sequence=i + 1, state="running", stages=[RAN]) for i in range(60)]
+    documents.append(planned(PLAN, application_id=app, sequence=61, stages=[RAN]))
+    finished: list[int] = []
+
+    def write(seed: int) -> Callable[[], None]:
+        shuffled = random.Random(seed).sample(documents, len(documents))
+
+        def run() -> None:
+            writer = Writer(engine)
+            for start in range(0, len(shuffled), 3):
+                finished.append(len(writer.write(shuffled[start : start + 3]).finished))
+
+        return run
+
+    at_once(write(1), write(2), write(3))
+    check_stored(engine, documents[-1])
+    assert sum(finished) == 1
+
+
+def test_writers_of_overlapping_executions(engine: Engine, app: str) -> None:
+    """Writers whose batches share executions, in another order each, neither deadlock nor leave duplicates."""
+
+    def write(seed: int) -> Callable[[], None]:
+        dice = random.Random(seed)
+
+        def run() -> None:
+            writer = Writer(engine)
+            for sequence in range(1, 16):
+                batch = [
+                    planned(PLAN, application_id=app, execution_id=number, sequence=sequence) for number in range(12)
+                ]
+                assert writer.write(dice.sample(batch, 8)).refused == []
+
+        return run
+
+    at_once(write(1), write(2), write(3))
+    assert [row["execution_id"] for row in read(engine, "execution", app)] == list(range(12))
+    assert Counter(row["execution_id"] for row in read(engine, "shuffle", app)) == Counter(range(12))
+
+
+def test_writers_of_new_applications(engine: Engine, app: str) -> None:
+    """Writers that each bring the document of one application and an execution of the other do not deadlock."""
+
+    rounds = threading.Barrier(2)
+
+    def write(mine: str, other: str) -> Callable[[], None]:
+        def run() -> None:
+            writer = Writer(engine)
+            for number in range(40):
+                rounds.wait(timeout=30)
+                writer.write(
+                    [
+                        application(application_id=f"{app}-{number}-{mine}"),
+                        execution(application_id=f"{app}-{number}-{other}", execution_id=ord(mine)),
+                    ]
+                )
+
+        return run
+
+    at_once(write("a", "b"), write("b", "a"))
+    for number in range(40):
+        assert only(read(engine, "application", f"{app}-{number}-a"))["state"] == "running"
+        assert only(read(engine, "application", f"{app}-{number}-b"))["state"] == "running"
+
+
+# Partitions
+
+
+def ms(*date: int) -> int:
+    return int(datetime(*date, tzinfo=timezone.utc).timestamp() * 1000)  # type: ignore[misc, arg-type]
+
+
+def homes(engine: Engine, app: str, table: str = "execution") -> list[str]:
+    """The partitions that an application's rows are in."""
+    statement = text(f"SELECT tableoid::regclass::text FROM {table} WHERE application_id = :app ORDER BY started_at")
+    with engine.connect() as connection:
+        return list(connection.scalars(statement, {"app": app}))
+
+
+def test_month_boundary(engine: Engine, app: str) -> None:
+    """Rows go to the partition of their execution's month in UTC, which is made when its first row comes."""
+    times = [
+        ms(2024, 1, 31, 23, 59, 59),
+        ms(2024, 2, 1),
+        ms(2024, 2, 29, 23, 59, 59) + 999,
+        ms(2024, 3, 1),
+        ms(2024, 12, 31, 23, 59, 59),
+        ms(2025, 1, 1),
+    ]
+    documents = [
+        planned(PLAN, application_id=app, execution_id=number, started_at_ms=time, stages=[RAN])
+        for number, time in enumerate(times)
+    ]
+    Writer(engine).write(documents)
+    months = ["2024_01", "2024_02", "2024_02", "2024_03", "2024_12", "2025_01"]
+    assert homes(engine, app) == [f"execution_{month}" for month in months]
+    assert homes(engine, app, "stage") == [f"stage_{month}" for month in months]
+
+
+@pytest.mark.parametrize(
+    "time", [0, ms(1970, 1, 2), ms(2013, 12, 31), ms(2200, 1, 1), 253_402_300_799_999], ids=lambda time: str(time)
+)
+def test_wrong_clock(engine: Engine, app: str, time: int) -> None:
+    """An execution of an impossible time is kept, in the default partition."""
+    document = planned(PLAN, application_id=app, started_at_ms=time, ended_at_ms=time)
+    assert Writer(engine).write([document]).stored == 1
+    assert homes(engine, app) == ["execution_default"]
+    check_stored(engine, document)
+
+
+def test_month_that_the_default_partition_has_rows_of(
+    engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a month comes of which a wrong clock has sent rows before, they move to its partition."""
+    early = planned(PLAN, application_id=app, started_at_ms=ms(2023, 5, 17), stages=[RAN])
+    other = planned(PLAN, application_id=app, started_at_ms=ms(2023, 6, 1), execution_id=1, stages=[RAN])
+    with monkeypatch.context() as clock:
+        clock.setattr(partitions, "_AHEAD", ms_ago(2023, 1))
+        Writer(engine).write([early, other])
+    assert homes(engine, app) == ["execution_default"] * 2
+    right = planned(PLAN, application_id=app, started_at_ms=ms(2023, 5, 31), execution_id=2, stages=[RAN])
+    written = Writer(engine).write([right])
+    assert (written.stored, written.refused) == (1, [])
+    assert homes(engine, app) == ["execution_2023_05", "execution_2023_05", "execution_default"]
+    assert homes(engine, app, "stage") == ["stage_2023_05", "stage_2023_05", "stage_default"]
+    assert [row["execution_id"] for row in read(engine, "shuffle", app)] == [0, 2, 1]
+
+
+def ms_ago(year: int, month: int) -> timedelta:
+    """How far that is from now."""
+    return datetime(year, month, 1, tzinfo=timezone.utc) - datetime.now(timezone.utc)
+
+
+def test_partitions_are_like_their_table(engine: Engine, app: str) -> None:
+    """A partition has the primary key, the indexes and the checks of its table, however it was made."""
+    Writer(engine).write([execution(application_id=app, started_at_ms=ms(2022, 7, 1))])
+    with engine.connect() as connection:
+        for table in models.PARTITIONED:
+            default, month = (
+                sorted(
+                    connection.scalars(
+                        text(
+                            "SELECT replace(pg_get_indexdef(indexrelid), :part, 'x') FROM pg_index"
+                            " WHERE indrelid = CAST(:part AS regclass)"
+                        ),
+                        {"part": f"{table.name}_{part}"},
+                    )
+                )
+                for part in ("default", "2022_07")
+            )
+            assert [index.split(" USING ")[1] for index in default] == [index.split(" USING ")[1] for index in month]
+            attached = text(
+                "SELECT count(*) FILTER (WHERE parent.inhparent IS NULL) FROM pg_index i"
+                " LEFT JOIN pg_inherits parent ON parent.inhrelid = i.indexrelid"
+                " WHERE i.indrelid = CAST(:part AS regclass)"
+            )
+            assert connection.scalar(attached, {"part": f"{table.name}_2022_07"}) == 0
+
+
+def test_partitions_are_made_while_others_write_and_read(engine: Engine, app: str) -> None:
+    """New months of one writer disturb neither another writer nor a reader."""
+    old = ms(2021, 1, 1)
+    Writer(engine).write([execution(application_id=app, started_at_ms=old)])
+    done = threading.Event()
+
+    def make_months() -> None:
+        try:
+            for number in range(12):
+                document = planned(PLAN, application_id=app, execution_id=1, started_at_ms=ms(2020, number + 1, 3))
+                assert Writer(engine).write([document]).stored == 1
+        finally:
+            done.set()
+
+    def write() -> None:
+        writer, sequence = Writer(engine), 1
+        while not done.is_set():
+            sequence += 1
+            document = planned(PLAN, application_id=app, started_at_ms=old, sequence=sequence, stages=[RAN])
+            assert writer.write([document]).stored == 1
+
+    def look() -> None:
+        c, s = models.execution.c, models.shuffle.c
+        statement = select(func.count()).select_from(
+            models.shuffle.join(models.execution, c.execution_id == s.execution_id)
+        )
+        while not done.is_set():
+            with engine.connect() as connection:
+                connection.execute(statement.where(c.application_id == app, s.application_id == app))
+
+    at_once(make_months, write, look)
+    assert len(set(homes(engine, app))) == 13
+
+
+def test_several_make_the_same_partition(engine: Engine, app: str) -> None:
+    """Writers that meet a new month at the same time make one partition."""
+
+    def write(number: int) -> Callable[[], None]:
+        document = execution(application_id=app, execution_id=number, started_at_ms=ms(2019, 1, 1))
+
+        def run() -> None:
+            assert Writer(engine).write([document]).stored == 1
+
+        return run
+
+    at_once(*map(write, range(4)))
+    assert homes(engine, app) == ["execution_2019_01"] * 4
+
+
+# What PostgreSQL refuses
+
+LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=5_000))  # does not compress
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"stages": [RAN, RAN]}, "duplicate key value violates unique constraint"),  # found by COPY
+        ({"plans_dropped": MAX_LONG}, "out of range"),  # found by INSERT
+        ({"job_name": LONG}, "exceeds btree version"),  # a limit of PostgreSQL's own
+        ({"description": "a\0b"}, "NUL"),  # found by the driver
+        ({"error": "\ud800"}, "surrogates not allowed"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else value,
+)
+def test_refused_document(engine: Engine, app: str, changes: dict[str, Any], reason: str) -> None:
+    """A document that PostgreSQL cannot hold is refused, and named; the others of its batch are stored."""
+    batch: list[Document] = [
+        application(application_id=app),
+        planned(PLAN, application_id=app, stages=[RAN]),
+        planned(PLAN, application_id=app, execution_id=1, **changes),
+        planned(PLAN, application_id=app, execution_id=2, stages=[RAN]),
+    ]
+    written = Writer(engine).write(batch)
+    ((refused, said),) = written.refused
+    assert refused is batch[2]
+    assert said.startswith("PostgreSQL refused it: ")
+    assert reason in said
+    assert (written.stored, written.stale, len(written.finished)) == (3, 0, 2)
+    assert [row["execution_id"] for row in read(engine, "execution", app)] == [0, 2]
+    assert {row["execution_id"] for row in read(engine, "plan_node", app)} == {0, 2}
+
+
+def test_refused_application(engine: Engine, app: str) -> None:
+    """An application's document can be refused as well."""
+    batch: list[Document] = [application(application_id=app, job_name=LONG), execution(application_id=app)]
+    written = Writer(engine).write(batch)
+    assert [document for document, _ in written.refused] == [batch[0]]
+    assert only(read(engine, "application", app))["state"] == "unknown"
+
+
+def test_nothing_is_refused_for_a_missing_schema(make_database: Callable[[], str]) -> None:
+    """Without its tables the database is to blame, not the documents: the error is the sender's to wait out."""
+    with connect(make_database()) as engine, pytest.raises(ProgrammingError, match="does not exist"):
+        Writer(engine).write([execution(), execution(execution_id=1)])
+
+
+# Values
+
+
+def test_extremes(engine: Engine, app: str) -> None:
+    """The largest and smallest numbers that a document can hold are read back equal."""
+    most, least = MAX_LONG, -MAX_LONG - 1
+    metrics = [Metric("low", most, "sum"), Metric("high", 2, "sum"), Metric("data size", 3, "size")]
+    accumulators = [
+        Accumulator(most, "sum", most, least, least, least, least, least, 2**31 - 1, 2**31 - 1, most),
+        Accumulator(2, "sum", most, most, most, most, most, most),
+        Accumulator(3, "size", 1, most, most, most, most, most),
+    ]
+    spread = Spread(most, most, most, most, most)
+    small = 2**31 - 1
+    stage = Stage(small, small, "s", small, "failed", small, small, small, run_time_ms=most, input_bytes=most)
+    document = execution(
+        application_id=app,
+        execution_id=most,
+        sequence=most,
+        streaming_batch_id=most,
+        plans=[Plan(STARTED_AT_MS, [PlanNode("BroadcastExchange", -1, "BroadcastExchange", metrics=metrics)])],
+        accumulators=accumulators,
+        stages=[msgspec.structs.replace(stage, run_time=spread, shuffle_read=spread)],
+    )
+    assert Writer(engine).write([document]).refused == []
+    check_stored(engine, document)
+
+
+WORDS = (
+    "", " ", "\\N", "\\.", "\\", "a\tb\nc\rd", "'; DROP TABLE execution; --", '{"a": [1, "b"]}', "{NULL,}", "NULL",
+    "é😀\u2028", "\x01\x7f\ufffd", "%s %(a)s %% :a", "x" * 1_000_000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WORDS, ids=lambda words: repr(words[:12]))
+def test_words(engine: Engine, app: str, words: str) -> None:
+    """Any text is read back as it was, in columns, arrays and JSON, as value and as key."""
+    nodes = [PlanNode(words, -1, words, {words: words}, [Metric(words, 1, "v2Custom_x")])]
+    document = execution(
+        application_id=app,
+        description=words,
+        error=words,
+        job_tags=[words, words],
+        incomplete=[words],
+        tags={words: words},
+        plans=[Plan(STARTED_AT_MS, nodes)],
+        accumulators=[Accumulator(1, "v2Custom_x", 0, text=words)],
+        stages=[msgspec.structs.replace(RAN, name=words, failure=words)],
+    )
+    assert Writer(engine).write([document]).refused == []
+    check_stored(engine, document)
+
+
+def test_milliseconds(engine: Engine, app: str) -> None:
+    """Times are exact to the millisecond."""
+    times = [STARTED_AT_MS + offset for offset in (0, 1, 333, 999)]
+    documents = [
+        execution(application_id=app, execution_id=i, started_at_ms=time, ended_at_ms=time)
+        for i, time in enumerate(times)
+    ]
+    Writer(engine).write(documents)
+    rows = read(engine, "execution", app)
+    assert [round(row["started_at"].timestamp() * 1000) for row in rows] == times
+    assert [row["started_at"].microsecond for row in rows] == [0, 1_000, 333_000, 999_000]
+
+
+# The database goes away
+
+
+@contextmanager
+def broken_copy(engine: Engine) -> Iterator[None]:
+    """The server ends the connection in the middle of a COPY."""
+    statements: Sequence[str] = (
+        "CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END'",
+        "CREATE TRIGGER die BEFORE INSERT ON joins FOR EACH ROW EXECUTE FUNCTION die()",
+    )
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    try:
+        yield
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text("DROP FUNCTION die CASCADE"))
+
+
+def test_connection_lost_in_the_middle(engine: Engine, app: str) -> None:
+    """A batch whose connection breaks is not written at all, and is whole when it is sent again."""
+    writer = Writer(engine)
+    batch = [execution(application_id=app), planned(PLAN, application_id=app, execution_id=1, stages=[RAN])]
+    with broken_copy(engine), pytest.raises(OperationalError):
+        writer.write(batch)
+    assert read(engine, "execution", app) == read(engine, "application", app) == []
+    written = writer.write(batch)
+    assert (written.stored, len(written.finished)) == (2, 2)
+    assert [row["execution_id"] for row in read(engine, "joins", app)] == [1]
+
+
+def test_connections_lost_between_batches(engine: Engine, app: str) -> None:
+    """When the server has restarted, the next batch is written as if nothing had been."""
+    writer = Writer(engine)
+    writer.write([execution(application_id=app)])
+    with engine.connect() as connection:
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
+        assert connection.scalar(select(1)) == 1
+    assert writer.write([execution(application_id=app, sequence=2)]).stored == 1
+    assert only(read(engine, "execution", app))["listener_id"] == LISTENER.id
