@@ -1,0 +1,47 @@
+"""What users read is complete and current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from joinsight.cli import cli
+from joinsight.store.dictionary import dictionary
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted({ROOT / "README.md", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
+
+
+def test_the_data_dictionary_is_current() -> None:
+    """docs/data-dictionary.md is what `make docs` writes."""
+    assert (ROOT / "docs/data-dictionary.md").read_text() == dictionary()
+
+
+def test_every_command_is_shown_to_users() -> None:
+    """The README or a page of the docs shows each command."""
+    text = "".join(page.read_text() for page in PAGES)
+    for name, command in cli.commands.items():
+        names = [f"{name} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [name]
+        for each in names:
+            assert f"joinsight {each}" in text, each
+
+
+def test_every_setting_of_the_listener_is_documented() -> None:
+    """docs/configuration.md lists each key that Settings.java reads."""
+    listener = "".join(path.read_text() for path in (ROOT / "listener/src/io/joinsight").glob("*.java"))
+    keys = set(re.findall(r'PREFIX \+ "([A-Za-z]+)', listener))
+    page = (ROOT / "docs/configuration.md").read_text()
+    assert keys >= {"url", "tokenFile", "jobName", "progressInterval", "shutdownTimeout", "enabled", "tag"}
+    for key in keys:
+        assert f"`spark.joinsight.{key}" in page, key
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of every page names a file that exists."""
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
