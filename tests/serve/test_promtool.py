@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.documents import planned
 
 from joinsight.rows import execution_rows
 from joinsight.serve.metrics import Metrics
-from tests.documents import planned
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (CI installs it)")
