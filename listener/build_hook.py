@@ -79,7 +79,8 @@ def build(jar: Path = JAR) -> Path:
 
 def pack(classes: Path, jar: Path) -> None:
     """Zip the class files in a fixed order with a fixed date."""
-    manifest = f"Manifest-Version: 1.0\r\nImplementation-Title: joinsight\r\nImplementation-Version: {version()}\r\n\r\n"
+    lines = ("Manifest-Version: 1.0", "Implementation-Title: joinsight", f"Implementation-Version: {version()}")
+    manifest = "".join(f"{line}\r\n" for line in (*lines, ""))
     jar.parent.mkdir(parents=True, exist_ok=True)
     half = jar.with_suffix(f".{os.getpid()}.tmp")
     with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:

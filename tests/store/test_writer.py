@@ -89,6 +89,9 @@ def test_rows_are_read_back_equal(engine: Engine, app: str) -> None:
     assert (written.stored, written.stale, written.refused) == (1, 0, [])
     check_stored(engine, document)
     assert all(read(engine, table, app) for table in models.metadata.tables)
+    with engine.connect() as connection:  # an SQL NULL, not JSON's null
+        count = text("SELECT count(*) FROM plan_node WHERE application_id = :app AND metadata IS NULL")
+        assert connection.scalar(count, {"app": app}) == 5
     age = datetime.now(timezone.utc) - only(read(engine, "execution", app))["updated_at"]
     assert timedelta(0) <= age < timedelta(minutes=1)
 
