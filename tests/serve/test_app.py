@@ -6,7 +6,9 @@ import asyncio
 import gzip
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -17,7 +19,7 @@ from starlette.applications import Starlette
 from tests.documents import STARTED_AT_MS, application, as_line, execution, planned, request
 
 from joinsight.demo.runner import collector
-from joinsight.document import Plan, PlanNode
+from joinsight.document import Plan, PlanNode, Stage
 from joinsight.errors import ConfigurationError
 from joinsight.serve import app as service
 from joinsight.serve.app import make_app
@@ -214,6 +216,15 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
     assert stored(engine, "many") == [i for i, status in enumerate(statuses) if status == 200]
 
 
+def test_places_are_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of a request, its place is free for the next one."""
+    monkeypatch.setattr(service, "MAX_WAITING", 1)
+    app = make_app(engine)
+    good = request(execution(application_id="places"))
+    bodies = (good, b"no gzip", good, gzip.compress(b"x\n" * 10_001), request(b"no JSON"), good)
+    assert [post(app, body).status_code for body in bodies] == [200, 400, 200, 413, 400, 200]
+
+
 def test_metrics_count_an_execution_once(engine: Engine) -> None:
     """When it ends: not while it runs, not when it is repeated or replaced, and never from an event log."""
     app = make_app(engine)
@@ -285,7 +296,7 @@ def test_a_taken_port_is_said(engine: Engine) -> None:
 def test_tokens_come_from_a_file_or_the_environment(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """One a line, blank lines left out; an empty or missing file is an error, not an open door."""
     file = tmp_path / "tokens"
-    file.write_text("first\n\n  second \n")
+    file.write_text("first\n\n \t\n  second \n")
     assert read_tokens(file) == ["first", "second"]
     monkeypatch.setenv("JOINSIGHT_TOKEN", " third ")
     assert read_tokens(None) == ["third"]
@@ -295,3 +306,184 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path: Any, monkeypatch: 
     for bad in (file, tmp_path / "missing"):
         with pytest.raises(ConfigurationError, match="--token-file"):
             read_tokens(bad)
+
+
+def test_what_postgresql_refuses_is_named_by_its_line(engine: Engine) -> None:
+    """Lines count from 1, empty and bad ones too, whoever refused them; the reasons stand in the order of the lines."""
+    twice = [Stage(7, 0, "a stage", 1, "succeeded")] * 2
+    lines = (
+        b"",
+        execution(application_id="lines", execution_id=1),
+        execution(application_id="lines", execution_id=2, stages=twice),
+        b"",
+        b"nonsense",
+        execution(application_id="lines", execution_id=3),
+    )
+    answer = post(make_app(engine), request(*lines))
+    assert (answer.status_code, answer.json()["accepted"]) == (400, 2)
+    assert [refused["line"] for refused in answer.json()["refused"]] == [3, 5]
+    assert "PostgreSQL refused it: duplicate key" in answer.json()["refused"][0]["reason"]
+    assert stored(engine, "lines") == [1, 3]
+
+
+def test_too_many_lines_are_too_large(engine: Engine) -> None:
+    """413 tells the sender to send fewer at once."""
+    answer = post(make_app(engine), gzip.compress(b"x\n" * 10_001))
+    assert (answer.status_code, answer.json()) == (413, {"error": "the request has more than 10000 lines"})
+
+
+def test_the_token_is_asked_for_before_anything_is_read(engine: Engine) -> None:
+    """Who shows no token cannot make the collector read, unpack or wait."""
+    app = make_app(engine, ["first"])
+
+    async def never(client: httpx.AsyncClient) -> httpx.Response:
+        async def body() -> AsyncIterator[bytes]:
+            raise AssertionError("the body was read")
+            yield b""
+
+        return await client.post(DOCUMENTS, content=body())
+
+    assert talk(app, never).status_code == 401
+
+    async def look(client: httpx.AsyncClient) -> list[int]:
+        return [(await client.get(page)).status_code for page in ("/metrics", "/healthz", "/readyz")]
+
+    assert talk(app, look) == [200, 200, 200]
+
+
+@contextmanager
+def no_connections(engine: Engine, postgres: str) -> Iterator[None]:
+    """PostgreSQL ends all connections to the database and takes no new ones."""
+    name = engine.url.database
+    with connect(postgres) as server, server.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false'))
+        connection.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"), {"name": name}
+        )
+        try:
+            yield
+        finally:
+            connection.execute(text(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true'))
+
+
+def test_nothing_is_lost_while_the_database_is_gone(engine: Engine, postgres: str) -> None:
+    """503 with Retry-After as long as it lasts; then the same batch is stored, and counted once."""
+    app = make_app(engine)
+    batch = request(application(application_id="gone"), execution(application_id="gone", execution_id=1))
+    with no_connections(engine, postgres):
+        for _ in range(3):
+            answer = post(app, batch)
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            assert answer.json() == {"error": "the database is not there or does not take the batch"}
+        ready = talk(app, lambda client: client.get("/readyz"))
+        assert (ready.status_code, ready.text[:31]) == (503, "the database does not answer: c")
+        assert talk(app, lambda client: client.get("/healthz")).status_code == 200
+    assert post(app, batch).json() == {"accepted": 2, "refused": []}
+    assert stored(engine, "gone") == [1]
+    found = metrics(app)
+    assert found["joinsight_executions_total,state=succeeded"] == 1
+    assert (found["joinsight_requests_total,status=503"], found["joinsight_requests_total,status=200"]) == (3, 1)
+
+
+def test_a_connection_that_breaks_in_the_middle(engine: Engine) -> None:
+    """A batch whose connection breaks while it is copied gets 503 and is whole when it is sent again."""
+    app = make_app(engine)
+    batch = request(planned("SortMergeJoin | [k#1], [k#2], Inner", application_id="broken"))
+    die = "BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END"
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS '{die}'"))
+        connection.execute(text("CREATE TRIGGER die BEFORE INSERT ON joins FOR EACH ROW EXECUTE FUNCTION die()"))
+    try:
+        assert post(app, batch).status_code == 503
+        assert stored(engine, "broken") == []
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text("DROP FUNCTION die CASCADE"))
+    assert post(app, batch).status_code == 200
+    assert stored(engine, "broken") == [0]
+
+
+def test_a_counter_that_a_document_turns_back(engine: Engine) -> None:
+    """Numbers that should not be negative and are do not harm the answer, nor the counters."""
+    drawing = """
+        SortMergeJoin | [k#1], [k#2], Inner | spill=-5
+          Exchange | hashpartitioning(k#1, 8), [plan_id=1] | written=-900
+          BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | collect=-7
+    """
+    names = {"spill": "spill size", "written": "shuffle bytes written", "collect": "time to collect"}
+    line = as_line(planned(drawing, application_id="negative"))
+    for short, name in names.items():
+        line = line.replace(f'"name":"{short}"'.encode(), f'"name":"{name}"'.encode())
+    app = make_app(engine)
+    assert post(app, request(line)).json() == {"accepted": 1, "refused": []}
+    found = metrics(app)
+    assert found["joinsight_executions_total,state=succeeded"] == 1
+    assert found["joinsight_shuffle_written_bytes_total"] == 0
+    assert found["joinsight_join_spilled_bytes_total"] == 0
+
+
+def test_names_of_the_metrics(engine: Engine) -> None:
+    """The names, types and labels are an interface: all of them, before and after the first document."""
+    app = make_app(engine)
+    drawing = """
+        SortMergeJoin | [k#1], [k#2], Inner | spill size=5
+          Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900, records read=1+2+9
+          BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=9, time to collect=1500
+    """
+    assert post(app, request(planned(drawing, application_id="names"))).status_code == 200
+    page = talk(app, lambda client: client.get("/metrics"))
+    assert page.headers["content-type"].startswith("text/plain; version=")
+    families = {
+        family.name: (family.type, sorted({label for sample in family.samples for label in sample.labels} - {"le"}))
+        for family in text_string_to_metric_families(page.text)
+    }
+    assert families == {
+        "joinsight_requests": ("counter", ["status"]),
+        "joinsight_documents": ("counter", ["outcome"]),
+        "joinsight_write_seconds": ("histogram", []),
+        "joinsight_last_write_timestamp_seconds": ("gauge", []),
+        "joinsight_executions": ("counter", ["state"]),
+        "joinsight_execution_seconds": ("histogram", []),
+        "joinsight_shuffle_written_bytes": ("counter", []),
+        "joinsight_shuffle_size_bytes": ("histogram", []),
+        "joinsight_shuffle_skew_ratio": ("histogram", []),
+        "joinsight_broadcasts": ("counter", ["outcome"]),
+        "joinsight_broadcast_size_bytes": ("histogram", []),
+        "joinsight_broadcast_seconds": ("histogram", ["phase"]),
+        "joinsight_joins": ("counter", ["strategy"]),
+        "joinsight_join_spilled_bytes": ("counter", []),
+    }
+
+
+def test_broken_requests_are_counted(engine: Engine) -> None:
+    """A sender that hangs up in its request costs nothing but its place; the server goes on."""
+    with collector(engine, 0, []) as (url, _):
+        batch = request(execution(application_id="cut"))
+        starts = (
+            b"Content-Length: %d\r\n\r\n" % len(batch) + batch[:-5],
+            b"Transfer-Encoding: chunked\r\n\r\nff\r\nhalf",
+        )
+        for start in starts:
+            with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as broken:
+                broken.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: x\r\n" + start)
+        assert httpx.post(url + DOCUMENTS, content=batch).status_code == 200
+        deadline = time.monotonic() + 10
+        while 'joinsight_requests_total{status="400"} 2.0' not in httpx.get(url + "/metrics").text:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.5.5.5", "localhost", "::1"])
+def test_loopback_needs_no_token(engine: Engine, host: str) -> None:
+    """Any address of the loopback will do."""
+    if host == "::1" and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    _, bound = make_server(engine, host, 0, [])
+    bound.close()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "ü" * 70, "192.0.2.1", "two words", ""], ids=ascii)
+def test_an_address_that_cannot_be_used(engine: Engine, host: str) -> None:
+    """A host that cannot be listened on is named, with what would be right, and no traceback."""
+    with pytest.raises(ConfigurationError, match=r"--host"):
+        make_server(engine, host, 0, ["a token"] if host else [])

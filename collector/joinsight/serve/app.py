@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -108,6 +108,7 @@ class _Collector:
         self._metrics.last_write.set_to_current_time()
         lines = {id(document): line for line, document in batch.documents}
         batch.refused += [(lines[id(document)], reason) for document, reason in written.refused]
+        batch.refused.sort()
         self._metrics.documents.labels("stored").inc(written.stored)
         self._metrics.documents.labels("stale").inc(written.stale)
         self._metrics.documents.labels("refused").inc(len(batch.refused))
@@ -136,8 +137,9 @@ class _Collector:
             await run_in_threadpool(self._check)
         except SchemaError as error:
             return PlainTextResponse(f"{error}\n", status_code=503)
-        except DBAPIError as error:
-            return PlainTextResponse(f"the database does not answer: {error.orig}\n", status_code=503)
+        except SQLAlchemyError as error:
+            reason = getattr(error, "orig", None) or error
+            return PlainTextResponse(f"the database does not answer: {reason}\n", status_code=503)
         return PlainTextResponse("ok\n")
 
     def _check(self) -> None:

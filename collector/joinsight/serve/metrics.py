@@ -90,19 +90,24 @@ class Metrics:
             self._broadcast(row)
         for row in rows["joins"]:
             self.joins.labels(row["strategy"]).inc()
-            self.join_spill.inc(row["spill_bytes"] or 0)
+            self.join_spill.inc(_amount(row["spill_bytes"] or 0))
 
     def _shuffle(self, row: Row) -> None:
         if row["bytes_written"] is not None:
-            self.shuffle_bytes.inc(row["bytes_written"])
-            self.shuffle_size.observe(row["bytes_written"])
+            self.shuffle_bytes.inc(_amount(row["bytes_written"]))
+            self.shuffle_size.observe(_amount(row["bytes_written"]))
         if row.get("skew_ratio") is not None:
             self.shuffle_skew.observe(row["skew_ratio"])
 
     def _broadcast(self, row: Row) -> None:
         self.broadcasts.labels(row["outcome"]).inc()
         if row["size_bytes"] is not None:
-            self.broadcast_size.observe(row["size_bytes"])
+            self.broadcast_size.observe(_amount(row["size_bytes"]))
         for phase in ("collect", "build", "broadcast"):
             if row[f"{phase}_ms"] is not None:
-                self.broadcast_seconds.labels(phase).observe(row[f"{phase}_ms"] / 1000)
+                self.broadcast_seconds.labels(phase).observe(_amount(row[f"{phase}_ms"]) / 1000)
+
+
+def _amount(number: int) -> int:
+    """A metric that announces itself with another type than Spark's may be negative: a counter must not go back."""
+    return max(0, number)

@@ -49,7 +49,7 @@ def make_server(engine: Engine, host: str, port: int, tokens: list[str]) -> tupl
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, TypeError, ValueError) as error:
         bound.close()
         raise ConfigurationError(
             "--host/--port", f"{host}:{port}", str(error), "Name a free port of this machine."

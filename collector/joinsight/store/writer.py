@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,10 +23,11 @@ from joinsight.rows import Row, Rows, application_row, application_row_of, execu
 from joinsight.store import models, partitions
 
 _KEY = models.EXECUTION_KEY
-_BATCH_ROWS = 500
+_STATEMENT_ROWS = 500
 _GOING_ON = ("running", "unknown")
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
+_T = TypeVar("_T")
 _D = TypeVar("_D", Application, Execution)
 
 
@@ -176,26 +177,32 @@ def _write_executions(connection: Connection, rows: list[Row]) -> list[_Key]:
     """Insert or update; returns the keys of the rows written."""
     accepted: list[_Key] = []
     table = models.execution
-    for start in range(0, len(rows), _BATCH_ROWS):
-        statement = _upsert(table, rows[start : start + _BATCH_ROWS])
+    for some in _portions(rows):
+        statement = _upsert(table, some)
         accepted += map(tuple, connection.execute(statement.returning(*(table.c[name] for name in _KEY))))
     return accepted
 
 
 def _over(connection: Connection, keys: list[_Key]) -> set[_Key]:
     """Of these executions, those that are stored as ended."""
-    if not keys:
-        return set()
     columns = [models.execution.c[name] for name in _KEY]
-    rows = connection.execute(select(*columns).where(tuple_(*columns).in_(keys), models.execution.c.state != "running"))
-    return {tuple(row) for row in rows}
+    over: set[_Key] = set()
+    for some in _portions(keys):
+        found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.state != "running")
+        over.update(map(tuple, connection.execute(found)))
+    return over
 
 
 def _delete_children(connection: Connection, keys: list[_Key]) -> None:
-    if not keys:
-        return
     for table in models.CHILDREN:
-        connection.execute(table.delete().where(tuple_(*(table.c[name] for name in _KEY)).in_(keys)))
+        for some in _portions(keys):
+            connection.execute(table.delete().where(tuple_(*(table.c[name] for name in _KEY)).in_(some)))
+
+
+def _portions(all_of: list[_T]) -> Iterator[list[_T]]:
+    """As many as PostgreSQL likes in one statement."""
+    for start in range(0, len(all_of), _STATEMENT_ROWS):
+        yield all_of[start : start + _STATEMENT_ROWS]
 
 
 def _copy_children(connection: Connection, found: list[Rows]) -> None:
