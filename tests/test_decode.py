@@ -212,10 +212,10 @@ def test_gzip_members() -> None:
 
 def test_many_gzip_members_are_quick() -> None:
     """Time grows with the size of a body, however many members it has, and however small they are."""
-    started = time.perf_counter()
+    started = time.process_time()
     assert decode_request(gzip.compress(b"", 1) * 50_000) == decode.Batch()
     assert decode_request(gzip.compress(b" ", 1) * 50_000) == decode.Batch()
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_gzip_bomb() -> None:
@@ -263,12 +263,12 @@ def test_deep_plan() -> None:
     """A plan of 5,000 levels is decoded and becomes rows, quickly."""
     nodes = [PlanNode("Project", level - 1, f"Project {level}") for level in range(5_000)]
     deep = execution(plans=[Plan(STARTED_AT_MS, nodes)])
-    started = time.perf_counter()
+    started = time.process_time()
     batch = decode_request(request(deep))
     assert batch.documents == [(1, deep)]
     rows = execution_rows(deep)
     assert (len(rows["plan_node"]), len(rows["plan_edge"])) == (5_000, 4_999)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_reasons_are_short() -> None:

@@ -475,9 +475,9 @@ def test_deep_joins_are_quick() -> None:
     depth = 3_000
     metrics = [Metric("number of output rows", 1, "sum")]
     nodes = [PlanNode("SortMergeJoin", level - 1, f"SortMergeJoin {level}", {}, metrics) for level in range(depth)]
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(execution_rows(execution(plans=[Plan(0, nodes)]))["joins"]) == depth
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 # Executions

@@ -431,11 +431,11 @@ def test_depth_is_no_matter(make: Callable[[], list[PlanNode]], nodes: int, edge
     """A plan of 5,000 levels is built without recursion and within a second."""
     plan = make()
     limit = sys.getrecursionlimit()
-    started = time.perf_counter()
+    started = time.process_time()
     sys.setrecursionlimit(200)
     try:
         graph = build(plan)
     finally:
         sys.setrecursionlimit(limit)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert (len(graph.nodes), len(graph.edges)) == (nodes, edges)

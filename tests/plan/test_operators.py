@@ -341,7 +341,7 @@ def test_no_text_is_an_error(name: str, simple: str) -> None:
 
 def test_long_texts_are_quick() -> None:
     """The time to read a text grows with its length, not faster."""
-    started = time.perf_counter()
+    started = time.process_time()
     for simple in (
         "Exchange f(" + "(" * 100_000,
         "Exchange " + "(" * 30_000 + "]" * 30_000,
@@ -352,4 +352,4 @@ def test_long_texts_are_quick() -> None:
         shuffle_text(simple)
         join_text("SortMergeJoin", simple)
         broadcast_mode(simple)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

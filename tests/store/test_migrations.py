@@ -115,4 +115,6 @@ def test_a_schema_that_does_not_fit_is_named(make_database: Callable[[], str], m
         with engine.begin() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         with pytest.raises(SchemaError, match="9999 is newer than this program"):
+            upgrade(engine)
+        with pytest.raises(SchemaError, match="9999 is newer than this program"):
             check_schema(engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import alembic.command
@@ -18,6 +18,7 @@ from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
 from joinsight.store.embedded import default_folder, embedded_postgres
 
 URL_VARIABLE = "JOINSIGHT_DATABASE_URL"
+_NEWER = "The database's schema {} is newer than this program. Upgrade Joinsight."
 _EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database."
 
 
@@ -64,10 +65,15 @@ def connect(url: str) -> Iterator[Engine]:
 
 
 def upgrade(engine: Engine) -> None:
-    """Bring the schema to this program's version; does nothing when it is there. Several may do so at once."""
-    with suppress(SchemaError):
-        check_schema(engine)
+    """Bring the schema to this program's version; does nothing when it is there. Several programs may do so at once.
+
+    Raises `SchemaError` if the schema is newer than this program.
+    """
+    current, head, known = _revisions(engine)
+    if current == head:
         return
+    if current is not None and current not in known:
+        raise SchemaError(_NEWER.format(current))
     with engine.begin() as connection:
         config = _config()
         config.attributes["connection"] = connection
@@ -76,17 +82,22 @@ def upgrade(engine: Engine) -> None:
 
 def check_schema(engine: Engine) -> None:
     """Raise `SchemaError` unless the schema is exactly this program's."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    with engine.connect() as connection:
-        current = MigrationContext.configure(connection).get_current_revision()
+    current, head, known = _revisions(engine)
     if current == head:
         return
     if current is None:
         raise SchemaError("The database has no Joinsight schema yet. Run: joinsight db upgrade")
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
     if current in known:
         raise SchemaError(f"The database's schema is {current}, this program needs {head}. Run: joinsight db upgrade")
-    raise SchemaError(f"The database's schema {current} is newer than this program. Upgrade Joinsight.")
+    raise SchemaError(_NEWER.format(current))
+
+
+def _revisions(engine: Engine) -> tuple[str | None, str | None, set[str]]:
+    """The revision that the database has, the one that this program wants, and all that it knows."""
+    scripts = ScriptDirectory.from_config(_config())
+    with engine.connect() as connection:
+        current = MigrationContext.configure(connection).get_current_revision()
+    return current, scripts.get_current_head(), {script.revision for script in scripts.walk_revisions()}
 
 
 def migrations_folder() -> Path:
