@@ -112,6 +112,7 @@ public final class Probe {
      * hears that an execution ended, and in any case after that.
      */
     private void held(SparkConf conf, boolean running, Map<String, Number> results) throws InterruptedException {
+      usedHeap(); // the job's own garbage first
       SparkListenerInterface fresh = new JoinsightListener(conf);
       List<SparkListenerEvent> ends = feed(fresh, running);
       events = new ArrayList<>();
@@ -242,14 +243,18 @@ public final class Probe {
     return sum;
   }
 
-  /** Used heap after garbage collections, until it no longer shrinks. */
-  public static long usedHeap() {
+  /**
+   * Used heap after garbage collections, until it no longer shrinks. Waits between them: what a collection finds dead,
+   * such as a broadcast relation, Spark's cleaner lets go of afterwards, in a thread of its own.
+   */
+  public static long usedHeap() throws InterruptedException {
     long used = Long.MAX_VALUE;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0, stable = 0; i < 20 && stable < 3; i++) {
       System.gc();
       long now = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
-      if (i > 2 && now >= used - 10_000) return Math.min(now, used);
+      stable = now >= used - 50_000 ? stable + 1 : 0;
       used = Math.min(now, used);
+      Thread.sleep(100);
     }
     return used;
   }
