@@ -172,10 +172,7 @@ def print_header(out: Console, stored: StoredPlan) -> None:
     out.print(Text(_one_line(e["description"]), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
-    attempt = f"/{e['attempt_id']}" if e["attempt_id"] else ""
-    out.print(
-        Text(f"{e['application_id']}{attempt}/{e['execution_id']}  {_when(e['started_at'])}  {how}{versions}", "dim")
-    )
+    out.print(Text(f"{_execution(e)}  {_when(e['started_at'])}  {how}{versions}", "dim"))
     if e["error"]:
         out.print(Text(_one_line(e["error"])[:500], style="red"))
     for reason in e["incomplete"] or ():

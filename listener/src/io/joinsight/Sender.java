@@ -58,7 +58,6 @@ final class Sender implements Documents.Delivery {
   private final LinkedBlockingQueue<Object> queue = new LinkedBlockingQueue<>(MAX_QUEUED);
   private final AtomicLong dropped = new AtomicLong();
   private final AtomicLong refused = new AtomicLong();
-  private final AtomicLong sentBytes = new AtomicLong();
   private final Thread thread;
   private volatile long closeBy; // System.nanoTime() of the deadline; 0 while open
 
@@ -259,7 +258,6 @@ final class Sender implements Documents.Delivery {
     }
     int status = http.getResponseCode();
     String reply = read(status < 400 ? http.getInputStream() : http.getErrorStream());
-    sentBytes.addAndGet(body.length);
     if (status == 401) reply = "the token is wrong or missing (" + Settings.TOKEN_VARIABLE + ", " + Settings.TOKEN_FILE + ")";
     if (status == 400) {
       int lines = Math.max(1, Math.min(count, reply.split("\"line\":", -1).length - 1));
@@ -279,10 +277,5 @@ final class Sender implements Documents.Delivery {
       for (int n; length < buffer.length && (n = in.read(buffer, length, buffer.length - length)) > 0; ) length += n;
       return new String(buffer, 0, length, StandardCharsets.UTF_8);
     }
-  }
-
-  /** Bytes of all requests so far, compressed, without HTTP headers. */
-  long sentBytes() {
-    return sentBytes.get();
   }
 }

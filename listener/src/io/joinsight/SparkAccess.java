@@ -4,9 +4,7 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
-import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.Properties;
 import java.util.TreeMap;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
@@ -121,12 +119,6 @@ final class SparkAccess {
       scala.Tuple2<?, ?> entry = (scala.Tuple2<?, ?>) i.next();
       copy.put(String.valueOf(entry._1()), String.valueOf(entry._2()));
     }
-    return copy;
-  }
-
-  static Map<String, String> strings(Properties properties) {
-    Map<String, String> copy = new LinkedHashMap<>();
-    if (properties != null) for (String key : properties.stringPropertyNames()) copy.put(key, properties.getProperty(key));
     return copy;
   }
 

@@ -140,10 +140,4 @@ final class StageAttempt {
     for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) picked[n++] = base + values.get(i);
     return picked;
   }
-
-  long heapBytes() {
-    long sum = taskIds.heapBytes();
-    for (Packed spread : spreads) sum += spread.heapBytes();
-    return sum;
-  }
 }
