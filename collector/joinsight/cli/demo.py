@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import click
@@ -36,6 +37,7 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
     runner.check_requirements()
     out = read.console()
     token = secrets.token_urlsafe(24)
+    since = datetime.now(timezone.utc)
     with open_database(database_url, data) as engine:
         upgrade(engine)
         with runner.collector(engine, port, [token], or_any_port=True) as (url, server):
@@ -49,7 +51,7 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
 
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
                 progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
-            report(out, engine, runner.wait_for_application(engine))
+            report(out, engine, runner.wait_for_application(engine, since))
             where = "" if data is None and database_url is None else _options(database_url, data)
             _more(out, where, url, keep_serving)
             if keep_serving:

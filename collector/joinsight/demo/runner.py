@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import uvicorn
@@ -106,10 +107,11 @@ def run_workload(url: str, environment: Mapping[str, str], on_step: Callable[[in
             raise JoinsightError(f"The workload failed with exit code {process.returncode}:\n{tail}")
 
 
-def wait_for_application(engine: Engine) -> str:
-    """The id of the newest demo application, once its last document is stored."""
+def wait_for_application(engine: Engine, since: datetime) -> str:
+    """The id of the demo application that started after `since`, once its last document is stored."""
     c = application.c
-    newest = select(c.application_id, c.state).where(c.name == APPLICATION).order_by(c.updated_at.desc()).limit(1)
+    mine = c.name == APPLICATION, c.started_at >= since
+    newest = select(c.application_id, c.state).where(*mine).order_by(c.started_at.desc()).limit(1)
     deadline = time.monotonic() + _ARRIVE_SECONDS
     while time.monotonic() < deadline:
         with engine.connect() as connection:
