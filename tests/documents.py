@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from joinsight.document import Accumulator, Application, Execution, Listener, Metric, Plan, PlanNode
+from joinsight.document import Accumulator, Application, Execution, Listener, Metric
+from joinsight.document import Plan as DocumentPlan
+from joinsight.document import PlanNode as DocumentNode
+from joinsight.plan.graph import Graph, build
 
 LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000001", "0.1.0", "4.3.0")
 OTHER_LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000002", "0.1.0", "4.3.0")
@@ -21,6 +24,51 @@ TYPES = {
     "nsTiming": ("shuffle write time",),
 }
 """Spark's types of metrics, by the metric's name; see `type_of` for all others."""
+
+
+class PlanNode(NamedTuple):
+    """A node with its place in the tree: the index of its parent, -1 for the root."""
+
+    name: str
+    parent: int
+    simple: str = ""
+    metadata: Mapping[str, str] = {}
+    metrics: Sequence[Metric] = ()
+
+    def alone(self) -> DocumentNode:
+        """As a document has it."""
+        return DocumentNode(self.name, self.simple, dict(self.metadata), list(self.metrics))
+
+
+class Plan(NamedTuple):
+    """A plan as a tree; `execution` writes it as a document does."""
+
+    at_ms: int
+    nodes: Sequence[PlanNode]
+
+
+def tables(plans: Iterable[Plan]) -> tuple[list[DocumentNode], list[DocumentPlan]]:
+    """The nodes of these plans, equal ones once, and the plans that name them."""
+    nodes: list[DocumentNode] = []
+    known: dict[str, int] = {}
+    named = []
+    for at_ms, tree in plans:
+        indexes = []
+        for node in tree:
+            indexes.append(known.setdefault(repr(node.alone()), len(nodes)))
+            if indexes[-1] == len(nodes):
+                nodes.append(node.alone())
+        named.append(DocumentPlan(at_ms, indexes, [node.parent for node in tree]))
+    return nodes, named
+
+
+def graph_of(tree: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = False) -> Graph:
+    """The graph of a tree."""
+    return build(
+        [node.alone() for node in tree],
+        [node.parent for node in tree],
+        keep_duplicate_subquery_edges=keep_duplicate_subquery_edges,
+    )
 
 
 def application(**changes: Any) -> Application:
@@ -45,6 +93,7 @@ def execution(**changes: Any) -> Execution:
     }
     if standard["state"] == "running" and "ended_at_ms" not in changes:
         standard["ended_at_ms"] = None
+    standard["nodes"], standard["plans"] = tables(standard.get("plans", ()))
     return Execution(**{"root_execution_id": standard["execution_id"], **standard})
 
 

@@ -18,11 +18,11 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.documents import LISTENER, STARTED_AT_MS, application, as_line, draw, execution, request
+from tests.documents import LISTENER, STARTED_AT_MS, Plan, PlanNode, application, as_line, draw, execution, request
 
 from joinsight import decode
 from joinsight.decode import MAX_DOCUMENT_BYTES, MAX_REQUEST_LINES, MAX_UNPACKED_BYTES, decode_document, decode_request
-from joinsight.document import Accumulator, Execution, Plan, PlanNode
+from joinsight.document import Accumulator, Execution
 from joinsight.errors import DocumentError, TooLarge
 from joinsight.rows import execution_rows
 
@@ -42,7 +42,11 @@ def replaced(old: str, new: str | bytes) -> bytes:
 
 
 def plan_of(*parents: int) -> list[dict[str, Any]]:
-    return [{"at_ms": 1, "nodes": [{"name": "Project", "parent": parent} for parent in parents]}]
+    return [{"at_ms": 1, "nodes": [0] * len(parents), "parents": parents}]
+
+
+def with_plans(plans: list[dict[str, Any]]) -> bytes:
+    return changed(nodes=[{"name": "Project"}], plans=plans)
 
 
 def accumulator(kind: str, *numbers: int | None, count: int = 1) -> list[dict[str, Any]]:
@@ -97,13 +101,17 @@ REFUSED = {
         "Invalid value 'heartbeat'",
     ),
     # What no JSON Schema says
-    "first node with a parent": (changed(plans=plan_of(0)), "$.plans[0].nodes[0].parent is 0: it must be -1 for the"),
-    "second root": (changed(plans=plan_of(-1, -1)), "$.plans[0].nodes[1].parent is -1"),
-    "node below itself": (changed(plans=plan_of(-1, 0, 2)), "$.plans[0].nodes[2].parent is 2"),
-    "parent behind its child": (changed(plans=plan_of(-1, 2, 0)), "$.plans[0].nodes[1].parent is 2"),
-    "parent nowhere": (changed(plans=plan_of(-1, 99)), "$.plans[0].nodes[1].parent is 99"),
-    "second plan": (changed(plans=plan_of(-1) + plan_of(-1, 1)), "$.plans[1].nodes[1].parent is 1"),
-    "too many nodes": (changed(plans=plan_of(-1, *[0] * 50_000)), "$.plans[0] has 50001 nodes; 50000 are allowed"),
+    "first node with a parent": (with_plans(plan_of(0)), "$.plans[0].parents[0] is 0: it must be -1 for the"),
+    "second root": (with_plans(plan_of(-1, -1)), "$.plans[0].parents[1] is -1"),
+    "node below itself": (with_plans(plan_of(-1, 0, 2)), "$.plans[0].parents[2] is 2"),
+    "parent behind its child": (with_plans(plan_of(-1, 2, 0)), "$.plans[0].parents[1] is 2"),
+    "parent nowhere": (with_plans(plan_of(-1, 99)), "$.plans[0].parents[1] is 99"),
+    "second plan": (with_plans(plan_of(-1) + plan_of(-1, 1)), "$.plans[1].parents[1] is 1"),
+    "node nowhere": (changed(plans=plan_of(-1)), "$.plans[0].nodes[0] is 0, but there are 0 nodes"),
+    "nodes without parents": (with_plans([{"at_ms": 1, "nodes": [0, 0], "parents": [-1]}]), "has 2 nodes and 1"),
+    "more parents than nodes": (with_plans([{"at_ms": 1, "nodes": [], "parents": [-1]}]), "has 0 nodes and 1"),
+    "many large plans": (with_plans(plan_of(-1, *[0] * 49_999) * 11), "$.plans have 550000 nodes up to the one of"),
+    "too many nodes": (with_plans(plan_of(-1, *[0] * 50_000)), "$.plans[0] has 50001 nodes; 50000 are allowed"),
     "count without numbers": (changed(accumulators=accumulator("sum")), "$.accumulators[0] counts 1 values"),
     "count without p95": (changed(accumulators=accumulator("sum", 1, 1, 1, None, 1)), "$.accumulators[0] counts 1"),
     "negative size": (changed(accumulators=accumulator("size", -1, -1, -1, -1, -1)), "$.accumulators[0] is of type"),
@@ -132,7 +140,9 @@ ACCEPTED = {
     "nothing measured": changed(accumulators=accumulator("size", count=0)),
     "no plan": changed(plans=[]),
     "plan without nodes": changed(plans=plan_of()),
-    "empty names": changed(application_name="", job_name="", plans=plan_of(-1)),
+    "empty names": changed(application_name="", job_name="", nodes=[{"name": ""}], plans=plan_of(-1)),
+    "a node in two plans": with_plans(plan_of(-1) + plan_of(-1, 0, 1)),
+    "an empty plan": with_plans(plan_of()),
     "a field twice: the last one counts": replaced('"sequence":1', '"sequence":9,"sequence":1'),
     "deep as deep can be": replaced('"tags":{}', '"x":' + "[" * 100 + "]" * 100),
 }

@@ -10,6 +10,8 @@ import pytest
 from tests.documents import (
     LISTENER,
     STARTED_AT_MS,
+    Plan,
+    PlanNode,
     application,
     draw,
     execution,
@@ -17,7 +19,7 @@ from tests.documents import (
     planned,
 )
 
-from joinsight.document import Accumulator, Job, Listener, Metric, Plan, PlanNode, Spread, Stage
+from joinsight.document import Accumulator, Job, Listener, Metric, Spread, Stage
 from joinsight.rows import (
     NO_NODE,
     Row,

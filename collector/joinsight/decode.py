@@ -26,6 +26,8 @@ MAX_DOCUMENT_BYTES = 16 << 20
 """One document, unpacked."""
 MAX_PLAN_NODES = 50_000
 """Nodes of one plan."""
+MAX_NODES = 500_000
+"""Nodes of all plans of an execution: a document that names one node in many plans must not unpack to gigabytes."""
 
 _CHUNK = 1 << 20
 _PIECE = 16 << 10
@@ -101,13 +103,21 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> str:
 
 def _check(e: Execution) -> None:
     """What the JSON Schema cannot say."""
+    total = 0
     for p, plan in enumerate(e.plans):
+        total += len(plan.nodes)
         if len(plan.nodes) > MAX_PLAN_NODES:
             raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes; {MAX_PLAN_NODES} are allowed")
-        for n, node in enumerate(plan.nodes):
-            if node.parent >= n or (node.parent < 0) != (n == 0):
+        if total > MAX_NODES:
+            raise DocumentError(f"$.plans have {total} nodes up to the one of index {p}; {MAX_NODES} are allowed")
+        if len(plan.parents) != len(plan.nodes):
+            raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes and {len(plan.parents)} parents")
+        for n, (node, parent) in enumerate(zip(plan.nodes, plan.parents, strict=True)):
+            if node >= len(e.nodes):
+                raise DocumentError(f"$.plans[{p}].nodes[{n}] is {node}, but there are {len(e.nodes)} nodes")
+            if parent >= n or (parent < 0) != (n == 0):
                 raise DocumentError(
-                    f"$.plans[{p}].nodes[{n}].parent is {node.parent}: it must be -1 for the first node and an"
+                    f"$.plans[{p}].parents[{n}] is {parent}: it must be -1 for the first node and the place of an"
                     " earlier node for all others"
                 )
     for i, a in enumerate(e.accumulators):

@@ -46,20 +46,27 @@ class Metric(Struct, frozen=True):
 
 
 class PlanNode(Struct, frozen=True):
-    """A node of a plan tree (Spark: ``SparkPlanInfo``); nodes stand in depth-first order, a parent before its child."""
+    """A node as it stands in one or more plan trees (Spark: ``SparkPlanInfo`` without its children)."""
 
     name: str
-    parent: Annotated[int, Meta(ge=-1, description="index of the parent in the same list; -1 for the root")]
     simple: Annotated[str, Meta(description="Spark's simpleString")] = ""
     metadata: dict[str, str] = {}
     metrics: list[Metric] = []
 
 
 class Plan(Struct, frozen=True):
-    """The physical plan as Spark had it from one moment on; AQE makes several in one execution."""
+    """The physical plan as Spark had it from one moment on; AQE makes several in one execution.
+
+    A re-plan repeats most of what was there, so a plan only names its nodes, in depth-first order, a parent before its
+    child.
+    """
 
     at_ms: Annotated[Time, Meta(description="when the driver learned of this plan")]
-    nodes: list[PlanNode]
+    nodes: Annotated[list[Int], Meta(description="indexes into the execution's nodes")]
+    parents: Annotated[
+        list[Annotated[int, Meta(ge=-1)]],
+        Meta(description="for each of nodes, where its parent stands in nodes; -1 for the root"),
+    ]
 
 
 class Accumulator(Struct, frozen=True):
@@ -165,7 +172,10 @@ class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 class Application(_Document, frozen=True, kw_only=True, tag="application"):
-    """An application attempt: sent when it starts and when it ends."""
+    """An application attempt: sent when it starts and ends, and in between as a sign of life with what was delivered.
+
+    Every document is in the end delivered, dropped or refused, or was lost with its driver.
+    """
 
     state: Literal["running", "ended"]
     started_at_ms: Time
@@ -174,9 +184,11 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
     master: str = ""
     tags: dict[str, str] = {}
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
-    documents_made: Count = 0
-    documents_dropped: Count = 0
-    documents_refused: Count = 0
+    documents_made: Annotated[Count, Meta(description="numbers given to documents so far")] = 0
+    documents_dropped: Annotated[
+        dict[str, Count], Meta(description="documents dropped in the driver, by cause: memory, spool, failure")
+    ] = {}
+    documents_refused: Annotated[Count, Meta(description="documents that the collector refused for good")] = 0
     listener_failures: Annotated[Count, Meta(description="exceptions caught in callbacks")] = 0
     events_dropped: Annotated[
         Count | None, Meta(description="events that Spark dropped before its listeners saw them; absent: unknown")
@@ -200,7 +212,11 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     streaming_batch_id: Count | None = None
     tags: dict[str, str] = {}
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the session")] = {}
-    plans: Annotated[list[Plan], Meta(description="oldest first; the last one is the final plan")] = []
+    nodes: Annotated[list[PlanNode], Meta(description="the nodes of all plans, equal ones once")] = []
+    plans: Annotated[
+        list[Plan],
+        Meta(description="oldest first, the last one is the final plan; re-plans that changed nothing are left out"),
+    ] = []
     plans_dropped: Annotated[Count, Meta(description="re-plans that were not kept, at the limit")] = 0
     announced: Annotated[
         list[Metric], Meta(description="metrics announced without a plan (subqueries, cached plans)")

@@ -109,7 +109,7 @@ def application_row(a: Application) -> Row:
         "tags": a.tags,
         "configuration": a.configuration,
         "documents_made": a.documents_made,
-        "documents_dropped": a.documents_dropped,
+        "documents_dropped": sum(a.documents_dropped.values()),
         "documents_refused": a.documents_refused,
         "listener_failures": a.listener_failures,
         "events_dropped": a.events_dropped,
@@ -168,7 +168,9 @@ class _Facts:
     def __init__(self, e: Execution) -> None:
         self.execution = e
         old = version_tuple(e.listener.spark_version) < (4, 1)
-        self.graphs = [build(plan.nodes, keep_duplicate_subquery_edges=old) for plan in e.plans]
+        self.graphs = [
+            build([e.nodes[i] for i in plan.nodes], plan.parents, keep_duplicate_subquery_edges=old) for plan in e.plans
+        ]
         self.graph = self.graphs[-1] if self.graphs else Graph((), ())
         self.nodes = {node.id: node for node in self.graph.nodes}
         self.children = self.graph.children()
@@ -227,7 +229,7 @@ def _execution(facts: _Facts) -> Row:
             e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS
         ),
         "broadcast_threshold_bytes": facts.threshold,
-        "is_adaptive": any(node.name == "AdaptiveSparkPlan" for plan in e.plans[:1] for node in plan.nodes),
+        "is_adaptive": any(e.nodes[i].name == "AdaptiveSparkPlan" for plan in e.plans[:1] for i in plan.nodes),
         "plan_versions": len(e.plans) + e.plans_dropped,
         "incomplete": e.incomplete or None,
         "origin": e.origin,

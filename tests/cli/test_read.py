@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
-from tests.documents import STARTED_AT_MS, application, draw, execution, planned
+from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, draw, execution, planned
 
 from joinsight.cli import cli
-from joinsight.document import Plan, PlanNode
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.reading import SORTS
 from joinsight.store.writer import Writer

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from tests.documents import draw
+from tests.documents import PlanNode, draw, graph_of
 
-from joinsight.document import Metric, PlanNode
-from joinsight.plan.graph import Graph, build
+from joinsight.document import Metric
+from joinsight.plan.graph import Graph
 
 
 class Case(NamedTuple):
@@ -354,7 +354,7 @@ CASES = (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
 def test_rule(case: Case) -> None:
     """A plan's nodes, ids, clusters and edges follow the rule."""
-    graph = build(draw(case.plan)[0], keep_duplicate_subquery_edges=case.old)
+    graph = graph_of(draw(case.plan)[0], keep_duplicate_subquery_edges=case.old)
     assert ", ".join(_words(graph)) == case.nodes
     assert " ".join(f"{child}>{parent}" for child, parent in graph.edges) == case.edges
 
@@ -368,7 +368,7 @@ def test_equality_ignores_metrics_and_metadata() -> None:
     """Exchanges that differ in metrics or metadata only are one: Spark compares name, simple string and children."""
     first = PlanNode("Exchange", 0, "Exchange [plan_id=1]", {"a": "1"}, [Metric("data size", 1, "size")])
     second = PlanNode("Exchange", 2, "Exchange [plan_id=1]", {"a": "2"}, [Metric("data size", 2, "size")])
-    graph = build([PlanNode("Union", -1), first, PlanNode("ShuffleQueryStage", 0), second])
+    graph = graph_of([PlanNode("Union", -1), first, PlanNode("ShuffleQueryStage", 0), second])
     assert [(node.name, [metric.id for metric in node.metrics]) for node in graph.nodes] == [
         ("Union", []),
         ("Exchange", [1]),
@@ -382,14 +382,14 @@ def test_nodes_keep_what_the_plan_says_of_them() -> None:
         PlanNode("WholeStageCodegen (1)", -1, "WholeStageCodegen (1)", {}, [duration]),
         PlanNode("Scan parquet ", 0, "FileScan parquet [id#1L]", {"Format": "Parquet"}, [rows]),
     ]
-    cluster, scan = build(plan).nodes
+    cluster, scan = graph_of(plan).nodes
     assert (cluster.simple, cluster.metrics) == ("WholeStageCodegen (1)", [duration])
     assert (scan.simple, scan.metadata, scan.metrics) == (plan[1].simple, {"Format": "Parquet"}, [rows])
 
 
 def test_children_and_parents() -> None:
     """Inputs come left one first; a reused exchange has all its consumers."""
-    graph = build(
+    graph = graph_of(
         draw("""
         SortMergeJoin
           Sort
@@ -434,7 +434,7 @@ def test_depth_is_no_matter(make: Callable[[], list[PlanNode]], nodes: int, edge
     started = time.process_time()
     sys.setrecursionlimit(200)
     try:
-        graph = build(plan)
+        graph = graph_of(plan)
     finally:
         sys.setrecursionlimit(limit)
     assert time.process_time() - started < 1

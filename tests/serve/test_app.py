@@ -16,10 +16,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, func, select, text
 from starlette.applications import Starlette
-from tests.documents import STARTED_AT_MS, application, as_line, execution, planned, request
+from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, as_line, execution, planned, request
 
 from joinsight.demo.runner import collector
-from joinsight.document import Plan, PlanNode, Stage
+from joinsight.document import Stage
 from joinsight.errors import ConfigurationError
 from joinsight.serve import app as service
 from joinsight.serve.app import make_app

@@ -16,9 +16,9 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
-from tests.documents import LISTENER, OTHER_LISTENER, STARTED_AT_MS, application, execution, planned
+from tests.documents import LISTENER, OTHER_LISTENER, STARTED_AT_MS, Plan, PlanNode, application, execution, planned
 
-from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Metric, Plan, PlanNode, Spread, Stage
+from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Metric, Spread, Stage
 from joinsight.rows import Row, application_row, execution_rows
 from joinsight.store import models, partitions
 from joinsight.store.database import connect

@@ -63,16 +63,18 @@ class Graph:
         return found
 
 
-def build(plan: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = False) -> Graph:
+def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_subquery_edges: bool = False) -> Graph:
     """The graph of `plan`, whose nodes stand depth first, a parent before its children.
+
+    `parents` says for each node where in `plan` its parent stands, -1 for the first one.
 
     Spark before 4.1 draws a second edge when a reused subquery is met again below the same node:
     `keep_duplicate_subquery_edges`.
     """
     children: list[list[int]] = [[] for _ in plan]
-    for index, info in enumerate(plan):
-        if info.parent >= 0:
-            children[info.parent].append(index)
+    for index, parent_index in enumerate(parents):
+        if parent_index >= 0:
+            children[parent_index].append(index)
     same = _equal_subtrees(plan, children)
 
     nodes: list[Node] = []

@@ -6,7 +6,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.UUID;
@@ -78,7 +77,9 @@ final class Documents {
           strings(g, "tags", settings.tags);
           strings(g, "configuration", settings.configuration);
           g.writeNumberField("documents_made", sequence);
-          g.writeNumberField("documents_dropped", delivery.dropped());
+          g.writeObjectFieldStart("documents_dropped");
+          if (delivery.dropped() > 0) g.writeNumberField("memory", delivery.dropped());
+          g.writeEndObject();
           g.writeNumberField("documents_refused", delivery.refused());
           g.writeNumberField("listener_failures", application.failures);
         });
@@ -104,8 +105,18 @@ final class Documents {
           if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
           strings(g, "tags", settings.tags);
           strings(g, "configuration", s.configuration);
+          PlanTable table = new PlanTable(s.plans);
+          g.writeArrayFieldStart("nodes");
+          for (SparkPlanInfo node : table.nodes()) node(g, node);
+          g.writeEndArray();
           g.writeArrayFieldStart("plans");
-          for (LiveExecution.Plan plan : s.plans) plan(g, plan);
+          for (PlanTable.Tree tree : table.trees) {
+            g.writeStartObject();
+            g.writeNumberField("at_ms", tree.at);
+            ints(g, "nodes", tree.nodes);
+            ints(g, "parents", tree.parents);
+            g.writeEndObject();
+          }
           g.writeEndArray();
           g.writeNumberField("plans_dropped", s.plansDropped);
           g.writeArrayFieldStart("announced");
@@ -126,43 +137,21 @@ final class Documents {
         });
   }
 
-  /** Depth first, a parent before its children; plans can be thousands of levels deep, so there is no recursion. */
-  private static void plan(JsonGenerator g, LiveExecution.Plan plan) throws Throwable {
+  private static void node(JsonGenerator g, SparkPlanInfo node) throws Throwable {
     g.writeStartObject();
-    g.writeNumberField("at_ms", plan.at);
-    g.writeArrayFieldStart("nodes");
-    ArrayDeque<SparkPlanInfo> nodes = new ArrayDeque<>();
-    ArrayDeque<Integer> parents = new ArrayDeque<>();
-    nodes.push(plan.root);
-    parents.push(-1);
-    for (int index = 0; !nodes.isEmpty(); index++) {
-      SparkPlanInfo node = nodes.pop();
-      g.writeStartObject();
-      g.writeStringField("name", node.nodeName());
-      g.writeNumberField("parent", parents.pop());
-      g.writeStringField("simple", node.simpleString());
-      Map<String, String> metadata = SparkAccess.strings(node.metadata());
-      if (!metadata.isEmpty()) strings(g, "metadata", metadata);
-      scala.collection.Iterator<?> metrics = SparkAccess.metrics(node);
-      if (metrics.hasNext()) {
-        g.writeArrayFieldStart("metrics");
-        while (metrics.hasNext()) {
-          SQLMetricInfo metric = (SQLMetricInfo) metrics.next();
-          metric(g, metric.name(), metric.accumulatorId(), metric.metricType());
-        }
-        g.writeEndArray();
+    g.writeStringField("name", node.nodeName());
+    g.writeStringField("simple", node.simpleString());
+    Map<String, String> metadata = SparkAccess.strings(node.metadata());
+    if (!metadata.isEmpty()) strings(g, "metadata", metadata);
+    scala.collection.Iterator<?> metrics = SparkAccess.metrics(node);
+    if (metrics.hasNext()) {
+      g.writeArrayFieldStart("metrics");
+      while (metrics.hasNext()) {
+        SQLMetricInfo metric = (SQLMetricInfo) metrics.next();
+        metric(g, metric.name(), metric.accumulatorId(), metric.metricType());
       }
-      g.writeEndObject();
-      ArrayDeque<SparkPlanInfo> children = new ArrayDeque<>();
-      for (scala.collection.Iterator<?> i = SparkAccess.children(node); i.hasNext(); ) {
-        children.push((SparkPlanInfo) i.next());
-      }
-      for (SparkPlanInfo child : children) { // the last child first, so that the first is popped next
-        nodes.push(child);
-        parents.push(index);
-      }
+      g.writeEndArray();
     }
-    g.writeEndArray();
     g.writeEndObject();
   }
 
