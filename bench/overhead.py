@@ -1,30 +1,32 @@
 """What the listener costs a driver, beside Spark's own event log: ``python bench/overhead.py --help``.
 
 **Workloads.** One stage of many tasks that do next to nothing (``range``), the same with a filter, a broadcast join and
-the write of a shuffle, so that each task carries more SQL metrics (``shuffle``), and many short queries (``queries``):
-the worst that a listener can meet.
+the write of a shuffle, so that each of a quarter as many tasks carries more SQL metrics (``shuffle``), and many short
+queries (``queries``): the worst that a listener can meet.
 
 **Conditions.** ``none``; ``empty``, a listener that does nothing, which is what Spark's queue costs once anything is
 attached; ``joinsight``, sending to an HTTP server in another process that counts and throws away; ``event log``,
 Spark's own, uncompressed to local disk, in its own queue. All in one JVM with two task threads, attached and detached
-around each run. In each round all conditions run once in random order, each after a garbage collection; a round of a
-tenth the size comes first and is not counted.
+around each run. In each round all conditions run once, each after a garbage collection; over four rounds each stands
+in each place, and each follows each other once, because a JVM gets faster for minutes. Runs that are not counted come
+first: of a tenth the size, for ``queries`` of the whole.
 
 **Measures.** Wall time is the job's own. CPU is the whole JVM's, from the job's start until the bus is empty, the
 listener has sent everything and is detached. Ratios are to ``none`` of the same round: their median, and a bootstrap
 95 % interval of it. ``bus thread`` is the CPU of the queue's thread, all events counted, per task. ``onTaskEnd`` is
-timed call by call, around the listener, once in the running job and once when the job's recorded events are replayed
-to fresh listeners in a loop. Bytes sent are those of the requests' bodies (gzip). The log is compressed afterwards,
-with Spark's zstd codec. Heap is what a garbage collection frees when a listener that was fed the recorded events is
-dropped, with the recorded events gone before; for ``range`` and ``shuffle`` it never heard that the execution ended.
+timed call by call, around the listener, in the running job after all rounds; there, for about every second task, a
+mere reading of its SQL metrics is timed instead, which no listener can do without: Spark's objects are in no cache of
+the bus's thread. It is timed again when the job's recorded events are replayed to fresh listeners in a loop. Bytes sent
+are those of the requests' bodies (gzip). The log is compressed afterwards, with Spark's zstd codec. Heap is what a
+garbage collection frees when a listener that was fed the recorded events is dropped, with the recorded events gone
+before; for ``range`` and ``shuffle`` it never heard that the execution ended.
 
 **What it cannot resolve.** On a machine with two cores, shared or not, a run's wall and CPU time scatter by several per
 cent, and the bootstrap of a few rounds only says how these rounds scattered (of five or fewer it is their range). A
 ratio of ``empty`` far from 1, or of a listener below 1, shows how large the noise is. What a listener adds is smaller
 than that: compare the CPU of its threads and the time of its calls. Timed in a running job, the mean and p99 of
 onTaskEnd contain whatever interrupted the thread, and the recorder keeps all events alive, which no real driver does.
-A few short queries time a listener that the JVM has not compiled yet. The heap is that of the whole JVM, where Spark's
-threads work on: readings of the same state were up to 2 MB apart.
+The heap is that of the whole JVM, where Spark's threads work on: readings of the same state were up to 2 MB apart.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,8 @@ from typing import Any
 from joinsight.attach import listener_jar
 
 CONDITIONS = ("none", "empty", "joinsight", "event log")
+ORDERS = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))
+"""Of the conditions, by round: a balanced square (Williams)."""
 QUEUES = {"empty": "shared", "joinsight": "shared", "event log": "eventLog"}
 SEND_SECONDS = 1.0  # the sender collects documents for half a second
 REPLAYS = 10
@@ -59,11 +63,15 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Workload:
-    """`run` takes the number of tasks or queries; `running` says how heap is measured: before the execution's end."""
+    """`run` takes a number of tasks or queries: first `warm_up`, which does not count, then `size`.
+
+    `running` says how heap is measured: before the execution's end.
+    """
 
     name: str
     title: str
     size: int
+    warm_up: int
     run: Callable[[int], None]
     running: bool
 
@@ -96,7 +104,7 @@ class Result:
     title: str
     size: int
     listener: dict[str, float]
-    runs: list[Run] = field(default_factory=list)
+    runs: list[Run]
 
 
 # The sink: a collector that takes everything and keeps nothing.
@@ -110,10 +118,11 @@ class _Sink(BaseHTTPRequestHandler):
         documents = gzip.decompress(body)
         for i, count in enumerate((len(body), len(documents), documents.count(b"\n"))):
             self.counts[i] += count
+        answer = b'{"accepted": %d, "refused": []}' % documents.count(b"\n")
         self.send_response(200)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(answer)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: not on this terminal."""
@@ -194,25 +203,25 @@ class Driver:
         lost = probe.droppedEvents(context) - dropped
         return Run(number, condition, *times, lost, sent, raw, documents, log_bytes, zstd_bytes)
 
-    def record(self, workload: Workload) -> Result:
+    def record(self, workload: Workload, runs: list[Run]) -> Result:
         """Time the listener's calls in a real run, and again when its events are replayed."""
         recorder = getattr(self.jvm.io.joinsight.bench, "Probe$Recorder")(self.context, self.conf)
         workload.run(workload.size)
         self.bus.waitUntilEmpty(600_000)
         recorder.stop()
         told = dict(recorder.results(self.replay_conf, REPLAYS, workload.running))
-        return Result(workload.name, workload.title, workload.size, told)
+        return Result(workload.name, workload.title, workload.size, told, runs)
 
     def all_conditions(self, workload: Workload, rounds: int) -> Result:
-        """Warm up, record, and measure all conditions in rounds."""
+        """Warm up, measure all conditions in rounds, and record."""
         for condition in CONDITIONS:
-            self.measure(workload, condition, max(1, workload.size // 10), -1)
-        result = self.record(workload)
-        chance = random.Random(workload.size)
-        for number in range(rounds):
-            for condition in chance.sample(CONDITIONS, len(CONDITIONS)):
-                result.runs.append(self.measure(workload, condition, workload.size, number))
-        return result
+            self.measure(workload, condition, workload.warm_up, -1)
+        runs = [
+            self.measure(workload, CONDITIONS[place], workload.size, number)
+            for number in range(rounds)
+            for place in ORDERS[number % len(ORDERS)]
+        ]
+        return self.record(workload, runs)
 
 
 def compile_probe(folder: Path, jar: Path) -> Path:
@@ -255,10 +264,12 @@ def workloads(spark: Any, tasks: Sequence[int], queries: int) -> list[Workload]:
 
     made = []
     for n in tasks:
-        made.append(Workload(f"range-{n}", f"one stage of {n:,} tasks", n, one_stage, True))
-        made.append(Workload(f"shuffle-{n}", f"{n:,} tasks that write to a shuffle", n, into_a_shuffle, True))
+        made.append(Workload(f"range-{n}", f"one stage of {n:,} tasks", n, n // 10, one_stage, True))
+    for n in (count // 4 for count in tasks):
+        made.append(Workload(f"shuffle-{n}", f"{n:,} tasks that write to a shuffle", n, n // 10, into_a_shuffle, True))
     if queries:
-        made.append(Workload(f"queries-{queries}", "short joins and aggregations", queries, short_queries, False))
+        title = "short joins and aggregations"
+        made.append(Workload(f"queries-{queries}", title, queries, queries, short_queries, False))
     return made
 
 
@@ -334,6 +345,7 @@ def report(result: Result) -> str:
             f"end        the application's end waits {middle('joinsight', 'closed_s'):.2f} s for the sender",
             f"onTaskEnd  live   {times('live')}   ({TARGETS[1]})",
             f"           replay {times('replay')}",
+            f"           a mere reading of the metrics, live: {times('reading')}",
             f"           replay of all events of a task: {told['replay_cpu_ns_per_task'] / 1000:.2f} µs of CPU,"
             f" {told['replay_allocated_bytes_per_task']:.0f} bytes allocated",
             f"bytes      {sent:,.0f} in {documents:.0f} documents"
@@ -354,9 +366,9 @@ def _percent(part: float, whole: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what the listener costs a driver.")
-    parser.add_argument("--tasks", type=int, nargs="*", default=[20_000, 100_000], help="sizes of the long stages")
-    parser.add_argument("--queries", type=int, default=300, help="number of short queries; 0: none")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tasks", type=int, nargs="*", default=[20_000], help="sizes of the long stages")
+    parser.add_argument("--queries", type=int, default=150, help="number of short queries; 0: none")
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--memory", default="6g", help="heap of the driver: the events of a run are recorded in it")
     parser.add_argument("--collector", metavar="URL", help="send to this collector; the bytes are then not counted")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw numbers to this file")
