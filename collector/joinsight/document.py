@@ -92,6 +92,9 @@ class Accumulator(Struct, frozen=True):
     text: Annotated[str | None, Meta(description="v2Custom only: what the metric's own class makes of the values")] = (
         None
     )
+    approximate: Annotated[bool, Meta(description="median and p95 are within 1 %: a limit on memory was reached")] = (
+        False
+    )
 
 
 class Job(Struct, frozen=True):

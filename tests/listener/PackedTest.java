@@ -9,7 +9,8 @@ public final class PackedTest {
     for (int round = 0; round < 2000; round++) {
       int length = 1 + random.nextInt(40);
       long[] expected = new long[length];
-      Packed packed = new Packed(length);
+      Memory memory = new Memory(0);
+      Packed packed = new Packed(length, memory);
       int bits = 1 + random.nextInt(64);
       for (int write = 0; write < 60; write++) {
         int index = random.nextInt(length);
@@ -28,9 +29,11 @@ public final class PackedTest {
         }
         check(copied[0] == 99 && copied[length + 1] == 99, "copyTo wrote outside its range");
         check(packed.heapBytes() <= 8L * length, "more than 8 bytes a value");
+        check(packed.heapBytes() == memory.used(), "on the account are " + memory.used() + " bytes");
       }
     }
-    Packed untouched = new Packed(1_000_000);
+    Memory memory = new Memory(0);
+    Packed untouched = new Packed(1_000_000, memory);
     untouched.set(5, 0);
     check(untouched.heapBytes() == 0, "zeros took memory");
     untouched.set(5, -1);

@@ -6,7 +6,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.Map;
 import java.util.UUID;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -29,11 +28,6 @@ final class Documents {
   Documents(Settings settings, Application application) {
     this.settings = settings;
     this.application = application;
-  }
-
-  /** How many documents were made so far. */
-  long made() {
-    return sequence;
   }
 
   private interface Body {
@@ -78,10 +72,13 @@ final class Documents {
           strings(g, "configuration", settings.configuration);
           g.writeNumberField("documents_made", sequence);
           g.writeObjectFieldStart("documents_dropped");
-          if (delivery.dropped() > 0) g.writeNumberField("memory", delivery.dropped());
+          for (Map.Entry<String, Long> entry : delivery.dropped().entrySet()) {
+            g.writeNumberField(entry.getKey(), entry.getValue());
+          }
           g.writeEndObject();
           g.writeNumberField("documents_refused", delivery.refused());
           g.writeNumberField("listener_failures", application.failures);
+          number(g, "events_dropped", SparkAccess.droppedEvents());
         });
   }
 
@@ -176,10 +173,11 @@ final class Documents {
       g.writeNumberField("p95", s.p95);
       g.writeNumberField("max", s.max);
     }
-    if (s.maxAt != null) {
-      g.writeNumberField("max_stage", s.maxAt.stageId);
-      g.writeNumberField("max_stage_attempt", s.maxAt.attempt);
-      g.writeNumberField("max_task", s.maxAt.maxTask);
+    if (s.isApproximate) g.writeBooleanField("approximate", true);
+    if (s.isMaxOfTask) {
+      g.writeNumberField("max_stage", s.maxStage);
+      g.writeNumberField("max_stage_attempt", s.maxAttempt);
+      g.writeNumberField("max_task", s.maxTask);
     }
     if (s.stages.length > 0) ints(g, "stages", s.stages);
     if (measured.isCustom()) g.writeStringField("text", customText(measured.type, s.all));
@@ -225,26 +223,17 @@ final class Documents {
     for (int i = 0; i < StageAttempt.TOTALS.length; i++) {
       if (stage.totals[i] != 0) g.writeNumberField(StageAttempt.TOTALS[i], Math.max(0, stage.totals[i]));
     }
-    long[] taskIds = stage.successfulTaskIds();
-    for (int i = 0; i < StageAttempt.SPREADS.length && taskIds.length > 0; i++) {
-      spread(g, StageAttempt.SPREADS[i], stage.successful(i), taskIds);
+    for (int i = 0; i < StageAttempt.SPREADS.length; i++) {
+      StageAttempt.Spread spread = stage.spread(i);
+      if (spread == null || (spread.max == 0 && i > 0)) continue; // the stage reads no shuffle
+      g.writeObjectFieldStart(StageAttempt.SPREADS[i]);
+      g.writeNumberField("min", spread.min);
+      g.writeNumberField("median", spread.median);
+      g.writeNumberField("p95", spread.p95);
+      g.writeNumberField("max", spread.max);
+      g.writeNumberField("max_task", spread.maxTask);
+      g.writeEndObject();
     }
-    g.writeEndObject();
-  }
-
-  private static void spread(JsonGenerator g, String name, long[] values, long[] taskIds) throws IOException {
-    int largest = 0;
-    for (int i = 1; i < values.length; i++) if (values[i] > values[largest]) largest = i;
-    long maxTask = taskIds[largest];
-    Arrays.sort(values);
-    int n = values.length;
-    if (values[n - 1] == 0 && !name.equals("run_time")) return; // the stage reads no shuffle
-    g.writeObjectFieldStart(name);
-    g.writeNumberField("min", values[0]);
-    g.writeNumberField("median", values[n / 2]);
-    g.writeNumberField("p95", values[(int) (n * 95L / 100)]);
-    g.writeNumberField("max", values[n - 1]);
-    g.writeNumberField("max_task", maxTask);
     g.writeEndObject();
   }
 
@@ -284,9 +273,10 @@ final class Documents {
     return version == null ? "unknown" : version;
   }
 
-  /** What the delivery counts, for the document that closes the application. */
+  /** What the delivery counts, for the application's documents. */
   interface Delivery {
-    long dropped();
+    /** Documents given up, by cause. */
+    Map<String, Long> dropped();
 
     long refused();
   }

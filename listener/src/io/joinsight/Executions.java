@@ -40,11 +40,19 @@ import scala.collection.mutable.ArrayBuffer;
  * yields goes as a {@link Snapshot} to the consumer.
  */
 final class Executions {
-  /** Ids of ended executions that are remembered, so that a late job is not taken for a new execution. */
+  /** Ids of executions that are over and remembered, so that what comes late is not taken for a new execution. */
   private static final int REMEMBERED = 1000;
 
   /** Of these, the last ones are kept whole: a job may follow the end of its execution (toLocalIterator, cancelled). */
   private static final int KEPT = 8;
+
+  /** About what a plan holds on the heap beside its texts: a node, and a metric with its place in Announced. */
+  private static final int PLAN_NODE_BYTES = 150;
+
+  private static final int METRIC_BYTES = 60;
+
+  /** A stage that takes less is not worth an approximation, whose histograms take memory, too. */
+  private static final int LEAST_TO_APPROXIMATE = 512 * 1024;
 
   private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
   private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
@@ -52,11 +60,12 @@ final class Executions {
 
   private final Consumer<Snapshot> out;
   private final Settings settings;
+  private final Memory memory;
   private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
-  private final Map<Long, Boolean> finished = lastOnes(REMEMBERED);
+  private final Map<Long, Boolean> finished = lastOnes(REMEMBERED); // false: it ran on, but was no longer followed
   private final Map<Long, LiveExecution> kept = lastOnes(KEPT);
 
   // The stage of the last task event: many follow each other.
@@ -67,6 +76,7 @@ final class Executions {
   Executions(Settings settings, Consumer<Snapshot> out) {
     this.settings = settings;
     this.out = out;
+    memory = new Memory(settings.memoryLimit / 2);
   }
 
   private static <V> Map<Long, V> lastOnes(int limit) {
@@ -97,11 +107,13 @@ final class Executions {
   }
 
   void adaptiveUpdate(SparkListenerSQLAdaptiveExecutionUpdate event) throws Throwable {
+    if (isAbandoned(event.executionId())) return;
     long now = System.currentTimeMillis();
     plan(getOrCreate(event.executionId(), now), now, event.sparkPlanInfo());
   }
 
   void metricUpdates(SparkListenerSQLAdaptiveSQLMetricUpdates event) {
+    if (isAbandoned(event.executionId())) return;
     LiveExecution e = getOrCreate(event.executionId(), System.currentTimeMillis());
     for (scala.collection.Iterator<?> i = SparkAccess.elements(event, METRIC_UPDATES); i.hasNext(); ) {
       Product metric = (Product) i.next(); // SQLPlanMetric(name, accumulatorId, metricType)
@@ -138,20 +150,28 @@ final class Executions {
   }
 
   private void plan(LiveExecution e, long at, SparkPlanInfo root) throws Throwable {
-    e.addPlan(at, root);
     e.changed = true;
+    long bytes = 0;
     ArrayList<SparkPlanInfo> open = new ArrayList<>(); // plans can be thousands of levels deep: no recursion
     open.add(root);
     while (!open.isEmpty()) {
       SparkPlanInfo node = open.remove(open.size() - 1);
+      bytes += PLAN_NODE_BYTES + node.simpleString().length();
       for (scala.collection.Iterator<?> i = SparkAccess.metrics(node); i.hasNext(); ) {
         SQLMetricInfo metric = (SQLMetricInfo) i.next();
         e.announced.add(metric.accumulatorId(), metric.metricType());
+        bytes += METRIC_BYTES;
       }
       for (scala.collection.Iterator<?> i = SparkAccess.children(node); i.hasNext(); ) {
         open.add((SparkPlanInfo) i.next());
       }
     }
+    e.addPlan(new LiveExecution.Plan(at, root, bytes), memory);
+    if (memory.isOver()) relieve();
+  }
+
+  private boolean isAbandoned(long id) {
+    return Boolean.FALSE.equals(finished.get(id));
   }
 
   private LiveExecution getOrCreate(long id, long now) {
@@ -159,6 +179,8 @@ final class Executions {
     if (e == null) {
       e = new LiveExecution(id);
       e.startedAt = now;
+      e.eventsDroppedBefore = SparkAccess.droppedEvents();
+      memory.add(LiveExecution.BYTES);
       live.put(id, e);
     }
     return e;
@@ -176,6 +198,7 @@ final class Executions {
       e = kept.remove(id);
       if (e == null) return;
       live.put(id, e); // its values stay as they are, the job is added
+      memory.add(e.heapBytes());
     }
     if (e == null) e = getOrCreate(id, event.time());
     String group = properties.getProperty("spark.jobGroup.id");
@@ -192,10 +215,11 @@ final class Executions {
       StageInfo stage = (StageInfo) i.next();
       int stageId = stage.stageId();
       stages.add(stageId);
-      if (measured) stageValues.put(stageId, new StageValues(stageId, 0, stage.numTasks(), announced));
+      if (measured) put(new StageValues(stageId, 0, stage.numTasks(), announced, memory));
       executionOfStage.put(stageId, e);
-      e.attempts.putIfAbsent(
-          LiveExecution.attemptKey(stageId, 0), new StageAttempt(stageId, 0, stage.name(), stage.numTasks()));
+      e.attempts.computeIfAbsent(
+          LiveExecution.attemptKey(stageId, 0),
+          key -> new StageAttempt(stageId, 0, stage.name(), stage.numTasks(), memory));
     }
     e.stages.addAll(stages);
     int[] ids = stages.stream().mapToInt(Integer::intValue).toArray();
@@ -224,11 +248,11 @@ final class Executions {
     StageAttempt attempt =
         e.attempts.computeIfAbsent(
             LiveExecution.attemptKey(info.stageId(), info.attemptNumber()),
-            key -> new StageAttempt(info.stageId(), info.attemptNumber(), info.name(), info.numTasks()));
+            key -> new StageAttempt(info.stageId(), info.attemptNumber(), info.name(), info.numTasks(), memory));
     attempt.submittedAt = time(info.submissionTime());
     StageValues values = stageValues.get(info.stageId());
     if (values != null && values.attempt != info.attemptNumber()) {
-      stageValues.put(info.stageId(), values.forAttempt(info.attemptNumber()));
+      put(values.forAttempt(info.attemptNumber()));
     }
     e.changed = true;
     lastStage = -1;
@@ -245,6 +269,11 @@ final class Executions {
     attempt.completedAt = time(info.completionTime());
     attempt.failure = info.failureReason().isEmpty() ? null : info.failureReason().get();
     e.changed = true;
+  }
+
+  private void put(StageValues values) {
+    StageValues old = stageValues.put(values.stageId, values);
+    if (old != null) memory.add(-old.heapBytes());
   }
 
   private static Long time(Option<?> value) {
@@ -273,7 +302,7 @@ final class Executions {
     if (attempt != null) attempt.taskEnded(index, taskId, success, task.killed(), metrics);
     if (values == null || values.attempt != event.stageAttemptId()) return;
     values.stopped(taskId);
-    if (!values.accepts(index)) return;
+    if (!values.accepts(index) || (values.isApproximate() && !success)) return;
     if (metrics != null) {
       ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);
       for (int i = 0, n = accumulators.size(); i < n; i++) {
@@ -288,6 +317,7 @@ final class Executions {
     }
     if (success) values.succeeded(index);
     if (lastExecution != null) lastExecution.changed = true;
+    if (memory.isOver()) relieve();
   }
 
   void heartbeat(SparkListenerExecutorMetricsUpdate event) {
@@ -297,7 +327,7 @@ final class Executions {
       StageValues values = valuesOf(((Number) update.productElement(1)).intValue());
       if (values == null || values.attempt != ((Number) update.productElement(2)).intValue()) continue;
       int index = values.indexOf(taskId);
-      if (!values.accepts(index)) continue;
+      if (!values.accepts(index) || values.isApproximate()) continue;
       update(values, index, taskId, SparkAccess.elements(update, 3));
       if (lastExecution != null) lastExecution.changed = true;
     }
@@ -340,6 +370,8 @@ final class Executions {
   }
 
   private void emit(LiveExecution e) {
+    Long dropped = SparkAccess.droppedEvents();
+    if (dropped != null && e.eventsDroppedBefore != null) e.eventsDropped = dropped - e.eventsDroppedBefore;
     out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e, true)));
     e.changed = false;
     e.emitted = true;
@@ -373,18 +405,77 @@ final class Executions {
   }
 
   private void dropStages(LiveExecution e) {
-    for (int stageId : e.stages) if (!usedByAnother(stageId, e)) stageValues.remove(stageId);
+    for (int stageId : e.stages) {
+      if (usedByAnother(stageId, e)) continue;
+      StageValues old = stageValues.remove(stageId);
+      if (old != null) memory.add(-old.heapBytes());
+    }
     lastStage = -1;
   }
 
   private void removeIfOver(LiveExecution e) {
     if (e.endEvents < e.jobs.size() + 1) return;
+    if (e.heapBytes() <= memory.limit / (4 * KEPT)) kept.put(e.id, e);
+    forget(e);
+  }
+
+  private void forget(LiveExecution e) {
     dropStages(e);
+    memory.add(-e.heapBytes());
     live.remove(e.id);
-    finished.put(e.id, Boolean.TRUE);
-    kept.put(e.id, e);
+    finished.put(e.id, !e.abandoned);
     for (int stageId : e.stages) executionOfStage.remove(stageId, e);
     for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext(); ) if (i.next() == e) i.remove();
     lastStage = -1;
+  }
+
+  // Memory
+
+  /**
+   * Makes room: of the largest stages only distributions are kept, then plans between the first and the last one go,
+   * then the executions that run longest. Each of them is marked as incomplete.
+   */
+  private void relieve() {
+    while (memory.isOver() && (approximateLargest() || dropPlans() || dropOldest())) {}
+  }
+
+  private boolean approximateLargest() {
+    LiveExecution owner = null;
+    int largest = -1;
+    long most = LEAST_TO_APPROXIMATE;
+    for (LiveExecution e : live.values()) {
+      for (StageAttempt attempt : e.attempts.values()) {
+        StageValues values = stageValues.get(attempt.stageId);
+        long bytes = attempt.isApproximate() ? 0 : attempt.heapBytes();
+        if (values != null && !values.isApproximate()) bytes += values.heapBytes();
+        if (bytes <= most) continue;
+        owner = e;
+        largest = attempt.stageId;
+        most = bytes;
+      }
+    }
+    if (owner == null) return false;
+    for (StageAttempt attempt : owner.attempts.values()) {
+      if (attempt.stageId == largest && !attempt.isApproximate()) attempt.approximate(memory);
+    }
+    StageValues values = stageValues.get(largest);
+    if (values != null && !values.isApproximate()) values.approximate();
+    for (LiveExecution e : live.values()) if (e.stages.contains(largest)) e.approximated = true;
+    return true;
+  }
+
+  private boolean dropPlans() {
+    boolean any = false;
+    for (LiveExecution e : live.values()) any |= e.dropPlans(memory);
+    return any;
+  }
+
+  private boolean dropOldest() {
+    if (live.size() < 2) return false;
+    LiveExecution oldest = live.values().iterator().next();
+    oldest.abandoned = true;
+    emit(oldest);
+    forget(oldest);
+    return true;
   }
 }

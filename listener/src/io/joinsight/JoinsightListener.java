@@ -29,7 +29,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
-  private static final int MAX_FAILURES = 3;
+  private static final int MAX_FAILURES = 10;
 
   private volatile boolean off = true;
   private Settings settings;
@@ -83,7 +83,7 @@ public final class JoinsightListener extends SparkListener {
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd event) {
-    if (off) return;
+    if (sender == null || application.endedAt != null) return;
     try {
       off = true;
       clock.interrupt();
@@ -198,7 +198,6 @@ public final class JoinsightListener extends SparkListener {
     application.startedAt = time;
     applicationKnown = true;
     sender.start();
-    sender.applicationChanged();
   }
 
   /** The clock's thread only raises a flag: the state belongs to the bus's thread, which acts at its next event. */
@@ -207,6 +206,7 @@ public final class JoinsightListener extends SparkListener {
       while (true) {
         Thread.sleep(settings.progressIntervalMs);
         progressDue = true;
+        sender.watch();
       }
     } catch (InterruptedException stop) {
       Thread.currentThread().interrupt();

@@ -34,10 +34,12 @@ final class LiveExecution {
   static final class Plan {
     final long at;
     final SparkPlanInfo root;
+    final long heapBytes; // about
 
-    Plan(long at, SparkPlanInfo root) {
+    Plan(long at, SparkPlanInfo root, long heapBytes) {
       this.at = at;
       this.root = root;
+      this.heapBytes = heapBytes;
     }
   }
 
@@ -55,6 +57,8 @@ final class LiveExecution {
 
   /** Re-plans kept in a document: the first half of them and the newest; what lies between is counted only. */
   static final int MAX_PLANS = 50;
+
+  static final int BYTES = 2000; // about, without its plans and stages
 
   final long id;
   long rootId;
@@ -85,18 +89,41 @@ final class LiveExecution {
   int endEvents;
   boolean changed = true;
   boolean emitted;
+  boolean approximated;
+  boolean abandoned;
+  Long eventsDroppedBefore; // of all that Spark dropped, before this one was heard of
+  long eventsDropped;
 
   LiveExecution(long id) {
     this.id = id;
     this.rootId = id;
   }
 
-  void addPlan(long at, SparkPlanInfo root) {
+  void addPlan(Plan plan, Memory memory) {
     if (plans.size() == MAX_PLANS) {
-      plans.remove(MAX_PLANS / 2);
+      memory.add(-plans.remove(MAX_PLANS / 2).heapBytes);
       plansDropped++;
     }
-    plans.add(new Plan(at, root));
+    plans.add(plan);
+    memory.add(plan.heapBytes);
+  }
+
+  /** Drops all plans but the first and the last; false if there are no others. */
+  boolean dropPlans(Memory memory) {
+    if (plans.size() < 3) return false;
+    List<Plan> between = plans.subList(1, plans.size() - 1);
+    for (Plan plan : between) memory.add(-plan.heapBytes);
+    plansDropped += between.size();
+    between.clear();
+    return true;
+  }
+
+  /** About what it keeps on the heap, without what its tasks measured. */
+  long heapBytes() {
+    long bytes = BYTES;
+    for (Plan plan : plans) bytes += plan.heapBytes;
+    for (StageAttempt attempt : attempts.values()) bytes += attempt.heapBytes();
+    return bytes;
   }
 
   /** Several driver updates of one accumulator are several values: none replaces another. */

@@ -7,6 +7,8 @@ import java.util.TreeSet;
 
 /** All that was measured for one accumulator in one execution; {@link #summary()} makes the numbers of it. */
 final class Measured {
+  private static final int SUMMARY_BYTES = 200; // about
+
   /** What the document says of an accumulator. Fields as in the JSON Schema. */
   static final class Summary {
     long count;
@@ -15,8 +17,12 @@ final class Measured {
     long median;
     long p95;
     long max;
-    StageValues.Column maxAt;
+    boolean isMaxOfTask; // else of the driver
+    int maxStage;
+    int maxAttempt;
+    long maxTask;
     int[] stages;
+    boolean isApproximate;
     long[] all;
   }
 
@@ -25,6 +31,8 @@ final class Measured {
   private final List<StageValues.Column> columns = new ArrayList<>();
   private long[] driver = new long[1];
   private int driverLength;
+  private Summary summary;
+  private volatile long heapBytes = SUMMARY_BYTES;
 
   Measured(long id, String type) {
     this.id = id;
@@ -33,6 +41,7 @@ final class Measured {
 
   void add(StageValues.Column column) {
     columns.add(column);
+    heapBytes += column.heapBytes();
   }
 
   void addDriver(long value) {
@@ -40,26 +49,56 @@ final class Measured {
     driver[driverLength++] = value;
   }
 
+  /** About what it keeps on the heap. */
+  long heapBytes() {
+    return heapBytes;
+  }
+
   boolean isCustom() {
+    return isCustom(type);
+  }
+
+  private static boolean isCustom(String type) {
     return type.startsWith("v2Custom");
   }
 
   /** Which values count, by metric type: the rule of Spark's SQLMetrics.stringValue. */
-  private boolean counts(long value) {
-    if (type.equals("sum") || isCustom()) return true;
+  static boolean counts(String type, long value) {
+    if (type.equals("sum") || isCustom(type)) return true;
     return type.equals("average") ? value > 0 : value >= 0;
   }
 
+  private boolean counts(long value) {
+    return counts(type, value);
+  }
+
+  /** Made once, by the sender's thread, who alone reads this from then on; what it was made of is then dropped. */
   Summary summary() {
+    if (summary == null) {
+      summary = isExact() ? exact() : approximate();
+      heapBytes = SUMMARY_BYTES;
+      columns.clear();
+      driver = new long[0];
+      driverLength = 0;
+    }
+    return summary;
+  }
+
+  private boolean isExact() {
+    for (StageValues.Column column : columns) if (column.values == null) return false;
+    return true;
+  }
+
+  private Summary exact() {
     Summary s = new Summary();
     int length = driverLength;
-    for (StageValues.Column column : columns) length += column.values.length;
+    for (StageValues.Column column : columns) length += column.tasks;
     long[] values = new long[length];
     int offset = 0;
     TreeSet<Integer> touched = new TreeSet<>();
     for (StageValues.Column column : columns) {
       column.values.copyTo(values, offset);
-      int end = offset + column.values.length;
+      int end = offset + column.tasks;
       for (int i = offset; i < end; i++) {
         if (values[i] > 0) {
           touched.add(column.stageId);
@@ -67,13 +106,9 @@ final class Measured {
         }
       }
       offset = end;
-      if (column.hasMax && (s.maxAt == null || column.max > s.maxAt.max)) s.maxAt = column;
     }
-    for (int i = 0; i < driverLength; i++) {
-      if (s.maxAt != null && driver[i] > s.maxAt.max) s.maxAt = null;
-      values[offset++] = driver[i];
-    }
-    s.stages = touched.stream().mapToInt(Integer::intValue).toArray();
+    System.arraycopy(driver, 0, values, offset, driverLength);
+    origin(s, touched);
     if (isCustom()) s.all = values.clone();
 
     int n = 0;
@@ -87,5 +122,47 @@ final class Measured {
     s.p95 = values[(int) (n * 95L / 100)];
     s.max = values[n - 1];
     return s;
+  }
+
+  /** As {@link #exact()}, of what the columns still know. */
+  private Summary approximate() {
+    Summary s = new Summary();
+    s.isApproximate = true;
+    Histogram all = new Histogram();
+    TreeSet<Integer> touched = new TreeSet<>();
+    for (StageValues.Column column : columns) {
+      if (column.hasMax && column.max > 0) touched.add(column.stageId);
+      if (column.values == null) {
+        all.addAll(column.histogram);
+        if (counts(0)) all.add(0, Math.max(0, column.tasks - column.recorded));
+      } else {
+        for (int i = 0; i < column.tasks; i++) if (counts(column.values.get(i))) all.add(column.values.get(i), 1);
+      }
+    }
+    for (int i = 0; i < driverLength; i++) if (counts(driver[i])) all.add(driver[i], 1);
+    origin(s, touched);
+    if (isCustom()) s.all = new long[0];
+    s.count = all.count();
+    if (s.count == 0) return s;
+    s.sum = all.sum();
+    s.min = all.min();
+    s.median = all.at(s.count / 2);
+    s.p95 = all.at(s.count * 95 / 100);
+    s.max = all.max();
+    return s;
+  }
+
+  private void origin(Summary s, TreeSet<Integer> touched) {
+    s.stages = touched.stream().mapToInt(Integer::intValue).toArray();
+    StageValues.Column largest = null;
+    for (StageValues.Column column : columns) {
+      if (column.hasMax && (largest == null || column.max > largest.max)) largest = column;
+    }
+    if (largest == null) return;
+    for (int i = 0; i < driverLength; i++) if (driver[i] > largest.max) return;
+    s.isMaxOfTask = true;
+    s.maxStage = largest.stageId;
+    s.maxAttempt = largest.attempt;
+    s.maxTask = largest.maxTask;
   }
 }

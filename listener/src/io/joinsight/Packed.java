@@ -12,13 +12,16 @@ final class Packed {
   private byte[] bytes;
   private int[] ints;
   private long[] longs;
+  private final Memory memory; // null: a copy, on nobody's account
 
-  Packed(int length) {
+  /** What it takes is added to {@code memory}; whoever drops it takes that off again. */
+  Packed(int length, Memory memory) {
     this.length = length;
+    this.memory = memory;
   }
 
   Packed copy() {
-    Packed copy = new Packed(length);
+    Packed copy = new Packed(length, null);
     copy.bytes = bytes == null ? null : bytes.clone();
     copy.ints = ints == null ? null : ints.clone();
     copy.longs = longs == null ? null : longs.clone();
@@ -40,6 +43,7 @@ final class Packed {
       if (bytes == null) {
         if (value == 0) return;
         bytes = new byte[length];
+        if (memory != null) memory.add(length);
       }
       bytes[index] = (byte) value;
     } else {
@@ -49,6 +53,7 @@ final class Packed {
   }
 
   private void widen(long value) {
+    long before = heapBytes();
     if (value == (int) value) {
       ints = new int[length];
       for (int i = 0; bytes != null && i < length; i++) ints[i] = bytes[i];
@@ -58,6 +63,7 @@ final class Packed {
       ints = null;
     }
     bytes = null;
+    if (memory != null) memory.add(heapBytes() - before);
   }
 
   /** Heap that the values take, in bytes. */

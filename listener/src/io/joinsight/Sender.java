@@ -1,79 +1,61 @@
 package io.joinsight;
 
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.OutputStream;
-import java.net.HttpURLConnection;
-import java.net.URL;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.zip.GZIPOutputStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Turns snapshots into documents and brings them to the collector, from a thread of its own.
  *
- * <p>The listener's thread only ever calls {@link #offer}, which never waits. A document that waits is replaced by a
- * newer one of the same execution. What waits is bounded: beyond {@link #MAX_WAITING_BYTES} documents of running
- * executions go first, then the oldest; both are counted.
+ * <p>The listener's thread only ever calls {@link #offer}, which never waits. While the collector takes documents they
+ * go straight there; from the first failure on they go to the {@link Spool}, and from there, when it takes them again.
+ * A document is numbered when it is written: each number is delivered, dropped or refused, or lost with the driver.
  */
 final class Sender implements Documents.Delivery {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
 
-  private static final int MAX_QUEUED = 2000;
-  private static final long MAX_WAITING_BYTES = 32L << 20;
   private static final int BATCH_BYTES = 4 << 20;
   private static final int LINGER_MS = 500;
-  private static final int CONNECT_TIMEOUT_MS = 5_000;
-  private static final int READ_TIMEOUT_MS = 30_000;
   private static final long FIRST_BACKOFF_MS = 500;
   private static final long MAX_BACKOFF_MS = 30_000;
-  private static final long APPLICATION = -1;
+  private static final long MAX_RETRY_AFTER_MS = 300_000;
+  private static final long MIN_SIGN_OF_LIFE_MS = 30_000;
+  private static final int MAX_FAILURES = 10;
 
-  /** Wakes the thread so that it sees a new application state. */
-  private static final Object WAKE = new Object();
+  /** Of the time that the application's end may wait, this part is left to spool what was not delivered. */
+  private static final int TIME_TO_SPOOL = 5;
 
-  private static final class Waiting {
-    final byte[] bytes;
-    final boolean isFinal;
-
-    Waiting(byte[] bytes, boolean isFinal) {
-      this.bytes = bytes;
-      this.isFinal = isFinal;
-    }
-  }
+  private static final long APPLICATION = -1; // an execution id of none
 
   private final Settings settings;
   private final Documents documents;
-  private final LinkedBlockingQueue<Object> queue = new LinkedBlockingQueue<>(MAX_QUEUED);
-  private final AtomicLong dropped = new AtomicLong();
+  private final Mailbox mailbox;
+  private final Spool spool;
+  private final Http http;
   private final AtomicLong refused = new AtomicLong();
   private final Thread thread;
   private volatile long closeBy; // System.nanoTime() of the deadline; 0 while open
 
   // Of the sender's thread alone:
-  private final Map<Long, Waiting> waiting = new LinkedHashMap<>(); // by execution id, oldest first
-  private long waitingBytes;
+  private final long signOfLifeMs;
+  private long nextSignOfLife = System.nanoTime();
   private long nextAttempt = System.nanoTime();
-  private long backoffMs;
-  private int batchLimit = BATCH_BYTES;
-  private boolean everDelivered;
-  private boolean complained;
+  private long backoffMs; // 0: the collector takes documents, as far as is known
   private boolean applicationClosed;
+  private int failures;
 
   Sender(Settings settings, Documents documents) {
     this.settings = settings;
     this.documents = documents;
+    mailbox = new Mailbox(settings.memoryLimit / 4);
+    spool = new Spool(settings.spool, settings.spoolLimit, settings.memoryLimit / 4, documents.listenerId);
+    http = new Http(settings);
+    signOfLifeMs = Math.max(MIN_SIGN_OF_LIFE_MS, settings.progressIntervalMs);
     thread = new Thread(this::run, "joinsight-sender");
     thread.setDaemon(true);
   }
@@ -84,25 +66,30 @@ final class Sender implements Documents.Delivery {
 
   /** Hands over a snapshot; never waits. */
   void offer(Snapshot snapshot) {
-    if (!queue.offer(snapshot)) dropped.incrementAndGet();
+    mailbox.put(snapshot);
   }
 
-  /** Has the state of the application sent. */
-  void applicationChanged() {
-    queue.offer(WAKE);
+  /** To be called now and then from another thread. */
+  void watch() {
+    http.abortIfStuck();
   }
 
-  /** Delivers what it can until the time-out, then gives up and says what was left. */
+  /** Delivers or spools all that is there, within the time-out. */
   void close(long timeoutMs) throws InterruptedException {
-    closeBy = Math.max(1, System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs));
-    queue.offer(WAKE);
-    thread.join(Math.max(1, timeoutMs));
-    if (thread.isAlive()) LOG.warn("Joinsight: the collector at {} did not take all documents in time", settings.url);
+    long spoolMs = timeoutMs / TIME_TO_SPOOL;
+    closeBy = Math.max(1, System.nanoTime() + 1_000_000 * (timeoutMs - spoolMs));
+    mailbox.wake();
+    thread.join(Math.max(1, timeoutMs - spoolMs));
+    http.abort();
+    thread.join(Math.max(1, spoolMs));
+    if (thread.isAlive()) LOG.warn("Joinsight: the last documents could be neither delivered nor spooled in time");
   }
 
   @Override
-  public long dropped() {
-    return dropped.get();
+  public Map<String, Long> dropped() {
+    Map<String, Long> dropped = spool.dropped();
+    if (mailbox.dropped() > 0) dropped.merge("memory", mailbox.dropped(), Long::sum);
+    return dropped;
   }
 
   @Override
@@ -112,170 +99,161 @@ final class Sender implements Documents.Delivery {
 
   private void run() {
     try {
-      while (step()) {}
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
+      spool.open();
     } catch (Throwable t) {
-      LOG.error("Joinsight: the sender stopped; this application is no longer reported", t);
+      failed(t);
+    }
+    while (failures < MAX_FAILURES) {
+      try {
+        if (!step()) return;
+      } catch (InterruptedException e) {
+        return;
+      } catch (Throwable t) {
+        failed(t);
+      }
+    }
+  }
+
+  private void failed(Throwable t) {
+    failures++;
+    boolean last = failures == MAX_FAILURES;
+    if (failures == 1 || last) {
+      LOG.error("Joinsight: the sender failed{}; the job is not affected", last ? " too often and stops" : "", t);
     }
   }
 
   /** Takes in what came, delivers what is due; false when all is done. */
   private boolean step() throws Throwable {
+    if (closeBy == 0) {
+      mailbox.await(pauseMs());
+      mailbox.linger(LINGER_MS);
+    }
     boolean closing = closeBy != 0;
-    Object item = queue.poll(closing ? 0 : pauseMs(), TimeUnit.MILLISECONDS);
-    if (item != null) {
-      takeIn(item);
-      return true;
+    List<Batch.Line> lines = new ArrayList<>();
+    long bytes = 0;
+    for (Snapshot snapshot : mailbox.take()) {
+      bytes += write(lines, snapshot);
+      if (bytes < BATCH_BYTES) continue;
+      send(lines);
+      lines.clear();
+      bytes = 0;
     }
-    if (closing && !applicationClosed) {
-      applicationClosed = true;
-      takeIn(WAKE);
+    if (due(nextSignOfLife) || (closing && !applicationClosed)) {
+      nextSignOfLife = System.nanoTime() + 1_000_000 * signOfLifeMs;
+      applicationClosed = closing;
+      lines.add(new Batch.Line(documents.application(this), APPLICATION, closing));
     }
-    long now = System.nanoTime();
-    if (waiting.isEmpty()) return !closing;
-    if (closing && now >= closeBy) {
-      LOG.warn("Joinsight: {} documents were not delivered to {}", waiting.size(), settings.url);
-      return false;
-    }
-    if (now - nextAttempt >= 0 || (closing && backoffMs == 0)) {
-      boolean delivered = deliver();
-      if (closing && !delivered && !everDelivered) closeBy = now; // this collector was never there
-    } else if (closing) {
-      Thread.sleep(Math.max(1, Math.min(pauseMs(), TimeUnit.NANOSECONDS.toMillis(closeBy - now))));
-    }
+    send(lines);
+    if (closing) return !finish();
+    while (closeBy == 0 && spool.waiting(false) > 0 && due(nextAttempt) && ship() && mailbox.isEmpty()) {}
     return true;
   }
 
-  private long pauseMs() {
-    if (waiting.isEmpty()) return 3_600_000;
-    return Math.max(0, TimeUnit.NANOSECONDS.toMillis(nextAttempt - System.nanoTime()) + 1);
-  }
-
-  private void takeIn(Object item) throws Throwable {
-    boolean nothingWaited = waiting.isEmpty();
-    if (item instanceof Snapshot) {
-      Snapshot snapshot = (Snapshot) item;
-      try {
-        put(snapshot.executionId, new Waiting(documents.execution(snapshot), snapshot.isFinal()));
-      } catch (Exception | LinkageError e) {
-        dropped.incrementAndGet();
-        LOG.warn("Joinsight: execution {} could not be written as a document", snapshot.executionId, e);
-      }
-    } else {
-      put(APPLICATION, new Waiting(documents.application(this), true));
-    }
-    if (nothingWaited && backoffMs == 0) nextAttempt = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(LINGER_MS);
-    if (waitingBytes >= batchLimit && backoffMs == 0) nextAttempt = System.nanoTime();
-  }
-
-  private void put(long key, Waiting entry) {
-    remove(key);
-    waiting.put(key, entry);
-    waitingBytes += entry.bytes.length;
-    if (waitingBytes > MAX_WAITING_BYTES) evict(false);
-    if (waitingBytes > MAX_WAITING_BYTES) evict(true);
-  }
-
-  private void evict(boolean finalOnes) {
-    for (Iterator<Waiting> i = waiting.values().iterator(); i.hasNext() && waitingBytes > MAX_WAITING_BYTES; ) {
-      Waiting entry = i.next();
-      if (entry.isFinal && !finalOnes) continue;
-      i.remove();
-      waitingBytes -= entry.bytes.length;
-      dropped.incrementAndGet();
-    }
-  }
-
-  private void remove(long key) {
-    Waiting old = waiting.remove(key);
-    if (old != null) waitingBytes -= old.bytes.length;
-  }
-
-  /** Sends a batch of the oldest documents; true when the collector has taken or refused them for good. */
-  private boolean deliver() {
-    List<Long> keys = new ArrayList<>();
-    ByteArrayOutputStream body = new ByteArrayOutputStream();
-    try (GZIPOutputStream gzip = new GZIPOutputStream(body)) {
-      int size = 0;
-      for (Map.Entry<Long, Waiting> entry : waiting.entrySet()) {
-        size += entry.getValue().bytes.length;
-        if (!keys.isEmpty() && size > batchLimit) break;
-        keys.add(entry.getKey());
-        gzip.write(entry.getValue().bytes);
-      }
-    } catch (IOException impossible) {
-      throw new IllegalStateException(impossible);
-    }
+  private long write(List<Batch.Line> lines, Snapshot snapshot) {
     try {
-      int status = post(body.toByteArray(), keys.size());
-      if (status == 413 && keys.size() > 1) {
-        batchLimit = Math.max(64 * 1024, batchLimit / 2);
-        return deliver();
+      byte[] line = documents.execution(snapshot);
+      lines.add(new Batch.Line(line, snapshot.executionId, snapshot.isFinal()));
+      return line.length;
+    } catch (Throwable t) {
+      spool.drop("failure", 1);
+      LOG.warn("Joinsight: execution {} could not be written as a document", snapshot.executionId, t);
+      return 0;
+    }
+  }
+
+  private void send(List<Batch.Line> lines) {
+    if (lines.isEmpty()) return;
+    if (backoffMs == 0 && deliver(Batch.of(lines))) return;
+    for (boolean isFinal : new boolean[] {true, false}) {
+      List<Batch.Line> some = new ArrayList<>();
+      for (Batch.Line line : lines) if (line.isFinal == isFinal) some.add(line);
+      if (!some.isEmpty()) spool.add(Batch.of(some), isFinal);
+    }
+  }
+
+  private boolean ship() {
+    Batch batch = spool.next();
+    if (batch == null || !deliver(batch)) return false;
+    spool.delivered();
+    return true;
+  }
+
+  /** Ships what it can before the deadline; true when there is nothing more to try. */
+  private boolean finish() throws InterruptedException {
+    while (spool.waiting(true) > 0 && !due(closeBy) && ship()) {}
+    spool.persist();
+    if (spool.inMemory() == 0 || due(closeBy)) {
+      int left = spool.waiting(true) - spool.inMemory();
+      if (left > 0) {
+        LOG.warn(
+            "Joinsight: {} batches of documents wait in {}: the next driver on this machine delivers them, or"
+                + " joinsight ship {}", left, spool, spool);
       }
-      boolean over = status == 200 || status == 400 || status == 413;
-      if (!over) return retryLater("it answered " + status);
-      if (status == 413) refused.addAndGet(keys.size());
-      for (long key : keys) remove(key);
-      if (complained) LOG.info("Joinsight: the collector at {} takes documents again", settings.url);
-      complained = false;
-      everDelivered = true;
+      if (spool.inMemory() > 0) LOG.warn("Joinsight: {} batches of documents are lost", spool.inMemory());
+      return true;
+    }
+    Thread.sleep(Math.max(1, Math.min(pauseMs(), (closeBy - System.nanoTime()) / 1_000_000)));
+    return false;
+  }
+
+  private static boolean due(long nanoTime) {
+    return System.nanoTime() - nanoTime >= 0;
+  }
+
+  private long pauseMs() {
+    long next = spool.waiting(false) > 0 && nextAttempt - nextSignOfLife < 0 ? nextAttempt : nextSignOfLife;
+    return Math.max(0, (next - System.nanoTime()) / 1_000_000 + 1);
+  }
+
+  /** True when the collector has taken the batch, or refused it for good. */
+  private boolean deliver(Batch batch) {
+    try {
+      Http.Reply reply = http.post(batch.body);
+      if (reply.status == 413 && batch.documents > 1) {
+        for (Batch half : batch.halves()) if (!deliver(half)) return false;
+        return true;
+      }
+      if (reply.status == 400 || reply.status == 413) {
+        refused(batch, reply);
+      } else if (reply.status == 401 || reply.status == 403) {
+        return retryLater("it answered " + reply.status + ": the token is wrong or missing (" + Settings.TOKENS + ")", 0);
+      } else if (reply.status != 200) {
+        return retryLater("it answered " + reply.status + " " + firstLine(reply.text), reply.retryAfterMs);
+      } else if (!reply.text.contains("\"accepted\"")) {
+        return retryLater("what answers there is no Joinsight collector: " + firstLine(reply.text), 0);
+      }
+      if (backoffMs != 0) LOG.info("Joinsight: the collector at {} takes documents", settings.url);
       backoffMs = 0;
       nextAttempt = System.nanoTime();
       return true;
     } catch (IOException e) {
-      return retryLater(e.toString());
+      return retryLater(e.toString(), 0);
     }
   }
 
-  private boolean retryLater(String reason) {
+  private void refused(Batch batch, Http.Reply reply) throws IOException {
+    Batch bad = batch.only(reply.refusedLines());
+    refused.addAndGet(bad.documents);
+    spool.setAside(bad);
+    LOG.warn("Joinsight: the collector refused {} of {} documents: {}", bad.documents, batch.documents, firstLine(reply.text));
+  }
+
+  private static String firstLine(String text) {
+    String line = text.trim().split("\\R", 2)[0].replaceAll("\\p{Cntrl}", " ");
+    return line.length() > 500 ? line.substring(0, 500) + "..." : line;
+  }
+
+  private boolean retryLater(String reason, long retryAfterMs) {
+    if (backoffMs == 0) {
+      LOG.error(
+          "Joinsight: the collector at {} does not take documents: {}. The job is not affected; documents wait in {}"
+              + " until it does. Is {} right and the collector up (joinsight serve)?",
+          settings.url, reason, spool, Settings.URL);
+    }
     backoffMs = Math.min(MAX_BACKOFF_MS, backoffMs == 0 ? FIRST_BACKOFF_MS : 2 * backoffMs);
     long jitter = ThreadLocalRandom.current().nextLong(backoffMs / 2 + 1);
-    nextAttempt = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(backoffMs / 2 + jitter);
-    if (!complained) {
-      LOG.error(
-          "Joinsight: the collector at {} does not take documents: {}. The job is not affected; trying again."
-              + " Is {} right and the collector up (joinsight serve)?",
-          settings.url, reason, Settings.URL);
-      complained = true;
-    }
+    long pauseMs = Math.max(backoffMs / 2 + jitter, Math.min(retryAfterMs, MAX_RETRY_AFTER_MS));
+    nextAttempt = System.nanoTime() + 1_000_000 * pauseMs;
     return false;
-  }
-
-  private int post(byte[] body, int count) throws IOException {
-    HttpURLConnection http = (HttpURLConnection) new URL(settings.url + "/v1/documents").openConnection();
-    http.setConnectTimeout(CONNECT_TIMEOUT_MS);
-    http.setReadTimeout(READ_TIMEOUT_MS);
-    http.setInstanceFollowRedirects(false);
-    http.setRequestMethod("POST");
-    http.setDoOutput(true);
-    http.setFixedLengthStreamingMode(body.length);
-    http.setRequestProperty("Content-Type", "application/x-ndjson");
-    http.setRequestProperty("Content-Encoding", "gzip");
-    if (settings.token != null) http.setRequestProperty("Authorization", "Bearer " + settings.token);
-    try (OutputStream out = http.getOutputStream()) {
-      out.write(body);
-    }
-    int status = http.getResponseCode();
-    String reply = read(status < 400 ? http.getInputStream() : http.getErrorStream());
-    if (status == 401) reply = "the token is wrong or missing (" + Settings.TOKEN_VARIABLE + ", " + Settings.TOKEN_FILE + ")";
-    if (status == 400) {
-      int lines = Math.max(1, Math.min(count, reply.split("\"line\":", -1).length - 1));
-      refused.addAndGet(lines);
-      LOG.warn("Joinsight: the collector refused {} of {} documents: {}", lines, count, reply);
-    } else if (status != 200 && !complained) {
-      LOG.warn("Joinsight: the collector answered {}: {}", status, reply);
-    }
-    return status;
-  }
-
-  private static String read(InputStream stream) throws IOException {
-    if (stream == null) return "";
-    try (InputStream in = stream) {
-      byte[] buffer = new byte[4096];
-      int length = 0;
-      for (int n; length < buffer.length && (n = in.read(buffer, length, buffer.length - length)) > 0; ) length += n;
-      return new String(buffer, 0, length, StandardCharsets.UTF_8);
-    }
   }
 }

@@ -1,10 +1,18 @@
 package io.joinsight;
 
+import java.io.IOException;
+import java.io.InputStream;
 import java.net.MalformedURLException;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
@@ -13,6 +21,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLSocketFactory;
+import javax.net.ssl.TrustManagerFactory;
 import org.apache.spark.SparkConf;
 
 /** The listener's settings, read once from the SparkConf; {@link #problems} lists all that is wrong with them. */
@@ -21,6 +32,9 @@ final class Settings {
   static final String URL = PREFIX + "url";
   static final String TOKEN_FILE = PREFIX + "tokenFile";
   static final String TOKEN_VARIABLE = "JOINSIGHT_TOKEN";
+  static final String TOKENS = TOKEN_VARIABLE + ", " + TOKEN_FILE;
+  private static final String CA_FILE = PREFIX + "caFile";
+  private static final String SPOOL = PREFIX + "spool";
 
   /** Settings that shape plans and exchanges: these leave the driver, all others stay. A trailing dot means a prefix. */
   private static final Set<String> ALLOWED =
@@ -67,6 +81,11 @@ final class Settings {
   final String token;
   final long progressIntervalMs;
   final long shutdownTimeoutMs;
+  final int requestTimeoutMs;
+  final SSLSocketFactory trusted; // null: what the JVM trusts
+  final Path spool;
+  final long spoolLimit;
+  final long memoryLimit;
   final String applicationName;
   final String jobName;
   final String master;
@@ -81,6 +100,11 @@ final class Settings {
     token = token(conf);
     progressIntervalMs = duration(conf, PREFIX + "progressInterval", "10s", 100);
     shutdownTimeoutMs = duration(conf, PREFIX + "shutdownTimeout", "10s", 0);
+    requestTimeoutMs = (int) Math.min(3_600_000, duration(conf, PREFIX + "requestTimeout", "30s", 100));
+    trusted = trusted(conf);
+    spool = spool(conf);
+    spoolLimit = bytes(conf, PREFIX + "spoolLimit", "256m", 1 << 20);
+    memoryLimit = bytes(conf, PREFIX + "memoryLimit", "64m", 4 << 20);
     applicationName = conf.get("spark.app.name", "");
     jobName = conf.get(PREFIX + "jobName", applicationName);
     master = conf.get("spark.master", "");
@@ -156,6 +180,54 @@ final class Settings {
     return url.replaceAll("//[^/@]*@", "//" + REDACTED + "@");
   }
 
+  private SSLSocketFactory trusted(SparkConf conf) {
+    String file = conf.get(CA_FILE, "");
+    if (file.isEmpty()) return null;
+    try (InputStream in = Files.newInputStream(Paths.get(file))) {
+      KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+      store.load(null, null);
+      for (Certificate certificate : CertificateFactory.getInstance("X.509").generateCertificates(in)) {
+        store.setCertificateEntry("ca-" + store.size(), certificate);
+      }
+      if (store.size() == 0) problems.add(CA_FILE + "=" + file + " holds no certificate; it must be a PEM file of them");
+      TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+      managers.init(store);
+      SSLContext context = SSLContext.getInstance("TLS");
+      context.init(null, managers.getTrustManagers(), null);
+      return context.getSocketFactory();
+    } catch (IOException | GeneralSecurityException | RuntimeException e) {
+      problems.add(CA_FILE + "=" + file + " cannot be read as PEM certificates (" + e + ")");
+      return null;
+    }
+  }
+
+  /** The folder for what the collector has not taken; null where the user wants none. */
+  private Path spool(SparkConf conf) {
+    String standard = System.getProperty("java.io.tmpdir") + "/joinsight-spool-" + System.getProperty("user.name");
+    String value = conf.get(SPOOL, standard);
+    if (value.equals("none")) return null;
+    try {
+      Path folder = Paths.get(value);
+      if (folder.isAbsolute()) return folder;
+      problems.add(SPOOL + "=" + value + " is not absolute; it must be a folder on the driver's disk, or none");
+    } catch (InvalidPathException e) {
+      problems.add(SPOOL + "=" + value + " is no path (" + e.getReason() + "); it must be a folder, or none");
+    }
+    return null;
+  }
+
+  private long bytes(SparkConf conf, String key, String standard, long least) {
+    String value = conf.get(key, standard);
+    try {
+      long bytes = conf.getSizeAsBytes(key, standard);
+      if (bytes >= least) return bytes;
+      problems.add(key + "=" + value + " is too small; the least is " + least + " bytes");
+    } catch (RuntimeException e) {
+      problems.add(key + "=" + value + " is no size; write it like " + standard + ", 512k or 1g");
+    }
+    return least;
+  }
+
   private String token(SparkConf conf) {
     String file = conf.get(TOKEN_FILE, "");
     if (file.isEmpty()) {
@@ -166,7 +238,7 @@ final class Settings {
       String value = new String(Files.readAllBytes(Paths.get(file)), StandardCharsets.UTF_8).trim();
       if (value.isEmpty()) problems.add(TOKEN_FILE + "=" + file + " is empty; its first line must be the token");
       return value.split("\\R", 2)[0];
-    } catch (java.io.IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException e) {
       problems.add(TOKEN_FILE + "=" + file + " cannot be read (" + e + ")");
       return null;
     }

@@ -26,6 +26,7 @@ final class Snapshot {
   final List<LiveExecution.Job> jobs = new ArrayList<>();
   final List<StageAttempt> stages = new ArrayList<>();
   final List<String> incomplete = new ArrayList<>();
+  final long heapBytes; // about
 
   Snapshot(LiveExecution e, List<Measured> values) {
     executionId = e.id;
@@ -53,6 +54,14 @@ final class Snapshot {
         incomplete.add((a.tasks - a.succeeded) + " of " + a.tasks + " task ends of stage " + a.stageId + " were not seen");
       }
     }
+    long bytes = 1000;
+    for (LiveExecution.Plan plan : plans) bytes += plan.heapBytes;
+    for (Measured measured : values) bytes += measured.heapBytes();
+    for (StageAttempt attempt : stages) bytes += attempt.heapBytes();
+    heapBytes = bytes;
+    if (e.eventsDropped > 0) incomplete.add("Spark dropped " + e.eventsDropped + " events while it ran");
+    if (e.approximated) incomplete.add("values of large stages were approximated at the listener's memory limit");
+    if (e.abandoned) incomplete.add("it was no longer followed, at the listener's memory limit");
     if (plansDropped > 0) incomplete.add(plansDropped + " of its re-plans were not kept");
   }
 

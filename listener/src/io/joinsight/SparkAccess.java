@@ -6,6 +6,8 @@ import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkContext$;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.SparkListenerJobStart;
@@ -38,6 +40,8 @@ final class SparkAccess {
   private static final int JOB_STAGE_INFOS = 2;
   private static final int START_JOB_TAGS = 8;
   private static final int START_JOB_GROUP = 9;
+
+  private static final String SHARED_QUEUE_DROPS = "queue.shared.numDroppedEvents";
 
   static final String SPARK_VERSION = sparkVersion();
 
@@ -131,6 +135,17 @@ final class SparkAccess {
     if (RAW_VALUE != null) return (long) RAW_VALUE.invokeExact(metric);
     long value = metric.value();
     return value != 0 ? value : number(metric.toInfoUpdate().update());
+  }
+
+  /** Events that Spark dropped before its shared queue's listeners saw them; null where that is not known. */
+  static Long droppedEvents() {
+    try {
+      Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+      if (context.isEmpty()) return null;
+      return context.get().listenerBus().metrics().metricRegistry().counter(SHARED_QUEUE_DROPS).getCount();
+    } catch (RuntimeException | LinkageError e) {
+      return null;
+    }
   }
 
   static boolean hasUpdate(AccumulableInfo info) {

@@ -1,5 +1,6 @@
 package io.joinsight;
 
+import java.util.Arrays;
 import java.util.BitSet;
 import org.apache.spark.executor.InputMetrics;
 import org.apache.spark.executor.OutputMetrics;
@@ -19,8 +20,18 @@ final class StageAttempt {
   };
 
   private static final int PEAK_MEMORY = 7;
+  private static final int ATTEMPT_BYTES = 600; // about
 
-  /** Names of {@link #spreads}, as in the document. */
+  /** A value's distribution over tasks. */
+  static final class Spread {
+    long min;
+    long median;
+    long p95;
+    long max;
+    long maxTask;
+  }
+
+  /** Names of the {@link #spread}s, as in the document. */
   static final String[] SPREADS = {"run_time", "shuffle_read", "shuffle_read_records"};
 
   final int stageId;
@@ -35,14 +46,17 @@ final class StageAttempt {
   int failed;
   int killed;
   final long[] totals;
-  final Packed[] spreads;
-  private final Packed taskIds;
+  private final Packed[] spreads; // a null: approximated
+  private final Histogram[] histograms = new Histogram[SPREADS.length];
+  private final long[] maxTasks = new long[SPREADS.length]; // of the histograms
+  private Packed taskIds;
   private long firstTaskId = -1;
   private final BitSet done;
 
-  StageAttempt(int stageId, int attempt, String name, int tasks) {
-    this(stageId, attempt, name, tasks, new long[TOTALS.length], new Packed[SPREADS.length], new Packed(tasks), new BitSet());
-    for (int i = 0; i < spreads.length; i++) spreads[i] = new Packed(tasks);
+  StageAttempt(int stageId, int attempt, String name, int tasks, Memory memory) {
+    this(stageId, attempt, name, tasks, new long[TOTALS.length], new Packed[SPREADS.length], new Packed(tasks, memory), new BitSet());
+    for (int i = 0; i < spreads.length; i++) spreads[i] = new Packed(tasks, memory);
+    memory.add(ATTEMPT_BYTES);
   }
 
   private StageAttempt(
@@ -57,12 +71,48 @@ final class StageAttempt {
     this.done = done;
   }
 
+  long heapBytes() {
+    long bytes = ATTEMPT_BYTES;
+    if (taskIds != null) bytes += taskIds.heapBytes();
+    for (Packed spread : spreads) if (spread != null) bytes += spread.heapBytes();
+    for (Histogram histogram : histograms) if (histogram != null) bytes += Histogram.BYTES;
+    return bytes;
+  }
+
+  boolean isApproximate() {
+    return taskIds == null;
+  }
+
+  /** From now on only the distributions of the spreads are kept. */
+  void approximate(Memory memory) {
+    memory.add(-heapBytes());
+    long[] ids = pick(taskIds, firstTaskId);
+    for (int i = 0; i < spreads.length; i++) {
+      histograms[i] = new Histogram();
+      long[] values = pick(spreads[i], 0);
+      for (int n = 0; n < values.length; n++) record(i, values[n], ids[n]);
+      spreads[i] = null;
+    }
+    taskIds = null;
+    memory.add(heapBytes());
+  }
+
+  private void record(int spread, long value, long taskId) {
+    if (histograms[spread].count() == 0 || value > histograms[spread].max()) maxTasks[spread] = taskId;
+    histograms[spread].add(value);
+  }
+
   StageAttempt copy() {
     Packed[] spreadCopies = new Packed[spreads.length];
-    for (int i = 0; i < spreads.length; i++) spreadCopies[i] = spreads[i].copy();
     StageAttempt copy =
         new StageAttempt(
-            stageId, attempt, name, tasks, totals.clone(), spreadCopies, taskIds.copy(), (BitSet) done.clone());
+            stageId, attempt, name, tasks, totals.clone(), spreadCopies, taskIds == null ? null : taskIds.copy(),
+            (BitSet) done.clone());
+    for (int i = 0; i < spreads.length; i++) {
+      if (spreads[i] != null) spreadCopies[i] = spreads[i].copy();
+      else (copy.histograms[i] = new Histogram()).addAll(histograms[i]);
+      copy.maxTasks[i] = maxTasks[i];
+    }
     copy.submittedAt = submittedAt;
     copy.completedAt = completedAt;
     copy.failure = failure;
@@ -118,20 +168,43 @@ final class StageAttempt {
     if (first) {
       done.set(index);
       if (firstTaskId < 0) firstTaskId = taskId;
-      taskIds.set(index, taskId - firstTaskId);
-      spreads[0].set(index, Math.max(0, runTime));
-      spreads[1].set(index, Math.max(0, local + remote));
-      spreads[2].set(index, Math.max(0, rows));
+      if (taskIds != null) taskIds.set(index, taskId - firstTaskId);
+      spread(0, index, taskId, runTime);
+      spread(1, index, taskId, local + remote);
+      spread(2, index, taskId, rows);
     }
   }
 
-  /** The values of a spread for the tasks that succeeded, in the order of {@link #successfulTaskIds()}. */
-  long[] successful(int spread) {
-    return pick(spreads[spread], 0);
+  private void spread(int spread, int index, long taskId, long value) {
+    if (spreads[spread] != null) spreads[spread].set(index, Math.max(0, value));
+    else record(spread, Math.max(0, value), taskId);
   }
 
-  long[] successfulTaskIds() {
-    return pick(taskIds, firstTaskId);
+  /** A spread over the tasks that succeeded; null if none did. */
+  Spread spread(int spread) {
+    Spread s = new Spread();
+    Histogram histogram = histograms[spread];
+    if (histogram != null) {
+      if (histogram.count() == 0) return null;
+      s.min = histogram.min();
+      s.median = histogram.at(histogram.count() / 2);
+      s.p95 = histogram.at(histogram.count() * 95 / 100);
+      s.max = histogram.max();
+      s.maxTask = maxTasks[spread];
+      return s;
+    }
+    long[] values = pick(spreads[spread], 0);
+    int n = values.length;
+    if (n == 0) return null;
+    int largest = 0;
+    for (int i = 1; i < n; i++) if (values[i] > values[largest]) largest = i;
+    s.maxTask = pick(taskIds, firstTaskId)[largest];
+    Arrays.sort(values);
+    s.min = values[0];
+    s.median = values[n / 2];
+    s.p95 = values[(int) (n * 95L / 100)];
+    s.max = values[n - 1];
+    return s;
   }
 
   private long[] pick(Packed values, long base) {

@@ -14,25 +14,51 @@ import org.apache.spark.scheduler.AccumulableInfo;
  * of the same slot overwrites; after an index succeeded, nothing changes it; a slot that nobody wrote is 0.
  */
 final class StageValues {
+  private static final int COLUMN_BYTES = 150; // about, with its places in maps
+
   /** One accumulator in this stage attempt. */
   static final class Column {
     final long id;
     final int stageId;
     final int attempt;
-    final Packed values;
+    final int tasks;
+    private final String type;
+    Packed values; // null: approximated
+    Histogram histogram; // of the tasks that succeeded, of the values that count; null: exact
+    int recorded; // tasks that the histogram heard of
     boolean hasMax;
     long max;
     long maxTask;
 
-    Column(long id, int stageId, int attempt, Packed values) {
+    Column(long id, String type, int stageId, int attempt, int tasks) {
       this.id = id;
+      this.type = type;
       this.stageId = stageId;
       this.attempt = attempt;
-      this.values = values;
+      this.tasks = tasks;
+    }
+
+    long heapBytes() {
+      return COLUMN_BYTES + (values != null ? values.heapBytes() : Histogram.BYTES);
+    }
+
+    /** From now on only the distribution is kept. Slots of tasks that still run are dropped: they report again. */
+    private void approximate(BitSet done) {
+      histogram = new Histogram();
+      for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) record(values.get(i));
+      values = null;
+    }
+
+    private void record(long value) {
+      recorded++;
+      if (Measured.counts(type, value)) histogram.add(value);
     }
 
     Column copy() {
-      Column copy = new Column(id, stageId, attempt, values.copy());
+      Column copy = new Column(id, type, stageId, attempt, tasks);
+      copy.recorded = recorded;
+      if (values != null) copy.values = values.copy();
+      else (copy.histogram = new Histogram()).addAll(histogram);
       copy.hasMax = hasMax;
       copy.max = max;
       copy.maxTask = maxTask;
@@ -40,7 +66,8 @@ final class StageValues {
     }
 
     void set(int index, long taskId, long value) {
-      values.set(index, value);
+      if (values != null) values.set(index, value);
+      else record(value);
       if (!hasMax || value > max) {
         hasMax = true;
         max = value;
@@ -53,6 +80,8 @@ final class StageValues {
   final int attempt;
   final int tasks;
   final Announced announced;
+  private final Memory memory;
+  private boolean isApproximate;
   private final BitSet done = new BitSet();
   private final Map<Long, Integer> running = new HashMap<>();
   private final Map<Long, Column> byId = new HashMap<>();
@@ -63,16 +92,35 @@ final class StageValues {
   private Column[] columnAt = new Column[0];
   private int learntVersion;
 
-  StageValues(int stageId, int attempt, int tasks, Announced announced) {
+  StageValues(int stageId, int attempt, int tasks, Announced announced, Memory memory) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.tasks = tasks;
     this.announced = announced;
+    this.memory = memory;
+  }
+
+  long heapBytes() {
+    long bytes = 0;
+    for (Column column : columns) bytes += column.heapBytes();
+    return bytes;
+  }
+
+  /** From now on only distributions are kept, of the tasks that succeed. */
+  void approximate() {
+    memory.add(-heapBytes());
+    for (Column column : columns) column.approximate(done);
+    memory.add(heapBytes());
+    isApproximate = true;
+  }
+
+  boolean isApproximate() {
+    return isApproximate;
   }
 
   /** The same stage, tasks and metrics for a new attempt; nothing of the old attempt is kept. */
   StageValues forAttempt(int newAttempt) {
-    return new StageValues(stageId, newAttempt, tasks, announced);
+    return new StageValues(stageId, newAttempt, tasks, announced, memory);
   }
 
   Iterable<Column> columns() {
@@ -126,7 +174,10 @@ final class StageValues {
   private Column find(long id) {
     Column column = byId.get(id);
     if (column == null && announced.has(id)) {
-      column = new Column(id, stageId, attempt, new Packed(tasks));
+      column = new Column(id, announced.type(id), stageId, attempt, tasks);
+      if (isApproximate) column.histogram = new Histogram();
+      else column.values = new Packed(tasks, memory);
+      memory.add(column.heapBytes());
       byId.put(id, column);
       columns.add(column);
     }

@@ -1,0 +1,205 @@
+package io.joinsight;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/** What goes into a spool comes out again, in order and within its bounds; exits with 1 where it doesn't. */
+public final class SpoolTest {
+  private static final long ROOM = 1 << 20;
+  private static Path folder;
+  private static int documents;
+
+  public static void main(String[] arguments) throws Exception {
+    Path base = Paths.get(arguments[0]);
+    for (Test test :
+        new Test[] {
+          SpoolTest::order, SpoolTest::takenOver, SpoolTest::bounded, SpoolTest::boundedInMemory, SpoolTest::superseded,
+          SpoolTest::damaged, SpoolTest::vanished, SpoolTest::notWritable, SpoolTest::setAside, SpoolTest::halves,
+        }) {
+      folder = base.resolve("spool-" + documents++);
+      test.run();
+    }
+    System.out.println("ok");
+  }
+
+  private interface Test {
+    void run() throws Exception;
+  }
+
+  private static void order() throws IOException {
+    Spool spool = new Spool(folder, ROOM, ROOM, "me");
+    Batch a = batch(true, 1, 2);
+    Batch b = batch(false, 3);
+    spool.add(a, true);
+    spool.add(b, false);
+    check(PosixFilePermissions.toString(Files.getPosixFilePermissions(folder)).equals("rwx------"), "others may read it");
+    check(names().stream().allMatch(name -> name.matches("(final|running)-\\d{13}-me-\\d+\\.ndjson\\.gz")), names().toString());
+    check(same(spool.next(), a) && same(spool.next(), a), "not the oldest, or not twice");
+    spool.delivered();
+    check(same(spool.next(), b), "not the second");
+    spool.delivered();
+    check(spool.next() == null && names().isEmpty() && spool.waiting(false) == 0, "not empty");
+    check(spool.dropped().isEmpty(), "drops");
+  }
+
+  private static void takenOver() {
+    Spool first = new Spool(folder, ROOM, ROOM, "one");
+    first.open();
+    Batch a = batch(true, 1);
+    Batch b = batch(false, 2);
+    first.add(b, false);
+    first.add(a, true);
+    Spool second = new Spool(folder, ROOM, ROOM, "two");
+    second.open();
+    check(second.waiting(false) == 2 && second.waiting(true) == 0, "nothing was taken over");
+    Batch own = batch(true, 2);
+    second.add(own, true);
+    check(second.waiting(false) == 3, "another driver's documents were superseded: its execution 2 is another");
+    check(same(second.next(), own), "its own come first");
+    second.delivered();
+    check(same(second.next(), b), "then the oldest");
+    second.delivered();
+    check(same(second.next(), a), "then the other");
+  }
+
+  private static void bounded() {
+    Spool spool = new Spool(folder, 10_000, ROOM, "me");
+    List<Batch> finals = new ArrayList<>();
+    for (int i = 0; i < 4; i++) spool.add(large(100 + i), false);
+    for (int i = 0; i < 4; i++) {
+      finals.add(large(i));
+      spool.add(finals.get(i), true);
+    }
+    check(names().size() == 4 && names().stream().allMatch(name -> name.startsWith("final-")), "running ones go first: " + names());
+    spool.add(large(9), true);
+    check(spool.dropped().equals(new TreeMap<>(Collections.singletonMap("spool", 5L))), spool.dropped().toString());
+    check(same(spool.next(), finals.get(1)), "the oldest goes first");
+  }
+
+  private static void boundedInMemory() {
+    Spool spool = new Spool(null, ROOM, 10_000, "me");
+    for (int i = 0; i < 7; i++) spool.add(large(i), i % 2 == 0);
+    check(spool.inMemory() == 4, spool.inMemory() + " in memory");
+    check(spool.dropped().equals(new TreeMap<>(Collections.singletonMap("memory", 3L))), spool.dropped().toString());
+  }
+
+  private static void superseded() {
+    Spool spool = new Spool(folder, ROOM, ROOM, "me");
+    spool.add(batch(false, 1, 2), false);
+    spool.add(batch(false, 2, 3), false);
+    check(names().size() == 2, "execution 1 has nothing newer");
+    spool.add(batch(true, 1), true);
+    check(names().size() == 2, "nothing of the first is needed: " + names());
+    spool.add(batch(false, 3), false);
+    check(names().size() == 3, "execution 2 has nothing newer");
+    check(spool.dropped().equals(new TreeMap<>(Collections.singletonMap("superseded", 2L))), spool.dropped().toString());
+  }
+
+  private static void damaged() throws IOException {
+    Files.createDirectories(folder);
+    Files.write(folder.resolve("final-1000000000000-he-1.ndjson.gz"), new byte[] {1, 2, 3});
+    Files.write(folder.resolve("final-1000000000001-he-2.ndjson.gz.tmp"), new byte[] {1, 2, 3});
+    Files.write(folder.resolve("notes.txt"), new byte[] {1, 2, 3});
+    Spool spool = new Spool(folder, ROOM, ROOM, "me");
+    spool.open();
+    Batch good = batch(true, 1);
+    spool.add(good, true);
+    check(same(spool.next(), good), "the good one");
+    spool.delivered();
+    check(spool.next() == null && spool.waiting(false) == 0, "the damaged one still waits");
+    check(names().contains("final-1000000000000-he-1.ndjson.gz.refused") && names().size() == 3, names().toString());
+  }
+
+  private static void vanished() throws IOException {
+    Spool spool = new Spool(folder, ROOM, ROOM, "me");
+    spool.add(batch(true, 1), true);
+    Batch second = batch(true, 2);
+    spool.add(second, true);
+    Files.delete(folder.resolve(names().get(0)));
+    check(same(spool.next(), second), "the one that is left");
+    Files.delete(folder.resolve(names().get(0)));
+    spool.delivered();
+    check(spool.next() == null, "nothing is left");
+  }
+
+  private static void notWritable() throws IOException {
+    Files.write(folder, new byte[0]); // a file where the folder should be
+    Spool spool = new Spool(folder, ROOM, ROOM, "me");
+    Batch a = batch(true, 1);
+    spool.add(a, true);
+    check(spool.inMemory() == 1 && same(spool.next(), a), "it is not held in memory");
+    Files.delete(folder);
+    Batch b = batch(true, 2);
+    spool.add(b, true);
+    check(spool.inMemory() == 0 && names().size() == 2, "it is not written when it can be: " + spool.inMemory());
+    check(same(spool.next(), a), "the order changed");
+  }
+
+  private static void setAside() {
+    Spool spool = new Spool(folder, 6_000, ROOM, "me");
+    spool.setAside(large(1));
+    check(names().size() == 1 && names().get(0).endsWith(".ndjson.gz.refused"), names().toString());
+    check(spool.next() == null && spool.waiting(false) == 0, "a refused one is not sent again");
+    spool.add(large(2), false);
+    spool.add(large(3), true);
+    check(names().stream().noneMatch(name -> name.endsWith(".refused")) && names().size() == 2, "refused ones go first");
+    check(spool.dropped().isEmpty(), "a refused one is counted as refused, not as dropped");
+    new Spool(null, ROOM, ROOM, "me").setAside(large(1));
+  }
+
+  private static void halves() throws IOException {
+    Batch batch = batch(true, 1, 2, 3);
+    List<Batch> halves = batch.halves();
+    check(halves.get(0).documents == 1 && halves.get(1).documents == 2, "halves");
+    check(same(batch.only(Collections.singleton(1)), halves.get(0)), "only the first");
+    check(batch.only(Collections.<Integer>emptySet()) == batch, "all");
+    check(Batch.ofBody(batch.body).documents == 3, "documents of a body");
+  }
+
+  private static Batch batch(boolean isFinal, long... executions) {
+    List<Batch.Line> lines = new ArrayList<>();
+    for (long id : executions) {
+      byte[] line = ("{\"document\":" + documents++ + "}\n").getBytes(StandardCharsets.UTF_8);
+      lines.add(new Batch.Line(line, id, isFinal));
+    }
+    return Batch.of(lines);
+  }
+
+  /** A batch of one document of about 2,500 bytes, that cannot be compressed. */
+  private static Batch large(long execution) {
+    byte[] line = new byte[2_400];
+    new Random(documents++).nextBytes(line);
+    for (int i = 0; i < line.length; i++) if (line[i] == '\n') line[i] = 0;
+    line[line.length - 1] = '\n';
+    return Batch.of(Collections.singletonList(new Batch.Line(line, execution, true)));
+  }
+
+  private static boolean same(Batch a, Batch b) {
+    return a != null && java.util.Arrays.equals(a.body, b.body);
+  }
+
+  private static List<String> names() {
+    try (Stream<Path> files = Files.list(folder)) {
+      return files.map(path -> path.getFileName().toString()).sorted().collect(Collectors.toList());
+    } catch (IOException e) {
+      return Collections.emptyList();
+    }
+  }
+
+  private static void check(boolean holds, String otherwise) {
+    if (holds) return;
+    new AssertionError(otherwise).printStackTrace(System.out);
+    System.exit(1);
+  }
+}

@@ -1,0 +1,230 @@
+"""Every finished execution is stored, once, whatever happens between the driver and the database."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, func, select, text
+from tests.spark.faults import FAULTS, faulty_proxy, free_port
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.store.models import execution, joins
+
+pytestmark = pytest.mark.spark
+
+# Runs queries until the file is there, and at least as many as asked for; says how many.
+SCRIPT = """
+import pathlib, sys, time
+from pyspark.sql import SparkSession
+name, least, until = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
+builder = SparkSession.builder.master("local[2]").appName(name).config("spark.ui.enabled", "false")
+for pair in sys.argv[4:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", 2)
+queries = 0
+while queries < least or not until.exists():
+    spark.sql(f"SELECT * FROM range({queries + 1}) JOIN range(100000) USING (id)").collect()
+    queries += 1
+    print("queries", queries, flush=True)
+    time.sleep(0.02)
+spark.stop()
+print("done", queries, flush=True)
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> Iterator[Callable[..., Job]]:
+    """Starts the script; what still runs at the end is killed."""
+    jobs: list[subprocess.Popen[bytes]] = []
+    script = tmp_path / "job.py"
+    script.write_text(SCRIPT)
+
+    def start_job(name: str, url: str, *, least: int = 10, **settings: str) -> Job:
+        conf = {
+            "spark.driver.extraClassPath": str(listener_jar()),
+            "spark.extraListeners": LISTENER,
+            "spark.joinsight.url": url,
+            "spark.joinsight.spool": str(tmp_path / "spool"),
+            "spark.joinsight.progressInterval": "500ms",
+            "spark.joinsight.requestTimeout": "3s",
+            **{f"spark.joinsight.{key}": value for key, value in settings.items()},
+        }
+        until = tmp_path / f"{name} may end"
+        command = [sys.executable, str(script), name, str(least), str(until), *(f"{k}={v}" for k, v in conf.items())]
+        paths = tmp_path / f"{name}.out", tmp_path / f"{name}.err"
+        with paths[0].open("w") as output, paths[1].open("w") as errors:
+            environment = spark_environment("4.3.0")
+            process = subprocess.Popen(command, stdout=output, stderr=errors, env=environment, start_new_session=True)
+        jobs.append(process)
+        return Job(name, process, *paths, until)
+
+    yield start_job
+    for job in jobs:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+
+
+class Job:
+    """A running Spark application."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes], output: Path, errors: Path, until: Path) -> None:
+        self.name, self.process, self.output, self.errors, self.until = name, process, output, errors, until
+
+    def queries(self) -> int:
+        """Queries that have ended."""
+        return max((int(line.split()[1]) for line in self.output.read_text().splitlines() if " " in line), default=0)
+
+    def wait_for(self, queries: int) -> None:
+        """Until so many queries have ended."""
+        wait_until(lambda: self.queries() >= queries, 90)
+
+    def finish(self) -> int:
+        """Let it end; the number of its queries."""
+        self.until.touch()
+        assert self.process.wait(120) == 0, self.errors.read_text()
+        assert f"done {self.queries()}" in self.output.read_text()
+        return self.queries()
+
+    def kill(self) -> int:
+        """Kill the driver, with Python and the JVM, and without a warning."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        return self.queries()
+
+
+def wait_until(holds: Callable[[], bool], seconds: float) -> None:
+    """Until something holds; fails after a time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.05)
+
+
+class Collector:
+    """`joinsight serve` in a process of its own, on the test's database and always the same port."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.port = free_port()
+        self._url = engine.url.render_as_string(hide_password=False)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        options = ["--port", str(self.port), "--database-url", self._url]
+        command = [sys.executable, "-m", "joinsight.cli", "serve", *options]
+        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def collectors(engine: Engine, number: int) -> Iterator[list[Collector]]:
+    """Collectors that are not started yet; killed at the end."""
+    made = [Collector(engine) for _ in range(number)]
+    try:
+        yield made
+    finally:
+        for collector in made:
+            collector.kill()
+
+
+def stored(engine: Engine, name: str) -> dict[str, int]:
+    """Executions of the application of this name, by state."""
+    query = select(execution.c.state, func.count()).where(execution.c.job_name == name).group_by(execution.c.state)
+    with engine.connect() as connection:
+        return {row.state: row[1] for row in connection.execute(query)}
+
+
+def join_rows(engine: Engine, name: str) -> list[int]:
+    """Output rows of the joins of the application of this name, by execution."""
+    of = select(execution.c.application_id).where(execution.c.job_name == name)
+    query = select(joins.c.output_rows).where(joins.c.application_id.in_(of)).order_by(joins.c.execution_id)
+    with engine.connect() as connection:
+        return [int(rows or 0) for rows in connection.scalars(query)]
+
+
+def spooled(folder: Path) -> list[Path]:
+    """Complete files of a spool."""
+    return sorted(folder.glob("*.ndjson.gz")) if folder.exists() else []
+
+
+def documents(folder: Path) -> list[bytes]:
+    """Lines of all files of a spool."""
+    return [line for path in spooled(folder) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def test_everything_goes_wrong(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
+    """Two collectors behind one address, killed and restarted; sessions of the database killed; all kinds of faults."""
+    chance = random.Random(1)
+    faults: list[str | None] = [*FAULTS, *(None for _ in FAULTS)]
+    chance.shuffle(faults)
+
+    def fault() -> str | None:
+        return faults.pop() if faults else None
+
+    with collectors(engine, 2) as two, faulty_proxy([each.port for each in two], fault) as proxy:
+        job = start("everything", proxy.url)
+        job.wait_for(5)  # nobody is there yet
+        for n in range(12):
+            for collector in two[n % 2 :: 2] if n else two:
+                collector.kill()
+                collector.start()
+            time.sleep(1.5)
+            with engine.begin() as connection:
+                others = "datname = current_database() AND pid <> pg_backend_pid()"
+                connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
+        wait_until(lambda: not faults, 60)
+        queries = job.finish()
+    assert {fault: proxy.seen[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 1)
+    assert stored(engine, "everything") == {"succeeded": queries}
+    assert join_rows(engine, "everything") == [n + 1 for n in range(queries)]
+    assert spooled(tmp_path / "spool") == []
+    assert "Joinsight: the collector at" in job.errors.read_text()
+
+
+def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
+    """What a killed driver had not delivered is in its spool, and the next driver on this machine delivers it."""
+    with collectors(engine, 1) as (collector,):
+        url = f"http://127.0.0.1:{collector.port}"
+        job = start("killed", url)
+        job.wait_for(30)
+        time.sleep(1.5)
+        queries = job.kill()
+        files = spooled(tmp_path / "spool")
+        assert files
+        assert stored(engine, "killed") == {}
+        final = {line for line in documents(tmp_path / "spool") if b'"state":"succeeded"' in line}
+        assert queries - 40 < len(final) <= queries + 1
+        collector.start()
+        next_one = start("next", url)
+        wait_until(lambda: spooled(tmp_path / "spool") == [], 60)
+        found = stored(engine, "killed")
+        assert found["succeeded"] == len(final)
+        queries = next_one.finish()
+        assert stored(engine, "next") == {"succeeded": queries}
+
+
+def test_disk_full(engine: Engine, start: Callable[..., Job]) -> None:
+    """Where nothing can be spooled, documents wait in memory."""
+    with collectors(engine, 1) as (collector,):
+        job = start("full", f"http://127.0.0.1:{collector.port}", spool="/proc/no/spool/here")
+        job.wait_for(20)
+        assert "cannot write to the spool folder /proc/no/spool/here" in job.errors.read_text()
+        collector.start()
+        wait_until(lambda: stored(engine, "full").get("succeeded", 0) >= 20, 60)
+        queries = job.finish()
+        assert stored(engine, "full") == {"succeeded": queries}
