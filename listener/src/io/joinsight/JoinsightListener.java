@@ -222,9 +222,9 @@ public final class JoinsightListener extends SparkListener {
   private void failed(Throwable t) {
     failures++;
     if (application != null) application.failures = failures;
-    if (failures < MAX_FAILURES) {
+    if (failures == 1) {
       complain("Joinsight could not read an event; the job is not affected", t);
-    } else if (!off) {
+    } else if (failures >= MAX_FAILURES && !off) {
       off = true;
       complain("Joinsight is off after " + failures + " failures; the job is not affected", t);
     }

@@ -155,8 +155,9 @@ final class Sender implements Documents.Delivery {
       lines.add(new Batch.Line(line, snapshot.executionId, snapshot.isFinal()));
       return line.length;
     } catch (Throwable t) {
-      spool.drop("failure", 1);
-      LOG.warn("Joinsight: execution {} could not be written as a document", snapshot.executionId, t);
+      if (spool.drop("failure", 1) == 1) {
+        LOG.warn("Joinsight: execution {} could not be written as a document", snapshot.executionId, t);
+      }
       return 0;
     }
   }

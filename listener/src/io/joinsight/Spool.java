@@ -264,8 +264,9 @@ final class Spool {
     }
   }
 
-  void drop(String cause, long documents) {
-    if (documents > 0) dropped.merge(cause, documents, Long::sum);
+  /** Counts documents that are given up; returns how many of this cause there are. */
+  long drop(String cause, long documents) {
+    return documents > 0 ? dropped.merge(cause, documents, Long::sum) : dropped.getOrDefault(cause, 0L);
   }
 
   /** Documents given up, by cause. */

@@ -1,0 +1,183 @@
+"""The listener cannot hurt the job: whatever is injected into it, result, exit code and end are those without it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from joinsight.attach import LISTENER, listener_jar
+
+pytestmark = pytest.mark.spark
+
+# Every callback is called: AQE, subqueries, driver updates, several sessions, threads, a failing query.
+SCRIPT = """
+import sys, time, threading
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").appName("harmless").config("spark.ui.enabled", "false")
+for pair in sys.argv[1:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.getOrCreate()
+def work(session):
+    session.conf.set("spark.sql.shuffle.partitions", 3)
+    query = "SELECT a.id % 7 AS k, count(*) AS n FROM range(1000) a JOIN range(50) b USING (id) GROUP BY k"
+    rows = session.sql(f"SELECT * FROM ({query}) WHERE n > (SELECT min(id) FROM range(3)) ORDER BY k").collect()
+    print("result", sum(row.n for row in rows), flush=True)
+threads = [threading.Thread(target=work, args=(spark.newSession(),)) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+time.sleep(1)  # heartbeats, progress
+try:
+    spark.sql("SELECT raise_error('on purpose')").collect()
+except Exception as error:
+    print("failed as it should", flush=True)
+began = time.monotonic()
+spark.stop()
+print("stopped after", time.monotonic() - began, flush=True)
+"""
+
+CALLBACKS = {
+    "start": "SparkListenerSQLExecutionStart",
+    "adaptiveUpdate": "SparkListenerSQLAdaptiveExecutionUpdate",
+    "metricUpdates": "SparkListenerSQLAdaptiveSQLMetricUpdates",
+    "driverUpdates": "SparkListenerDriverAccumUpdates",
+    "end": "SparkListenerSQLExecutionEnd",
+    "jobStart": "SparkListenerJobStart",
+    "jobEnd": "SparkListenerJobEnd",
+    "stageSubmitted": "SparkListenerStageSubmitted",
+    "stageCompleted": "SparkListenerStageCompleted",
+    "taskStart": "SparkListenerTaskStart",
+    "taskEnd": "SparkListenerTaskEnd",
+    "heartbeat": "SparkListenerExecutorMetricsUpdate",
+}
+
+
+def executions(statement: str) -> str:
+    """A stand-in for the class that keeps the executions: each of its methods does `statement`."""
+    methods = "".join(f"void {name}({kind} event) {{ {statement} }}\n" for name, kind in CALLBACKS.items())
+    return f"""package io.joinsight;
+        import org.apache.spark.scheduler.*;
+        import org.apache.spark.sql.execution.ui.*;
+        final class Executions {{
+            Executions(Settings settings, java.util.function.Consumer<Snapshot> out) {{}}
+            {methods}
+            void emitProgress() {{ {statement} }}
+        }}"""
+
+
+INJECTED = {
+    "an exception in each callback": (executions('throw new IllegalStateException("injected");'), "Joinsight is off"),
+    "out of memory in each callback": (executions('throw new OutOfMemoryError("injected");'), "Joinsight is off"),
+    "a method that is missing": (
+        "package io.joinsight; final class PlanTable { PlanTable(java.util.List<LiveExecution.Plan> plans) {} }",
+        "could not be written as a document",
+    ),
+    "a class that is missing": (
+        'package io.joinsight; final class Packed { static { if (true) throw new NoClassDefFoundError("injected"); } }',
+        "Joinsight could not read an event",
+    ),
+    "a constructor that fails": (
+        "package io.joinsight; final class Mailbox {"
+        ' Mailbox(long limit) { throw new NoSuchMethodError("injected"); } }',
+        "Joinsight is off, the job runs without it: it could not start",
+    ),
+}
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> Run:
+    """Runs the script, with `first` before the listener's jar on the class path."""
+
+    def run_script(url: str, first: Path | None = None, **settings: str) -> subprocess.CompletedProcess[str]:
+        script = tmp_path / "job.py"
+        script.write_text(SCRIPT)
+        conf = {
+            "spark.driver.extraClassPath": f"{first}:{listener_jar()}" if first else str(listener_jar()),
+            "spark.extraListeners": LISTENER,
+            "spark.executor.heartbeatInterval": "300ms",
+            "spark.joinsight.url": url,
+            "spark.joinsight.spool": str(tmp_path / "spool"),
+            "spark.joinsight.progressInterval": "200ms",
+            **{f"spark.joinsight.{key}": value for key, value in settings.items()},
+        }
+        command = [sys.executable, str(script), *(f"{key}={value}" for key, value in conf.items())]
+        return subprocess.run(
+            command, env=spark_environment("4.3.0"), capture_output=True, text=True, timeout=240, check=False
+        )
+
+    return run_script
+
+
+def unharmed(done: subprocess.CompletedProcess[str]) -> float:
+    """Nothing of the job changed; returns the seconds that its end took."""
+    assert done.returncode == 0, done.stderr
+    *lines, stopped = done.stdout.splitlines()
+    assert lines == ["result 50"] * 3 + ["failed as it should"]
+    return float(stopped.removeprefix("stopped after "))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["an exception in each callback", "a class that is missing"]
+    + [
+        pytest.param(fault, marks=pytest.mark.matrix)
+        for fault in ("out of memory in each callback", "a method that is missing", "a constructor that fails")
+    ],
+)
+def test_injected(run: Run, tmp_path: Path, fault: str) -> None:
+    """A part of the listener fails in a way that no test of ours has met; the driver's log says so, a few times."""
+    import pyspark
+
+    source, said = INJECTED[fault]
+    name = re.findall(r"final class (\w+)", source)[0]
+    path = tmp_path / f"{name}.java"
+    path.write_text(source)
+    jars = Path(pyspark.__file__).parent / "jars"
+    classes = tmp_path / "injected"
+    command = ["javac", "-nowarn", "-proc:none", "-cp", f"{listener_jar()}:{jars}/*", "-d", str(classes), str(path)]
+    subprocess.run(command, check=True)
+    done = run("http://127.0.0.1:9", first=classes)
+    unharmed(done)
+    assert said in done.stderr
+    lines = re.findall(r"^\d\d/.*Joinsight.*", done.stderr, re.MULTILINE)
+    assert len(lines) <= 5, lines
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that accepts and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken: list[socket.socket] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    taken.append(server.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for each in taken:
+            each.close()
+
+
+def test_silent_collector(run: Run, silent: str, tmp_path: Path) -> None:
+    """The application's end waits for the deadline, not for the collector, and what is left is spooled."""
+    took = unharmed(run(silent, shutdownTimeout="3s"))
+    assert took < 3 + 4  # Spark's own end takes some tenths of a second, on a busy machine more
+    spooled = [path.name.split("-")[0] for path in (tmp_path / "spool").iterdir()]
+    assert "final" in spooled
