@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from tests.documents import LISTENER, OTHER_LISTENER, STARTED_AT_MS, Plan, PlanNode, application, execution, planned
 
-from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Metric, Spread, Stage
+from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Listener, Metric, Spread, Stage
 from joinsight.rows import Row, application_row, execution_rows
 from joinsight.store import models, partitions
 from joinsight.store.database import connect
@@ -346,6 +347,37 @@ def test_writers_of_new_applications(engine: Engine, app: str) -> None:
     for number in range(40):
         assert only(read(engine, "application", f"{app}-{number}-a"))["state"] == "running"
         assert only(read(engine, "application", f"{app}-{number}-b"))["state"] == "running"
+
+
+def test_finished_once_for_two_collectors(engine: Engine, app: str) -> None:
+    """Two collectors store the end of an execution at the same moment: whoever is second knows that it had ended.
+
+    Both are held up at the execution's row until both are under way; the documents are of two listeners, so that each
+    replaces the other.
+    """
+    Writer(engine).write([execution(application_id=app, state="running")])
+    finished: list[int] = []
+
+    def write(listener: Listener) -> None:
+        end = execution(application_id=app, sequence=2, listener=listener)
+        finished.append(len(Writer(engine).write([end]).finished))
+
+    with ThreadPoolExecutor(2) as pool, engine.connect() as holding, engine.connect() as watching:
+        c = models.execution.c
+        holding.execute(select(c.state).where(c.application_id == app).with_for_update())
+        writes = [pool.submit(write, listener) for listener in (LISTENER, OTHER_LISTENER)]
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        deadline = time.monotonic() + 30
+        while watching.scalar(text(waiting)) != 2:
+            assert time.monotonic() < deadline
+            watching.rollback()
+            time.sleep(0.01)
+        holding.rollback()
+        for each in writes:
+            each.result(timeout=30)
+    assert sorted(finished) == [0, 1]
 
 
 # Partitions

@@ -1,7 +1,8 @@
 """Writes documents to PostgreSQL: one transaction a batch, each execution replaced as a whole by a newer document.
 
-An execution's row is inserted or, if this document is newer, updated; that row is also the lock that keeps two
-collectors from mixing their work. Then the rows that belong to it are deleted, if there are any, and copied in.
+An application's row is the lock that keeps two collectors from mixing their work: a batch takes those of its
+applications, in the order of their keys, before it looks at anything else. An execution's row is inserted or, if this
+document is newer, updated; then the rows that belong to it are deleted, if there are any, and copied in.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.types.json import Jsonb
-from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, false, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
@@ -23,6 +24,7 @@ from joinsight.rows import Row, Rows, application_row, application_row_of, execu
 from joinsight.store import models, partitions
 
 _KEY = models.EXECUTION_KEY
+_APPLICATION_KEY = ("application_id", "attempt_id")
 _STATEMENT_ROWS = 500
 _GOING_ON = ("running", "unknown")
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
@@ -159,7 +161,8 @@ def _write_applications(
 ) -> int:
     """Write what is told of applications, by themselves or by executions; returns how many told something new.
 
-    One after the other in the order of their keys, so that writers lock them in the same order.
+    One after the other in the order of their keys, so that writers lock them in the same order. PostgreSQL also locks a
+    row that it does not update.
     """
     told = {_application_key(e): e for e in executions}
     stored = 0
@@ -169,7 +172,8 @@ def _write_applications(
             stored += len(connection.execute(statement.returning(models.application.c.attempt_id)).all())
         else:
             row = application_row_of(told[key]) | {"updated_at": func.now()}
-            connection.execute(insert(models.application).values(row).on_conflict_do_nothing())
+            lock = {"index_elements": _APPLICATION_KEY, "set_": {"attempt_id": row["attempt_id"]}, "where": false()}
+            connection.execute(insert(models.application).values(row).on_conflict_do_update(**lock))
     return stored
 
 
