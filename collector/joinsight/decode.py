@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from joinsight.document import SCHEMA_VERSION, Document, Execution
+from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Sequence
 from joinsight.errors import DocumentError, TooLarge
 
 MAX_REQUEST_BYTES = 32 << 20
@@ -43,12 +43,30 @@ class _Version(msgspec.Struct):
     schema_version: int | None = None
 
 
+class _ListenerId(msgspec.Struct, frozen=True):
+    id: Name
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Whose a document is, and its number: all that is read of one that is refused."""
+
+    listener: _ListenerId
+    sequence: Sequence
+    application_id: Name
+    attempt_id: Attempt = ""
+
+
+_stamp_decoder = msgspec.json.Decoder(Stamp)
+
+
 @dataclass(slots=True)
 class Batch:
     """What a request held: its good documents, and for each bad line its number (from 1) and what is wrong."""
 
     documents: list[tuple[int, Document]] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
+    stamps: list[tuple[Stamp, str]] = field(default_factory=list)
+    """Of the refused documents those whose stamp can be read, with what is wrong."""
 
 
 def decode_request(body: bytes) -> Batch:
@@ -67,13 +85,15 @@ def decode_request(body: bytes) -> Batch:
                 batch.documents.append((number, decode_document(line)))
         except DocumentError as error:
             batch.refused.append((number, str(error)))
+            stamp = _stamp(line)
+            if stamp is not None:
+                batch.stamps.append((stamp, str(error)))
     return batch
 
 
 def decode_document(line: bytes) -> Document:
     """Read one document; raises `DocumentError` that says where it breaks the schema."""
-    if b"\\u0000" in line:
-        line = _NUL.sub(rb"\1\\ufffd", line)
+    line = _without_nul(line)
     try:
         document = _decoder.decode(line)
     except msgspec.ValidationError as error:
@@ -83,6 +103,17 @@ def decode_document(line: bytes) -> Document:
     if isinstance(document, Execution):
         _check(document)
     return document
+
+
+def _stamp(line: bytes | None) -> Stamp | None:
+    try:
+        return None if line is None else _stamp_decoder.decode(_without_nul(line))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _without_nul(line: bytes) -> bytes:
+    return _NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line
 
 
 def _explain(line: bytes, error: msgspec.ValidationError) -> str:

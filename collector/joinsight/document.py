@@ -30,6 +30,9 @@ Int = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Time = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
 """Milliseconds since 1970-01-01T00:00Z, up to the year 9999."""
 
+Sequence = Annotated[int, Meta(ge=1, le=MAX_LONG - 1, description="counts the documents of this listener, from 1")]
+"""A range that ends after it must still fit PostgreSQL's bigint."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Attempt = Annotated[str, Meta(max_length=64)]
 
@@ -167,7 +170,7 @@ class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
     schema_version: Literal[1]
     origin: Origin
     listener: Listener
-    sequence: Annotated[Count, Meta(description="counts the documents of this listener, from 1")]
+    sequence: Sequence
     application_id: Name
     attempt_id: Annotated[Attempt, Meta(description="YARN cluster mode: 1, 2, ...; elsewhere empty")] = ""
     application_name: str

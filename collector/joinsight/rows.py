@@ -108,11 +108,6 @@ def application_row(a: Application) -> Row:
         "master": a.master,
         "tags": a.tags,
         "configuration": a.configuration,
-        "documents_made": a.documents_made,
-        "documents_dropped": sum(a.documents_dropped.values()),
-        "documents_refused": a.documents_refused,
-        "listener_failures": a.listener_failures,
-        "events_dropped": a.events_dropped,
         "sequence": a.sequence,
     }
 

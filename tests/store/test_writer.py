@@ -154,7 +154,7 @@ def test_any_order_of_delivery(engine: Engine, app: str, order: tuple[int, ...],
 
 
 def test_what_has_finished(engine: Engine, app: str) -> None:
-    """An execution finishes when it is stored as ended for the first time, in whatever state."""
+    """An execution finishes when it is first stored as succeeded or failed; it may have been lost before."""
     writer = Writer(engine)
 
     def finished(*documents: Document) -> list[tuple[int, str]]:
@@ -169,8 +169,9 @@ def test_what_has_finished(engine: Engine, app: str) -> None:
         (1, "failed"),
         (3, "succeeded"),
     ]
-    assert finished(doc(1, 3, "failed"), doc(2, 6, "lost"), doc(3, 7, "succeeded")) == [(2, "lost")]
-    assert finished(doc(1, 8, "succeeded"), doc(2, 8, "succeeded")) == []
+    assert finished(doc(1, 3, "failed"), doc(2, 6, "lost"), doc(3, 7, "succeeded")) == []
+    assert finished(doc(1, 8, "succeeded"), doc(2, 8, "succeeded")) == [(2, "succeeded")]
+    assert finished(doc(1, 9, "lost"), doc(2, 9, "failed")) == []
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["one batch", "two batches"])
@@ -589,7 +590,7 @@ def test_extremes(engine: Engine, app: str) -> None:
     document = execution(
         application_id=app,
         execution_id=most,
-        sequence=most,
+        sequence=most - 1,
         streaming_batch_id=most,
         plans=[Plan(STARTED_AT_MS, [PlanNode("BroadcastExchange", -1, "BroadcastExchange", metrics=metrics)])],
         accumulators=accumulators,

@@ -103,7 +103,7 @@ class _Collector:
     def _store(self, body: bytes) -> tuple[Batch, Written]:
         batch = decode_request(body)
         started = time.perf_counter()
-        written = self._writer.write([document for _, document in batch.documents])
+        written = self._writer.write([document for _, document in batch.documents], batch.stamps)
         self._metrics.write_seconds.observe(time.perf_counter() - started)
         self._metrics.last_write.set_to_current_time()
         lines = {id(document): line for line, document in batch.documents}

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
-from joinsight.store.models import EXECUTION_KEY, metadata
+from joinsight.store.models import CHILDREN, EXECUTION_KEY, metadata
 
 _INTRODUCTION = """# Data dictionary
 
 Generated from the schema's comments by `make docs`; in the database they are comments too (`\\d+ shuffle` in psql).
 
-Every table but `application` is partitioned by month of `started_at` and begins with the key of its execution:
-`started_at`, `application_id`, `attempt_id`, `execution_id`. Join tables on all four. A value that was not measured is
-NULL, never 0. Bytes, rows, milliseconds (`_ms`) and nanoseconds (`_ns`) are plain numbers.
+Every table but `application` and `delivery` is partitioned by month of `started_at` and begins with the key of its
+execution: `started_at`, `application_id`, `attempt_id`, `execution_id`. Join tables on all four. A value that was not
+measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and nanoseconds (`_ns`) are plain numbers.
 """
 _ORDER = (
     "application",
+    "delivery",
     "execution",
     "shuffle",
     "broadcast",
@@ -46,7 +47,7 @@ def _table(table: Table) -> Iterator[str]:
     yield "|---|---|---|"
     key = [column.name for column in table.primary_key]
     for column in table.columns:
-        if table.name != "execution" and table.name != "application" and column.name in EXECUTION_KEY:
+        if table in CHILDREN and column.name in EXECUTION_KEY:
             continue
         kind = column.type.compile(dialect=postgresql.dialect()).lower()  # type: ignore[no-untyped-call]
         mark = " (key)" if column.name in key else ""

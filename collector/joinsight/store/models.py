@@ -1,8 +1,9 @@
 """The tables. Comments here become comments in PostgreSQL, and the data dictionary in the docs is generated from them.
 
-Keys are natural: an application attempt is ``(application_id, attempt_id)``; an execution adds its start and Spark's
-execution id. All that belongs to an execution carries its whole key, is partitioned by the month of its start, and is
-replaced as a whole when a newer document of the execution comes. A value that was not measured is NULL, never 0.
+Keys are natural: an application attempt is ``(application_id, attempt_id)``; a delivery adds the listener's id, an
+execution its start and Spark's execution id. All that belongs to an execution carries its whole key, is partitioned by
+the month of its start, and is replaced as a whole when a newer document of the execution comes. A value that was not
+measured is NULL, never 0.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE, JSONB
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(
@@ -101,11 +103,6 @@ application = Table(
     _needed(_text("listener_version", "version of Joinsight in the driver")),
     _column("tags", JSONB, "spark.joinsight.tag.*"),
     _column("configuration", JSONB, "allow-listed settings of the SparkConf"),
-    _long("documents_made", "documents that the listener made, said when the application started or ended"),
-    _long("documents_dropped", "documents dropped in the driver at a limit"),
-    _long("documents_refused", "documents that the collector refused"),
-    _long("listener_failures", "exceptions that the listener caught in itself"),
-    _long("events_dropped", "events that Spark dropped before its listeners saw them"),
     _needed(_long("sequence", "number of the document that this row came from")),
     _needed(_time("updated_at", "when this row was written")),
     PrimaryKeyConstraint("application_id", "attempt_id"),
@@ -113,6 +110,30 @@ application = Table(
     CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
     Index(None, "job_name", "started_at"),
     comment="An application attempt.",
+)
+
+delivery = Table(
+    "delivery",
+    metadata,
+    _needed(_text("application_id", "Spark's application id")),
+    _needed(_text("attempt_id", "Spark's application attempt id; empty where there is none")),
+    _needed(_text("listener_id", "the listener instance, one per SparkContext")),
+    _needed(_column("sequences_arrived", INT8MULTIRANGE, "numbers (sequence) of the documents that arrived")),
+    _needed(_long("documents_arrived", "how many these are")),
+    _needed(_column("sequences_refused", INT8MULTIRANGE, "numbers of those that were refused here, if readable")),
+    _text("refused_reason", "why the last one was refused"),
+    _needed(_time("first_heard_at", "when the first document came")),
+    _needed(_time("last_heard_at", "when the last one came: the listener's last sign of life")),
+    _needed(_long("sequence", "number of the application document that the columns below are from; 0: none came")),
+    _long("documents_made", "documents that the listener had numbered by then"),
+    _long("documents_dropped", "documents that it had dropped by then"),
+    _column("documents_dropped_by_cause", JSONB(none_as_null=True), "the same by cause: memory, spool, failure"),
+    _long("documents_refused", "documents that the collector had refused by then, as the listener counted"),
+    _long("documents_missing", "documents made by then that neither arrived nor were dropped or refused"),
+    _long("events_dropped", "events that Spark had dropped by then before its listeners saw them; NULL: unknown"),
+    _long("listener_failures", "exceptions that the listener had caught in itself by then"),
+    PrimaryKeyConstraint("application_id", "attempt_id", "listener_id"),
+    comment="What a listener's documents have come to: arrived, refused, dropped, missing.",
 )
 
 execution = _of_execution(
@@ -156,6 +177,7 @@ execution = _of_execution(
     CheckConstraint("state IN ('running', 'succeeded', 'failed', 'lost')", name="state"),
     CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
     Index(None, "application_id", "attempt_id", "execution_id"),
+    Index(None, "application_id", "attempt_id", postgresql_where=text("state = 'running'")),
     Index(None, "job_name", "started_at"),
 )
 
@@ -363,7 +385,7 @@ stage = _of_execution(
     CheckConstraint("state IN ('pending', 'running', 'succeeded', 'failed', 'skipped')", name="state"),
 )
 
-PARTITIONED = tuple(table for table in metadata.sorted_tables if table is not application)
+PARTITIONED = tuple(table for table in metadata.sorted_tables if table not in (application, delivery))
 """Tables that are partitioned by the month of the execution's start."""
 
 CHILDREN = tuple(table for table in PARTITIONED if table is not execution)

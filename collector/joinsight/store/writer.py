@@ -21,12 +21,13 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight.document import Application, Document, Execution
 from joinsight.rows import Row, Rows, application_row, application_row_of, execution_rows
-from joinsight.store import models, partitions
+from joinsight.store import delivery, models, partitions
 
 _KEY = models.EXECUTION_KEY
 _APPLICATION_KEY = ("application_id", "attempt_id")
 _STATEMENT_ROWS = 500
 _GOING_ON = ("running", "unknown")
+_ENDED = ("succeeded", "failed")
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
 _T = TypeVar("_T")
@@ -42,7 +43,7 @@ class Written:
     stale: int = 0
     """Documents that were old news: repeated or overtaken."""
     finished: list[Rows] = field(default_factory=list)
-    """The rows of executions that are over and were not before."""
+    """The rows of executions that have succeeded or failed and had not before."""
     refused: list[tuple[Document, str]] = field(default_factory=list)
 
 
@@ -54,20 +55,21 @@ class Writer:
         self._months: set[str] = set()
         self._lock = threading.Lock()
 
-    def write(self, documents: Sequence[Document]) -> Written:
+    def write(self, documents: Sequence[Document], refused: Sequence[delivery.Refused] = ()) -> Written:
         """Store a batch and commit. Raises SQLAlchemy's `DBAPIError` when the database is not there or not in order.
 
-        If PostgreSQL refuses a value that the schema of documents allows, the batch is written document by document
-        and only the culprit is refused.
+        `refused` are documents that came with it and were refused: they are only counted. If PostgreSQL refuses a value
+        that the schema of documents allows, the batch is written document by document and only the culprit is refused.
         """
         try:
-            return self._write(documents)
+            return self._write(documents, refused)
         except (DBAPIError, UnicodeEncodeError) as error:
             if not _is_refusal(error):
                 raise
-            if len(documents) == 1:  # the culprit
-                reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-                return Written(refused=[(documents[0], f"PostgreSQL refused it: {reason}")])
+            if len(documents) + len(refused) <= 1:  # the culprit
+                return self._refuse(documents, str(getattr(error, "orig", None) or error).strip().splitlines()[0])
+        for one in refused:
+            self.write([], [one])
         written = Written()
         for document in documents:
             one = self.write([document])
@@ -77,7 +79,14 @@ class Writer:
             written.refused += one.refused
         return written
 
-    def _write(self, documents: Sequence[Document]) -> Written:
+    def _refuse(self, culprits: Sequence[Document], reason: str) -> Written:
+        """Count it, unless its very stamp is what PostgreSQL does not take."""
+        written = Written(refused=[(document, f"PostgreSQL refused it: {reason}") for document in culprits])
+        if culprits:
+            self.write([], written.refused)
+        return written
+
+    def _write(self, documents: Sequence[Document], refused: Sequence[delivery.Refused]) -> Written:
         executions = _newest(
             (d for d in documents if isinstance(d, Execution)), lambda e: (*_application_key(e), e.execution_id)
         )
@@ -87,15 +96,16 @@ class Writer:
         with self._engine.begin() as connection:
             stored = _write_applications(connection, applications, executions.values())
             by_key = {_row_key(rows[key]["execution"][0]): rows[key] for key in sorted(rows)}
-            over_before = _over(connection, list(by_key))
+            ended_before = _ended(connection, list(by_key))
             accepted = _write_executions(connection, [found["execution"][0] for found in by_key.values()])
             _delete_children(connection, accepted)
             _copy_children(connection, [by_key[key] for key in accepted])
+            delivery.record(connection, documents, refused)
         stored += len(accepted)
         finished = [
             by_key[key]
             for key in accepted
-            if by_key[key]["execution"][0]["state"] != "running" and key not in over_before
+            if by_key[key]["execution"][0]["state"] in _ENDED and key not in ended_before
         ]
         return Written(stored, len(documents) - stored, finished)
 
@@ -187,14 +197,14 @@ def _write_executions(connection: Connection, rows: list[Row]) -> list[_Key]:
     return accepted
 
 
-def _over(connection: Connection, keys: list[_Key]) -> set[_Key]:
-    """Of these executions, those that are stored as ended."""
+def _ended(connection: Connection, keys: list[_Key]) -> set[_Key]:
+    """Of these executions, those that are stored as succeeded or failed."""
     columns = [models.execution.c[name] for name in _KEY]
-    over: set[_Key] = set()
+    ended: set[_Key] = set()
     for some in _portions(keys):
-        found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.state != "running")
-        over.update(map(tuple, connection.execute(found)))
-    return over
+        found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.state.in_(_ENDED))
+        ended.update(map(tuple, connection.execute(found)))
+    return ended
 
 
 def _delete_children(connection: Connection, keys: list[_Key]) -> None:
