@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import click
+from starlette.applications import Starlette
 
 from joinsight.attach import LISTENER, listener_jar
-from joinsight.cli.options import database_options
+from joinsight.cli.options import Duration, database_options, duration_text
 from joinsight.errors import JoinsightError
 from joinsight.serve.server import DEFAULT_PORT, TOKEN_VARIABLE, make_server, read_tokens
 from joinsight.store import embedded
 from joinsight.store.database import check_schema, open_database, upgrade
+from joinsight.store.lost import DEFAULT_LOST_AFTER, sweeping
 
 
 @click.command()
@@ -23,7 +27,16 @@ from joinsight.store.database import check_schema, open_database, upgrade
     type=click.Path(path_type=Path),
     help=f"File with the tokens that listeners may show, one a line.  [default: {TOKEN_VARIABLE}]",
 )
-def serve(database_url: str | None, data: Path | None, host: str, port: int, token_file: Path | None) -> None:
+@click.option(
+    "--lost-after",
+    type=Duration(at_least=timedelta(minutes=1)),
+    default=duration_text(DEFAULT_LOST_AFTER),
+    show_default=True,
+    help="Executions are lost when so long nothing was heard of their driver.",
+)
+def serve(
+    database_url: str | None, data: Path | None, host: str, port: int, token_file: Path | None, lost_after: timedelta
+) -> None:
     """Receive documents from listeners, store them, export metrics.
 
     The schema of a server is not touched: run `joinsight db upgrade` first.
@@ -38,7 +51,8 @@ def serve(database_url: str | None, data: Path | None, host: str, port: int, tok
             click.echo(f"Joinsight collects at http://{shown}:{actual_port} (metrics: /metrics)", err=True)
             if not tokens:
                 click.echo(f"No {TOKEN_VARIABLE} is set: only this machine can send, and anyone on it may.", err=True)
-            server.run(sockets=[bound])
+            with sweeping(engine, lost_after, cast(Starlette, server.config.app).state.collector.lost):
+                server.run(sockets=[bound])
 
 
 @click.group()

@@ -1,16 +1,49 @@
-"""Options that several commands share."""
+"""Options and types of options that several commands share."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from joinsight.store.database import URL_VARIABLE
+from joinsight.store.lost import duration_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+_DURATION = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """``90s``, ``5m``, ``2h``, ``7d``, ``4w``; None for a text of another form. Raises `OverflowError` for aeons."""
+    found = _DURATION.fullmatch(text.strip())
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
+    """A length of time: ``90s``, ``5m``, ``2h``."""
+
+    name = "duration"
+
+    def __init__(self, at_least: timedelta = timedelta(0)) -> None:
+        self._at_least = at_least
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
+        """The duration; fails with what would be right."""
+        try:
+            found = parse_duration(value)
+        except OverflowError:
+            found = None
+        if found is None or found < self._at_least:
+            least = f", at least {duration_text(self._at_least)}" if self._at_least else ""
+            self.fail(f"{value!r} is no such time; write 90s, 5m or 2h{least}.", param, context)
+        return found
 
 
 def database_options(command: Command) -> Command:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from sqlalchemy import Connection
 
 from joinsight import reading
 from joinsight.cli import table, tree
-from joinsight.cli.options import database_options
+from joinsight.cli.options import database_options, parse_duration
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.reading import SORTS, Filters, StoredPlan
@@ -25,8 +24,6 @@ from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_AGO = re.compile(r"(\d+)\s*([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _STATES = ("running", "succeeded", "failed", "lost")
 
 
@@ -37,10 +34,10 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
         """The moment; fails with what would be right."""
-        ago = _AGO.fullmatch(value.strip())
         try:
-            if ago:
-                return datetime.now(timezone.utc) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+            ago = parse_duration(value)
+            if ago is not None:
+                return datetime.now(timezone.utc) - ago
             moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time; write 30m, 2h, 7d, 2026-11-20 or 2026-11-20T08:00.", param, context)

@@ -45,9 +45,12 @@ log = logging.getLogger("joinsight")
 
 
 def make_app(engine: Engine, tokens: Sequence[str] = ()) -> Starlette:
-    """The collector on a database whose schema is up to date; without tokens it takes documents from anyone."""
-    collector = _Collector(engine, tokens)
-    return Starlette(
+    """The collector on a database whose schema is up to date; without tokens it takes documents from anyone.
+
+    ``state.collector`` is the `Collector` behind it.
+    """
+    collector = Collector(engine, tokens)
+    app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
             Route("/metrics", collector.metrics_page),
@@ -55,9 +58,13 @@ def make_app(engine: Engine, tokens: Sequence[str] = ()) -> Starlette:
             Route("/readyz", collector.ready),
         ]
     )
+    app.state.collector = collector
+    return app
 
 
-class _Collector:
+class Collector:
+    """Takes batches from the network to the database."""
+
     def __init__(self, engine: Engine, tokens: Sequence[str]) -> None:
         self._engine = engine
         self._writer = Writer(engine)
@@ -115,6 +122,10 @@ class _Collector:
         for rows in written.finished:
             self._metrics.finished(rows)
         return batch, written
+
+    def lost(self, executions: int) -> None:
+        """Count executions that were declared lost."""
+        self._metrics.executions.labels("lost").inc(executions)
 
     def _allowed(self, request: Request) -> bool:
         if not self._tokens:

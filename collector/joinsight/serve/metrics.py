@@ -37,7 +37,10 @@ class Metrics:
             "joinsight_last_write_timestamp_seconds", "When a batch was last written", registry=registry
         )
         self.executions = Counter(
-            "joinsight_executions", "SQL executions that ended, by state", ["state"], registry=registry
+            "joinsight_executions",
+            "SQL executions that ended, by state; one that was lost and comes back is counted again when it ends",
+            ["state"],
+            registry=registry,
         )
         self.execution_seconds = Histogram(
             "joinsight_execution_seconds", "Duration of SQL executions", buckets=_SECONDS, registry=registry
@@ -69,7 +72,7 @@ class Metrics:
         )
         for outcome in ("stored", "stale", "refused"):
             self.documents.labels(outcome)
-        for state in ("succeeded", "failed"):
+        for state in ("succeeded", "failed", "lost"):
             self.executions.labels(state)
 
     def page(self) -> bytes:

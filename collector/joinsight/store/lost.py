@@ -1,0 +1,140 @@
+"""Finds executions whose driver is gone, and says so in the store: they become `lost`, with the reason.
+
+An execution is lost when its application has ended without it, or when nothing was heard of its listener for a while.
+Nothing is declared lost before the collector itself has been up, with its database, for that long: silence that may be
+our own proves nothing. A later document of a lost execution replaces it like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+SWEEP_SECONDS = 30
+NOW = "SELECT now()"
+DEFAULT_LOST_AFTER = timedelta(minutes=5)
+_ENDED_FOR = timedelta(minutes=1)
+"""Documents may overtake each other: so long those of an application that has ended may still be under way."""
+LOCK = 0x6A6F6970  # pg_try_advisory_xact_lock: of several collectors one sweeps
+
+log = logging.getLogger("joinsight")
+
+# Executions that run and whose silence is telling. The partial index on running executions finds them.
+SILENT = """
+    FROM execution e
+    JOIN application a USING (application_id, attempt_id)
+    LEFT JOIN delivery d ON (d.application_id, d.attempt_id, d.listener_id)
+        = (e.application_id, e.attempt_id, e.listener_id)
+    WHERE e.state = 'running' AND e.origin = 'live'
+        AND coalesce(d.last_heard_at, e.updated_at)
+            < now() - CASE a.state WHEN 'ended' THEN least(:ended_for, :lost_after) ELSE :lost_after END
+"""
+# The application's row is the writers' lock. One that is locked is being written, so its driver lives.
+_CANDIDATES = f"""
+    SELECT application_id, attempt_id FROM application
+    WHERE (application_id, attempt_id) IN (SELECT e.application_id, e.attempt_id {SILENT})
+    ORDER BY application_id, attempt_id
+    FOR UPDATE SKIP LOCKED
+"""
+# Under the locks once more: a document may have come in between.
+_DECLARE = f"""
+    WITH silent AS (
+        SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id,
+            CASE a.state WHEN 'ended' THEN 'the driver was lost: its application ended without this execution'
+            ELSE 'the driver was lost: nothing was heard of it for ' || CAST(:lost_after_text AS text) END AS reason
+        {SILENT} AND (e.application_id, e.attempt_id)
+            IN (SELECT * FROM unnest(CAST(:applications AS text[]), CAST(:attempts AS text[])))
+    ), declared AS (
+        UPDATE execution e
+        SET state = 'lost', incomplete = array_append(incomplete, reason), updated_at = now()
+        FROM silent s
+        WHERE (e.started_at, e.application_id, e.attempt_id, e.execution_id)
+            = (s.started_at, s.application_id, s.attempt_id, s.execution_id)
+        RETURNING e.started_at, e.application_id, e.attempt_id, e.execution_id
+    ), broadcasts AS (
+        UPDATE broadcast b SET outcome = 'unknown'
+        FROM declared s
+        WHERE (b.started_at, b.application_id, b.attempt_id, b.execution_id)
+            = (s.started_at, s.application_id, s.attempt_id, s.execution_id) AND b.outcome = 'running'
+    )
+    SELECT count(*) FROM declared
+"""
+
+
+class Sweeper:
+    """Sweeps the store whenever `tick` is called, once it has been called without a gap for `lost_after`.
+
+    A tick that fails or comes late (a process that was suspended, a database that was gone) is a gap: nothing may have
+    been received during it. The time is the database's.
+    """
+
+    def __init__(self, engine: Engine, lost_after: timedelta) -> None:
+        self._engine = engine
+        self._lost_after = lost_after
+        self._able_since: datetime | None = None
+        self._last_tick: datetime | None = None
+
+    def tick(self) -> int:
+        """Declare lost what is; returns how many executions that are. Raises SQLAlchemy's errors."""
+        with self._engine.begin() as connection:
+            now: datetime = connection.execute(text(NOW)).scalar_one()
+            late = self._last_tick is None or now - self._last_tick > timedelta(seconds=2 * SWEEP_SECONDS)
+            if late or self._able_since is None:
+                self._able_since = now
+            self._last_tick = now
+            if now - self._able_since < self._lost_after:
+                return 0
+            return declare_lost(connection, self._lost_after)
+
+
+def declare_lost(connection: Connection, lost_after: timedelta) -> int:
+    """Declare the executions lost of whose listener nothing was heard for `lost_after`; returns how many.
+
+    Does nothing while another collector does it.
+    """
+    if not connection.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": LOCK}):
+        return 0
+    times = {"ended_for": _ENDED_FOR, "lost_after": lost_after}
+    found = connection.execute(text(_CANDIDATES), times).all()
+    if not found:
+        return 0
+    applications, attempts = (list(names) for names in zip(*found, strict=True))
+    those = {"applications": applications, "attempts": attempts, "lost_after_text": duration_text(lost_after)}
+    lost = int(connection.execute(text(_DECLARE), {**times, **those}).scalar_one())
+    log.warning("%d executions are lost: their driver is gone, or cannot reach any collector", lost)
+    return lost
+
+
+def duration_text(time: timedelta) -> str:
+    """``90s`` or ``5m``."""
+    seconds = round(time.total_seconds())
+    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
+
+
+@contextmanager
+def sweeping(engine: Engine, lost_after: timedelta, on_lost: Callable[[int], None]) -> Iterator[None]:
+    """Sweep every 30 s in a thread of its own as long as the context lasts; `on_lost` is told how many were lost."""
+    sweeper, stop = Sweeper(engine, lost_after), threading.Event()
+
+    def run() -> None:
+        while True:
+            try:
+                on_lost(sweeper.tick())
+            except SQLAlchemyError as error:
+                log.error("lost executions were not looked for: %s", str(getattr(error, "orig", None) or error).strip())
+            if stop.wait(SWEEP_SECONDS):
+                return
+
+    thread = threading.Thread(target=run, name="joinsight-lost", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,278 @@
+"""Executions whose driver is gone become lost, no others, and come back with their next document."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select, text
+from tests.documents import STARTED_AT_MS, application, execution, planned
+
+from joinsight.document import Document
+from joinsight.rows import Row
+from joinsight.store import lost, models
+from joinsight.store.database import connect, upgrade
+from joinsight.store.lost import Sweeper, declare_lost, duration_text, sweeping
+from joinsight.store.writer import Writer
+
+AFTER = timedelta(minutes=5)
+SILENCE = "the driver was lost: nothing was heard of it for 5m"
+ENDED = "the driver was lost: its application ended without this execution"
+BROADCAST = "BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=?"
+_names = itertools.count(1)
+
+
+@pytest.fixture
+def app() -> str:
+    """The id of an application that no other test uses."""
+    return f"lost-{next(_names)}"
+
+
+def silent_for(engine: Engine, app: str, seconds: int) -> None:
+    """As if nothing had been heard of an application's listeners for so long."""
+    with engine.begin() as connection:
+        for table, column in (("delivery", "last_heard_at"), ("execution", "updated_at")):
+            statement = f"UPDATE {table} SET {column} = now() - make_interval(secs => :s) WHERE application_id = :app"
+            connection.execute(text(statement), {"s": seconds, "app": app})
+
+
+def sweep(engine: Engine) -> int:
+    """Declare lost what is."""
+    with engine.begin() as connection:
+        return declare_lost(connection, AFTER)
+
+
+def read(engine: Engine, app: str) -> dict[int, Row]:
+    """An application's executions by id."""
+    c = models.execution.c
+    with engine.connect() as connection:
+        rows = connection.execute(select(models.execution).where(c.application_id == app)).mappings()
+        return {row["execution_id"]: dict(row) for row in rows}
+
+
+def states(engine: Engine, app: str) -> dict[int, str]:
+    """States of an application's executions."""
+    return {number: row["state"] for number, row in read(engine, app).items()}
+
+
+def running(app: str, **changes: Any) -> Document:
+    """An execution that runs."""
+    return execution(application_id=app, state="running", **changes)
+
+
+def test_silence(engine: Engine, app: str) -> None:
+    """What runs is lost when nothing was heard of its listener for long enough; what had ended stays as it is."""
+    documents = [
+        application(application_id=app),
+        planned(BROADCAST, application_id=app, state="running", incomplete=["its start was not seen"]),
+        running(app, execution_id=1),
+        execution(application_id=app, execution_id=2, state="failed"),
+    ]
+    Writer(engine).write(documents)
+    silent_for(engine, app, 290)
+    assert sweep(engine) == 0
+    silent_for(engine, app, 310)
+    before = read(engine, app)
+    assert sweep(engine) == 2
+    after = read(engine, app)
+    changed = {"state": "lost", "ended_at": None, "updated_at": after[0]["updated_at"]}
+    assert after[0] == before[0] | changed | {"incomplete": ["its start was not seen", SILENCE]}
+    assert after[1] == before[1] | changed | {"incomplete": [SILENCE]}
+    assert after[2] == before[2]
+    assert after[0]["updated_at"] > before[0]["updated_at"]
+    with engine.connect() as connection:
+        outcomes = select(models.broadcast.c.outcome).where(models.broadcast.c.application_id == app)
+        assert connection.scalars(outcomes).all() == ["unknown"]
+    assert sweep(engine) == 0
+    assert read(engine, app) == after
+
+
+def test_a_sign_of_life_is_enough(engine: Engine, app: str) -> None:
+    """Any document of the listener, be it refused, shows that the driver lives; one of another listener does not."""
+    Writer(engine).write([running(app)])
+    silent_for(engine, app, 310)
+    Writer(engine).write([], [(application(application_id=app, sequence=2), "refused")])
+    assert sweep(engine) == 0
+    silent_for(engine, app, 310)
+    assert sweep(engine) == 1
+
+
+def test_the_application_ended_first(engine: Engine, app: str) -> None:
+    """What an application leaves behind is lost a minute after its last document: until then more may come."""
+    Writer(engine).write([running(app), application(application_id=app, sequence=2, state="ended")])
+    silent_for(engine, app, 50)
+    assert sweep(engine) == 0
+    silent_for(engine, app, 70)
+    assert sweep(engine) == 1
+    assert read(engine, app)[0]["incomplete"] == [ENDED]
+
+
+def test_a_later_document_revives_it(engine: Engine, app: str) -> None:
+    """A higher number replaces a lost execution like any other, an old one does not; it finishes once."""
+    writer = Writer(engine)
+    writer.write([running(app, sequence=3)])
+    silent_for(engine, app, 310)
+    assert sweep(engine) == 1
+    assert writer.write([running(app, sequence=3)]).stale == 1
+    assert states(engine, app) == {0: "lost"}
+    writer.write([running(app, sequence=4)])
+    assert states(engine, app) == {0: "running"}
+    assert sweep(engine) == 0
+    silent_for(engine, app, 310)
+    assert sweep(engine) == 1
+    assert len(writer.write([execution(application_id=app, sequence=5)]).finished) == 1
+    row = read(engine, app)[0]
+    assert (row["state"], row["incomplete"]) == ("succeeded", None)
+
+
+def test_what_was_backfilled_is_left_alone(engine: Engine, app: str) -> None:
+    """An event log may end in the middle: no driver is expected behind it."""
+    Writer(engine).write([running(app, origin="event_log")])
+    silent_for(engine, app, 100_000)
+    assert sweep(engine) == 0
+
+
+def test_without_an_account(engine: Engine, app: str) -> None:
+    """Executions that were stored before deliveries were accounted for are judged by when they were written."""
+    Writer(engine).write([running(app)])
+    with engine.begin() as connection:
+        connection.execute(models.delivery.delete().where(models.delivery.c.application_id == app))
+    assert sweep(engine) == 0
+    silent_for(engine, app, 310)
+    assert sweep(engine) == 1
+
+
+def test_what_is_being_written_is_not_lost(engine: Engine, app: str) -> None:
+    """The sweep neither waits for a writer nor takes its application for dead; the document is stored as it came."""
+    Writer(engine).write([application(application_id=app), running(app)])
+    silent_for(engine, app, 310)
+    with ThreadPoolExecutor(1) as pool, engine.connect() as holding, engine.connect() as watching:
+        c = models.execution.c
+        holding.execute(select(c.state).where(c.application_id == app).with_for_update())
+        write = pool.submit(Writer(engine).write, [running(app, sequence=2)])
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        deadline = time.monotonic() + 30
+        while watching.scalar(text(waiting)) != 1:
+            assert time.monotonic() < deadline
+            watching.rollback()
+            time.sleep(0.01)
+        assert sweep(engine) == 0
+        holding.rollback()
+        assert write.result(timeout=30).stored == 1
+    assert sweep(engine) == 0
+    assert states(engine, app) == {0: "running"}
+
+
+def test_one_collector_sweeps(engine: Engine, app: str) -> None:
+    """While another one sweeps there is nothing to do, and no waiting."""
+    Writer(engine).write([running(app)])
+    silent_for(engine, app, 310)
+    with engine.begin() as other:
+        other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lost.LOCK})
+        assert sweep(engine) == 0
+    with engine.begin() as other:
+        assert declare_lost(other, AFTER) == 1
+        assert sweep(engine) == 0
+        other.rollback()
+    assert sweep(engine) == 1
+
+
+# When the collector may judge
+
+
+@pytest.fixture
+def clock(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
+    """Ticks of a sweeper after so many seconds more: the database's clock is moved by a function of the same name."""
+    sweeper = Sweeper(engine, AFTER)
+    passed = 0
+
+    def tick(seconds: int) -> int:
+        nonlocal passed
+        passed += seconds
+        monkeypatch.setattr(lost, "NOW", f"SELECT now() + interval '{passed} seconds'")
+        return sweeper.tick()
+
+    return tick
+
+
+def test_not_before_the_collector_has_been_up_for_as_long(
+    engine: Engine, app: str, clock: Callable[[int], int]
+) -> None:
+    """A collector that has just started knows nothing of who was silent before."""
+    Writer(engine).write([running(app)])
+    silent_for(engine, app, 100_000)
+    assert [clock(30) for _ in range(12)] == [0] * 10 + [1, 0]
+
+
+def test_a_gap_starts_the_time_anew(engine: Engine, app: str, clock: Callable[[int], int]) -> None:
+    """A process that was suspended, or whose database was away, has not been able to receive."""
+    Writer(engine).write([running(app)])
+    silent_for(engine, app, 100_000)
+    assert [clock(30) for _ in range(10)] == [0] * 10
+    assert clock(3_600) == 0
+    assert [clock(30) for _ in range(10)] == [0] * 9 + [1]
+
+
+def test_the_thread_outlives_a_missing_database(
+    make_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says that it could not look, goes on, and sweeps when the database is there; it ends with its context."""
+    monkeypatch.setattr(lost, "SWEEP_SECONDS", 0.02)
+    found: list[int] = []
+    with connect(make_database()) as engine, sweeping(engine, timedelta(0), found.append):
+        deadline = time.monotonic() + 30
+        while "were not looked for" not in caplog.text:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        upgrade(engine)
+        Writer(engine).write([running("thread"), execution(application_id="thread", execution_id=1)])
+        while 1 not in found:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert states(engine, "thread") == {0: "lost", 1: "succeeded"}
+    told = len(found)
+    time.sleep(0.1)
+    assert len(found) == told
+
+
+def test_sweeping_reads_only_what_runs(make_database: Callable[[], str]) -> None:
+    """Among many executions of several months the few that run are found by their index alone."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        month = 31 * 86_400_000
+        documents = [running("a", execution_id=i, started_at_ms=STARTED_AT_MS - i * month) for i in range(3)]
+        Writer(engine).write([application(application_id="a"), *documents])
+        names = ", ".join(
+            column.name for column in models.execution.columns if column.name not in ("execution_id", "state")
+        )
+        with engine.begin() as connection:
+            connection.execute(
+                text(
+                    f"INSERT INTO execution ({names}, execution_id, state) SELECT {names}, n + 10, 'succeeded'"
+                    " FROM execution, generate_series(1, 5000) n"
+                )
+            )
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("ANALYZE"))
+        with engine.connect() as connection:
+            assert connection.scalar(select(func.count()).select_from(models.execution)) == 15_003
+            times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0)}
+            explained = connection.scalars(text("EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) " + lost.SILENT), times)
+            plan = "\n".join(explained)
+    scans = [line for line in plan.splitlines() if "on execution_2" in line]
+    assert len(scans) == 3, plan
+    assert all("using execution_2" in line and "application_id_attempt_id_idx" in line for line in scans), plan
+    assert "rows=15" not in plan
+
+
+def test_durations_are_written_as_they_are_given() -> None:
+    """The reason says the time as a person would write it."""
+    times = [timedelta(minutes=5), timedelta(seconds=90), timedelta(hours=2), timedelta(seconds=120)]
+    assert [duration_text(time) for time in times] == ["5m", "90s", "120m", "2m"]
