@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, demo, read
+from joinsight.cli import admin, demo, read, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 
 _HELP = """See what every exchange and join of your Spark SQL queries really cost.
@@ -31,7 +31,7 @@ def cli() -> None:
     """Joinsight."""
 
 
-for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS):
+for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS, ship.ship):
     cli.add_command(command)
 
 
@@ -39,7 +39,8 @@ def main() -> None:
     """Run the command; errors meant for a person are printed without a traceback."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # an exception: contexts are left in order
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for name in ("alembic", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         cli()
     except JoinsightError as error:

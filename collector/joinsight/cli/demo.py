@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.rule import Rule
 from sqlalchemy import Engine
 
@@ -41,7 +40,7 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
     with open_database(database_url, data) as engine:
         upgrade(engine)
         with runner.collector(engine, port, [token], or_any_port=True) as (url, server):
-            with _progress() as progress:
+            with read.progress() as progress:
                 task = progress.add_task("Starting Spark", total=None)
 
                 def on_step(step: int, steps: int, title: str) -> None:
@@ -99,12 +98,6 @@ def _telling(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[
 
 def _options(database_url: str | None, data: Path | None) -> str:
     return " --database-url ..." if database_url else f" --data '{data}'"
-
-
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def _more(out: Console, where: str, url: str, keep_serving: bool) -> None:

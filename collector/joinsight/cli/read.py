@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from sqlalchemy import Connection
 
@@ -47,6 +48,13 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
 def console() -> Console:
     """Colours and the full width on a terminal; 100 columns of plain text elsewhere."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(width=tree.WIDTH, highlight=False)
+
+
+def progress() -> Progress:
+    """A bar on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def _filter_options(kind: str, *, of_execution: bool) -> Callable[[Command], Command]:
@@ -87,14 +95,15 @@ def _list(
             rows = read(connection, Filters(**filters), sort)
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, default=_json_value, ensure_ascii=False))
+            click.echo(json.dumps(row, default=json_value, ensure_ascii=False))
     elif rows:
         print_table(console(), render(rows), rows)
     else:
         click.echo("Nothing is stored that fits. `joinsight queries` without filters shows the latest.", err=True)
 
 
-def _json_value(value: Any) -> str:
+def json_value(value: Any) -> str:
+    """What JSON has no form for."""
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"no JSON for {type(value)}")
@@ -154,7 +163,7 @@ def plan(
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
         everything = {"execution": stored.execution, "versions": stored.versions, "metrics": stored.metrics}
-        click.echo(json.dumps(everything, default=_json_value, ensure_ascii=False))
+        click.echo(json.dumps(everything, default=json_value, ensure_ascii=False))
         return
     out = console()
     print_header(out, stored)

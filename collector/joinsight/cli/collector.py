@@ -1,0 +1,71 @@
+"""How commands talk to a collector: as a listener does, with an address, a token and an authority from options."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+import httpx
+
+from joinsight.attach import DEFAULT_URL
+from joinsight.errors import ConfigurationError
+from joinsight.serve.server import TOKEN_VARIABLE
+
+DOCUMENTS = "/v1/documents"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def collector_options(command: Command) -> Command:
+    """``--url``, ``--token-file`` and ``--ca-file``."""
+    file = click.Path(path_type=Path)
+    command = click.option(
+        "--ca-file", type=file, help="PEM file of the authority of its certificate.  [default: those of the system]"
+    )(command)
+    command = click.option(
+        "--token-file", type=file, help=f"File whose first line is its token.  [default: {TOKEN_VARIABLE}]"
+    )(command)
+    return click.option("--url", default=DEFAULT_URL, show_default=True, help="Address of the collector.")(command)
+
+
+def open_collector(url: str, token_file: Path | None, ca_file: Path | None, timeout: float) -> httpx.Client:
+    """A client of the collector at `url`; it waits at most `timeout` seconds for each part of an answer.
+
+    It goes there directly, as a listener does: proxies of the environment are not used. Raises `ConfigurationError`.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError("--url", url, "it is no address of a collector", f"Write it like {DEFAULT_URL}.")
+    token = _token(token_file)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        trusted = ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        raise ConfigurationError("--ca-file", str(ca_file), str(error), "Name a PEM file.") from None
+    return httpx.Client(base_url=url.rstrip("/"), headers=headers, verify=trusted, timeout=timeout, trust_env=False)
+
+
+def _token(file: Path | None) -> str:
+    if file is None:
+        key, shown, text = TOKEN_VARIABLE, "(not shown)", os.environ.get(TOKEN_VARIABLE, "")
+    else:
+        key, shown = "--token-file", str(file)
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(key, shown, str(error), "Name a readable text file.") from None
+        if not text.strip():
+            raise ConfigurationError(key, shown, "the file is empty", "Write the token into its first line.")
+    token = (text.strip().splitlines() or [""])[0].strip()
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigurationError(key, shown, "a token has only ASCII characters", "Write it as the collector has it.")
+    return token
+
+
+def reason_of(error: httpx.RequestError) -> str:
+    """What went wrong on the way, for a person."""
+    return str(error) or type(error).__name__
