@@ -1,4 +1,4 @@
-"""What the commands read: executions, plans, shuffles, broadcasts and joins, filtered and sorted by PostgreSQL."""
+"""What the commands read: executions, plans, shuffles, broadcasts, joins and deliveries, as PostgreSQL has them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, select, tuple_
 
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.rows import Row
-from joinsight.store.models import EXECUTION_KEY, application, broadcast, execution, joins, node_metric, plan_version
+from joinsight.store.delivery import count
+from joinsight.store.models import (
+    EXECUTION_KEY,
+    application,
+    broadcast,
+    delivery,
+    execution,
+    joins,
+    node_metric,
+    plan_version,
+)
 from joinsight.store.models import shuffle as shuffle_table
 
 Key = tuple[datetime, str, str, int]
@@ -172,3 +182,44 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         of(plan_version, plan_version.c.version.asc()),
         of(node_metric, node_metric.c.node_id.asc(), node_metric.c.accumulator_id.asc()),
     )
+
+
+_LISTENER_KEY = ("application_id", "attempt_id", "listener_id")
+
+
+def read_deliveries(connection: Connection, named: str | None, since: datetime | None, limit: int) -> list[Row]:
+    """What the documents of each listener have come to, the one that was heard last first.
+
+    Each with its application (None where only refused documents of it came), the number of `executions` by state, and
+    of `incomplete` ones by reason. Numbers in reasons are left out for this.
+    """
+    d, a = delivery.c, application.c
+    statement = (
+        select(delivery, a.name, a.state, a.started_at, count(d.sequences_refused).label("refused_here"))
+        .outerjoin(application, and_(d.application_id == a.application_id, d.attempt_id == a.attempt_id))
+        .order_by(d.last_heard_at.desc(), d.application_id)
+        .limit(limit)
+    )
+    if named is not None:
+        statement = statement.where((d.application_id == named) | (a.name == named))
+    if since is not None:
+        statement = statement.where(d.last_heard_at >= since)
+    rows = {tuple(row[name] for name in _LISTENER_KEY): dict(row) for row in connection.execute(statement).mappings()}
+    for row in rows.values():
+        for name in ("sequences_arrived", "sequences_refused"):
+            row[name] = [[each.lower, each.upper - 1] for each in row[name]]
+        row["executions"], row["incomplete"] = {}, {}
+    key = [execution.c[name] for name in _LISTENER_KEY]
+    mine = tuple_(*key).in_(list(rows))
+    for *of, state, number in connection.execute(
+        select(*key, execution.c.state, func.count()).where(mine).group_by(*key, execution.c.state)
+    ):
+        rows[tuple(of)]["executions"][state] = number
+    each = select(*key, func.unnest(execution.c.incomplete).label("reason")).where(mine).subquery()
+    alike = func.regexp_replace(each.c.reason, r"\m[0-9]+\M", "...", "g")
+    of_listener = [each.c[name] for name in _LISTENER_KEY]
+    reasons = select(*of_listener, alike, func.count()).group_by(*of_listener, alike)
+    reasons = reasons.order_by(func.count().desc(), alike)
+    for *of, why, number in connection.execute(reasons):
+        rows[tuple(of)]["incomplete"][why] = number
+    return list(rows.values())

@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, demo, read, ship
+from joinsight.cli import admin, demo, doctor, read, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 
 _HELP = """See what every exchange and join of your Spark SQL queries really cost.
@@ -31,7 +31,7 @@ def cli() -> None:
     """Joinsight."""
 
 
-for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS, ship.ship):
+for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS, doctor.doctor, ship.ship):
     cli.add_command(command)
 
 

@@ -94,7 +94,8 @@ def _ranges(numbers: Iterable[int]) -> Iterator[Range[int]]:
         yield Range(start, end)
 
 
-def _count(numbers: ColumnElement[Any]) -> ColumnElement[int]:
+def count(numbers: ColumnElement[Any]) -> ColumnElement[int]:
+    """How many numbers a multirange holds."""
     each = func.unnest(numbers).column_valued("each")
     size = func.coalesce(func.sum(func.upper(each) - func.lower(each)), 0)
     return cast(select(size).scalar_subquery(), BigInteger)
@@ -108,10 +109,10 @@ def _derived(arrived: ColumnElement[Any], refused: ColumnElement[Any], said: Row
     """
     made, dropped = said["documents_made"], said["documents_dropped"]
     by_then = func.int8multirange(func.int8range(1, func.least(made, MAX_LONG - 1) + 1), type_=arrived.type)
-    unread = func.greatest(0, said["documents_refused"] - _count(refused))
-    missing = made - _count((arrived + refused) * by_then) - dropped - unread
+    unread = func.greatest(0, said["documents_refused"] - count(refused))
+    missing = made - count((arrived + refused) * by_then) - dropped - unread
     return {
-        "documents_arrived": _count(arrived),
+        "documents_arrived": count(arrived),
         "documents_missing": case((made.is_not(None), func.greatest(0, missing))),
     }
 
@@ -120,10 +121,10 @@ def _merge() -> Insert:
     c = models.delivery.c
     names = ("sequences_arrived", "sequences_refused", "refused_reason", *_SAID)
     given = {name: bindparam(name, type_=c[name].type) for name in names}
-    said = {name: given[name] for name in _SAID}
+    said: Row = {name: given[name] for name in _SAID}
     new = _derived(given["sequences_arrived"], given["sequences_refused"], said)
     heard = {"first_heard_at": func.now(), "last_heard_at": func.now()}
-    key = {column.name: bindparam(column.name) for column in models.delivery.primary_key}
+    key: Row = {column.name: bindparam(column.name) for column in models.delivery.primary_key}
     statement = insert(models.delivery).values({**key, **given, **heard, **new})
     coming = statement.excluded
     newer = coming.sequence > c.sequence

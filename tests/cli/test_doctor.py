@@ -1,0 +1,232 @@
+"""`joinsight doctor` finds what is wrong, says what to do, and is content when all is well."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine, text
+from tests.documents import OTHER_LISTENER, application, as_line, execution, request
+
+from joinsight.cli import cli
+from joinsight.decode import decode_request
+from joinsight.demo.runner import collector
+from joinsight.errors import ConfigurationError
+from joinsight.store.database import connect, upgrade
+from joinsight.store.writer import Writer
+
+TOKEN = "a token"
+
+
+@pytest.fixture
+def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+    """An empty store for each test."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        yield engine
+
+
+@pytest.fixture
+def url(engine: Engine) -> Iterator[str]:
+    """A collector of that store."""
+    with collector(engine, 0, [TOKEN]) as (url, _):
+        yield url
+
+
+def doctor(engine: Engine, url: str, *arguments: str, token: str = TOKEN) -> Result:
+    """Run the command."""
+    database = engine.url.render_as_string(hide_password=False)
+    environment = {"JOINSIGHT_DATABASE_URL": database, "JOINSIGHT_TOKEN": token}
+    return CliRunner().invoke(cli, ["doctor", "--url", url, *arguments], env=environment)
+
+
+def healthy(app: str = "app-1", **changes: Any) -> list[Any]:
+    """An application that ended well."""
+    common = {"application_id": app, "application_name": "daily sales", **changes}
+    return [
+        application(**common),
+        execution(**common, execution_id=1, sequence=2),
+        execution(**common, execution_id=2, sequence=3),
+        application(**common, sequence=4, state="ended", documents_made=4, events_dropped=0),
+    ]
+
+
+def silent(engine: Engine, minutes: int) -> None:
+    """As if nothing had been heard for so long."""
+    with engine.begin() as connection:
+        connection.execute(
+            text("UPDATE delivery SET last_heard_at = now() - make_interval(mins => :m)"), {"m": minutes}
+        )
+
+
+def lines(result: Result) -> list[str]:
+    """What it said, wrapped lines joined."""
+    return result.stdout.splitlines()
+
+
+def said(result: Result) -> str:
+    """What it said, without line breaks."""
+    return " ".join(result.stdout.split())
+
+
+def test_all_is_well(engine: Engine, url: str) -> None:
+    """Each thing that was looked at has a line, each application a row; exit code 0."""
+    Writer(engine).write(healthy())
+    result = doctor(engine, url)
+    assert (result.exit_code, result.stderr) == (0, "")
+    out = lines(result)
+    assert out[0].startswith("✓ database   postgresql+psycopg://joinsight:***@")
+    assert said(result).count("✓") == 3
+    assert f"✓ collector  {url} is ready and takes documents" in out
+    table = [line.split() for line in out if "daily sales" in line or line.startswith("application")]
+    assert table[0] == ["application", "name", "heard", "made", "arrived", "executions"]
+    assert table[1][-3:] == ["4", "4", "2"]
+    assert out[-1] == "All is well."
+
+
+def test_nothing_has_ever_arrived(engine: Engine, url: str) -> None:
+    """An empty store is no error of the store's: what to look for at the driver is said."""
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    assert "✗ documents  no document has ever arrived" in result.stdout
+    assert "The driver's log then has a line with Joinsight" in said(result)
+    assert "Is this the database that your collector writes to?" in said(result)
+    Writer(engine).write(healthy())
+    assert "no document that fits has ever arrived" in said(doctor(engine, url, "--application", "unknown"))
+    assert doctor(engine, url, "--application", "daily sales").exit_code == 0
+    assert doctor(engine, url, "--since", "1h").exit_code == 0
+    silent(engine, 61)
+    assert doctor(engine, url, "--since", "1h").exit_code == 1
+
+
+def test_no_collector(engine: Engine) -> None:
+    """Nobody listens, or something else does: both are told apart."""
+    Writer(engine).write(healthy())
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        result = doctor(engine, address)
+    assert result.exit_code == 1
+    assert f"✗ collector none answers at {address}: [Errno 111] Connection refused" in said(result)
+    assert "joinsight serve" in said(result)
+    assert isinstance(doctor(engine, "collector").exception, ConfigurationError)
+
+
+def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
+    """The check writes nothing and tells a wrong token from a collector that is away."""
+    Writer(engine).write(healthy())
+    result = doctor(engine, url, token="wrong")
+    assert result.exit_code == 1
+    assert f"✗ collector {url} is ready, but does not accept this token" in said(result)
+
+
+def test_database_away(url: str, engine: Engine, make_database: Callable[[], str]) -> None:
+    """No server, and a server without our schema: the collector is looked at all the same."""
+    nowhere = "postgresql+psycopg://me:secret@127.0.0.1:9/none"
+    for database, problem in ((nowhere, "No PostgreSQL answers"), (make_database(), "Run: joinsight db upgrade")):
+        environment = {"JOINSIGHT_DATABASE_URL": database, "JOINSIGHT_TOKEN": TOKEN}
+        result = CliRunner().invoke(cli, ["doctor", "--url", url], env=environment)
+        assert result.exit_code == 1
+        assert "✗ database" in result.stdout and problem in said(result)
+        assert "secret" not in result.output
+        assert "✓ collector" in result.stdout
+
+
+def test_a_collector_without_its_database(make_database: Callable[[], str], engine: Engine) -> None:
+    """A collector that is up and not ready says why."""
+    with connect(make_database()) as other, collector(other, 0, [TOKEN]) as (url, _):
+        result = doctor(engine, url)
+    assert f"✗ collector {url} runs, but is not ready: The database has no Joinsight schema yet." in said(result)
+
+
+def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
+    """Missing, refused, dropped, failures, lost, partial: a line each, and one that says what can be done."""
+    future = as_line(execution(application_id="app-2", sequence=9)).replace(b'_version":1', b'_version":2')
+    batch = decode_request(request(future))
+    ended = application(
+        application_id="app-2",
+        application_name="nightly",
+        sequence=20,
+        state="ended",
+        documents_made=20,
+        documents_dropped={"memory": 5, "spool": 2, "failure": 0},
+        documents_refused=1,
+        events_dropped=1_234,
+        listener_failures=3,
+    )
+    executions = [
+        execution(
+            application_id="app-2", execution_id=i, sequence=i, incomplete=[f"task ends of stage {i} were not seen"]
+        )
+        for i in range(1, 4)
+    ]
+    lost = execution(
+        application_id="app-2", execution_id=4, sequence=4, state="lost", incomplete=["the driver was lost: x"]
+    )
+    Writer(engine).write([*executions, lost, ended, *healthy()], batch.stamps)
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    found = said(result)
+    for what in (
+        "app-2 7 documents were made and did not arrive Deliver the driver's spool folder: joinsight ship FOLDER.",
+        "1 document was refused: schema_version 2 is not known here",
+        "Install the same version of Joinsight in the driver and the collector.",
+        "5 documents were dropped in the driver (memory) The listener's memory was full: raise spark.joinsight.memoryL",
+        "2 documents were dropped in the driver (spool) The spool folder was full",
+        "Spark dropped 1,234 events before its listeners saw them",
+        "Raise spark.scheduler.listenerbus.eventqueue.capacity",
+        "the listener failed 3 times",
+        "1 execution was lost",
+        "· app-2 numbers of 3 executions may be partial: task ends of stage ... were not seen",
+        "Something needs attention",
+    ):
+        assert what in found, what
+    assert "(failure)" not in found
+    assert "app-1 " in found and "✗ app-1" not in found
+    assert max(map(len, lines(result))) <= 100, result.stdout
+    assert not any(line.endswith(" ") for line in lines(result))
+    assert doctor(engine, url, "--application", "app-1").exit_code == 0
+    assert doctor(engine, url, "--application", "nightly").exit_code == 1
+
+
+def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
+    """While an application runs, missing documents may still come; when it falls silent they are missed."""
+    Writer(engine).write([application(application_id="app-3", sequence=5, documents_made=5)])
+    result = doctor(engine, url)
+    assert result.exit_code == 0
+    assert "· app-3 4 documents were made and did not arrive yet: the listener keeps trying" in said(result)
+    silent(engine, 6)
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    assert "✗ app-3 nothing was heard of it for 6.0 m, and not that it ended" in said(result)
+    assert "✗ app-3 4 documents were made and did not arrive" in said(result)
+
+
+def test_only_refused_documents_came(engine: Engine, url: str) -> None:
+    """A listener of another version is seen though nothing of it could be stored."""
+    future = as_line(execution(application_id="app-4", attempt_id="2")).replace(b'_version":1', b'_version":2')
+    Writer(engine).write([], decode_request(request(future)).stamps)
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    assert "✗ app-4/2 1 document was refused: schema_version 2 is not known here" in said(result)
+
+
+def test_json_and_limits(engine: Engine, url: str) -> None:
+    """One object with checks, applications and findings; a listener each, the one heard last first."""
+    Writer(engine).write(healthy("old"))
+    Writer(engine).write(healthy("new", listener=OTHER_LISTENER))
+    found = json.loads(doctor(engine, url, "--json").stdout)
+    assert found["well"] is True
+    assert [check["what"] for check in found["checks"]] == ["database", "documents", "collector"]
+    assert [row["application_id"] for row in found["applications"]] == ["new", "old"]
+    new = found["applications"][0]
+    assert (new["listener_id"], new["sequences_arrived"]) == (OTHER_LISTENER.id, [[1, 4]])
+    assert (new["executions"], new["incomplete"], new["documents_missing"]) == ({"succeeded": 2}, {}, 0)
+    (only,) = json.loads(doctor(engine, url, "--json", "--limit", "1").stdout)["applications"]
+    assert only["application_id"] == "new"
+    result = doctor(engine, "http://127.0.0.1:9", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["well"]) == (1, False)
