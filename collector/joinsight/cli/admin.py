@@ -10,12 +10,13 @@ import click
 from starlette.applications import Starlette
 
 from joinsight.attach import LISTENER, listener_jar
-from joinsight.cli.options import Duration, database_options, duration_text
+from joinsight.cli.options import Duration, database_options
 from joinsight.errors import JoinsightError
 from joinsight.serve.server import DEFAULT_PORT, TOKEN_VARIABLE, make_server, read_tokens
 from joinsight.store import embedded
 from joinsight.store.database import check_schema, open_database, upgrade
-from joinsight.store.lost import DEFAULT_LOST_AFTER, sweeping
+from joinsight.store.grants import grant_reader
+from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
 
 
 @click.command()
@@ -77,6 +78,20 @@ def db_status(data: Path | None) -> None:
     folder = data or embedded.default_folder()
     found = embedded.status(folder)
     click.echo(f"{folder}: " + (f"runs, port {found.port}, process {found.pid}" if found else "does not run"))
+
+
+@db.command("grant-reader")
+@database_options
+@click.argument("role")
+def db_grant_reader(database_url: str | None, data: Path | None, role: str) -> None:
+    """Let ROLE read all tables, those of later months too, and nothing else.
+
+    A role that does not exist is made, without a login: give it one, or grant it to the user of your dashboards.
+    """
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        made = grant_reader(engine, role)
+        click.echo(f"{role} may read everything" + (" (new, cannot log in yet)" if made else ""))
 
 
 @db.command("stop")
