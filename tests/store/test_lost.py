@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, func, select, text
 from tests.documents import STARTED_AT_MS, application, execution, planned
 
-from joinsight.document import Document
+from joinsight.document import Document, Execution
 from joinsight.rows import Row
 from joinsight.store import lost, models
 from joinsight.store.database import connect, upgrade
@@ -60,14 +60,14 @@ def states(engine: Engine, app: str) -> dict[int, str]:
     return {number: row["state"] for number, row in read(engine, app).items()}
 
 
-def running(app: str, **changes: Any) -> Document:
+def running(app: str, **changes: Any) -> Execution:
     """An execution that runs."""
     return execution(application_id=app, state="running", **changes)
 
 
 def test_silence(engine: Engine, app: str) -> None:
     """What runs is lost when nothing was heard of its listener for long enough; what had ended stays as it is."""
-    documents = [
+    documents: list[Document] = [
         application(application_id=app),
         planned(BROADCAST, application_id=app, state="running", incomplete=["its start was not seen"]),
         running(app, execution_id=1),

@@ -68,8 +68,8 @@ class Writer:
                 raise
             if len(documents) + len(refused) <= 1:  # the culprit
                 return self._refuse(documents, str(getattr(error, "orig", None) or error).strip().splitlines()[0])
-        for one in refused:
-            self.write([], [one])
+        for each in refused:
+            self.write([], [each])
         written = Written()
         for document in documents:
             one = self.write([document])
@@ -182,8 +182,10 @@ def _write_applications(
             stored += len(connection.execute(statement.returning(models.application.c.attempt_id)).all())
         else:
             row = application_row_of(told[key]) | {"updated_at": func.now()}
-            lock = {"index_elements": _APPLICATION_KEY, "set_": {"attempt_id": row["attempt_id"]}, "where": false()}
-            connection.execute(insert(models.application).values(row).on_conflict_do_update(**lock))
+            statement = insert(models.application).values(row)
+            nothing = {"attempt_id": statement.excluded.attempt_id}
+            lock = statement.on_conflict_do_update(index_elements=_APPLICATION_KEY, set_=nothing, where=false())
+            connection.execute(lock)
     return stored
 
 
