@@ -71,6 +71,19 @@ def test_good_documents_are_committed_when_the_answer_comes(engine: Engine) -> N
     assert stored(engine, "a") == [0]
 
 
+def test_deliveries_are_accounted_for(engine: Engine) -> None:
+    """What arrived and what was refused, by number, and why."""
+    future = as_line(execution(application_id="account", sequence=2)).replace(b'_version":1', b'_version":2')
+    batch = request(application(application_id="account", sequence=3, documents_made=3), future)
+    assert post(make_app(engine), batch).status_code == 400
+    c = models.delivery.c
+    columns = (c.documents_arrived, c.documents_missing, c.sequences_refused, c.refused_reason)
+    with engine.connect() as connection:
+        row = connection.execute(select(*columns).where(c.application_id == "account")).one()
+    assert (row[0], row[1], [(each.lower, each.upper) for each in row[2]]) == (1, 1, [(2, 3)])
+    assert "schema_version 2 is not known here" in row[3]
+
+
 def deep_plan(levels: int) -> Plan:
     """A chain of so many nodes."""
     return Plan(STARTED_AT_MS, [PlanNode("Project", level - 1, f"Project {level}") for level in range(levels)])

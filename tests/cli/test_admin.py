@@ -1,0 +1,58 @@
+"""The commands that keep the collector: what `serve` starts beside the service, and which settings it refuses."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import uvicorn
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine
+
+from joinsight.cli import admin, cli
+from joinsight.store.lost import sweeping
+
+
+def serve(engine: Engine, *arguments: str) -> Result:
+    """Run the command."""
+    database = engine.url.render_as_string(hide_password=False)
+    return CliRunner().invoke(cli, ["serve", "--port", "0", *arguments], env={"JOINSIGHT_DATABASE_URL": database})
+
+
+def sweepers() -> list[threading.Thread]:
+    """Threads that look for lost executions."""
+    return [thread for thread in threading.enumerate() if thread.name == "joinsight-lost"]
+
+
+def test_serve_looks_for_lost_executions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as it serves, after the time that was asked for; what is lost is counted for Prometheus."""
+    seen: list[Any] = []
+
+    def run(server: uvicorn.Server, sockets: Any = None) -> None:
+        seen.append(len(sweepers()))
+
+    def remember(*given: Any) -> Any:
+        seen.append(given)
+        return sweeping(*given)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    monkeypatch.setattr(admin, "sweeping", remember)
+    assert serve(engine, "--lost-after", "90s").exit_code == 0
+    assert serve(engine).exit_code == 0
+    (_, after, on_lost), threads, (_, standard, _), _ = seen
+    assert (after, standard, threads) == (timedelta(seconds=90), timedelta(minutes=5), 1)
+    assert sweepers() == []
+    on_lost(3)
+    page = on_lost.__self__._metrics.page()
+    assert b'joinsight_executions_total{state="lost"} 3.0' in page
+
+
+@pytest.mark.parametrize("wrong", ["30s", "5", "soon", "-5m", "99999999999999w"])
+def test_lost_after_is_checked(engine: Engine, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    """Less than listeners' own pace, or no time at all: it says what would be right."""
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    result = serve(engine, f"--lost-after={wrong}")
+    assert result.exit_code == 2
+    assert f"'{wrong}' is no such time; write 90s, 5m or 2h, at least 1m." in result.output
