@@ -79,7 +79,7 @@ def test_all_is_well(engine: Engine, url: str) -> None:
     result = doctor(engine, url)
     assert (result.exit_code, result.stderr) == (0, "")
     out = lines(result)
-    assert out[0].startswith("✓ database   postgresql+psycopg://joinsight:***@")
+    assert out[0].startswith("✓ database   postgresql+psycopg://joinsight")
     assert said(result).count("✓") == 3
     assert f"✓ collector  {url} is ready and takes documents" in out
     table = [line.split() for line in out if "daily sales" in line or line.startswith("application")]

@@ -145,9 +145,9 @@ def test_listeners_and_attempts_have_their_own_account(engine: Engine, app: str)
 def test_refused_lines_are_told_apart_from_missing_ones(engine: Engine, app: str) -> None:
     """A bad document whose stamp can be read is noted with its number and reason, once, however often it comes."""
     future = as_line(execution(application_id=app, sequence=2)).replace(b'"schema_version":1', b'"schema_version":2')
-    nul = as_line(execution(application_id=app, sequence=3, state="odd\0"))
+    odd = as_line(execution(application_id=app, sequence=3, state="odd"))
     unreadable = (b"nonsense", b"[]", b'{"sequence":0}', as_line(execution(sequence=4, description="x" * 17_000_000)))
-    batch = decode_request(request(future, nul, *unreadable, said(app, 5)))
+    batch = decode_request(request(future, odd, *unreadable, said(app, 5)))
     assert [number for number, _ in batch.refused] == [1, 2, 3, 4, 5, 6]
     for _ in range(2):
         Writer(engine).write([document for _, document in batch.documents], batch.stamps)
@@ -157,6 +157,13 @@ def test_refused_lines_are_told_apart_from_missing_ones(engine: Engine, app: str
     # The listener was told of three: one of the two that are missing is the one that was too large to be read
     Writer(engine).write([said(app, 6, documents_refused=3)])
     assert account(engine, app)["documents_missing"] == 1
+
+
+def test_nul_in_a_refused_document(engine: Engine, app: str) -> None:
+    """A NUL in the stamp becomes what it becomes in documents that are taken."""
+    batch = decode_request(request(as_line(execution(application_id=app + "\0", sequence=3, state="odd"))))
+    Writer(engine).write([], batch.stamps)
+    assert account(engine, app + "\ufffd")["sequences_refused"] == [(3, 3)]
 
 
 def test_what_postgresql_refuses_is_noted(engine: Engine, app: str) -> None:
@@ -178,7 +185,9 @@ def test_a_stamp_that_postgresql_refuses_does_no_harm(engine: Engine, app: str) 
     bad = execution(application_id=name, sequence=1)
     written = Writer(engine).write([bad, said(app, 1)], [(bad, "bad")])
     assert [document for document, _ in written.refused] == [bad]
-    assert account(engine, app)["documents_arrived"] == 1
+    written = Writer(engine).write([said(app, 2)], [(bad, "bad")])
+    assert (written.stored, written.refused) == (1, [])
+    assert account(engine, app)["documents_arrived"] == 2
     assert accounts(engine, name) == {}
 
 

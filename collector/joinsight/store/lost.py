@@ -19,6 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 SWEEP_SECONDS = 30
 NOW = "SELECT now()"
 DEFAULT_LOST_AFTER = timedelta(minutes=5)
+_LAST_TICK_SECONDS = 5
+"""A sweep that PostgreSQL keeps waiting must not keep the program from ending."""
 _ENDED_FOR = timedelta(minutes=1)
 """Documents may overtake each other: so long those of an application that has ended may still be under way."""
 LOCK = 0x6A6F6970  # pg_try_advisory_xact_lock: of several collectors one sweeps
@@ -137,4 +139,4 @@ def sweeping(engine: Engine, lost_after: timedelta, on_lost: Callable[[int], Non
         yield
     finally:
         stop.set()
-        thread.join()
+        thread.join(_LAST_TICK_SECONDS)
