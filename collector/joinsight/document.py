@@ -192,7 +192,10 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
     documents_made: Annotated[Count, Meta(description="numbers given to documents so far")] = 0
     documents_dropped: Annotated[
-        dict[str, Count], Meta(description="documents dropped in the driver, by cause: memory, spool, failure")
+        dict[str, Count],
+        Meta(
+            description="documents dropped in the driver, by cause: memory, spool, failure; superseded by a newer one"
+        ),
     ] = {}
     documents_refused: Annotated[Count, Meta(description="documents that the collector refused for good")] = 0
     listener_failures: Annotated[Count, Meta(description="exceptions caught in callbacks")] = 0

@@ -63,7 +63,7 @@ def upgrade() -> None:
             "documents_dropped_by_cause",
             postgresql.JSONB(astext_type=sa.Text()),
             nullable=True,
-            comment="the same by cause: memory, spool, failure",
+            comment="the same by cause: memory, spool, failure; superseded: harmless",
         ),
         sa.Column(
             "documents_refused",

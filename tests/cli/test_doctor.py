@@ -93,7 +93,7 @@ def test_nothing_has_ever_arrived(engine: Engine, url: str) -> None:
     result = doctor(engine, url)
     assert result.exit_code == 1
     assert "✗ documents  no document has ever arrived" in result.stdout
-    assert "The driver's log then has a line with Joinsight" in said(result)
+    assert "Check spark.jars and spark.extraListeners" in said(result)
     assert "Is this the database that your collector writes to?" in said(result)
     Writer(engine).write(healthy())
     assert "no document that fits has ever arrived" in said(doctor(engine, url, "--application", "unknown"))
@@ -153,7 +153,7 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
         sequence=20,
         state="ended",
         documents_made=20,
-        documents_dropped={"memory": 5, "spool": 2, "failure": 0},
+        documents_dropped={"memory": 5, "spool": 2, "failure": 0, "superseded": 1},
         documents_refused=1,
         events_dropped=1_234,
         listener_failures=3,
@@ -172,11 +172,11 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
     assert result.exit_code == 1
     found = said(result)
     for what in (
-        "app-2 7 documents were made and did not arrive Deliver the driver's spool folder: joinsight ship FOLDER.",
+        "app-2 6 documents were made and did not arrive The driver's spool folder may hold them. Deliver it from the",
         "1 document was refused: schema_version 2 is not known here",
         "Install the same version of Joinsight in the driver and the collector.",
-        "5 documents were dropped in the driver (memory) The listener's memory was full: raise spark.joinsight.memoryL",
-        "2 documents were dropped in the driver (spool) The spool folder was full",
+        "5 documents were dropped in the driver (memory) Raise spark.joinsight.memoryLimit",
+        "2 documents were dropped in the driver (spool) Raise spark.joinsight.spoolLimit",
         "Spark dropped 1,234 events before its listeners saw them",
         "Raise spark.scheduler.listenerbus.eventqueue.capacity",
         "the listener failed 3 times",
@@ -185,7 +185,7 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
         "Something needs attention",
     ):
         assert what in found, what
-    assert "(failure)" not in found
+    assert "(failure)" not in found and "(superseded)" not in found
     assert "app-1 " in found and "✗ app-1" not in found
     assert max(map(len, lines(result))) <= 100, result.stdout
     assert not any(line.endswith(" ") for line in lines(result))

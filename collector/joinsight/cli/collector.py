@@ -16,7 +16,6 @@ from joinsight.attach import DEFAULT_URL
 from joinsight.errors import ConfigurationError
 from joinsight.serve.server import TOKEN_VARIABLE
 
-DOCUMENTS = "/v1/documents"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -47,6 +46,12 @@ def open_collector(url: str, token_file: Path | None, ca_file: Path | None, time
     except OSError as error:  # ssl.SSLError is one
         raise ConfigurationError("--ca-file", str(ca_file), str(error), "Name a PEM file.") from None
     return httpx.Client(base_url=url.rstrip("/"), headers=headers, verify=trusted, timeout=timeout, trust_env=False)
+
+
+def send(client: httpx.Client, body: bytes) -> httpx.Response:
+    """Post a batch: gzip, a document a line. Raises `httpx.RequestError` when no answer comes."""
+    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+    return client.post("/v1/documents", content=body, headers=headers)
 
 
 def _token(file: Path | None) -> str:

@@ -18,7 +18,7 @@ from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight.cli import read, table
-from joinsight.cli.collector import DOCUMENTS, collector_options, open_collector, reason_of
+from joinsight.cli.collector import collector_options, open_collector, reason_of, send
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
@@ -30,15 +30,20 @@ from joinsight.store.lost import DEFAULT_LOST_AFTER
 
 _ANSWER_SECONDS = 10.0
 _REASONS = 3
+_SHIP = (
+    "Deliver it from the driver's machine: joinsight ship FOLDER (spark.joinsight.spool, or /tmp/joinsight-spool-USER)."
+)
+_LOG = "The driver's log has lines with Joinsight that say why."
+_HARMLESS = "superseded"
+"""Dropped because a newer document of the same execution was there."""
 _DROPPED = {
-    "memory": "the listener's memory was full: raise spark.joinsight.memoryLimit, or see why the collector was away",
-    "spool": "the spool folder was full or could not be written: give it room, and see why the collector was away",
-    "failure": "the listener could not write them: the driver's log has lines with Joinsight that say why",
+    "memory": "Raise spark.joinsight.memoryLimit, or see that the spool folder can be written.",
+    "spool": "Raise spark.joinsight.spoolLimit, and see why the collector was away.",
 }
 _NOTHING = (
-    "Is the listener attached? The driver's log then has a line with Joinsight; without one, check spark.jars and"
-    " spark.extraListeners (joinsight listener-jar --conf). Does that line name an error, or another collector? Is this"
-    " the database that your collector writes to?"
+    "Is the listener attached? Check spark.jars and spark.extraListeners of the job: `joinsight listener-jar --conf`"
+    " prints them. Does spark.joinsight.url name this collector? If something is wrong with these, the driver's log has"
+    " a line with Joinsight that says what. Is this the database that your collector writes to?"
 )
 
 
@@ -121,7 +126,7 @@ def look_at_collector(url: str, token_file: Path | None, ca_file: Path | None) -
             if ready.status_code != 200:
                 remedy = "Drivers keep their documents until it is; see the collector's log."
                 return [Finding("collector", f"{url} runs, but is not ready: {ready.text.strip()}", remedy)]
-            taken = client.post(DOCUMENTS, content=gzip.compress(b""))
+            taken = send(client, gzip.compress(b""))
     except httpx.RequestError as error:
         remedy = "Start it (joinsight serve), or name its address with --url. Drivers keep their documents meanwhile."
         return [Finding("collector", f"none answers at {url}: {reason_of(error)}", remedy)]
@@ -143,11 +148,11 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
         yield Finding(
             what,
             f"nothing was heard of it for {_ago(silent)}, and not that it ended",
-            "If the driver lives, it does not reach the collector: its log has lines with Joinsight that say why.",
+            f"If the driver lives, it does not reach the collector. {_LOG}",
         )
     if row["documents_missing"]:
         found = f"{_documents(row['documents_missing'])} made and did not arrive"
-        remedy = "Deliver the driver's spool folder: joinsight ship FOLDER. What is not there was lost with the driver."
+        remedy = f"The driver's spool folder may hold them. {_SHIP} What is not there was lost with the driver."
         under_way = row["state"] != "ended" and not gone
         yield Finding(
             what, f"{found} yet: the listener keeps trying" if under_way else found, None if under_way else remedy
@@ -161,9 +166,8 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
             what, f"{_documents(refused)} refused: {reason}", versions if "schema_version" in reason else fault
         )
     for cause, number in (row["documents_dropped_by_cause"] or {}).items():
-        if number:
-            remedy = _DROPPED.get(cause, "The driver's log has lines with Joinsight that say why.")
-            yield Finding(what, f"{_documents(number)} dropped in the driver ({cause})", _sentence(remedy))
+        if number and cause != _HARMLESS:
+            yield Finding(what, f"{_documents(number)} dropped in the driver ({cause})", _DROPPED.get(cause, _LOG))
     if row["events_dropped"]:
         yield Finding(
             what,
@@ -181,7 +185,7 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
         yield Finding(
             what,
             f"{_executions(lost)} lost: the last numbers are those of a moment when it ran",
-            "Was the driver killed? Then its spool folder may have their end: joinsight ship FOLDER.",
+            f"Was the driver killed? Then its spool folder may hold more. {_SHIP}",
         )
     for reason, number in list(row["incomplete"].items())[:_REASONS]:
         if not reason.startswith("the driver was lost"):
@@ -237,12 +241,16 @@ def _columns(rows: list[Row], now: datetime) -> list[Column]:
         numbers("arrived", [row["documents_arrived"] for row in rows]),
         numbers("missing", [row["documents_missing"] for row in rows]),
         numbers("refused", [max(row["documents_refused"] or 0, row["refused_here"]) for row in rows]),
-        numbers("dropped", [row["documents_dropped"] for row in rows]),
+        numbers("dropped", [_dropped(row) for row in rows]),
         numbers("executions", [sum(states.values()) for states in executions]),
         numbers("running", [states.get("running") for states in executions]),
         numbers("failed", [states.get("failed") for states in executions]),
         numbers("lost", [states.get("lost") for states in executions]),
     ]
+
+
+def _dropped(row: Row) -> int:
+    return sum(number for cause, number in (row["documents_dropped_by_cause"] or {}).items() if cause != _HARMLESS)
 
 
 def _documents(number: int) -> str:
@@ -251,10 +259,6 @@ def _documents(number: int) -> str:
 
 def _executions(number: int) -> str:
     return f"{number:,} execution was" if number == 1 else f"{number:,} executions were"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _ago(time: timedelta) -> str:

@@ -23,7 +23,7 @@ import click
 import httpx
 import msgspec
 
-from joinsight.cli.collector import DOCUMENTS, collector_options, open_collector, reason_of
+from joinsight.cli.collector import collector_options, open_collector, reason_of, send
 from joinsight.cli.options import Duration
 from joinsight.cli.read import progress
 from joinsight.errors import ConfigurationError, JoinsightError
@@ -177,7 +177,7 @@ class Shipper:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                answer = self.client.post(DOCUMENTS, content=body)
+                answer = send(self.client, body)
             except httpx.RequestError as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     remedy = "Name the file of the authority that issued it with --ca-file."

@@ -127,7 +127,11 @@ delivery = Table(
     _needed(_long("sequence", "number of the application document that the columns below are from; 0: none came")),
     _long("documents_made", "documents that the listener had numbered by then"),
     _long("documents_dropped", "documents that it had dropped by then"),
-    _column("documents_dropped_by_cause", JSONB(none_as_null=True), "the same by cause: memory, spool, failure"),
+    _column(
+        "documents_dropped_by_cause",
+        JSONB(none_as_null=True),
+        "the same by cause: memory, spool, failure; superseded: harmless",
+    ),
     _long("documents_refused", "documents that the collector had refused by then, as the listener counted"),
     _long("documents_missing", "documents made by then that neither arrived nor were dropped or refused"),
     _long("events_dropped", "events that Spark had dropped by then before its listeners saw them; NULL: unknown"),
