@@ -251,7 +251,7 @@ def test_bomb_of_lines() -> None:
             decode_request(gzip.compress((line + b"\n") * 20_000_000, 1))
 
 
-@pytest.mark.parametrize("size", [MAX_DOCUMENT_BYTES + 1, 64 << 20])
+@pytest.mark.parametrize("size", [MAX_DOCUMENT_BYTES + 1, 48 << 20])
 def test_large_line(size: int) -> None:
     """A line over the limit is refused and the others are kept."""
     long = changed(description="x" * size)[: size - 1] + b"x"
@@ -280,6 +280,19 @@ def test_deep_plan() -> None:
     rows = execution_rows(deep)
     assert (len(rows["plan_node"]), len(rows["plan_edge"])) == (5_000, 4_999)
     assert time.process_time() - started < 2
+
+
+def test_a_fault_of_ours_is_of_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A document that our own code fails on is refused, with a traceback in the log; the others are kept."""
+
+    def faulty(e: Execution) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(decode, "_check", faulty)
+    batch = decode_request(request(application(), GOOD, application()))
+    assert [number for number, _ in batch.documents] == [1, 3]
+    assert batch.refused == [(2, "could not be read: ZeroDivisionError: division by zero")]
+    assert "Traceback" in caplog.text
 
 
 def test_reasons_are_short() -> None:

@@ -6,6 +6,7 @@ lines and the size of each.
 
 from __future__ import annotations
 
+import logging
 import re
 import zlib
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ from joinsight.errors import DocumentError, TooLarge
 
 MAX_REQUEST_BYTES = 32 << 20
 """A request as it comes over the wire."""
-MAX_UNPACKED_BYTES = 256 << 20
-"""A request unpacked."""
+MAX_UNPACKED_BYTES = 64 << 20
+"""A request unpacked; decoded it may take up to 18 times as much memory, when it is made of nothing but empty nodes."""
 MAX_REQUEST_LINES = 10_000
 """Lines of a request, empty and bad ones too: each bad one has its place in the answer."""
 MAX_DOCUMENT_BYTES = 16 << 20
@@ -36,6 +37,7 @@ _GZIP = 31  # zlib's code for the gzip format
 # PostgreSQL's text holds no NUL; an escaped one is replaced before the JSON is read
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 _decoder: msgspec.json.Decoder[Document] = msgspec.json.Decoder(Document)
+log = logging.getLogger("joinsight")
 _NOT_NEGATIVE = ("size", "timing", "nsTiming", "average")
 
 
@@ -69,7 +71,7 @@ class Batch:
     """Of the refused documents those whose stamp can be read, with what is wrong."""
 
 
-def decode_request(body: bytes) -> Batch:
+def decode_request(body: bytes | bytearray) -> Batch:
     """Read a gzip NDJSON request.
 
     Raises `DocumentError` if it is not gzip, `TooLarge` if it is too large unpacked or has too many lines.
@@ -83,11 +85,18 @@ def decode_request(body: bytes) -> Batch:
                 raise DocumentError(f"the document is larger than {MAX_DOCUMENT_BYTES} bytes")
             if line.strip():
                 batch.documents.append((number, decode_document(line)))
+            continue
         except DocumentError as error:
-            batch.refused.append((number, str(error)))
-            stamp = _stamp(line)
-            if stamp is not None:
-                batch.stamps.append((stamp, str(error)))
+            reason = str(error)
+        except MemoryError:
+            raise
+        except Exception as error:  # sent again, it would fail again
+            log.exception("a fault in the collector: line %d of a request could not be read", number)
+            reason = f"could not be read: {type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+        batch.refused.append((number, reason))
+        stamp = _stamp(line)
+        if stamp is not None:
+            batch.stamps.append((stamp, reason))
     return batch
 
 
@@ -159,7 +168,7 @@ def _check(e: Execution) -> None:
             raise DocumentError(f"$.accumulators[{i}] is of type {a.type}, which has no negative values")
 
 
-def _unpack(body: bytes) -> Iterator[bytes]:
+def _unpack(body: bytes | bytearray) -> Iterator[bytes]:
     """The body unpacked in chunks; it may be several gzip members one after the other."""
     position = total = 0
     while position < len(body):

@@ -4,6 +4,7 @@
 
     JoinsightError
     ├── ConfigurationError      a setting is wrong; the message names it, shows it and says what would be right
+    │   └── ConfigurationErrors several are, a line for each
     ├── DatabaseError           PostgreSQL cannot be started, reached or used as it is
     │   └── SchemaError         the schema is missing, older or newer than this program
     ├── DocumentError           one document cannot be accepted; permanent, the sender must not retry it
@@ -14,6 +15,8 @@ The command line prints the message alone and exits with 2 (configuration) or 1 
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class JoinsightError(Exception):
@@ -26,6 +29,14 @@ class ConfigurationError(JoinsightError):
     def __init__(self, key: str, value: object, problem: str, remedy: str) -> None:
         super().__init__(f"{key}={value!r}: {problem}. {remedy}")
         self.key = key
+
+
+class ConfigurationErrors(ConfigurationError):
+    """Settings are wrong, one or several: all of them, so that one start is enough to find them."""
+
+    def __init__(self, errors: Sequence[ConfigurationError]) -> None:
+        JoinsightError.__init__(self, "\n".join(map(str, errors)))
+        self.key = ", ".join(error.key for error in errors)
 
 
 class DatabaseError(JoinsightError):

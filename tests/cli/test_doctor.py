@@ -19,7 +19,7 @@ from joinsight.errors import ConfigurationError
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
-TOKEN = "a token"
+TOKEN = "a-token"
 
 
 @pytest.fixture

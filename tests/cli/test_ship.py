@@ -28,7 +28,7 @@ from joinsight.demo.runner import collector
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store import models
 
-TOKEN = "a token"
+TOKEN = "a-token"
 
 
 @pytest.fixture(scope="module")

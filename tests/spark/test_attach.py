@@ -60,7 +60,7 @@ work(spark); spark.stop()
 @pytest.fixture
 def url(engine: Engine) -> Iterator[str]:
     """A collector that checks a token."""
-    with collector(engine, 0, ["a token"]) as (address, _):
+    with collector(engine, 0, ["a-token"]) as (address, _):
         yield address
 
 
@@ -74,7 +74,7 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
         path = tmp_path / "job.py"
         path.write_text(PRELUDE + script)
         command = [sys.executable]
-        env = {**spark_environment(version), "URL": url, "JOINSIGHT_TOKEN": "a token", **(environment or {})}
+        env = {**spark_environment(version), "URL": url, "JOINSIGHT_TOKEN": "a-token", **(environment or {})}
         if submit:
             command = [str(_pyspark_home(env) / "bin" / "spark-submit"), *submit]
         return subprocess.run(

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
 
 import click
-from starlette.applications import Starlette
 
+from joinsight import __version__
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.cli.options import Duration, database_options
 from joinsight.errors import JoinsightError
-from joinsight.serve.server import DEFAULT_PORT, TOKEN_VARIABLE, make_server, read_tokens
+from joinsight.serve.logs import FORMATS, configure, fields
+from joinsight.serve.server import DEFAULT_PORT, make_server, open_door
+from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store import embedded
 from joinsight.store.database import check_schema, open_database, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
 
+log = logging.getLogger("joinsight")
+_file = click.Path(path_type=Path)
+
 
 @click.command()
 @database_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--port", default=DEFAULT_PORT, show_default=True, type=int, help="0: any free one.")
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path),
-    help=f"File with the tokens that listeners may show, one a line.  [default: {TOKEN_VARIABLE}]",
+    type=_file,
+    help=f"File with the tokens of listeners, a line each: TOKEN or NAME:TOKEN.  [default: {TOKEN_VARIABLE}]",
 )
 @click.option(
     "--lost-after",
@@ -35,25 +41,51 @@ from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
     show_default=True,
     help="Executions are lost when so long nothing was heard of their driver.",
 )
+@click.option("--tls-certificate", type=_file, help="PEM file of the certificate and its issuers: serve HTTPS.")
+@click.option("--tls-key", type=_file, help="PEM file of the certificate's key.")
+@click.option(
+    "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the log, on stderr."
+)
 def serve(
-    database_url: str | None, data: Path | None, host: str, port: int, token_file: Path | None, lost_after: timedelta
+    database_url: str | None,
+    data: Path | None,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    lost_after: timedelta,
+    log_format: str,
 ) -> None:
     """Receive documents from listeners, store them, export metrics.
 
     The schema of a server is not touched: run `joinsight db upgrade` first.
+
+    SIGTERM or Ctrl-C ends it in order, with what is being written; a second one at once.
     """
-    tokens = read_tokens(token_file)
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        server, bound = make_server(engine, host, port, tokens)
-        with bound:
-            address, actual_port = bound.getsockname()[:2]
-            shown = f"[{address}]" if ":" in address else address
-            click.echo(f"Joinsight collects at http://{shown}:{actual_port} (metrics: /metrics)", err=True)
-            if not tokens:
-                click.echo(f"No {TOKEN_VARIABLE} is set: only this machine can send, and anyone on it may.", err=True)
-            with sweeping(engine, lost_after, cast(Starlette, server.config.app).state.collector.lost):
-                server.run(sockets=[bound])
+    configure(log_format)
+    with (
+        open_door(host, port, token_file, tls_certificate, tls_key, database_url=database_url, data=data) as door,
+        open_database(database_url, data) as engine,
+    ):
+        schema = check_schema(engine)
+        server = make_server(engine, door)
+        server.announcement = fields(
+            url=door.url,
+            metrics=f"{door.url}/metrics",
+            tokens=len(door.tokens),
+            database=engine.url.render_as_string(hide_password=True),
+            schema=schema,
+            version=__version__,
+        )
+        if not len(door.tokens):
+            log.warning("no token is set: only this machine can send, and anyone on it may")
+        with sweeping(engine, lost_after, server.collector.lost):
+            server.run(sockets=[door.bound])
+    log.info("stopped", extra=fields(unfinished=server.unfinished or None))
+    if server.unfinished:
+        logging.shutdown()
+        os._exit(1)  # else Python would wait for them, however long PostgreSQL takes
 
 
 @click.group()

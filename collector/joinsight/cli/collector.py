@@ -14,7 +14,7 @@ import httpx
 
 from joinsight.attach import DEFAULT_URL
 from joinsight.errors import ConfigurationError
-from joinsight.serve.server import TOKEN_VARIABLE
+from joinsight.serve.tokens import TOKEN_VARIABLE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -19,7 +19,8 @@ from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
 from joinsight.reading import Filters
 from joinsight.rows import Row
-from joinsight.serve.server import DEFAULT_PORT, TOKEN_VARIABLE
+from joinsight.serve.server import DEFAULT_PORT
+from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database, upgrade
 from joinsight.store.models import EXECUTION_KEY
 

@@ -27,7 +27,7 @@ from joinsight.cli.collector import collector_options, open_collector, reason_of
 from joinsight.cli.options import Duration
 from joinsight.cli.read import progress
 from joinsight.errors import ConfigurationError, JoinsightError
-from joinsight.serve.server import TOKEN_VARIABLE
+from joinsight.serve.tokens import TOKEN_VARIABLE
 
 _NAME = re.compile(r"(?:final|running)-([^-]+)-(.+)-(\d+)\.ndjson\.gz")
 _MAX_UNPACKED_BYTES = 1 << 30

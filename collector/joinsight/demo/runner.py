@@ -21,7 +21,8 @@ from sqlalchemy import Engine, func, select
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.errors import ConfigurationError, JoinsightError
-from joinsight.serve.server import make_server
+from joinsight.serve.server import Door, bind, make_server
+from joinsight.serve.tokens import Tokens
 from joinsight.store.models import application
 
 APPLICATION = "joinsight demo"
@@ -52,11 +53,14 @@ def collector(
 ) -> Iterator[tuple[str, uvicorn.Server]]:
     """A collector in a thread of this process; yields its URL and the server."""
     try:
-        server, bound = make_server(engine, "127.0.0.1", port, tokens)
+        bound = bind("127.0.0.1", port)
     except ConfigurationError:
         if not or_any_port:
             raise
-        server, bound = make_server(engine, "127.0.0.1", 0, tokens)
+        bound = bind("127.0.0.1", 0)
+    door = Door(bound, Tokens("\n".join(tokens)))
+    server = make_server(engine, door)
+    url = door.url  # the server closes the socket when it ends
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="collector", daemon=True)
     thread.start()
     deadline = time.monotonic() + _START_SECONDS
@@ -65,7 +69,7 @@ def collector(
             raise JoinsightError("The collector did not start; the lines above say why.")
         time.sleep(0.02)
     try:
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
+        yield url, server
     finally:
         server.should_exit = True
         thread.join()

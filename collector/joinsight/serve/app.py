@@ -5,23 +5,30 @@ Answers to ``POST /v1/documents``:
 ====  ====================================================================================================
 200   all documents are committed
 400   the lines listed in ``refused`` will never be taken; all others are committed
-401   the bearer token is missing or wrong
+401   the bearer token is missing or wrong; nothing was read
+408   the body did not come in time
 413   the request is too large; send fewer documents at once
-429   too many requests at once; retry after ``Retry-After`` seconds
-503   the database is not there; nothing is committed; retry after ``Retry-After`` seconds
+429   too many requests, or too many bytes, at once; retry after ``Retry-After`` seconds
+500   a fault of the collector's, with a traceback in its log; nothing is committed; retry
+503   the database is not there, is too slow, or the collector is shutting down; nothing is committed; retry
+      after ``Retry-After`` seconds
 ====  ====================================================================================================
+
+An answer that gets lost does no harm: what is sent again is recognised. A request is answered in `BODY_SECONDS` and
+`TURN_SECONDS` and what PostgreSQL takes, in which no lock is waited for longer than `LOCK_SECONDS`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -29,27 +36,43 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from joinsight.decode import MAX_REQUEST_BYTES, Batch, decode_request
+from joinsight.decode import MAX_REQUEST_BYTES, Batch, Stamp, decode_request
+from joinsight.document import Document, Execution
 from joinsight.errors import DocumentError, SchemaError, TooLarge
+from joinsight.rows import application_row, execution_rows
+from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Metrics
+from joinsight.serve.places import Busy, Place, Places
+from joinsight.serve.tokens import Tokens
 from joinsight.store.database import check_schema
 from joinsight.store.writer import Writer, Written
 
 RETRY_AFTER_SECONDS = 5
 MAX_WRITING = 4
 """Batches decoded and written at once: more would not be faster and would take memory."""
-MAX_WAITING = 64
-"""Requests that may wait for that; the next one gets 429."""
+BODY_SECONDS = 60
+"""From the head of a request to the end of its body."""
+TURN_SECONDS = 15
+"""For one of the `MAX_WRITING` turns; longer, and the sender has gone."""
+LOCK_SECONDS = 10
+"""For a lock in PostgreSQL: another writer's, or that of someone who alters a table."""
+READY_SECONDS = 1
+"""How long an answer to ``/readyz`` holds: anyone may ask, and must not keep the database busy."""
+
+_LOGGED_REFUSALS = 5
+_STRANGERS = 1_000
+_STRANGER_SECONDS = 600
+_T = TypeVar("_T")
 
 log = logging.getLogger("joinsight")
 
 
-def make_app(engine: Engine, tokens: Sequence[str] = ()) -> Starlette:
+def make_app(engine: Engine, tokens: Tokens | None = None) -> Starlette:
     """The collector on a database whose schema is up to date; without tokens it takes documents from anyone.
 
     ``state.collector`` is the `Collector` behind it.
     """
-    collector = Collector(engine, tokens)
+    collector = Collector(engine, tokens or Tokens())
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
@@ -62,55 +85,150 @@ def make_app(engine: Engine, tokens: Sequence[str] = ()) -> Starlette:
     return app
 
 
-class Collector:
-    """Takes batches from the network to the database."""
+class _Refused(Exception):
+    """A request that gets another answer than 200 or 400."""
 
-    def __init__(self, engine: Engine, tokens: Sequence[str]) -> None:
+    def __init__(self, status: int, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = headers
+
+
+class Collector:
+    """Takes batches from the network to the database; `_store` and `_check` run in threads, all else in one loop."""
+
+    def __init__(self, engine: Engine, tokens: Tokens) -> None:
+        event.listen(engine, "connect", _limit_locks)
+        engine.dispose()  # connections from before know no limit
         self._engine = engine
         self._writer = Writer(engine)
-        self._tokens = [token.encode() for token in tokens]
+        self._tokens = tokens
         self._metrics = Metrics()
-        self._writing = asyncio.Semaphore(MAX_WRITING)
-        self._waiting = 0
+        self._places = Places()
+        self._metrics.show(self._places)
+        self._turns = asyncio.Semaphore(MAX_WRITING)
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._writing: set[int] = set()  # threads; of a set, adding and removing are atomic
+        self._closed = False
+        self._strangers: dict[str, float] = {}  # when it was last said of a client that it shows no token
+        self._lost_at: float | None = None
+        self._readiness: tuple[float, Response] | None = None
+        self._asking = asyncio.Lock()
+
+    def close(self) -> None:
+        """Take nothing more: batches that are being written are answered when they are, all others now, with 503."""
+        self._closed = True
+        for work in self._waiting:
+            work.cancel()
+
+    @property
+    def writing(self) -> int:
+        """Batches that are being decoded and written, answered for or not."""
+        return len(self._writing)
+
+    # Documents
 
     async def documents(self, request: Request) -> Response:
         """Store a batch."""
-        response = await self._documents(request)
+        client = request.client.host if request.client else ""
+        token = self._token(request, client)
+        told = {"client": client, "token": token}
+        try:
+            response = await self._documents(request, client, told)
+        except _Refused as refused:
+            headers = {name.replace("_", "-"): value for name, value in refused.headers.items()}
+            response = JSONResponse({"error": str(refused)}, refused.status, headers)
+        except ClientDisconnect:
+            response = _bad("the request broke off", 400, told)
+        except TooLarge as error:
+            response = _bad(str(error), 413, told)
+        except DocumentError as error:
+            response = _bad(str(error), 400, told)
+        except Exception:
+            log.exception("a fault in the collector, the sender will retry", extra=fields(**told))
+            response = JSONResponse({"error": "a fault in the collector; its log says more"}, 500)
         self._metrics.requests.labels(response.status_code).inc()
         return response
 
-    async def _documents(self, request: Request) -> Response:
-        if not self._allowed(request):
-            return _error(401, "the bearer token is missing or wrong")
-        if self._waiting >= MAX_WAITING:
-            return _error(429, "too many requests at once", retry=True)
-        self._waiting += 1
+    async def _documents(self, request: Request, client: str, told: dict[str, str | None]) -> Response:
+        if len(self._tokens) and told["token"] is None:
+            raise _Refused(401, "the bearer token is missing or wrong")
         try:
-            body = await _read(request)
-            async with self._writing:
-                batch, written = await run_in_threadpool(self._store, body)
-        except TooLarge as error:
-            return _error(413, str(error))
-        except DocumentError as error:
-            return _error(400, str(error))
-        except ClientDisconnect:
-            return _error(400, "the request broke off")
+            with self._places.of(client) as place:
+                body = await self._interruptible(self._turn(request, place))
+                try:
+                    batch, written = await run_in_threadpool(self._store, body)
+                finally:
+                    self._turns.release()
+        except Busy as busy:
+            raise _later(429, str(busy)) from None
         except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip()
-            log.error("a batch was not written, the sender will retry: %s", reason)
-            return _error(503, "the database is not there or does not take the batch", retry=True)
-        finally:
-            self._waiting -= 1
-        refused = [{"line": line, "reason": reason} for line, reason in batch.refused]
-        for entry in refused:
-            log.warning("refused document of line %(line)s: %(reason)s", entry)
+            self._database_lost(error)
+            raise _later(503, "the database is not there or does not take the batch") from None
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+            raise _later(503, "the collector is shutting down") from None
+        self._database_back()
+        _log_refusals(batch, told)
         accepted = len(batch.documents) - len(written.refused)
-        return JSONResponse({"accepted": accepted, "refused": refused}, status_code=400 if refused else 200)
+        refused = [{"line": line, "reason": reason} for line, reason in batch.refused]
+        return JSONResponse({"accepted": accepted, "refused": refused}, 400 if refused else 200)
 
-    def _store(self, body: bytes) -> tuple[Batch, Written]:
+    def _token(self, request: Request, client: str) -> str | None:
+        """The name of the token that the request shows, None if it shows none of ours."""
+        if not len(self._tokens):
+            return None
+        name = self._tokens.find(request.headers.get("authorization", ""))
+        if name is not None:
+            self._metrics.senders.labels(name).inc()
+        else:
+            self._stranger(client)
+        return name
+
+    def _stranger(self, client: str) -> None:
+        now = time.monotonic()
+        if len(self._strangers) >= _STRANGERS:
+            self._strangers.clear()
+        if now - self._strangers.get(client, -_STRANGER_SECONDS) >= _STRANGER_SECONDS:
+            self._strangers[client] = now
+            log.warning("a sender shows no token, or a wrong one", extra=fields(client=client))
+
+    async def _turn(self, request: Request, place: Place) -> bytearray:
+        """The body, when it is its turn to be written: the caller gives the turn back."""
+        try:
+            body = await asyncio.wait_for(_read(request, place), BODY_SECONDS)
+        except asyncio.TimeoutError:
+            raise _Refused(408, f"the body did not come within {BODY_SECONDS} s", connection="close") from None
+        place.wait()
+        try:
+            await asyncio.wait_for(self._turns.acquire(), TURN_SECONDS)
+        except asyncio.TimeoutError:
+            raise _later(503, "the database is too slow for all that comes") from None
+        return body
+
+    async def _interruptible(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """What `work` gives; `close` cancels it."""
+        task = asyncio.ensure_future(work)
+        self._waiting.add(task)
+        if self._closed:
+            task.cancel()
+        try:
+            return await task
+        finally:
+            self._waiting.discard(task)
+
+    def _store(self, body: bytearray) -> tuple[Batch, Written]:
+        self._writing.add(threading.get_ident())
+        try:
+            return self._decode_and_write(body)
+        finally:
+            self._writing.discard(threading.get_ident())
+
+    def _decode_and_write(self, body: bytearray) -> tuple[Batch, Written]:
         batch = decode_request(body)
         started = time.perf_counter()
-        written = self._writer.write([document for _, document in batch.documents], batch.stamps)
+        written = self._write([document for _, document in batch.documents], batch.stamps)
         self._metrics.write_seconds.observe(time.perf_counter() - started)
         self._metrics.last_write.set_to_current_time()
         lines = {id(document): line for line, document in batch.documents}
@@ -127,12 +245,34 @@ class Collector:
         """Count executions that were declared lost."""
         self._metrics.executions.labels("lost").inc(executions)
 
-    def _allowed(self, request: Request) -> bool:
-        if not self._tokens:
-            return True
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        matches = [hmac.compare_digest(given.strip().encode(), token) for token in self._tokens]
-        return scheme.lower() == "bearer" and any(matches)
+    def _write(self, documents: list[Document], refused: list[tuple[Stamp, str]]) -> Written:
+        """Write the batch without those documents that we fail to make rows of: sent again, they would fail again."""
+        try:
+            return self._writer.write(documents, refused)
+        except (SQLAlchemyError, MemoryError):
+            raise
+        except Exception:
+            failing = [(document, reason) for document in documents if (reason := _failure(document))]
+            if not failing:
+                raise
+        bad = {id(document) for document, _ in failing}
+        good = [document for document in documents if id(document) not in bad]
+        written = self._writer.write(good, [*refused, *failing])
+        written.refused += failing
+        return written
+
+    def _database_lost(self, error: SQLAlchemyError) -> None:
+        if self._lost_at is None:
+            self._lost_at = time.monotonic()
+            log.error("database lost: batches are not written, their senders retry", extra=fields(reason=_why(error)))
+
+    def _database_back(self) -> None:
+        if self._lost_at is not None:
+            seconds = round(time.monotonic() - self._lost_at, 1)
+            self._lost_at = None
+            log.info("database back: batches are written again", extra=fields(after_seconds=seconds))
+
+    # Pages
 
     async def metrics_page(self, request: Request) -> Response:
         """For Prometheus."""
@@ -144,30 +284,78 @@ class Collector:
 
     async def ready(self, request: Request) -> Response:
         """The database answers and has the right schema."""
+        async with self._asking:
+            if self._readiness is None or time.monotonic() > self._readiness[0]:
+                response = await run_in_threadpool(self._check)
+                self._readiness = time.monotonic() + READY_SECONDS, response
+        return self._readiness[1]
+
+    def _check(self) -> Response:
         try:
-            await run_in_threadpool(self._check)
+            with self._engine.connect() as connection:
+                connection.execute(text("SELECT 1"))
+            check_schema(self._engine)
         except SchemaError as error:
             return PlainTextResponse(f"{error}\n", status_code=503)
         except SQLAlchemyError as error:
-            reason = getattr(error, "orig", None) or error
-            return PlainTextResponse(f"the database does not answer: {reason}\n", status_code=503)
+            return PlainTextResponse(f"the database does not answer: {_why(error)}\n", status_code=503)
         return PlainTextResponse("ok\n")
 
-    def _check(self) -> None:
-        with self._engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
-        check_schema(self._engine)
 
-
-async def _read(request: Request) -> bytes:
+async def _read(request: Request, place: Place) -> bytearray:
+    """The body; raises `TooLarge`, if it can before anything is read, and `Busy`."""
+    too_large = f"the request is larger than {MAX_REQUEST_BYTES} bytes"
+    if int(request.headers.get("content-length", 0)) > MAX_REQUEST_BYTES:  # digits only, or h11 had refused it
+        raise TooLarge(too_large)
     body = bytearray()
     async for chunk in request.stream():
+        if len(body) + len(chunk) > MAX_REQUEST_BYTES:
+            raise TooLarge(too_large)
+        place.take(len(chunk))
         body += chunk
-        if len(body) > MAX_REQUEST_BYTES:
-            raise TooLarge(f"the request is larger than {MAX_REQUEST_BYTES} bytes")
-    return bytes(body)
+    return body
 
 
-def _error(status: int, reason: str, *, retry: bool = False) -> JSONResponse:
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if retry else None
-    return JSONResponse({"error": reason}, status_code=status, headers=headers)
+def _failure(document: Document) -> str | None:
+    """Why no rows can be made of a document: a fault of ours that nobody has thought of."""
+    try:
+        if isinstance(document, Execution):
+            execution_rows(document)
+        else:
+            application_row(document)
+    except Exception as error:
+        execution = document.execution_id if isinstance(document, Execution) else None
+        about = fields(application=document.application_id, execution=execution)
+        log.exception("a fault in the collector: a document could not be read", extra=about)
+        return f"could not be read: {type(error).__name__}: {error}"[:300]
+    return None
+
+
+def _limit_locks(connection: Any, _: object) -> None:
+    connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
+    connection.commit()
+
+
+def _log_refusals(batch: Batch, told: dict[str, str | None]) -> None:
+    about = dict(told)
+    senders: list[Document | Stamp] = [*(d for _, d in batch.documents), *(stamp for stamp, _ in batch.stamps)]
+    for sender in senders[:1]:
+        about |= {"application": sender.application_id, "listener": sender.listener.id}
+    for line, reason in batch.refused[:_LOGGED_REFUSALS]:
+        log.warning("document refused", extra=fields(**about, line=line, reason=reason))
+    if len(batch.refused) > _LOGGED_REFUSALS:
+        more = len(batch.refused) - _LOGGED_REFUSALS
+        log.warning("more documents of the same request refused", extra=fields(**about, documents=more))
+
+
+def _bad(reason: str, status: int, told: dict[str, str | None]) -> Response:
+    log.warning("request refused", extra=fields(**told, status=status, reason=reason))
+    return JSONResponse({"error": reason}, status)
+
+
+def _later(status: int, reason: str) -> _Refused:
+    return _Refused(status, reason, retry_after=str(RETRY_AFTER_SECONDS))
+
+
+def _why(error: SQLAlchemyError) -> str:
+    return str(getattr(error, "orig", None) or error).strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from joinsight.rows import Row, Rows
+from joinsight.serve.places import Places
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, which nobody reads
 
@@ -20,6 +21,12 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.requests = Counter(
             "joinsight_requests", "Requests to /v1/documents by the status they got", ["status"], registry=registry
+        )
+        self.senders = Counter(
+            "joinsight_token_requests",
+            "Requests to /v1/documents by the name of their token",
+            ["token"],
+            registry=registry,
         )
         self.documents = Counter(
             "joinsight_documents",
@@ -74,6 +81,14 @@ class Metrics:
             self.documents.labels(outcome)
         for state in ("succeeded", "failed", "lost"):
             self.executions.labels(state)
+
+    def show(self, places: Places) -> None:
+        """Show what requests hold whenever the page is asked for."""
+        for name, what, value in (
+            ("joinsight_requests_waiting", "Requests that are written or wait for it", lambda: places.waiting),
+            ("joinsight_requests_held_bytes", "Bytes of requests that are in memory", lambda: places.bytes),
+        ):
+            Gauge(name, what, registry=self.registry).set_function(value)
 
     def page(self) -> bytes:
         """The page that Prometheus scrapes."""

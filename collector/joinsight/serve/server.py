@@ -1,43 +1,138 @@
-"""Runs the collector under uvicorn: checks its settings first, all of them, and says where it listens."""
+"""Runs the collector under uvicorn: checks its settings first, all of them, then listens until a signal ends it."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import uvicorn
 from sqlalchemy import Engine
 
-from joinsight.errors import ConfigurationError
-from joinsight.serve.app import make_app
+from joinsight.errors import ConfigurationError, ConfigurationErrors
+from joinsight.serve.app import Collector, make_app
+from joinsight.serve.protocol import IDLE_SECONDS, Protocol
+from joinsight.serve.tls import Tls
+from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
+from joinsight.store.database import check_settings
 
-TOKEN_VARIABLE = "JOINSIGHT_TOKEN"
 DEFAULT_PORT = 9595
-SHUTDOWN_SECONDS = 20
+SHUTDOWN_SECONDS = 25
+"""From a signal until batches that are still being written are given up; they are rolled back and sent again."""
+REFRESH_SECONDS = 1
+"""How often files are looked at that may have changed."""
+PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"  # uvicorn's
+
+log = logging.getLogger("joinsight")
 
 
-def read_tokens(file: Path | None) -> list[str]:
-    """The tokens that senders may show: the lines of a file, or JOINSIGHT_TOKEN; none means no check."""
-    if file is None:
-        token = os.environ.get(TOKEN_VARIABLE, "").strip()
-        return [token] if token else []
-    try:
-        tokens = [line.strip() for line in file.read_text().splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError("--token-file", str(file), str(error), "Name a readable text file.") from None
-    if not tokens:
-        raise ConfigurationError("--token-file", str(file), "the file is empty", "Write one token a line.")
-    return tokens
+@dataclass(frozen=True, slots=True)
+class Door:
+    """What senders come in through: a bound socket, tokens, TLS."""
+
+    bound: socket.socket
+    tokens: Tokens
+    tls: Tls | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        address, port = self.bound.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        return f"{'https' if self.tls else 'http'}://{shown}:{port}"
 
 
-def make_server(engine: Engine, host: str, port: int, tokens: list[str]) -> tuple[uvicorn.Server, socket.socket]:
-    """A server and its bound socket (port 0: any free one).
+class Server(uvicorn.Server):
+    """Ends in order at the first SIGTERM or SIGINT and at once at the second."""
 
-    Raises `ConfigurationError` when the address cannot be used, or would let anyone on the network write.
+    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
+        super().__init__(config)
+        self.collector = collector
+        self._signal: int | None = None
+        self.announcement: dict[str, Any] | None = None
+        """What the log says of the start, once senders can come and signals are heard."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        if self.announcement is not None:
+            log.info("collecting", extra=self.announcement)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """uvicorn's would raise the signal again after the server has ended, so that no exit code is 0."""
+        if self._signal is not None:
+            signal.signal(sig, signal.SIG_DFL)  # PostgreSQL rolls back what is not committed
+            signal.raise_signal(sig)
+        self._signal = sig
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what is being written and refuse all else."""
+        if self._signal is not None:
+            log.info("shutting down, at once with a second %s", signal.Signals(self._signal).name)
+        self.collector.close()
+        await super().shutdown(sockets)
+
+    @property
+    def unfinished(self) -> int:
+        """Batches that are still being written."""
+        return self.collector.writing
+
+
+@contextmanager
+def open_door(
+    host: str,
+    port: int,
+    token_file: Path | None = None,
+    tls_certificate: Path | None = None,
+    tls_key: Path | None = None,
+    *,
+    database_url: str | None = None,
+    data: Path | None = None,
+) -> Iterator[Door]:
+    """Check all settings of `joinsight serve` and bind its address (port 0: any free one).
+
+    Raises `ConfigurationErrors`, one line for each setting that is wrong.
     """
-    if not tokens and not _is_loopback(host):
+    errors: list[ConfigurationError] = []
+    tokens = tls = bound = None
+    try:
+        tokens = Tokens.read(token_file)
+    except ConfigurationError as error:
+        errors.append(error)
+    try:
+        tls = _tls(tls_certificate, tls_key)
+    except ConfigurationError as error:
+        errors.append(error)
+    try:
+        bound = bind(host, port, open_to_all=tokens is not None and not len(tokens))
+    except ConfigurationError as error:
+        errors.append(error)
+    errors += check_settings(database_url, data)
+    try:
+        if errors:
+            raise ConfigurationErrors(errors)
+        assert tokens is not None and bound is not None
+        yield Door(bound, tokens, tls)
+    finally:
+        if bound is not None:
+            bound.close()
+
+
+def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
+    """A socket at this address.
+
+    Raises `ConfigurationError` when it cannot be used; `open_to_all`, without a token, it must be this machine's alone.
+    """
+    if open_to_all and not _is_loopback(host):
         raise ConfigurationError(
             "--host",
             host,
@@ -54,14 +149,45 @@ def make_server(engine: Engine, host: str, port: int, tokens: list[str]) -> tupl
         raise ConfigurationError(
             "--host/--port", f"{host}:{port}", str(error), "Name a free port of this machine."
         ) from None
+    return bound
+
+
+def make_server(engine: Engine, door: Door) -> Server:
+    """The collector behind this door; run it with ``server.run(sockets=[door.bound])``."""
+    app = make_app(engine, door.tokens)
+
+    async def refresh() -> None:
+        door.tokens.refresh()
+        if door.tls:
+            door.tls.refresh()
+
     config = uvicorn.Config(
-        make_app(engine, tokens),
-        log_level="warning",
+        app,
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
         access_log=False,
+        server_header=False,
+        proxy_headers=PROXIES_VARIABLE in os.environ,
+        callback_notify=refresh,
+        timeout_notify=REFRESH_SECONDS,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        timeout_keep_alive=60,
     )
-    return uvicorn.Server(config), bound
+    config.load()
+    config.ssl = door.tls.context if door.tls else None
+    return Server(config, app.state.collector)
+
+
+def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
+    if certificate and key:
+        return Tls(certificate, key)
+    if certificate or key:
+        given, missing = ("--tls-certificate", "--tls-key") if certificate else ("--tls-key", "--tls-certificate")
+        raise ConfigurationError(given, str(certificate or key), f"{missing} is missing", "Name both, or none.")
+    return None
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,7 +11,7 @@ import alembic.command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
@@ -39,20 +39,58 @@ def open_database(url: str | None = None, folder: Path | None = None) -> Iterato
         yield engine
 
 
-@contextmanager
-def connect(url: str) -> Iterator[Engine]:
-    """An engine on a server; connections are checked before use, so that a restarted server does no harm."""
+def check_settings(url: str | None, folder: Path | None) -> list[ConfigurationError]:
+    """What `open_database` would find wrong with its arguments before anything is started or connected to."""
+    url = url or os.environ.get(URL_VARIABLE) or None
+    try:
+        if url:
+            _parse(url)
+        else:
+            _check_folder(folder or default_folder())
+    except ConfigurationError as error:
+        return [error]
+    return []
+
+
+def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # ValueError: a port that is no number
         raise ConfigurationError(URL_VARIABLE, "(not shown)", "it is not a database URL", _EXAMPLE) from None
-    shown = parsed.render_as_string(hide_password=True)
     if parsed.get_backend_name() != "postgresql":
+        shown = parsed.render_as_string(hide_password=True)
         raise ConfigurationError(URL_VARIABLE, shown, "only PostgreSQL is supported", _EXAMPLE)
+    return parsed
+
+
+def _check_folder(folder: Path) -> None:
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return
+    problem = f"{there} cannot be written to" if there.is_dir() else f"{there} is no folder"
+    raise ConfigurationError("--data", str(folder), problem, f"Name a folder of your own, or set {URL_VARIABLE}.")
+
+
+@contextmanager
+def connect(url: str) -> Iterator[Engine]:
+    """An engine on a server; connections are checked before use, so that a restarted server does no harm.
+
+    One whose server has vanished without a word breaks within half a minute.
+    """
+    parsed = _parse(url)
+    shown = parsed.render_as_string(hide_password=True)
     engine = create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         pool_pre_ping=True,
-        connect_args={"connect_timeout": 10, "application_name": "joinsight", "options": "-c timezone=UTC"},
+        connect_args={
+            "connect_timeout": 10,
+            "tcp_user_timeout": 20_000,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "application_name": "joinsight",
+            "options": "-c timezone=UTC",
+        },
     )
     try:
         try:
@@ -80,11 +118,11 @@ def upgrade(engine: Engine) -> None:
         alembic.command.upgrade(config, "head")
 
 
-def check_schema(engine: Engine) -> None:
-    """Raise `SchemaError` unless the schema is exactly this program's."""
+def check_schema(engine: Engine) -> str:
+    """The revision of the schema; raises `SchemaError` unless it is exactly this program's."""
     current, head, known = _revisions(engine)
-    if current == head:
-        return
+    if current is not None and current == head:
+        return current
     if current is None:
         raise SchemaError("The database has no Joinsight schema yet. Run: joinsight db upgrade")
     if current in known:
