@@ -1,0 +1,154 @@
+"""Real services for tests: the command in a process of its own, raw sockets, a PostgreSQL that makes writers wait."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+DOCUMENTS = "/v1/documents"
+SECONDS = 15
+"""Until a test gives up waiting for what should take a moment."""
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    """Wait until it is."""
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
+        time.sleep(0.01)
+
+
+class Service:
+    """`joinsight serve` as users run it, with its log as JSON."""
+
+    def __init__(self, url: str, *options: str, environment: Mapping[str, str] = {}, patch: str = "") -> None:
+        """`patch`: Python that runs before, to make a long time short."""
+        program = f"from joinsight.cli import main\n{patch}\nmain()"
+        command = [sys.executable, "-c", program, "serve", "--port", "0", "--log-format", "json", *options]
+        quiet = {name: value for name, value in os.environ.items() if not name.startswith("JOINSIGHT_")}
+        database = {"JOINSIGHT_DATABASE_URL": url} if url else {}
+        self.process = subprocess.Popen(
+            command, env={**quiet, **database, **environment}, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stderr:
+            self.lines.extend(iter(stderr.readline, ""))
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """What it has logged so far."""
+        return [json.loads(line) for line in self.lines if line.startswith("{")]
+
+    def logged(self, message: str) -> list[dict[str, Any]]:
+        """The events with this beginning."""
+        return [event for event in self.log if event["message"].startswith(message)]
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it does."""
+        until(lambda: self.logged("collecting") or self.process.poll() is not None, "the service listens")
+        assert self.logged("collecting"), "".join(self.lines)
+        return str(self.logged("collecting")[0]["url"])
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self, seconds: float = SECONDS) -> int:
+        """Its exit code; -n if signal n killed it."""
+        code = self.process.wait(seconds)
+        self._reader.join()
+        return code
+
+
+@contextmanager
+def service(url: str, *options: str, environment: Mapping[str, str] = {}, patch: str = "") -> Iterator[Service]:
+    """A service that listens; it is killed at the end unless it has ended before."""
+    started = Service(url, *options, environment=environment, patch=patch)
+    try:
+        assert started.url
+        yield started
+    finally:
+        if started.process.poll() is None:
+            started.signal(signal.SIGKILL)
+        started.end()
+
+
+@contextmanager
+def locked(engine: Engine, table: str = "execution") -> Iterator[Connection]:
+    """Nobody can write to the table; gives the connection that holds the lock."""
+    with engine.connect() as connection:
+        connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
+        yield connection
+
+
+def writers_that_wait(engine: Engine) -> int:
+    """How many backends wait for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with engine.connect() as connection:
+        return int(connection.scalar(text(waiting)) or 0)
+
+
+def head(length: int, *headers: str) -> bytes:
+    """The head of a batch's request."""
+    lines = (f"POST {DOCUMENTS} HTTP/1.1", "Host: x", f"Content-Length: {length}", *headers, "", "")
+    return "\r\n".join(lines).encode()
+
+
+def dial(url: str, address: str = "127.0.0.1") -> socket.socket:
+    """A connection from one of this machine's many loopback addresses."""
+    port = int(url.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=SECONDS, source_address=(address, 0))
+
+
+def answer(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    found = bytearray()
+    while chunk := connection.recv(65_536):
+        found += chunk
+    return bytes(found)
+
+
+def status(connection: socket.socket) -> int:
+    """The status of the answer that comes next."""
+    line = connection.recv(12)
+    return int(line.split()[1]) if line else 0
+
+
+def in_threads(*work: Callable[[], object]) -> Callable[[], None]:
+    """Start them all; the function returned waits for them and raises what one of them raised."""
+    errors: list[BaseException] = []
+
+    def run(each: Callable[[], object]) -> None:
+        try:
+            each()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in work]
+    for thread in threads:
+        thread.start()
+
+    def join() -> None:
+        for thread in threads:
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+        if errors:
+            raise errors[0]
+
+    return join

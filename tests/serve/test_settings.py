@@ -1,0 +1,144 @@
+"""`joinsight serve` starts with settings that are right, and says all that are wrong; its log has a line an event."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+from tests.documents import as_line, execution, request
+from tests.serve.real import DOCUMENTS, Service, service
+
+from joinsight import __version__
+from joinsight.errors import ConfigurationErrors
+from joinsight.serve.logs import JsonFormatter, TextFormatter, fields
+from joinsight.serve.server import open_door
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    """A line for each setting, with what would be right; exit code 2, nothing is started, no secret is shown."""
+    (tmp_path / "tokens").write_text("my secret\n")
+    (tmp_path / "key.pem").write_text("no key")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = {
+            "--token-file": tmp_path / "tokens",
+            "--tls-certificate": tmp_path / "none.pem",
+            "--tls-key": tmp_path / "key.pem",
+            "--port": taken.getsockname()[1],
+        }
+        refused = Service("mysql://user:s3cr3t@host/db", *(str(each) for pair in options.items() for each in pair))
+        assert refused.end() == 2
+    said = [line for line in refused.lines if "=" in line and not line.startswith("{")]
+    assert [line.removeprefix("joinsight: ").split("=")[0] for line in said] == [
+        "--token-file",
+        "--tls-certificate",
+        "--host/--port",
+        "JOINSIGHT_DATABASE_URL",
+    ]
+    assert all(". " in line for line in said)  # what is wrong, and what would be right
+    assert not any(secret in "".join(refused.lines) for secret in ("my secret", "s3cr3t"))
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no token on the network": ({"host": "0.0.0.0"}, "--host='0.0.0.0': without a token"),
+    "half of TLS": ({"tls_key": Path("key.pem")}, "--tls-key='key.pem': --tls-certificate is missing. Name both"),
+    "a port that is none": ({"port": 70_000}, "--host/--port='127.0.0.1:70000'"),
+    "a folder below a file": ({"data": Path(__file__) / "data"}, "is no folder. Name a folder of your own"),
+    "no URL": ({"database_url": "nonsense"}, "it is not a database URL. Write it like postgresql"),
+    "a URL with a bad port": ({"database_url": "postgresql://user:password@host:port/db"}, "it is not a database URL"),
+    "another database": ({"database_url": "mysql://user:password@host/db"}, "only PostgreSQL is supported"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """It is named, with what would be right, and no password is shown."""
+    monkeypatch.delenv("JOINSIGHT_TOKEN", raising=False)
+    settings, said = WRONG[what]
+    with pytest.raises(ConfigurationErrors) as error, open_door(**{"host": "127.0.0.1", "port": 0, **settings}):
+        pass
+    assert said in str(error.value)
+    assert "password" not in str(error.value).replace("user:password@host:5432", "")
+
+
+def test_the_log_of_a_service(engine: Engine) -> None:
+    """It says how it started, what it refused and of whom, and that it ended; a good batch is no event."""
+    with service(engine.url.render_as_string(hide_password=False)) as running:
+        url = running.url
+        newer = as_line(execution(application_id="app")).replace(b'"schema_version":1', b'"schema_version":9')
+        assert httpx.post(url + DOCUMENTS, content=request(newer, *[b"x"] * 6)).status_code == 400
+        assert httpx.post(url + DOCUMENTS, content=request(execution(application_id="app"))).status_code == 200
+        assert httpx.post(url + DOCUMENTS, content=b"no gzip").status_code == 400
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0
+    log = running.log
+    assert [event["message"] for event in log] == [
+        "no token is set: only this machine can send, and anyone on it may",
+        "collecting",
+        *["document refused"] * 5,
+        "more documents of the same request refused",
+        "request refused",
+        "shutting down, at once with a second SIGTERM",
+        "stopped",
+    ]
+    assert log[1] == {
+        "time": log[1]["time"],
+        "level": "info",
+        "message": "collecting",
+        "url": url,
+        "metrics": url + "/metrics",
+        "tokens": 0,
+        "database": engine.url.render_as_string(hide_password=True),
+        "schema": log[1]["schema"],
+        "version": __version__,
+    }
+    first = log[2]
+    assert (first["line"], first["application"], first["client"]) == (1, "app", "127.0.0.1")
+    assert first["listener"] == execution().listener.id
+    assert first["reason"].startswith("schema_version 9 is not known here")
+    assert log[7]["documents"] == 2
+    assert (log[8]["status"], log[8]["reason"][:23]) == (400, "the request is not gzip")
+    password = engine.url.password
+    assert password and password not in "".join(running.lines)
+
+
+def record(message: str, *, error: Exception | None = None, **about: object) -> logging.LogRecord:
+    made = logging.makeLogRecord(
+        {"msg": message, "levelname": "WARNING", "created": 1_767_225_600.25, **fields(**about)}
+    )
+    if error is not None:
+        try:
+            raise error
+        except Exception as raised:
+            made.exc_info = type(raised), raised, raised.__traceback__
+    return made
+
+
+def test_text_format() -> None:
+    """One line, whatever is in it; values that are not one word are quoted."""
+    line = TextFormatter().format(record("refused\nit", line=3, reason='not "JSON": a\nb', empty="", left_out=None))
+    assert line == '2026-01-01T00:00:00.250Z WARNING refused it line=3 reason="not \\"JSON\\": a\\nb" empty=""'
+    traceback = TextFormatter().format(record("a fault", error=ValueError("x"))).splitlines()
+    assert traceback[1] == "Traceback (most recent call last):"
+    assert traceback[-1] == "ValueError: x"
+
+
+def test_json_format() -> None:
+    """An object a line, with the event's fields and its traceback."""
+    line = JsonFormatter().format(record("a fault", file=Path("/x"), line=3, error=ValueError("a\nb")))
+    assert "\n" not in line
+    found = json.loads(line)
+    assert found.pop("exception").endswith("ValueError: a\nb")
+    assert found == {
+        "time": "2026-01-01T00:00:00.250Z",
+        "level": "warning",
+        "message": "a fault",
+        "file": "/x",
+        "line": 3,
+    }

@@ -1,0 +1,153 @@
+"""The end of a service, wanted or not: what is answered is committed, what is not committed is not half there."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine, func, select
+from tests.documents import application, planned, request
+from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, service, status, until, writers_that_wait
+
+from joinsight.store import embedded, models
+
+PLAN = """
+SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50
+  Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
+"""
+
+
+def url_of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+def batch_of(name: str) -> bytes:
+    return request(
+        application(application_id=name), *(planned(PLAN, application_id=name, execution_id=i) for i in (1, 2))
+    )
+
+
+def rows_of(engine: Engine, name: str) -> int:
+    """How many rows of all tables are stored of an application."""
+    with engine.connect() as connection:
+        return sum(
+            connection.scalar(select(func.count()).select_from(table).where(table.c.application_id == name)) or 0
+            for table in models.metadata.sorted_tables
+            if "application_id" in table.c
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> None:
+    """At a signal a batch that is being written is committed and answered; one that waits or comes gets 503 or no
+    connection, and what is half sent is not waited for. Then the service ends with 0."""
+    name = f"finished-{number.name}"
+    answers: dict[str, httpx.Response] = {}
+    short = "from joinsight.serve import app; app.MAX_WRITING = 1"
+    with service(url_of(engine), patch=short) as running:
+        url = running.url
+
+        def send(which: str) -> Callable[[], None]:
+            def run() -> None:
+                answers[which] = httpx.post(url + DOCUMENTS, content=batch_of(f"{name}-{which}"), timeout=20)
+
+            return run
+
+        with locked(engine), dial(url) as half, dial(url) as idle:
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert status(idle) == 200
+            half.sendall(head(1_000) + b"x" * 500)
+            join_first = in_threads(send("written"))
+            until(lambda: writers_that_wait(engine) == 1, "the batch is being written")
+            join_second = in_threads(send("waits"))
+            until(lambda: "waiting 2.0" in httpx.get(url + "/metrics").text, "a second one waits")
+            running.signal(number)
+            join_second()
+            assert (answers["waits"].status_code, answers["waits"].headers["retry-after"]) == (503, "5")
+            assert "shutting down" in answers["waits"].text
+            assert status(half) == 503
+            with pytest.raises(OSError):
+                socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=1)
+            assert running.process.poll() is None
+        join_first()
+        assert answers["written"].json() == {"accepted": 3, "refused": []}
+        assert running.end() == 0
+    assert [event["message"] for event in running.log][-2:] == [
+        f"shutting down, at once with a second {number.name}",
+        "stopped",
+    ]
+    assert rows_of(engine, f"{name}-written") > 0
+    assert rows_of(engine, f"{name}-waits") == 0
+
+
+def test_an_idle_service_ends_at_once(engine: Engine) -> None:
+    """Without work there is nothing to wait for."""
+    with service(url_of(engine)) as running:
+        started = time.monotonic()
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0
+        assert time.monotonic() - started < 3
+
+
+def test_a_second_signal_ends_at_once(engine: Engine) -> None:
+    """The batch that is being written is not answered, and rolled back."""
+    with service(url_of(engine)) as running, locked(engine), dial(running.url) as sender:
+        body = batch_of("second signal")
+        sender.sendall(head(len(body)) + body)
+        until(lambda: writers_that_wait(engine) == 1, "the batch is being written")
+        running.signal(signal.SIGTERM)
+        until(lambda: running.logged("shutting down"), "it has begun to end")
+        running.signal(signal.SIGTERM)
+        assert running.end(3) == -signal.SIGTERM
+        assert status(sender) == 0
+    assert rows_of(engine, "second signal") == 0
+
+
+def test_a_batch_that_takes_too_long_is_given_up(engine: Engine) -> None:
+    """At the end of its time the service answers 503 and ends, with 1, however long PostgreSQL would take."""
+    short = "from joinsight.serve import app, server\napp.LOCK_SECONDS = 600; server.SHUTDOWN_SECONDS = 1"
+    with service(url_of(engine), patch=short) as running, locked(engine), dial(running.url) as sender:
+        body = batch_of("given up")
+        sender.sendall(head(len(body)) + body)
+        until(lambda: writers_that_wait(engine) == 1, "the batch is being written")
+        running.signal(signal.SIGTERM)
+        assert running.end(8) == 1
+        assert status(sender) == 503
+        assert running.logged("stopped")[0]["unfinished"] == 1
+    assert rows_of(engine, "given up") == 0
+
+
+def test_killed_between_receiving_and_committing(engine: Engine) -> None:
+    """After kill -9 the sender has no answer and the database nothing; sent again, the batch is whole."""
+    body = batch_of("killed")
+    with service(url_of(engine)) as running, dial(running.url) as sender, locked(engine, "node_metric"):
+        sender.sendall(head(len(body)) + body)
+        until(lambda: writers_that_wait(engine) == 1, "half of the batch is written")
+        running.signal(signal.SIGKILL)
+        assert running.end() == -signal.SIGKILL
+        assert status(sender) == 0
+    until(lambda: writers_that_wait(engine) == 0, "PostgreSQL has noticed")
+    assert rows_of(engine, "killed") == 0
+    with service(url_of(engine)) as running:
+        assert httpx.post(running.url + DOCUMENTS, content=body).json() == {"accepted": 3, "refused": []}
+    assert rows_of(engine, "killed") > 0
+
+
+def test_the_embedded_database_ends_too(tmp_path: Path) -> None:
+    """A service on its own PostgreSQL stops it in order: nothing is left to recover."""
+    data = tmp_path / "data"
+    with service("", "--data", str(data)) as running:
+        assert httpx.post(running.url + DOCUMENTS, content=batch_of("embedded")).status_code == 200
+        assert embedded.status(data) is not None
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0
+    assert embedded.status(data) is None
+    with embedded.embedded_postgres(data):
+        pass
+    log = (data / "postgres.log").read_text()
+    assert "recovery" not in log and "not properly shut down" not in log

@@ -1,0 +1,122 @@
+"""HTTPS with a certificate of a CA made for the test."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import ssl
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+from sqlalchemy import Engine
+from tests.documents import execution, request
+from tests.serve.real import DOCUMENTS, service, until
+
+from joinsight.errors import ConfigurationError
+from joinsight.serve.tls import Tls
+
+FILES = ("--tls-certificate", "--tls-key")
+
+
+class Pair:
+    """A certificate for 127.0.0.1, its key, and who trusts it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate, self.key = folder / "certificate.pem", folder / "key.pem"
+        self.renew()
+
+    def renew(self) -> None:
+        """Another certificate, of another CA."""
+        authority = trustme.CA()
+        issued = authority.issue_cert("127.0.0.1")
+        self.certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+        self.key.touch(0o600)
+        self.key.write_bytes(issued.private_key_pem.bytes())
+        self.trust = ssl.create_default_context()
+        authority.configure_trust(self.trust)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (FILES[0], str(self.certificate), FILES[1], str(self.key))
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
+    """Documents are taken over TLS 1.2 and 1.3 and nothing older; a renewed certificate is used without a restart.
+
+    A client that keeps its connection and says nothing does not hold up the end.
+    """
+    batch = request(execution(application_id="tls"))
+    short = "from joinsight.serve import protocol; protocol.GOODBYE_SECONDS = 0.2"
+    with service(engine.url.render_as_string(hide_password=False), *pair.options, patch=short) as running:
+        url = running.url
+        assert url.startswith("https://127.0.0.1:")
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            pair.trust.minimum_version = pair.trust.maximum_version = version
+            assert httpx.post(url + DOCUMENTS, content=batch, verify=pair.trust).status_code == 200
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with pytest.warns(DeprecationWarning):
+            old.minimum_version = ssl.TLSVersion.TLSv1
+        with pytest.warns(DeprecationWarning):
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+        old.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(url + "/healthz", verify=old)
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.get(url.replace("https", "http") + "/healthz")
+
+        before = pair.trust
+        pair.certificate.write_bytes(b"half")
+        until(lambda: running.logged("certificate not loaded again"), "the broken file is said")
+        assert httpx.get(url + "/healthz", verify=before).status_code == 200
+        pair.renew()
+        until(lambda: running.logged("certificate loaded again"), "the new file is loaded")
+        assert httpx.get(url + "/healthz", verify=pair.trust).status_code == 200
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            httpx.get(url + "/healthz", verify=before)
+
+        port = int(url.rpartition(":")[2])
+        with pair.trust.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as idle:
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert idle.recv(12) == b"HTTP/1.1 200"
+            started = time.monotonic()
+            running.signal(signal.SIGTERM)
+            assert running.end() == 0
+            assert time.monotonic() - started < 8
+
+
+def test_a_key_that_anyone_may_read_is_said(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning, with what to do."""
+    Tls(pair.certificate, pair.key)
+    assert caplog.text == ""
+    pair.key.chmod(0o644)
+    Tls(pair.certificate, pair.key)
+    assert "chmod o-r" in caplog.text
+
+
+def test_files_that_cannot_be_used(pair: Pair, tmp_path: Path) -> None:
+    """The message names the option, the file, and what would be right."""
+    other = tmp_path / "other"
+    other.mkdir()
+    stranger = Pair(other)
+    secret = tmp_path / "protected.pem"
+    secret.write_text(
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n"
+        "-----END ENCRYPTED PRIVATE KEY-----\n"
+    )
+    for certificate, key, said in (
+        (tmp_path / "missing", pair.key, "--tls-certificate=.*No such file.*Name a readable PEM file"),
+        (pair.certificate, tmp_path, "--tls-key=.*Is a directory"),
+        (pair.key, pair.key, "--tls-certificate/--tls-key=.*Name a PEM certificate"),
+        (pair.certificate, stranger.key, "--tls-certificate/--tls-key=.*(?i:key.values.mismatch)"),
+        (pair.certificate, secret, "--tls-certificate/--tls-key=.*PEM key"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            Tls(certificate, key)
