@@ -25,12 +25,15 @@ class Pair:
     """A certificate for 127.0.0.1, its key, and who trusts it."""
 
     def __init__(self, folder: Path) -> None:
-        self.certificate, self.key = folder / "certificate.pem", folder / "key.pem"
+        self.certificate, self.key, self.authority = (
+            folder / name for name in ("certificate.pem", "key.pem", "ca.pem")
+        )
         self.renew()
 
     def renew(self) -> None:
         """Another certificate, of another CA."""
         authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(self.authority))
         issued = authority.issue_cert("127.0.0.1")
         self.certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
         self.key.touch(0o600)

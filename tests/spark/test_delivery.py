@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select, text
+from tests.serve.real import Service, service
+from tests.serve.test_tls import Pair
 from tests.spark.faults import FAULTS, faulty_proxy, free_port
 
 from joinsight.attach import LISTENER, listener_jar
@@ -118,17 +120,15 @@ class Collector:
     def __init__(self, engine: Engine) -> None:
         self.port = free_port()
         self._url = engine.url.render_as_string(hide_password=False)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._service: Service | None = None
 
     def start(self) -> None:
-        options = ["--port", str(self.port), "--database-url", self._url]
-        command = [sys.executable, "-m", "joinsight.cli", "serve", *options]
-        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self._service = Service(self._url, "--port", str(self.port))
 
     def kill(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.wait()
+        if self._service:
+            self._service.signal(signal.SIGKILL)
+            self._service.end()
 
 
 @contextmanager
@@ -228,3 +228,21 @@ def test_disk_full(engine: Engine, start: Callable[..., Job]) -> None:
         wait_until(lambda: stored(engine, "full").get("succeeded", 0) >= 20, 60)
         queries = job.finish()
         assert stored(engine, "full") == {"succeeded": queries}
+
+
+def test_tls(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
+    """A collector whose certificate a CA of the team has signed is trusted by its file, and by nothing else."""
+    good, other = (tmp_path / name for name in ("good", "other"))
+    for folder in (good, other):
+        folder.mkdir()
+    pair, stranger = Pair(good), Pair(other)
+    with service(engine.url.render_as_string(hide_password=False), *pair.options) as collector:
+        trusting = start("trusting", collector.url, caFile=str(pair.authority))
+        trusting.wait_for(1)
+        distrusting = start("distrusting", collector.url, caFile=str(stranger.authority), spool="none")
+        distrusting.wait_for(10)
+        queries = trusting.finish()
+        assert stored(engine, "trusting") == {"succeeded": queries}
+        distrusting.finish()
+        assert stored(engine, "distrusting") == {}
+        assert "unable to find valid certification path" in distrusting.errors.read_text()
