@@ -247,7 +247,7 @@ def test_keys_are_in_the_rows() -> None:
 
 
 def test_shape_is_of_the_first_plan_and_fingerprint_of_the_last() -> None:
-    """Each plan version has its fingerprint; the execution has the final one's, and the shape that it was planned with."""
+    """Each plan version has its fingerprint; the execution has the final one's, and the shape of its first."""
     first, final = draw(JOINED)[0], draw("EmptyRelation | [plan_id=1]")[0]
     rows = execution_rows(execution(plans=[Plan(0, first), Plan(1, final)]))
     versions = [row["plan_fingerprint"] for row in rows["plan_version"]]
