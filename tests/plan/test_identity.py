@@ -182,9 +182,9 @@ def test_every_strategy_of_a_join_has_the_same_key() -> None:
     drawings = [f"{name} | {text}\n  Scan t | [a#1]\n  Scan u | [b#2]" for name, text in JOINS.items()]
     assert {shape_of(drawing).splitlines()[0] for drawing in drawings} == {"0 Join LeftOuter (a = b) (c < d)"}
     assert len({key for drawing in drawings for key in keys_by_name(drawing)["Join"]}) == 1
-    product = shape_of("CartesianProduct | (a#1 = b#2)\n  Scan t | [a#1]\n  Scan u | [b#2]")
+    product = shape_of("CartesianProduct | (z#1 = b#2)\n  Scan t | [z#1]\n  Scan u | [b#2]")
     assert product == shape_of(
-        "BroadcastHashJoin | [a#1], [b#2], Inner, BuildLeft, false\n  Scan t | [a#1]\n  Scan u | [b#2]"
+        "BroadcastHashJoin | [z#1], [b#2], Inner, BuildLeft, false\n  Scan t | [z#1]\n  Scan u | [b#2]"
     )
     swapped = "SortMergeJoin | [b#2], [a#1], LeftOuter, (c#3 < d#4)\n  Scan u | [b#2]\n  Scan t | [a#1]"
     assert keys_by_name(swapped)["Join"] != keys_by_name(drawings[0])["Join"]
@@ -233,6 +233,14 @@ AGGREGATES = {
             Exchange | hashpartitioning(k#1, c#2, 8), [plan_id=2]
               HashAggregate(keys=[k#1, c#2], functions=[])
                 Scan t | [k#1,c#2]""",
+    # SELECT DISTINCT over SELECT DISTINCT
+    "0 Aggregate keys=[k] functions=[]\n1 Aggregate keys=[k, c] functions=[]\n2 Scan t[k,c]": """
+    HashAggregate(keys=[k#1], functions=[])
+      Exchange | hashpartitioning(k#1, 8), [plan_id=1]
+        HashAggregate(keys=[k#1], functions=[])
+          HashAggregate(keys=[k#1, c#2], functions=[])
+            HashAggregate(keys=[k#1, c#2], functions=[])
+              Scan t | [k#1,c#2]""",
     # Only partial functions say their FILTER
     "0 Aggregate keys=[] functions=[sum(c), partial_sum(c) FILTER (WHERE (k > ?))]\n1 Scan t[k,c]": """
     HashAggregate(keys=[], functions=[sum(c#2)])
@@ -345,6 +353,23 @@ def test_dynamic_pruning_is_no_part_of_the_shape() -> None:
     merged = "SortMergeJoin | [day#1], [day#2], Inner\n  Scan parquet db.t | [a#3,day#1]\n  Scan parquet db.d | [day#2]"
     assert shape_of(pruned) == shape_of(merged)
     assert keys_by_name(pruned)["Join"] == keys_by_name(merged)["Join"]
+
+
+def test_what_only_moves_rows_is_no_part_of_the_shape() -> None:
+    """A reused exchange that stands before its original, a coalesce, and the first half of a limit are passed through."""
+    bare = "CollectLimit | 5\n  Scan t | [a#1]"
+    moved = """
+    GlobalLimit | 7, 0
+      Exchange | SinglePartition, ENSURE_REQUIREMENTS, [plan_id=1]
+        LocalLimit | 7
+          Coalesce | 3
+            ReusedExchange | [a#1], Exchange SinglePartition, REPARTITION_BY_NUM, [plan_id=9]
+              Exchange | SinglePartition, REPARTITION_BY_NUM, [plan_id=9]
+                Scan t | [a#1]
+    """
+    assert shape_of(moved).splitlines()[1:] == shape_of(bare).splitlines()[1:] == ["1 Scan t[a]"]
+    assert shape_of(moved).startswith("0 Limit ?")
+    assert key_of(moved) == key_of(bare)
 
 
 def test_fingerprint_is_how_it_ran() -> None:

@@ -34,9 +34,7 @@ RULES = 1
 # Neither what a query is nor how it ran: wrappers, and the change between columns and rows that a scan brings with it
 _WRAPPERS = TRANSPARENT | {"AdaptiveSparkPlan", "ColumnarToRow", "RowToColumnar", "ReusedSubquery", "WriteFiles"}
 # How it ran, not what it is: operators that only move or arrange rows, or do the first half of another's work
-_CARRIERS = frozenset(
-    {"AQEShuffleRead", "CustomShuffleReader", "ReusedExchange", "Coalesce", "LocalLimit", "InMemoryRelation"}
-)
+_CARRIERS = frozenset({"AQEShuffleRead", "ReusedExchange", "Coalesce", "LocalLimit"})
 # Dynamic pruning depends on the strategy of the join that it serves
 _PRUNING = frozenset({"SubqueryBroadcast", "SubqueryAdaptiveBroadcast"})
 _SAME = {
