@@ -8,7 +8,7 @@ import time
 import pytest
 from tests.documents import PlanNode, draw, graph_of
 
-from joinsight.plan.graph import Graph
+from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity, plain
 
 # A join of two tables, grouped and ordered, as AQE plans it first
@@ -132,6 +132,13 @@ def test_an_operator_keeps_its_key_when_the_plan_flips() -> None:
     assert last["Join"] == first["Join"]
     assert last["Exchange"] == first["Exchange"]
     assert "BroadcastExchange" not in first
+    elsewhere = keys_by_name(REPORT.replace("hashpartitioning(store_id#37L", "hashpartitioning(region#39"))
+    assert [a != b for a, b in zip(elsewhere["Exchange"], first["Exchange"], strict=True)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     planned_so = FINAL.replace("AQEShuffleRead | local", "ColumnarToRow")
     assert keys_by_name(planned_so)["BroadcastExchange"] == last["BroadcastExchange"]
 
@@ -431,6 +438,19 @@ def test_deep_plans() -> None:
     assert len(set(keys.values())) == 5_000
     assert identity.shape_text(plan).splitlines()[-1].startswith("5000 ")
     assert time.process_time() - started < 5
+
+
+def test_nested_reuse() -> None:
+    """What is reused is looked at once, however often: 200 exchanges, each read twice by the next, are quick."""
+    nodes = [
+        Node(i, "Exchange" if i % 2 else "Union", "Exchange SinglePartition" if i % 2 else "Union") for i in range(400)
+    ]
+    edges = [(i + 1, i) for i in range(399) for _ in range(1 + (i + 1) % 2)]
+    plan = Graph(tuple(nodes), tuple(edges))
+    started = time.process_time()
+    assert len(Identity().operator_keys(plan)) == 200
+    assert Identity().plan_fingerprint(plan)
+    assert time.process_time() - started < 1
 
 
 HOSTILE = (
