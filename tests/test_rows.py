@@ -225,6 +225,39 @@ def test_native_shuffle() -> None:
     assert some(row, "partitions", "data_bytes") == (8, 7)
 
 
+# Identity
+
+JOINED = """
+BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
+  Exchange | hashpartitioning(k#1, 8), REPARTITION_BY_COL, [plan_id=3]
+    Scan t | [k#1]
+  BroadcastExchange | HashedRelationBroadcastMode(List(input[0, bigint, false]),false), [plan_id=5]
+    Scan u | [k#2]
+"""
+
+
+def test_keys_are_in_the_rows() -> None:
+    """Exchanges, broadcasts and joins have their keys in their own rows and in their nodes; other nodes have none."""
+    rows = rows_of(JOINED)
+    keys = {row["node_id"]: row["operator_key"] for row in rows["plan_node"]}
+    own = [only(rows[table]) for table in ("joins", "shuffle", "broadcast")]
+    assert [row["operator_key"] for row in own] == [keys[0], keys[1], keys[3]]
+    assert len({keys[0], keys[1], keys[3]}) == 3
+    assert keys[2] is keys[4] is None
+
+
+def test_shape_is_of_the_first_plan_and_fingerprint_of_the_last() -> None:
+    """Each plan version has its fingerprint; the execution has the final one's, and the shape of its first."""
+    first, final = draw(JOINED)[0], draw("EmptyRelation | [plan_id=1]")[0]
+    rows = execution_rows(execution(plans=[Plan(0, first), Plan(1, final)]))
+    versions = [row["plan_fingerprint"] for row in rows["plan_version"]]
+    assert len(set(versions)) == 2
+    e = only(rows["execution"])
+    assert (e["query_shape"], e["plan_fingerprint"]) == (only(rows_of(JOINED)["execution"])["query_shape"], versions[1])
+    without = only(execution_rows(execution())["execution"])
+    assert (without["query_shape"], without["plan_fingerprint"]) == (None, None)
+
+
 # Broadcasts
 
 BROADCAST_MEASURED = "data size=1000, number of output rows=10, time to collect=5, time to build=6, time to broadcast=7"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,11 @@ from joinsight.store.models import (
 from joinsight.store.models import shuffle as shuffle_table
 
 Key = tuple[datetime, str, str, int]
+
+KEY_LENGTH = 16
+"""Characters of a query's shape, a plan's fingerprint and an operator's key."""
+
+_KEY = re.compile(f"[0-9a-f]{{4,{KEY_LENGTH}}}")
 
 SORTS: Mapping[str, Mapping[str, ColumnElement[Any]]] = {
     "queries": {
@@ -65,6 +71,10 @@ class Filters:
     until: datetime | None = None
     state: str | None = None
     execution: str | None = None
+    shape: str | None = None
+    """A `query_shape`, or how it begins."""
+    operator: str | None = None
+    """An `operator_key`, or how it begins; not for queries."""
     limit: int = 20
 
 
@@ -92,6 +102,8 @@ def _operators(connection: Connection, table: Table, filters: Filters, order: Co
     of_execution = and_(*(table.c[name] == execution.c[name] for name in EXECUTION_KEY))
     columns = (execution.c.job_name, execution.c.description, execution.c.state, execution.c.duration_ms)
     statement = select(table, *columns).join(execution, of_execution)
+    if filters.operator is not None:
+        statement = statement.where(_begins(table.c.operator_key, "--operator", filters.operator))
     return _rows(connection, _filtered(statement, filters, connection), order, filters, table)
 
 
@@ -108,10 +120,21 @@ def _filtered(statement: Select[Any], filters: Filters, connection: Connection) 
         statement = statement.where(c.started_at < filters.until)
     if filters.state is not None:
         statement = statement.where(c.state == filters.state)
+    if filters.shape is not None:
+        statement = statement.where(_begins(c.query_shape, "--shape", filters.shape))
     if filters.execution is not None:
         key = find_execution(connection, filters.execution)
         statement = statement.where(*(c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)))
     return statement
+
+
+def _begins(column: ColumnElement[Any], option: str, text: str) -> ColumnElement[bool]:
+    """Whose key is `text`, or begins with it: a range, which an index serves in every collation."""
+    if not _KEY.fullmatch(text):
+        raise ConfigurationError(option, text, "this is no key", "Write 16 hexadecimal digits, or the first 4 or more.")
+    if len(text) == KEY_LENGTH:
+        return column == text
+    return column.between(text.ljust(KEY_LENGTH, "0"), text.ljust(KEY_LENGTH, "f"))
 
 
 def _rows(

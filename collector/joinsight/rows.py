@@ -5,6 +5,7 @@
     Execution ──► execution, stage
         plans ──► plan_version;  the last one, as Spark's graph ──► plan_node, plan_edge
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
+        the first and the last graph ──► query_shape, plan_fingerprint, operator_key
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from joinsight.document import MAX_LONG, Accumulator, Application, Execution, Metric, Stage
 from joinsight.plan import operators
 from joinsight.plan.graph import Graph, Node, build
+from joinsight.plan.identity import Identity
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -142,7 +144,7 @@ def execution_rows(e: Execution) -> Rows:
     rows: Rows = {
         "execution": [_execution(facts)],
         "plan_version": _plan_versions(facts),
-        "plan_node": [_plan_node(node) for node in facts.graph.nodes],
+        "plan_node": [_plan_node(facts, node) for node in facts.graph.nodes],
         "plan_edge": [
             {"position": position, "child_id": child, "parent_id": parent}
             for position, (child, parent) in enumerate(facts.graph.edges)
@@ -167,6 +169,10 @@ class _Facts:
             build([e.nodes[i] for i in plan.nodes], plan.parents, keep_duplicate_subquery_edges=old) for plan in e.plans
         ]
         self.graph = self.graphs[-1] if self.graphs else Graph((), ())
+        identity = Identity()
+        self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
+        self.fingerprints = [identity.plan_fingerprint(graph) for graph in self.graphs]
+        self.operator_keys = identity.operator_keys(self.graph)
         self.nodes = {node.id: node for node in self.graph.nodes}
         self.children = self.graph.children()
         self.parents = self.graph.parents()
@@ -198,6 +204,8 @@ def _execution(facts: _Facts) -> Row:
     return {
         "root_execution_id": e.root_execution_id,
         "job_name": e.job_name,
+        "query_shape": facts.query_shape,
+        "plan_fingerprint": facts.fingerprints[-1] if facts.fingerprints else None,
         "state": e.state,
         "ended_at": _time(e.ended_at_ms),
         "duration_ms": None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
@@ -240,6 +248,7 @@ def _plan_versions(facts: _Facts) -> list[Row]:
             "version": version,
             "planned_at": _time(plan.at_ms),
             "is_final": version == len(plans) - 1,
+            "plan_fingerprint": fingerprint,
             "nodes": [
                 {
                     "id": node.id,
@@ -253,13 +262,14 @@ def _plan_versions(facts: _Facts) -> list[Row]:
             ],
             "edges": graph.edges,
         }
-        for version, (plan, graph) in enumerate(zip(plans, facts.graphs, strict=True))
+        for version, (plan, graph, fingerprint) in enumerate(zip(plans, facts.graphs, facts.fingerprints, strict=True))
     ]
 
 
-def _plan_node(node: Node) -> Row:
+def _plan_node(facts: _Facts, node: Node) -> Row:
     return {
         "node_id": node.id,
+        "operator_key": facts.operator_keys.get(node.id),
         "name": node.name,
         "simple": node.simple,
         "cluster_id": node.cluster,
@@ -306,6 +316,7 @@ def _shuffle(facts: _Facts, node: Node) -> Row:
     read = metrics.get("records read")
     row = {
         "node_id": node.id,
+        "operator_key": facts.operator_keys[node.id],
         "partitioning": text.partitioning,
         "keys": list(text.keys),
         "origin": text.origin,
@@ -341,6 +352,7 @@ def _broadcast(facts: _Facts, node: Node) -> Row:
         outcome = {"failed": "failed", "running": "running"}.get(facts.execution.state, "unknown")
     return {
         "node_id": node.id,
+        "operator_key": facts.operator_keys[node.id],
         "mode": operators.broadcast_mode(node.simple),
         "outcome": outcome,
         "consumers": len(consumers),
@@ -359,6 +371,7 @@ def _join(facts: _Facts, node: Node) -> Row | None:
     sorts = [facts.metrics(facts.nodes[side]) for side in sides if facts.nodes[side].name == "Sort"]
     row: Row = {
         "node_id": node.id,
+        "operator_key": facts.operator_keys[node.id],
         "strategy": text.strategy,
         "join_type": text.join_type,
         "build_side": text.build_side,

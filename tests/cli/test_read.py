@@ -17,6 +17,7 @@ from joinsight.reading import SORTS
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000
+SHAPE, FINGERPRINT = "323ca4dd7bea4fc7", "18571f04388f3a74"  # of the skewed join
 Invoke = Callable[..., Result]
 
 SKEWED = """
@@ -132,6 +133,26 @@ def test_every_order_works(invoke: Invoke, command: str) -> None:
         assert invoke(command, "--sort", sort).exit_code == 0
 
 
+def test_a_query_and_its_operators_are_followed(invoke: Invoke) -> None:
+    """``--shape`` and ``--operator`` find by a key or its first digits; the tables show eight of them."""
+    join, other = [json.loads(line) for line in invoke("joins", "--json").stdout.splitlines()]
+    shown = invoke("joins").stdout
+    assert join["operator_key"][:8] in shown
+    assert join["operator_key"] not in shown
+    for key in (join["operator_key"], join["operator_key"][:8], join["operator_key"][:4]):
+        assert ids(invoke("joins", "--json", "--operator", key)) == [(MINE, 1)]
+    assert ids(invoke("joins", "--json", "--operator", other["operator_key"])) == [(MINE, 2)]
+    for command in ("shuffles", "broadcasts"):
+        row = json.loads(invoke(command, "--json").stdout.splitlines()[0])
+        found = invoke(command, "--json", "--operator", row["operator_key"]).stdout
+        assert [json.loads(line)["node_id"] for line in found.splitlines()] == [row["node_id"]]
+    assert SHAPE[:8] in invoke("queries").stdout
+    for key in (SHAPE, SHAPE[:8]):
+        assert ids(invoke("queries", "--json", "--shape", key)) == [(MINE, 1)]
+        assert ids(invoke("shuffles", "--json", "--shape", key)) == [(MINE, 1), (MINE, 1)]
+    assert ids(invoke("queries", "--json", "--shape", "0123456789abcdef")) == []
+
+
 def test_json_holds_raw_numbers(invoke: Invoke) -> None:
     """Bytes, rows and nanoseconds as they are stored; NULL is null."""
     row = json.loads(invoke("shuffles", "--json").stdout.splitlines()[0])
@@ -166,9 +187,10 @@ def test_nothing_found_is_said(invoke: Invoke) -> None:
     assert "Nothing is stored that fits" in result.stderr
 
 
-TREE = """\
+TREE = f"""\
 the skewed join
 local-1767225600000/1  2026-01-01 00:00  succeeded after 1.0 s
+shape {SHAPE}, final plan {FINGERPRINT}
                                                                       rows      bytes     time  skew
 AdaptiveSparkPlan isFinalPlan=true
 ⋈ SortMergeJoin(skew=true) [k], [k], Inner                             100
@@ -183,7 +205,7 @@ AdaptiveSparkPlan isFinalPlan=true
 
 def test_plan_draws_the_tree_with_what_it_cost(invoke: Invoke) -> None:
     """Operators from the root down, with rows, bytes, time and skew; what was not measured is blank."""
-    assert invoke("plan", f"{MINE}/1").stdout.split("\n")[:3] == TREE.split("\n")[:3]
+    assert invoke("plan", f"{MINE}/1").stdout.split("\n")[:4] == TREE.split("\n")[:4]
     drawn = [line.split() for line in invoke("plan", f"{MINE}/1").stdout.splitlines()]
     assert drawn == [line.split() for line in TREE.splitlines()]
 
@@ -229,6 +251,8 @@ WRONG = [
     (["plan", "x"], ConfigurationError, "APPLICATION/12"),
     (["plan", "1/2/3/4"], ConfigurationError, "APPLICATION/12"),
     (["plan", "9999999999999999999999"], ConfigurationError, "APPLICATION/12"),
+    (["queries", "--shape", "abc"], ConfigurationError, "the first 4 or more"),
+    (["joins", "--operator", "SortMergeJoin"], ConfigurationError, "16 hexadecimal digits"),
     (["plan", "2", "--version", "5"], NotFound, "the versions are 0 to 1"),
 ]
 

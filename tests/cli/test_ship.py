@@ -230,6 +230,9 @@ class Scripted(ThreadingHTTPServer):
         self.bodies: list[bytes] = []
         self.times: list[float] = []
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Quiet: a client may break off."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: Scripted

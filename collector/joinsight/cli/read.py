@@ -25,6 +25,7 @@ from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_SHORT_KEY = 8
 _STATES = ("running", "succeeded", "failed", "lost")
 
 
@@ -67,12 +68,14 @@ def _filter_options(kind: str, *, of_execution: bool) -> Callable[[Command], Com
             click.option("--since", type=Moment(), help="Started from here on: 2h, 7d, 2026-11-20T08:00 (UTC)."),
             click.option("--until", type=Moment(), help="Started before."),
             click.option("--state", type=click.Choice(_STATES), help="Only of executions in this state."),
+            click.option("--shape", metavar="KEY", help="Only of this query, in every run; 4 digits or more."),
             click.option("--sort", type=click.Choice(sorts), default=sorts[0], show_default=True),
             click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most."),
             click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers."),
         ]
         if of_execution:
             options.insert(0, click.option("--execution", metavar="EXECUTION", help="Only of this one."))
+            options.insert(1, click.option("--operator", metavar="KEY", help="Only this operator, in every run."))
         for option in reversed(options):
             command = option(command)
         return database_options(command)
@@ -179,6 +182,8 @@ def print_header(out: Console, stored: StoredPlan) -> None:
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
     out.print(Text(f"{_execution(e)}  {_when(e['started_at'])}  {how}{versions}", "dim"))
+    if e["query_shape"]:
+        out.print(Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
     if e["error"]:
         out.print(Text(_one_line(e["error"])[:500], style="red"))
     for reason in e["incomplete"] or ():
@@ -205,6 +210,7 @@ def query_table(rows: list[Row]) -> list[Column]:
         *_identity(rows),
         Column("started", [_when(r["started_at"]) for r in rows]),
         Column("state", [_state(r["state"]) for r in rows]),
+        _short_keys("shape", rows, "query_shape"),
         Column("query", [_one_line(r["description"]) for r in rows], flexible=True),
         _durations("time", rows, "duration_ms"),
         _sizes("shuffled", rows, "shuffle_write_bytes"),
@@ -217,7 +223,7 @@ def shuffle_table(rows: list[Row]) -> list[Column]:
     """`joinsight shuffles`."""
     return [
         *_identity(rows),
-        Column("node", [str(r["node_id"]) for r in rows], right=True),
+        _short_keys("operator", rows, "operator_key"),
         Column("partitioned by", [_partitioned_by(r) for r in rows], flexible=True),
         _sizes("written", rows, "bytes_written"),
         _numbers("rows", rows, "rows_written"),
@@ -232,7 +238,7 @@ def broadcast_table(rows: list[Row]) -> list[Column]:
     """`joinsight broadcasts`."""
     return [
         *_identity(rows),
-        Column("node", [str(r["node_id"]) for r in rows], right=True),
+        _short_keys("operator", rows, "operator_key"),
         Column("query", [_one_line(r["description"]) for r in rows], flexible=True),
         Column("outcome", [_state(r["outcome"]) for r in rows]),
         _sizes("size", rows, "size_bytes"),
@@ -247,7 +253,7 @@ def join_table(rows: list[Row]) -> list[Column]:
     """`joinsight joins`."""
     return [
         *_identity(rows),
-        Column("node", [str(r["node_id"]) for r in rows], right=True),
+        _short_keys("operator", rows, "operator_key"),
         Column("strategy", [r["strategy"] + (" (skew)" if r["is_skew"] else "") for r in rows]),
         Column("type", [r["join_type"] or "" for r in rows]),
         Column("build", [r["build_side"] or "" for r in rows]),
@@ -304,6 +310,11 @@ def _numbers(header: str, rows: list[Row], name: str) -> Column:
 
 def _durations(header: str, rows: list[Row], name: str) -> Column:
     return Column(header, ["" if r[name] is None else duration_text(r[name]) for r in rows], right=True)
+
+
+def _short_keys(header: str, rows: list[Row], name: str) -> Column:
+    """Keys cut to what `--shape` and `--operator` still find."""
+    return Column(header, [(r[name] or "")[:_SHORT_KEY] for r in rows])
 
 
 def _execution(r: Row) -> str:

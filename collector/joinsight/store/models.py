@@ -146,6 +146,8 @@ execution = _of_execution(
     (),
     _needed(_long("root_execution_id", "the outermost execution that this one is nested in; itself if none")),
     _needed(_text("job_name", "spark.joinsight.jobName, else the application's name: stable from run to run")),
+    _text("query_shape", "the same for the same query in another run, however Spark runs it; NULL: it had no plan"),
+    _text("plan_fingerprint", "the same for the same final plan in another run; NULL: it had no plan"),
     _needed(_text("state", "running, succeeded, failed or lost")),
     _time("ended_at", "when it ended; NULL while it runs"),
     _long("duration_ms", "from start to end, milliseconds"),
@@ -183,6 +185,7 @@ execution = _of_execution(
     Index(None, "application_id", "attempt_id", "execution_id"),
     Index(None, "application_id", "attempt_id", postgresql_where=text("state = 'running'")),
     Index(None, "job_name", "started_at"),
+    Index(None, "query_shape", "started_at"),
 )
 
 plan_version = _of_execution(
@@ -192,6 +195,7 @@ plan_version = _of_execution(
     _needed(_int("version", "0 for the plan at the start, then one more for each re-plan of AQE")),
     _needed(_time("planned_at", "when the driver learned of this plan")),
     _needed(_column("is_final", Boolean, "the last version known")),
+    _text("plan_fingerprint", "the same for the same plan in another run"),
     _needed(_column("nodes", JSONB, "nodes as Spark's UI numbers them: id, name, simple, cluster, metrics (ids)")),
     _needed(_column("edges", JSONB, "pairs of child and parent node id")),
 )
@@ -201,6 +205,7 @@ plan_node = _of_execution(
     "A node of the final plan, numbered as in Spark's UI.",
     ("node_id",),
     _needed(_int("node_id", "Spark's node id, valid in this plan version only")),
+    _text("operator_key", "the same for the same operator in another run; NULL: no exchange, broadcast or join"),
     _needed(_text("name", "the operator, e.g. SortMergeJoin")),
     _needed(_text("simple", "Spark's simpleString: the operator with its arguments")),
     _int("cluster_id", "node id of the WholeStageCodegen cluster around it"),
@@ -242,6 +247,7 @@ shuffle = _of_execution(
     "A shuffle exchange of the final plan: what it wrote, what was read from it, how it spread.",
     ("node_id",),
     _needed(_int("node_id", "node of the final plan")),
+    _text("operator_key", "the same for the same exchange in another run"),
     _text("partitioning", "e.g. hashpartitioning, rangepartitioning, SinglePartition, RoundRobinPartitioning"),
     _column("keys", ARRAY(Text), "what it partitions by, as Spark writes it"),
     _text("origin", "why it is there: ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ..."),
@@ -283,6 +289,7 @@ shuffle = _of_execution(
     _long("aqe_partition_bytes_median", "size of the median partition that AQE reads"),
     _long("aqe_partition_bytes_max", "size of the largest partition that AQE reads"),
     Index(None, "bytes_written"),
+    Index(None, "operator_key", "started_at"),
 )
 
 broadcast = _of_execution(
@@ -290,6 +297,7 @@ broadcast = _of_execution(
     "A broadcast exchange of the final plan.",
     ("node_id",),
     _needed(_int("node_id", "node of the final plan")),
+    _text("operator_key", "the same for the same broadcast in another run"),
     _text("mode", "HashedRelationBroadcastMode(...) for hash joins, IdentityBroadcastMode for nested-loop joins"),
     _needed(
         _text(
@@ -308,6 +316,7 @@ broadcast = _of_execution(
     _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
     CheckConstraint("outcome IN ('succeeded', 'failed', 'running', 'unknown')", name="outcome"),
     Index(None, "size_bytes"),
+    Index(None, "operator_key", "started_at"),
 )
 
 joins = _of_execution(
@@ -315,6 +324,7 @@ joins = _of_execution(
     "A join of the final plan.",
     ("node_id",),
     _needed(_int("node_id", "node of the final plan")),
+    _text("operator_key", "the same for the same join in another run, whatever its strategy"),
     _needed(
         _text(
             "strategy", "BroadcastHashJoin, SortMergeJoin, ShuffledHashJoin, BroadcastNestedLoopJoin, CartesianProduct"
@@ -340,6 +350,7 @@ joins = _of_execution(
     _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
     CheckConstraint("build_side IN ('left', 'right')", name="build_side"),
     Index(None, "strategy"),
+    Index(None, "operator_key", "started_at"),
 )
 
 stage = _of_execution(

@@ -1,0 +1,386 @@
+"""Keys by which a query and its operators are known again in another run, where all of Spark's ids are different.
+
+``query_shape`` is what a query is, ``plan_fingerprint`` how it ran, ``operator_key`` one exchange or join, by what lies
+beneath it. Each is the hash of a text that is made of the plan's own texts, without what changes from run to run::
+
+    plan                                                 shape, from the root
+    HashAggregate(keys=[k#1], functions=[sum(a#2)])      0 Aggregate keys=[k] functions=[sum(a)]
+    └ Exchange hashpartitioning(k#1, 200)                1 Join Inner (id = id)
+      └ HashAggregate(... partial_sum(a#2))              2 Filter (a > ?)
+        └ BroadcastHashJoin [id#3], [id#9], BuildRight   3 Scan parquet t[id,a]
+          ├ Filter (a#2 > 10)                            2 Scan parquet s[id,k]
+          │ └ FileScan parquet t[id#3,a#2]
+          └ BroadcastExchange
+            └ FileScan parquet s[id#9,k#1]
+
+The rules are the tables below; docs/identity.md says them in words. A change of them must raise `RULES`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from joinsight.plan import operators
+from joinsight.plan.graph import TRANSPARENT, Graph, Node
+
+RULES = 1
+"""Version of the rules; part of what is hashed, so that keys of other rules never equal these."""
+
+# Neither what a query is nor how it ran: wrappers, and the change between columns and rows that a scan brings with it
+_WRAPPERS = TRANSPARENT | {"AdaptiveSparkPlan", "ColumnarToRow", "RowToColumnar", "ReusedSubquery", "WriteFiles"}
+# How it ran, not what it is: operators that only move or arrange rows, or do the first half of another's work
+_CARRIERS = frozenset({"AQEShuffleRead", "ReusedExchange", "Coalesce", "LocalLimit"})
+# Dynamic pruning depends on the strategy of the join that it serves
+_PRUNING = frozenset({"SubqueryBroadcast", "SubqueryAdaptiveBroadcast"})
+_SAME = {
+    "CollectLimit": "Limit",
+    "GlobalLimit": "Limit",
+    "HashAggregate": "Aggregate",
+    "ObjectHashAggregate": "Aggregate",
+    "SortAggregate": "Aggregate",
+}
+
+# Texts. What is no attribute (those have ids: k#1L), function, keyword or operator is a literal: Spark quotes none.
+_TOKEN = re.compile(
+    r"(?P<subquery>(?:ReusedSubquery )?Subquery [\w-]*#\d+, \[id=#\d+\])"
+    r"|(?P<cut>, \.\.\. \d+ more fields)"
+    r"|(?P<input>input\[\d+, [^,\]]*, (?:true|false)\])"
+    r"|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)|(?P<space>\s+)|(?P<word>[^\s()\[\]{},]+)"
+)
+_ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
+_OPERATORS = frozenset({
+    "=", "<=>", "<", "<=", ">", ">=", "!=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "||", "<<", ">>", ">>>",
+    "AND", "OR", "div",
+})  # fmt: skip
+_KEYWORDS = _OPERATORS | {
+    "NOT", "IN", "INSET", "LIKE", "ILIKE", "RLIKE", "ESCAPE", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "as", "ASC",
+    "DESC", "NULLS", "FIRST", "LAST", "distinct", "FILTER", "WHERE", "RowFrame", "RangeFrame",
+    "keys=", "key=", "functions=", "orderBy=", "output=",
+}  # fmt: skip
+_COUNTS = ("limit", "offset", "step", "splits")
+_TYPE = re.compile(
+    r"(?:string|binary|boolean|tinyint|smallint|int|bigint|float|double|decimal|date|timestamp|time|interval|array|map"
+    r"|struct|void|variant|char|varchar)(?:\b|_)"
+)
+_LITERALS = re.compile(  # one literal of several words, or several in a row
+    r"\?(?:(?:, ?| | (?:[-+*/%=<>&|^]{1,3}|AND|OR|as) )\?| \(\??\))+(?P<cut>, \.\.\. \d+ more fields)?"
+)
+_LIST_OF_ONE = re.compile(r"\((\w+) = \?\)")  # what the optimizer makes of it
+_EQUALITY = re.compile(r"\((\w+) = (\w+)\)")
+_RUNTIME_FILTER = re.compile(r"dynamicpruning|might_contain\(")
+_PATH = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:/[^,\]]*|\bpath=[^,\]]*")
+_OBJECT = re.compile(r"\$?\$Lambda[$/\w]*|@[0-9a-f]{4,}\b")
+_GENERATED = re.compile(r"(?<=SPARK_GEN_SUBQ_)\d+|(?<=numPartitions=)\d+")
+_PARTIAL = re.compile(r"^(?:partial|merge)_")
+
+
+class Identity:
+    """The keys of an execution's plans. Texts that several plans share are read once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._labels: dict[tuple[str, str], str] = {}
+
+    def query_shape(self, graph: Graph) -> str | None:
+        """What the query is: of its first plan, which no statistic of a stage has changed. None without a plan."""
+        shape = _Shape(graph, self._label)
+        return _key("shape", *(shape.digests[top] for top in shape.roots)) if shape.roots else None
+
+    def shape_text(self, graph: Graph) -> str:
+        """What `query_shape` stands for: a line for each operator that is left, with its depth."""
+        shape = _Shape(graph, self._label)
+        lines = []
+        todo = [(top, 0) for top in reversed(shape.roots)]
+        while todo:
+            node_id, depth = todo.pop()
+            lines.append(f"{depth} {shape.labels[node_id]}")
+            todo.extend((child, depth + 1) for child in reversed(shape.inputs[node_id]))
+        return "\n".join(lines)
+
+    def plan_fingerprint(self, graph: Graph) -> str | None:
+        """How one plan runs. None without a plan."""
+        return _key("plan", self.fingerprint_text(graph)) if graph.nodes else None
+
+    def fingerprint_text(self, graph: Graph) -> str:
+        """What `plan_fingerprint` stands for: a line for each operator, with its number and those of its inputs."""
+        kept = [node for node in graph.nodes if not node.is_cluster and node.name not in _WRAPPERS]
+        number = {node.id: position for position, node in enumerate(kept)}
+        _, inputs, _ = _skip(graph, lambda node: node.name in _WRAPPERS)
+        lines = []
+        for node in kept:
+            below = " ".join(str(number[top]) for top in inputs[node.id])
+            lines.append(f"{number[node.id]} {self._run_label(node)} <- {below}".rstrip(" <-"))
+        return "\n".join(lines)
+
+    def operator_keys(self, graph: Graph) -> dict[int, str]:
+        """The keys of the exchanges, broadcasts and joins of a plan, by node id.
+
+        Equal ones are told apart by their order in the plan.
+        """
+        shape = _Shape(graph, self._label)
+        seen: Counter[str] = Counter()
+        keys = {}
+        for node in graph.nodes:
+            kind = _kind(node.name)
+            if kind is None:
+                continue
+            own = shape.labels[node.id] if kind == "join" else self._run_label(node, origin=False)
+            base = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
+            keys[node.id] = _key(base, str(seen[base])) if seen[base] else base
+            seen[base] += 1
+        return keys
+
+    # Labels: what one operator is, in words
+
+    def _label(self, node: Node) -> str:
+        known = self._labels.get((node.name, node.simple))
+        if known is None:
+            known = self._labels[node.name, node.simple] = self._read_label(node)
+        return known
+
+    def _read_label(self, node: Node) -> str:
+        """What an operator does, however it does it."""
+        name = node.name
+        join = operators.join_text(name, node.simple)
+        if join is not None:
+            pairs = zip(join.left_keys, join.right_keys, strict=False)
+            on = [f"({' = '.join(sorted((self._text(a), self._text(b))))})" for a, b in pairs]
+            on += [_sorted_sides(each) for each in _conjuncts(self._text(join.condition or ""))]
+            return f"Join {_join_type(join.join_type)} {' '.join(sorted(set(on)))}"
+        if name == "Filter":
+            return f"Filter {' AND '.join(self._filters(node.simple.removeprefix('Filter').strip()))}"
+        if operators.is_scan(name):
+            return self._scan(node)
+        if name.startswith("Subquery"):
+            return "Subquery"
+        arguments = node.simple.removeprefix(name) if node.simple.startswith(name) else node.simple
+        if name.startswith("Execute "):
+            arguments = _PATH.sub("path#0", arguments)
+        return f"{_SAME.get(name, name)}{self._text(arguments).rstrip()}"
+
+    def _run_label(self, node: Node, *, origin: bool = True) -> str:
+        """What an operator does and how."""
+        name, simple = node.name, node.simple
+        join = operators.join_text(name, simple)
+        if join is not None:
+            return f"{name} {join.build_side} {self._label(node)}"
+        if operators.is_shuffle(name):
+            shuffle = operators.shuffle_text(simple)
+            keys = ", ".join(self._text(key) for key in shuffle.keys)
+            return f"Exchange {shuffle.partitioning}({keys}) {shuffle.origin if origin else ''}".rstrip()
+        if operators.is_broadcast(name):
+            return f"BroadcastExchange {self._text(operators.broadcast_mode(simple) or '')}"
+        if name == "AQEShuffleRead":
+            return simple
+        if name in _PRUNING or name == "ReusedExchange":
+            return name
+        label = self._label(node)
+        return label if label.startswith(name) else f"{name}: {label}"
+
+    def _scan(self, node: Node) -> str:
+        """A source: its name, columns and partition filters; not where its files lie, nor what it skips in them."""
+        name = _GENERATED.sub("", node.name).strip()
+        arguments = node.simple.removeprefix("File").removeprefix(node.name).partition("[")[2]
+        columns = self._text(f"[{arguments.partition(']')[0]}]") if arguments else ""
+        filters = node.metadata.get("PartitionFilters", "").strip()[1:-1]
+        if not filters:
+            filters = node.simple.partition(" PartitionFilters: [")[2].partition("], ")[0]
+        kept = sorted({f for part in operators.split(filters) for f in self._filters(part)})
+        return f"{name}{columns}{' WHERE ' + ' AND '.join(kept) if kept else ''}"
+
+    def _filters(self, text: str) -> list[str]:
+        """The conditions of a filter, sorted, whatever their order in the query."""
+        found = {_LIST_OF_ONE.sub(r"\1 IN (?)", each) for each in _conjuncts(self._text(text))}
+        implied = {f"isnotnull({each.removesuffix(' IN (?)')})" for each in found if each.endswith(" IN (?)")}
+        return sorted(each for each in found - implied if not _RUNTIME_FILTER.search(each))
+
+    def _text(self, text: str) -> str:
+        known = self._texts.get(text)
+        if known is None:
+            known = self._texts[text] = plain(text)
+        return known
+
+
+class _Shape:
+    """A plan without what only says how it runs; `inputs` skips those operators, and the first halves of aggregates.
+
+    A graph shares what is reused, and each node is looked at once: plans can be thousands of levels deep.
+    """
+
+    def __init__(self, graph: Graph, label: Callable[[Node], str]) -> None:
+        nodes = {node.id: node for node in graph.nodes}
+        order, self.inputs, self.roots = _skip(graph, _carries)
+        self.labels: dict[int, str] = {}
+        self.digests: dict[int, str] = {}
+        aggregates: dict[int, _Aggregate] = {}
+        for node_id in order:
+            inputs = self.inputs[node_id]
+            aggregate = _aggregate(nodes[node_id])
+            if aggregate is not None:
+                aggregates[node_id] = aggregate
+                below = aggregates.get(inputs[0]) if len(inputs) == 1 else None
+                if below is not None and aggregate.completes(below):
+                    aggregate.filters.update(below.filters)
+                    inputs = self.inputs[node_id] = self.inputs[inputs[0]]
+                self.labels[node_id] = label(aggregate.node(node_id))
+            else:
+                self.labels[node_id] = label(nodes[node_id])
+            # A scan repeats those of the filter above it, and not in every version of Spark
+            asks = not operators.is_scan(nodes[node_id].name)
+            subqueries = {self.digests[i] for i in inputs if asks and nodes[i].name == "Subquery"}
+            rows = [self.digests[i] for i in inputs if nodes[i].name != "Subquery"]
+            self.digests[node_id] = _key(self.labels[node_id], *rows, "subqueries", *sorted(subqueries))
+
+
+@dataclass(slots=True)
+class _Aggregate:
+    """One step of an aggregate: Spark makes partial ones, merges them, and completes them at last."""
+
+    keys: str
+    functions: list[str]
+    filters: set[str] = field(default_factory=set)  # FILTER (WHERE ...): only partial functions say theirs
+
+    def completes(self, below: _Aggregate) -> bool:
+        if below.functions:
+            return all(_PARTIAL.match(function) for function in below.functions)
+        distinct = any("(distinct " in function for function in self.functions)
+        return distinct or (not self.functions and self.keys == below.keys)
+
+    def node(self, node_id: int) -> Node:
+        functions = [_PARTIAL.sub("", function).partition(" FILTER (WHERE ")[0] for function in self.functions]
+        text = f"Aggregate keys=[{self.keys}] functions=[{', '.join(functions + sorted(self.filters))}]"
+        return Node(node_id, "Aggregate", text)
+
+
+def _aggregate(node: Node) -> _Aggregate | None:
+    if _SAME.get(node.name) != "Aggregate":
+        return None
+    keys, between, functions = node.simple.partition("], functions=[")
+    if not between:
+        return None
+    split = operators.split(functions.removesuffix(")").removesuffix("]"))
+    return _Aggregate(keys.partition("=[")[2], split, {each for each in split if " FILTER (WHERE " in each})
+
+
+def _carries(node: Node) -> bool:
+    """An operator that is no part of the shape."""
+    if node.name in _WRAPPERS or node.name in _CARRIERS:
+        return True
+    if node.name == "Sort":
+        return not node.simple.endswith("], true, 0")  # an ORDER BY
+    if node.name == "WindowGroupLimit":
+        return node.simple.endswith(", Partial")
+    return operators.is_shuffle(node.name) or operators.is_broadcast(node.name)
+
+
+def _skip(graph: Graph, skipped: Callable[[Node], bool]) -> tuple[list[int], dict[int, list[int]], list[int]]:
+    """Node ids with those of inputs first; for each its inputs, past nodes that are skipped; and the roots."""
+    nodes = {node.id: node for node in graph.nodes}
+    children = graph.children()
+    fed = {child for child, _ in graph.edges}
+    order: list[int] = []
+    inputs: dict[int, list[int]] = {}
+    stands_for: dict[int, list[int]] = {}  # itself, or what stands below it
+    tops = [node.id for node in graph.nodes if node.id not in fed and not node.is_cluster]
+    todo = [(top, False) for top in reversed(tops)]
+    while todo:
+        node_id, is_ready = todo.pop()
+        if is_ready:
+            order.append(node_id)
+            below = [child for child in children.get(node_id, ()) if nodes[child].name not in _PRUNING]
+            inputs[node_id] = [each for child in below for each in stands_for[child]]
+            only = inputs[node_id] if len(inputs[node_id]) == 1 and skipped(nodes[node_id]) else [node_id]
+            stands_for[node_id] = only
+        elif node_id not in inputs:
+            todo.append((node_id, True))
+            todo.extend((child, False) for child in children.get(node_id, ()))
+    return order, inputs, [each for top in tops for each in stands_for[top]]
+
+
+def plain(text: str) -> str:
+    """An expression, or a list of them, without ids and literals: ``((a#1 > 5) AND b#2 IN (x,y))`` as
+    ``((a > ?) AND b IN (?))``. Takes time in proportion to the text's length.
+    """
+    out: list[str] = []
+    wants_operand = False  # after an operator or a comma; an empty string is a literal too
+    text = _OBJECT.sub("", text)
+    for token in _TOKEN.finditer(text):
+        kind, word = token.lastgroup, token[0]
+        if kind == "space":
+            out.append(" ")
+            continue
+        if kind in ("close", "comma") and wants_operand:
+            out.append("?" if out[-1] == " " else " ?")
+        wants_operand = kind == "comma"
+        if kind == "subquery":
+            out.append("subquery")
+        elif kind == "input":
+            out.append(f"input{word[6:].split(',')[0]}")
+        elif kind != "word":
+            out.append(word)
+        elif "#" in word and (bare := _ID.sub("", word)) != word:
+            out.append(bare)
+        elif word in _KEYWORDS:
+            wants_operand = word in _OPERATORS
+            out.append(word)
+        else:
+            is_function = text.startswith("(", token.end()) and not word[0].isdigit()
+            is_type = out[-2:] == ["as", " "] and _TYPE.match(word)
+            count = word.partition("=")[0]
+            out.append(word if is_function or is_type else f"{count}=?" if word != count in _COUNTS else "?")
+    if wants_operand and out and out[-1] == " ":
+        out.append("?")
+    return _LITERALS.sub("?", "".join(out)).replace(" INSET ?", " IN (?)")
+
+
+def _conjuncts(flat: str) -> list[str]:
+    """What ``((a AND b) AND c)`` holds together: a, b, c; in one pass, however deep."""
+    closing: dict[int, int] = {}
+    ands: dict[int, list[int]] = defaultdict(list)
+    inside = [-1]
+    for found in re.finditer(r"[()]| AND ", flat):
+        if found[0] == "(":
+            inside.append(found.start())
+        elif found[0] != ")":
+            ands[inside[-1]].append(found.start())
+        elif len(inside) > 1:
+            closing[inside.pop()] = found.start()
+    conjuncts = []
+    todo = [(0, len(flat), -1)]
+    while todo:
+        start, end, group = todo.pop()
+        cuts = [start - len(" AND "), *ands.get(group, ()), end]
+        for before, after in pairwise(cuts):
+            first = before + len(" AND ")
+            if first in ands and closing.get(first) == after - 1:
+                todo.append((first + 1, after - 1, first))
+            elif first < after:
+                conjuncts.append(flat[first:after])
+    return conjuncts
+
+
+def _sorted_sides(conjunct: str) -> str:
+    equality = _EQUALITY.fullmatch(conjunct)
+    return f"({' = '.join(sorted(equality.groups()))})" if equality else conjunct
+
+
+def _join_type(name: str | None) -> str:
+    return "Inner" if name in (None, "Cross") else str(name)
+
+
+def _kind(name: str) -> str | None:
+    if operators.is_shuffle(name):
+        return "shuffle"
+    if operators.is_broadcast(name):
+        return "broadcast"
+    return "join" if operators.join_strategy(name) else None
+
+
+def _key(*parts: str) -> str:
+    text = "\n".join((f"joinsight identity {RULES}", *parts))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
