@@ -108,9 +108,9 @@ class Identity:
 
     def fingerprint_text(self, graph: Graph) -> str:
         """What `plan_fingerprint` stands for: a line for each operator, with its number and those of its inputs."""
-        kept = [node for node in graph.nodes if not node.is_cluster and node.name not in _WRAPPERS]
-        number = {node.id: position for position, node in enumerate(kept)}
         _, inputs, _ = _skip(graph, lambda node: node.name in _WRAPPERS)
+        kept = [n for n in graph.nodes if not n.is_cluster and (n.name not in _WRAPPERS or len(inputs[n.id]) != 1)]
+        number = {node.id: position for position, node in enumerate(kept)}
         lines = []
         for node in kept:
             below = " ".join(str(number[top]) for top in inputs[node.id])
