@@ -55,6 +55,7 @@ SECRETS = {
     # a column that holds secrets, and what it is compared with
     "Filter (isnotnull(token#1) AND (token#1 = hunter 2))": f"Filter (isnotnull(token#1) AND (token#1 = {MASK}))",
     "[IsNotNull(password), EqualTo(password,hunter2)]": f"[IsNotNull(password), EqualTo(password,{MASK})]",
+    "Project [id#1, hunter2 x AS password#2, k#3 AS token#4]": f"Project [id#1, {MASK} AS password#2, k#3 AS token#4]",
     f"password={MASK}": f"password={MASK}",
 }  # fmt: skip
 
@@ -117,7 +118,7 @@ PLAN = (
     ("Filter", "Filter (isnotnull(name#1) AND (name#1 = alice smith))", "Filter (isnotnull(name#1) AND (name#1 = ?))"),
     ("Filter", "Filter (isnotnull(name#1) AND (name#1 = bob))", "Filter (isnotnull(name#1) AND (name#1 = ?2))"),
     ("Filter", "Filter (name#1 = Apt#12)", "Filter (name#1 = ?)"),
-    ("Filter", "Filter (name#1 IN (alice,bob) OR name#1 LIKE al(i)ce%)", "Filter (name#1 IN (?,?) OR name#1 LIKE ?(?)?)"),
+    ("Filter", "Filter (name#1 IN (alice,SM CASE) OR name#1 LIKE al(i)ce%)", "Filter (name#1 IN (?,?) OR name#1 LIKE ?(?)?)"),
     ("Filter", "Filter (amount#3 > Subquery scalar-subquery#40, [id=#41])",
      "Filter (amount#3 > Subquery scalar-subquery#40, [id=#41])"),
     ("Project", "Project [id#2L, (id#2L % 10) AS k#4L, alice AS alice#5, CASE WHEN (k#4L = 7) THEN alice ELSE bob END AS c#6]",
@@ -177,7 +178,9 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     assert spec is not None and spec.origin is not None
     classpath = f"{listener_jar()}:{Path(spec.origin).parent / 'jars'}/*"
     source = Path(__file__).with_name("Redact.java")
-    subprocess.run(["javac", "-nowarn", "-cp", classpath, "-d", str(classes), str(source)], check=True, capture_output=True)
+    subprocess.run(
+        ["javac", "-nowarn", "-cp", classpath, "-d", str(classes), str(source)], check=True, capture_output=True
+    )
 
     def ask(*questions: dict[str, Any]) -> Any:
         command = ["java", "-Xss512k", "-cp", f"{classes}:{classpath}", "io.joinsight.Redact"]
@@ -283,7 +286,9 @@ def test_metadata_without_literals(ask: Ask) -> None:
         "Location": "InMemoryFileIndex(1 paths)[s3a://u:hunter2@bucket/day=1]",
         "New": "alice",
     }
-    (answer,) = ask({"conf": NO_LITERALS, "plan": [["Scan parquet ", "FileScan parquet [name#1]"]], "metadata": metadata})
+    (answer,) = ask(
+        {"conf": NO_LITERALS, "plan": [["Scan parquet ", "FileScan parquet [name#1]"]], "metadata": metadata}
+    )
     assert answer["metadata"] == {
         "DataFilters": "[isnotnull(name#1), (name#1 = ?), name#1 INSET ?, ?]",
         "PushedFilters": "[IsNotNull(name), EqualTo(name,?), In(name, [?,?]), EqualTo(?,?)]",
@@ -313,13 +318,13 @@ def test_bad_settings_are_named(ask: Ask, key: str, value: str, problem: str) ->
 
 def test_long_texts_take_linear_time(ask: Ask) -> None:
     """No text takes long, whatever stands in it; one on which a user's pattern fails is masked as a whole."""
-    texts = hostile(100_000)
+    texts = hostile(50_000)
     plan = [["Filter", f"Filter {text}"] for text in texts]
-    questions = [{"texts": [text]} for text in texts]
+    questions: list[dict[str, Any]] = [{"texts": [text]} for text in texts]
     questions += [{"conf": NO_LITERALS, "statements": [text], "errors": [text]} for text in texts]
     questions += [{"conf": NO_LITERALS, "plan": [node]} for node in plan]
     overflow = {"conf": {"spark.redaction.string.regex": "(a|b)*c"}, "texts": ["ab" * 100_000]}
     *answers, overflown = ask(*questions, overflow)
-    slow = {text[:20]: answer["ms"] for text, answer in zip(texts * 3, answers, strict=True) if answer["ms"] > 5000}
+    slow = {text[:20]: answer["ms"] for text, answer in zip(texts * 3, answers, strict=True) if answer["ms"] > 3000}
     assert not slow
     assert overflown["texts"] == [MASK]

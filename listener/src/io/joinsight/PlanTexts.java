@@ -223,7 +223,7 @@ final class PlanTexts {
 
   /** What stays of a word that is followed by {@code next} and stands behind {@code out}. */
   private String kept(String word, StringBuilder out, char next, boolean isAfterGone) {
-    if (OPERATORS.contains(word)) return word;
+    if (OPERATORS.contains(word) && (Character.isWhitespace(next) || word.equals("END"))) return word;
     String before = out.substring(Math.max(0, out.length() - 24));
     if (before.endsWith("[") && next == ']' && ID.matcher(word).matches()) return word;
     Matcher column = COLUMN.matcher(word.endsWith(":") ? word.substring(0, word.length() - 1) : word);

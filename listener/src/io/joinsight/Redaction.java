@@ -44,6 +44,10 @@ final class Redaction {
           "(?<![\\w.\\-])([\\w.\\-]++)(#\\d{1,10}L?+)?+(?:\\\\{0,2}[\"'`])?+"
               + "(\\s{0,3}+(?:<=>|=>|->|:=|={1,3}+|:(?!//))\\s{0,3}+|,(?=\\S)|\\s{1,3}+(?=\\S))");
 
+  /** A literal that a plan calls by a name: {@code v AS a#1}. Groups: literal, name. */
+  private static final Pattern ALIAS =
+      Pattern.compile("(?<=\\[|, )((?:(?! AS )[^,\\[\\]()#])++) AS ([\\w.\\-]++)#\\d");
+
   private static final Pattern COLUMN = Pattern.compile("[\\w.\\-]{1,200}+#\\d");
   private static final Pattern SCHEME = Pattern.compile("(?i)(?:bearer|basic|digest|negotiate|token)\\s{1,3}+");
   private static final Pattern TYPE =
@@ -187,6 +191,17 @@ final class Redaction {
       out.append(text, copied, start).append(MASK);
       copied = end;
       from = end;
+    }
+    return aliases(out.append(text, copied, text.length()).toString());
+  }
+
+  private String aliases(String text) {
+    StringBuilder out = new StringBuilder(text.length());
+    int copied = 0;
+    for (Matcher m = ALIAS.matcher(text); m.find(); ) {
+      if (!isSecret(m.group(2))) continue;
+      out.append(text, copied, m.start(1)).append(MASK);
+      copied = m.end(1);
     }
     return out.append(text, copied, text.length()).toString();
   }
