@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import http.server
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
+from tests.spark.sink import Sink
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
@@ -42,53 +39,6 @@ except Exception:
     pass
 spark.stop()
 """
-
-
-class Sink(http.server.ThreadingHTTPServer):
-    """Keeps all requests and answers each with the next of `answers`, at last with 200."""
-
-    def __init__(self, answers: list[int]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.requests: list[tuple[dict[str, str], list[bytes], int]] = []
-        self.answers = answers
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def taken(self) -> list[dict[str, Any]]:
-        """The documents of the requests that were answered with 200."""
-        return [json.loads(line) for _, lines, status in self.requests for line in lines if status == 200]
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Sink
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        status = self.server.answers.pop(0) if self.server.answers else 200
-        lines = gzip.decompress(body).splitlines()
-        self.server.requests.append((dict(self.headers.items()), lines, status))
-        self.send_response(status)
-        answer = b'{"accepted": 1, "refused": []}'
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Quiet."""
-
-
-@pytest.fixture
-def sink() -> Iterator[Sink]:
-    """A server that takes everything, unless a test gives it other answers."""
-    server = Sink([])
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def run(sink: Sink, environment: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:

@@ -50,8 +50,8 @@ final class Documents {
       g.writeNumberField("sequence", ++sequence);
       g.writeStringField("application_id", application.id);
       g.writeStringField("attempt_id", application.attemptId);
-      g.writeStringField("application_name", application.name);
-      g.writeStringField("job_name", application.jobName());
+      g.writeStringField("application_name", settings.redaction.text(application.name));
+      g.writeStringField("job_name", settings.redaction.text(application.jobName()));
       body.write(g);
       g.writeEndObject();
     }
@@ -66,8 +66,8 @@ final class Documents {
           g.writeStringField("state", application.endedAt == null ? "running" : "ended");
           g.writeNumberField("started_at_ms", application.startedAt);
           number(g, "ended_at_ms", application.endedAt);
-          g.writeStringField("user", application.user);
-          g.writeStringField("master", settings.master);
+          g.writeStringField("user", settings.redaction.text(application.user));
+          g.writeStringField("master", settings.redaction.text(settings.master));
           strings(g, "tags", settings.tags);
           strings(g, "configuration", settings.configuration);
           g.writeNumberField("documents_made", sequence);
@@ -91,20 +91,22 @@ final class Documents {
           g.writeStringField("state", s.state);
           g.writeNumberField("started_at_ms", s.startedAt);
           number(g, "ended_at_ms", s.endedAt);
-          text(g, "description", s.description, MAX_TEXT);
-          text(g, "call_site", s.callSite, MAX_CALL_SITE);
-          text(g, "error", s.error, MAX_TEXT);
-          text(g, "job_group", s.jobGroup, MAX_TEXT);
+          Redaction redaction = s.redaction == null ? settings.redaction : s.redaction;
+          text(g, "description", redaction.statement(s.description), MAX_TEXT);
+          text(g, "call_site", redaction.statement(s.callSite), MAX_CALL_SITE);
+          text(g, "error", redaction.error(s.error), MAX_TEXT);
+          text(g, "job_group", redaction.text(s.jobGroup), MAX_TEXT);
           g.writeArrayFieldStart("job_tags");
-          for (String tag : s.jobTags) g.writeString(tag);
+          for (String tag : s.jobTags) g.writeString(redaction.text(tag));
           g.writeEndArray();
-          text(g, "streaming_query_id", s.streamingQueryId, MAX_TEXT);
+          text(g, "streaming_query_id", redaction.text(s.streamingQueryId), MAX_TEXT);
           if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
           strings(g, "tags", settings.tags);
           strings(g, "configuration", s.configuration);
           PlanTable table = new PlanTable(s.plans);
           g.writeArrayFieldStart("nodes");
-          for (SparkPlanInfo node : table.nodes()) node(g, node);
+          PlanTexts texts = new PlanTexts(redaction, table.nodes());
+          for (SparkPlanInfo node : table.nodes()) node(g, node, texts);
           g.writeEndArray();
           g.writeArrayFieldStart("plans");
           for (PlanTable.Tree tree : table.trees) {
@@ -126,7 +128,7 @@ final class Documents {
           for (LiveExecution.Job job : s.jobs) job(g, job);
           g.writeEndArray();
           g.writeArrayFieldStart("stages");
-          for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal());
+          for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal(), redaction);
           g.writeEndArray();
           g.writeArrayFieldStart("incomplete");
           for (String reason : s.incomplete) g.writeString(reason);
@@ -134,11 +136,11 @@ final class Documents {
         });
   }
 
-  private static void node(JsonGenerator g, SparkPlanInfo node) throws Throwable {
+  private static void node(JsonGenerator g, SparkPlanInfo node, PlanTexts texts) throws Throwable {
     g.writeStartObject();
-    g.writeStringField("name", node.nodeName());
-    g.writeStringField("simple", node.simpleString());
-    Map<String, String> metadata = SparkAccess.strings(node.metadata());
+    g.writeStringField("name", texts.name(node.nodeName()));
+    g.writeStringField("simple", texts.simple(node.nodeName(), node.simpleString()));
+    Map<String, String> metadata = texts.metadata(SparkAccess.strings(node.metadata()));
     if (!metadata.isEmpty()) strings(g, "metadata", metadata);
     scala.collection.Iterator<?> metrics = SparkAccess.metrics(node);
     if (metrics.hasNext()) {
@@ -205,11 +207,12 @@ final class Documents {
     g.writeEndObject();
   }
 
-  private static void stage(JsonGenerator g, StageAttempt stage, boolean executionEnded) throws IOException {
+  private static void stage(JsonGenerator g, StageAttempt stage, boolean executionEnded, Redaction redaction)
+      throws IOException {
     g.writeStartObject();
     g.writeNumberField("id", stage.stageId);
     g.writeNumberField("attempt", stage.attempt);
-    g.writeStringField("name", stage.name);
+    g.writeStringField("name", redaction.statement(stage.name));
     g.writeNumberField("tasks", stage.tasks);
     String state = stage.completed ? (stage.failure == null ? "succeeded" : "failed") : "running";
     if (stage.submittedAt == null) state = executionEnded ? "skipped" : "pending";
@@ -219,7 +222,7 @@ final class Documents {
     g.writeNumberField("killed_tasks", stage.killed);
     number(g, "submitted_at_ms", stage.submittedAt);
     number(g, "completed_at_ms", stage.completedAt);
-    text(g, "failure", stage.failure, MAX_TEXT);
+    text(g, "failure", redaction.error(stage.failure), MAX_TEXT);
     for (int i = 0; i < StageAttempt.TOTALS.length; i++) {
       if (stage.totals[i] != 0) g.writeNumberField(StageAttempt.TOTALS[i], Math.max(0, stage.totals[i]));
     }

@@ -98,7 +98,9 @@ final class Executions {
     e.rootId = root.isEmpty() ? e.id : ((Number) root.get()).longValue();
     e.description = event.description();
     e.callSite = event.details();
-    e.configuration = settings.sessionConfiguration(SparkAccess.strings(event.modifiedConfigs()));
+    Map<String, String> modified = SparkAccess.strings(event.modifiedConfigs());
+    e.configuration = settings.sessionConfiguration(modified);
+    e.redaction = settings.redaction.ofSession(modified);
     String[] tags = SparkAccess.jobTags(event);
     if (tags.length > 0) e.jobTags = tags;
     String group = SparkAccess.jobGroup(event);

@@ -20,7 +20,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
 import javax.net.ssl.TrustManagerFactory;
@@ -74,9 +73,6 @@ final class Settings {
               "spark.shuffle.sort.bypassMergeThreshold",
               "spark.speculation"));
 
-  private static final String DEFAULT_REDACTION = "(?i)secret|password|token|access[.]?key";
-  private static final String REDACTED = "*********(redacted)";
-
   final String url;
   final String token;
   final long progressIntervalMs;
@@ -89,13 +85,13 @@ final class Settings {
   final String applicationName;
   final String jobName;
   final String master;
-  final Map<String, String> tags = new TreeMap<>();
+  final Map<String, String> tags;
   final Map<String, String> configuration;
   final List<String> problems = new ArrayList<>();
-  private final Pattern redaction;
+  final Redaction redaction;
 
   Settings(SparkConf conf) {
-    redaction = pattern(conf);
+    redaction = new Redaction(conf, problems);
     url = url(conf);
     token = token(conf);
     progressIntervalMs = duration(conf, PREFIX + "progressInterval", "10s", 100);
@@ -109,11 +105,13 @@ final class Settings {
     jobName = conf.get(PREFIX + "jobName", applicationName);
     master = conf.get("spark.master", "");
     Map<String, String> all = new TreeMap<>();
+    Map<String, String> tagged = new TreeMap<>();
     for (scala.Tuple2<String, String> entry : conf.getAll()) {
       all.put(entry._1(), entry._2());
       String tag = PREFIX + "tag.";
-      if (entry._1().startsWith(tag)) tags.put(entry._1().substring(tag.length()), redact(entry._1(), entry._2()));
+      if (entry._1().startsWith(tag)) tagged.put(entry._1().substring(tag.length()), entry._2());
     }
+    tags = redaction.properties(tagged);
     configuration = allowed(all);
   }
 
@@ -121,9 +119,9 @@ final class Settings {
   Map<String, String> allowed(Map<String, String> all) {
     Map<String, String> kept = new TreeMap<>();
     for (Map.Entry<String, String> entry : all.entrySet()) {
-      if (isAllowed(entry.getKey())) kept.put(entry.getKey(), redact(entry.getKey(), entry.getValue()));
+      if (isAllowed(entry.getKey())) kept.put(entry.getKey(), entry.getValue());
     }
-    return kept;
+    return redaction.properties(kept);
   }
 
   /** The SQL settings in force in a session: the SparkConf's, overridden by what the session changed. */
@@ -142,20 +140,6 @@ final class Settings {
       if (ALLOWED.contains(key.substring(0, dot + 1))) return true;
     }
     return false;
-  }
-
-  private String redact(String key, String value) {
-    return redaction.matcher(key).find() || redaction.matcher(value).find() ? REDACTED : value;
-  }
-
-  private Pattern pattern(SparkConf conf) {
-    String regex = conf.get("spark.redaction.regex", DEFAULT_REDACTION);
-    try {
-      return Pattern.compile(regex);
-    } catch (RuntimeException e) {
-      problems.add("spark.redaction.regex=" + regex + " is no regular expression");
-      return Pattern.compile(DEFAULT_REDACTION);
-    }
   }
 
   private String url(SparkConf conf) {
@@ -177,7 +161,7 @@ final class Settings {
   }
 
   private static String hideUser(String url) {
-    return url.replaceAll("//[^/@]*@", "//" + REDACTED + "@");
+    return url.replaceAll("//[^/@]*@", "//" + Redaction.MASK + "@");
   }
 
   private SSLSocketFactory trusted(SparkConf conf) {

@@ -19,6 +19,7 @@ final class Snapshot {
   final String streamingQueryId;
   final String streamingBatchId;
   final Map<String, String> configuration;
+  final Redaction redaction;
   final List<LiveExecution.Plan> plans;
   final int plansDropped;
   final List<LiveExecution.AnnouncedMetric> announcedAlone;
@@ -42,6 +43,7 @@ final class Snapshot {
     streamingQueryId = e.streamingQueryId;
     streamingBatchId = e.streamingBatchId;
     configuration = e.configuration;
+    redaction = e.redaction;
     plans = new ArrayList<>(e.plans);
     plansDropped = e.plansDropped;
     announcedAlone = new ArrayList<>(e.announcedAlone);

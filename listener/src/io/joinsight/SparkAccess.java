@@ -4,7 +4,9 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
@@ -12,6 +14,8 @@ import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.TaskInfo;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.execution.SparkPlanInfo;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
@@ -52,6 +56,15 @@ final class SparkAccess {
   static final boolean STAGES_SEE_LATER_METRICS = !SPARK_VERSION.startsWith("3.");
 
   private SparkAccess() {}
+
+  /** Names of the functions that Spark itself has, in lower case. */
+  static Set<String> functions() {
+    Set<String> names = new HashSet<>();
+    for (Iterator<?> i = ((Iterable<?>) (Object) FunctionRegistry.functionSet()).iterator(); i.hasNext(); ) {
+      names.add(((FunctionIdentifier) i.next()).funcName());
+    }
+    return names;
+  }
 
   /** Fails early, in the constructor of the listener, when this Spark has no SQL classes of the expected shape. */
   static void check() {

@@ -1,0 +1,330 @@
+"""What becomes of texts in the driver: secrets are masked, literals go where that is asked for.
+
+One JVM answers all questions of this module: it has the listener's classes and Spark's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joinsight.attach import listener_jar
+from joinsight.plan.operators import JoinText, ShuffleText, join_text, shuffle_text
+
+MASK = "*********(redacted)"
+NO_LITERALS = {"spark.joinsight.redactLiterals": "true"}
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+Ask = Callable[..., Any]
+
+SECRETS = {
+    "password=hunter2": f"password={MASK}",
+    "cause: password=hunter2 at line 3": f"cause: password={MASK} at line 3",
+    "db.Password = hunter2": f"db.Password = {MASK}",
+    '{"password" : "hun\\"ter2", "user": "u"}': f'{{"password" : {MASK}, "user": "u"}}',
+    r"{\"password\": \"hunter2\", \"user\": 1}": rf"{{\"password\": {MASK}, \"user\": 1}}",
+    "{'aws_secret_access_key': 'hunter2'}": f"{{'aws_secret_access_key': {MASK}}}",
+    "password='it''s hunter2', x=1": f"password={MASK}, x=1",
+    "password='hunter2 never closed, x=1": f"password={MASK}",
+    "OPTIONS (user 'u', password 'hunter2')": f"OPTIONS (user 'u', password {MASK})",
+    "OPTIONS (url 'jdbc:db2://h/d', dbtable 't')": f"OPTIONS (url {MASK}, dbtable 't')",
+    "Map(password -> hunter2, dbtable -> t)": f"Map(password -> {MASK}, dbtable -> t)",
+    "[password=hunter2,user=u]": f"[password={MASK},user=u]",
+    "password=hun)ter2,x=1": f"password={MASK},x=1",
+    "f(password=hunter2), false, 0": f"f(password={MASK}), false, 0",
+    "--db-password hunter2 --table t": f"--db-password {MASK} --table t",
+    "jdbc:sqlserver://h;user=u;password=hunter2;encrypt=true": f"jdbc:sqlserver://h;user=u;password={MASK};encrypt=true",
+    "jdbc:mysql://h/d?user=u&password=hunter2&ssl=true": f"jdbc:mysql://h/d?user=u&password={MASK}&ssl=true",
+    "jdbc:oracle:thin:scott/hunter2@//h:1521/x": f"jdbc:oracle:thin:scott/{MASK}@//h:1521/x",
+    "https://user:hun@ter2@host/path": f"https://user:{MASK}@host/path",
+    "s3a://AKIAIOSFODNN7EXAMPLE:hunt/er2@bucket/x": f"s3a://{MASK}@bucket/x",
+    "https://a.blob.core.windows.net/c?sv=2022&sig=hunter2&se=1": f"https://a.blob.core.windows.net/c?sv=2022&sig={MASK}&se=1",
+    "fs.azure.account.key.a.dfs.core.windows.net=hunter2==": f"fs.azure.account.key.a.dfs.core.windows.net={MASK}",
+    "Authorization: Bearer hunter2": f"Authorization: Bearer {MASK}",
+    '"Authorization": "Basic aHVudGVyMg=="': f'"Authorization": {MASK}',
+    "sent Bearer abcdef123456": f"sent Bearer {MASK}",
+    "key AKIAIOSFODNN7EXAMPLE is old": f"key {MASK} is old",
+    f"got {JWT}": f"got {MASK}",
+    "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----.": f"{MASK}.",
+    "-----BEGIN PRIVATE KEY-----\nhunter2": MASK,
+    # a column that holds secrets, and what it is compared with
+    "Filter (isnotnull(token#1) AND (token#1 = hunter 2))": f"Filter (isnotnull(token#1) AND (token#1 = {MASK}))",
+    "[IsNotNull(password), EqualTo(password,hunter2)]": f"[IsNotNull(password), EqualTo(password,{MASK})]",
+    "Project [id#1, hunter2 x AS password#2, k#3 AS token#4]": f"Project [id#1, {MASK} AS password#2, k#3 AS token#4]",
+    f"password={MASK}": f"password={MASK}",
+}  # fmt: skip
+
+HARMLESS = (
+    "",
+    "collect at /home/u/tokens/password_reset.py:12",
+    "SortMergeJoin [token#1], [token#22L], Inner, (token#1 = token#22L)",
+    "ReadSchema: struct<password:string,token:bigint,secrets:array<string>>",
+    "secret: string (nullable = true)",
+    "file:/tmp/x, hdfs://namenode:8020/warehouse/t, abfss://c@account.dfs.core.windows.net/p",
+    "Exchange hashpartitioning(secret#7L, 200), ENSURE_REQUIREMENTS, [plan_id=7]",
+    "SELECT password FROM users WHERE name LIKE 'x' -- the token",
+    "Range (0, 100, step=1, splits=2)",
+)
+
+STATEMENTS = {
+    "SELECT a1, `b c` FROM t2 WHERE n = 'it''s alice' AND x > -1.5e3 OR y = 0x1F": (
+        "SELECT a1, `b c` FROM t2 WHERE n = ? AND x > -? OR y = ?"
+    ),
+    'SELECT "al\\"ice", r\'bob\', DATE\'2024-01-31\', 1L': "SELECT ?, r?, DATE?, ?",
+    "SELECT 1 -- alice\nFROM t /* bob */ WHERE x": "SELECT ?\nFROM t ? WHERE x",
+    "SELECT 'alice cut off": "SELECT ?",
+    "SELECT /* alice cut off": "SELECT ?",
+    "batch of 2024-01-31 12:30": "batch of ?",
+    "collect at /app/job_1.py:12": "collect at /app/job_1.py:12",
+    "org.apache.spark.sql.Dataset.count(Dataset.scala:3615)": "org.apache.spark.sql.Dataset.count(Dataset.scala:3615)",
+    "filter { string: \"alice\" integer: 42 }": "filter { string: ? integer: ? }",
+}  # fmt: skip
+
+ERRORS = {
+    "[DIVIDE_BY_ZERO] Division by zero: alice. SQLSTATE: 22012\n== SQL (line 1) ==\nSELECT 'alice'\n       ^^^^": (
+        "[DIVIDE_BY_ZERO] ? SQLSTATE: 22012\n?"
+    ),
+    "Job aborted due to stage failure: Task 1 in stage 2.0 failed 3 times, most recent failure: Lost task 1.2 in stage 2.0"
+    " (TID 55) (host.example executor 7): java.lang.RuntimeException: alice\n\tat org.x.Y$.f(Y.scala:572)\n"
+    "\tat java.base/java.lang.Thread.run(Thread.java:840)\n\t... 3 more\nCaused by: org.x.ZException: alice\n": (
+        "Job aborted due to stage failure: Task 1 in stage 2.0 failed 3 times, most recent failure: Lost task 1.2 in"
+        " stage 2.0 (TID 55) (host.example executor 7): java.lang.RuntimeException: ?\n\tat org.x.Y$.f(Y.scala:572)\n"
+        "\tat java.base/java.lang.Thread.run(Thread.java:840)\n\t... 3 more\nCaused by: org.x.ZException: ?"
+    ),
+    "[PYTHON_EXCEPTION] Worker: Traceback (most recent call last):\n  File \"/app/x.py\", line 3, in f\n"
+    "    raise ValueError('alice')\nValueError: alice\n SQLSTATE: 38000": (
+        "[PYTHON_EXCEPTION] ?\n  File \"/app/x.py\", line 3, in f\n?\nValueError: ?\nSQLSTATE: 38000"
+    ),
+    '{"errorClass":"CAST_INVALID_INPUT","messageParameters":{"expression":"alice"}}': "[CAST_INVALID_INPUT] ?",
+    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] `alice`. SQLSTATE: 42703; line 1 pos 7;\n'Project ['alice]\n+- Range (0, 3)": (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] ? SQLSTATE: 42703\n?"
+    ),
+    "alice": "?",
+    "[ALICE bob] x": "?",
+    "": "",
+}  # fmt: skip
+
+# As Spark 4.3.0 wrote them: node's name, its text, what is left of it.
+PLAN = (
+    ("AdaptiveSparkPlan", "AdaptiveSparkPlan isFinalPlan=true", "AdaptiveSparkPlan isFinalPlan=true"),
+    ("WholeStageCodegen (5)", "WholeStageCodegen (5)", "WholeStageCodegen (5)"),
+    ("ShuffleQueryStage", "ShuffleQueryStage 3", "ShuffleQueryStage 3"),
+    ("CollectLimit", "CollectLimit 21", "CollectLimit ?"),
+    ("Filter", "Filter (isnotnull(name#1) AND (name#1 = alice smith))", "Filter (isnotnull(name#1) AND (name#1 = ?))"),
+    ("Filter", "Filter (isnotnull(name#1) AND (name#1 = bob))", "Filter (isnotnull(name#1) AND (name#1 = ?2))"),
+    ("Filter", "Filter (name#1 = Apt#12)", "Filter (name#1 = ?)"),
+    ("Filter", "Filter (name#1 IN (alice,SM CASE) OR name#1 LIKE al(i)ce%)", "Filter (name#1 IN (?,?) OR name#1 LIKE ?(?)?)"),
+    ("Filter", "Filter (amount#3 > Subquery scalar-subquery#40, [id=#41])",
+     "Filter (amount#3 > Subquery scalar-subquery#40, [id=#41])"),
+    ("Project", "Project [id#2L, (id#2L % 10) AS k#4L, alice AS alice#5, CASE WHEN (k#4L = 7) THEN alice ELSE bob END AS c#6]",
+     "Project [id#2L, (id#2L % ?) AS k#4L, ? AS ?#5, CASE WHEN (k#4L = ?) THEN ? ELSE ? END AS c#6]"),
+    ("Project", "Project [alice#5, c#6, cast(amount#3 as decimal(20,2)) AS a#7, my col#8]",
+     "Project [?#5, c#6, cast(amount#3 as decimal(20,2)) AS a#7, ?#8]"),
+    ("Project", "Project [myudf(k#4L, alice) AS myudf(k, alice)#9]", "Project [?(k#4L, ?) AS ?(?, ?)#9]"),
+    ("HashAggregate", "HashAggregate(keys=[k#4L], functions=[partial_count(1), partial_sum((0.2 * amount#3))])",
+     "HashAggregate(keys=[k#4L], functions=[partial_count(1), partial_sum((? * amount#3))])"),
+    ("Exchange", "Exchange hashpartitioning(pmod(k#4L, 17), 200), ENSURE_REQUIREMENTS, [plan_id=51]",
+     "Exchange hashpartitioning(pmod(k#4L, ?), 200), ENSURE_REQUIREMENTS, [plan_id=51]"),
+    ("Exchange", "Exchange RoundRobinPartitioning(3), REPARTITION_BY_NUM, [plan_id=52]",
+     "Exchange RoundRobinPartitioning(3), REPARTITION_BY_NUM, [plan_id=52]"),
+    ("Exchange", "Exchange rangepartitioning(k#4L ASC NULLS FIRST, name#1 DESC NULLS LAST, 4), ENSURE_REQUIREMENTS, [plan_id=53]",
+     "Exchange rangepartitioning(k#4L ASC NULLS FIRST, name#1 DESC NULLS LAST, 4), ENSURE_REQUIREMENTS, [plan_id=53]"),
+    ("Exchange", "Exchange hashpartitioning(k#4L, c#6, ... 3 more fields), ENSURE_REQUIREMENTS, [plan_id=54]",
+     "Exchange hashpartitioning(k#4L, c#6, ... 3 more fields), ENSURE_REQUIREMENTS, [plan_id=54]"),
+    ("BroadcastExchange", "BroadcastExchange HashedRelationBroadcastMode(List(coalesce(input[0, bigint, true], 9)),false), [plan_id=55]",
+     "BroadcastExchange HashedRelationBroadcastMode(List(coalesce(input[0, bigint, true], ?)),false), [plan_id=55]"),
+    ("ReusedExchange", "ReusedExchange [k#4L], Exchange hashpartitioning(k#4L, 8), ENSURE_REQUIREMENTS, [plan_id=56]",
+     "ReusedExchange [k#4L], Exchange hashpartitioning(k#4L, 8), ENSURE_REQUIREMENTS, [plan_id=56]"),
+    ("BroadcastHashJoin", "BroadcastHashJoin [k#4L], [max(name)#30], LeftAnti, BuildRight, (c#6 < 77), true, false",
+     "BroadcastHashJoin [k#4L], [max(?)#30], LeftAnti, BuildRight, (c#6 < ?), true, false"),
+    ("SortMergeJoin(skew=true)", "SortMergeJoin(skew=true) [concat(name#1, alice)], [c#6], FullOuter, (k#4L < 3)",
+     "SortMergeJoin(skew=true) [concat(name#1, ?)], [c#6], FullOuter, (k#4L < ?)"),
+    ("BroadcastNestedLoopJoin", "BroadcastNestedLoopJoin BuildLeft, ExistenceJoin(exists#27), (k#4L > 5)",
+     "BroadcastNestedLoopJoin BuildLeft, ExistenceJoin(exists#27), (k#4L > ?)"),
+    ("Scan parquet spark_catalog.default.t1",
+     "FileScan parquet spark_catalog.default.t1[name#1,amount#3] Batched: true, DataFilters: [(name#1 = alice)], Format: Parquet,"
+     " Location: InMemoryFileIndex(1 paths)[file:/t1], PushedFilters: [EqualTo(name,alice)]",
+     "FileScan parquet spark_catalog.default.t1[name#1,amount#3] Batched: true, DataFilters: [(name#1 = ?)], Format: Parquet,"
+     " Location: InMemoryFileIndex(?)[?], PushedFilters: [EqualTo(name,?)]"),
+    ("Scan JDBCRelation((select 'alice', 7 from t) x) [numPartitions=1]",
+     "Scan JDBCRelation((select 'alice', 7 from t) x) [numPartitions=1] [k#4L] PushedFilters: [*EqualTo(c,alice)]",
+     "Scan JDBCRelation((select ?, ? from t) x) [numPartitions=?] [k#4L] PushedFilters: [*EqualTo(c,?)]"),
+    ("SomethingNew", "SomethingNew alice(bob), [k#4L], 12, new=alice", "SomethingNew ?(?), [k#4L], ?, ?"),
+)  # fmt: skip
+
+
+def hostile(length: int) -> list[str]:
+    """Texts on which a careless pattern takes for ever or overflows the stack."""
+    pieces = [
+        "a", "password", "password ", "password=", "password='", "password=,", "password=a,b", "password#1 = ((", "--a ",
+        "//", "//a:", "//a:b", "//a:@", "x@", "\\", "\\'", "'", "''", '"', "`", "\n", " ", "(", "[", "]", ",", "a.", "A_",
+        "jdbc:oracle:thin:a/", "bearer a", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "-----BEGIN A", "?-", "/*", "a#1 AS ",
+        "[a#1, ", "[a b AS ", " at a.b(", "\tat a.b(C.java:1", "Caused by: ", "a.B: ", "java.lang.AError: ", "Error", "[A.B",
+        "File \"", "Task 1 in stage 1.0 failed 1 times, most recent failure: ", "EqualTo(", "partial_", "... ", "1",
+    ]  # fmt: skip
+    return [piece * (length // len(piece)) for piece in pieces]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """Asks a JVM with the listener's classes: one answer for each question."""
+    classes = tmp_path_factory.mktemp("classes")
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    classpath = f"{listener_jar()}:{Path(spec.origin).parent / 'jars'}/*"
+    source = Path(__file__).with_name("Redact.java")
+    subprocess.run(
+        ["javac", "-nowarn", "-cp", classpath, "-d", str(classes), str(source)], check=True, capture_output=True
+    )
+
+    def ask(*questions: dict[str, Any]) -> Any:
+        command = ["java", "-Xss512k", "-cp", f"{classes}:{classpath}", "io.joinsight.Redact"]
+        done = subprocess.run(command, input=json.dumps(questions), capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def answers(ask: Ask) -> Any:
+    """What becomes of the tables above: with Spark's standard settings, and without literals."""
+    plan = [node[:2] for node in PLAN]
+    standard = {"texts": [*SECRETS, *HARMLESS], "plan": plan}
+    no_literals = {"conf": NO_LITERALS, "statements": list(STATEMENTS), "errors": list(ERRORS), "plan": plan}
+    return dict(zip(("standard", "no literals"), ask(standard, no_literals), strict=True))
+
+
+@pytest.mark.parametrize("number", range(len(SECRETS)), ids=[text[:40] for text in SECRETS])
+def test_secrets_are_masked(answers: Any, number: int) -> None:
+    """Of a credential in a text the value is masked, the rest stays readable."""
+    text = list(SECRETS)[number]
+    assert answers["standard"]["texts"][number] == SECRETS[text]
+
+
+def test_what_only_sounds_secret_stays(answers: Any) -> None:
+    """Columns, schemas, files and places named after secrets stay, so that plans can be read."""
+    assert answers["standard"]["texts"][len(SECRETS) :] == list(HARMLESS)
+
+
+def test_plans_stay_as_they_are(answers: Any) -> None:
+    """Without secrets in it and without redactLiterals a plan leaves as Spark wrote it."""
+    assert answers["standard"]["plan"] == [[name, simple] for name, simple, _ in PLAN]
+
+
+@pytest.mark.parametrize("number", range(len(STATEMENTS)))
+def test_statements_without_literals(answers: Any, number: int) -> None:
+    """Strings, numbers and comments go from SQL; names and places in source files stay."""
+    text = list(STATEMENTS)[number]
+    assert answers["no literals"]["statements"][number] == STATEMENTS[text]
+
+
+@pytest.mark.parametrize("number", range(len(ERRORS)))
+def test_errors_without_literals(answers: Any, number: int) -> None:
+    """Of an error classes, SQLSTATE and stack traces stay, the message goes."""
+    text = list(ERRORS)[number]
+    assert answers["no literals"]["errors"][number] == ERRORS[text]
+
+
+@pytest.mark.parametrize("number", range(len(PLAN)), ids=[f"{name} {number}" for number, (name, *_) in enumerate(PLAN)])
+def test_plans_without_literals(answers: Any, number: int) -> None:
+    """What is known to be structure stays in a plan, all else goes; texts that were different stay so."""
+    assert answers["no literals"]["plan"][number][1] == PLAN[number][2]
+
+
+def test_plans_without_literals_are_read_as_before(answers: Any) -> None:
+    """Partitioning, partitions, keys, join type and build side are read from a text without its literals."""
+    simple = [text for _, text in answers["no literals"]["plan"]]
+    shuffles = [shuffle_text(text) for text in simple if text.startswith("Exchange")]
+    assert shuffles[0] == ShuffleText("hashpartitioning", ("pmod(k#4L, ?)",), 200, "ENSURE_REQUIREMENTS")
+    assert [shuffle.partitions for shuffle in shuffles] == [200, 3, 4, None]
+    assert [join_text(text.split(" ")[0], text) for text in simple if "Join" in text.split(" ")[0]] == [
+        JoinText("BroadcastHashJoin", "LeftAnti", "right", ("k#4L",), ("max(?)#30",), "(c#6 < ?)"),
+        JoinText("SortMergeJoin", "FullOuter", None, ("concat(name#1, ?)",), ("c#6",), "(k#4L < ?)", True),
+        JoinText("BroadcastNestedLoopJoin", "ExistenceJoin", "left", condition="(k#4L > ?)"),
+    ]
+
+
+def test_settings_of_spark(ask: Ask) -> None:
+    """Spark's patterns are honoured: on properties by key and value, on texts in the SparkConf and in a session."""
+    properties = {"my.secret.key": "x", "a": "my token", "b": "harmless", "c": "jdbc:x://u:pw@h"}
+    masked = {"my.secret.key": MASK, "a": MASK, "b": "harmless", "c": f"jdbc:x://u:{MASK}@h"}
+    texts = ["card 1234 of alice", "x (pin 77)", "colour=red"]
+    both = {"spark.redaction.string.regex": r"\d{4}", "spark.sql.redaction.string.regex": "al[a-z]+"}
+    session = {"spark.sql.redaction.string.regex": "pin \\d+", "spark.sql.redaction.options.regex": "colour"}
+    answers = ask(
+        {"properties": properties},
+        {"properties": properties, "conf": {"spark.redaction.regex": "^b$|har"}},
+        {"texts": texts},
+        {"texts": texts, "conf": both},
+        {"texts": texts, "session": session},
+        {"texts": texts, "session": {"spark.sql.redaction.string.regex": MASK}},
+        {"texts": texts, "conf": {"spark.redaction.regex": "colour"}},
+    )
+    assert answers[0]["properties"] == masked
+    assert answers[1]["properties"] == {**properties, "b": MASK, "c": masked["c"]}
+    assert [answer["texts"] for answer in answers[2:]] == [
+        texts,
+        [f"card {MASK} of {MASK}", "x (pin 77)", "colour=red"],
+        ["card 1234 of alice", f"x ({MASK})", f"colour={MASK}"],
+        [MASK, MASK, MASK],
+        ["card 1234 of alice", "x (pin 77)", f"colour={MASK}"],
+    ]
+
+
+def test_metadata_without_literals(ask: Ask) -> None:
+    """Filters lose their literals, names of the plan's columns stay; schema and location stay, without credentials."""
+    metadata = {
+        "DataFilters": "[isnotnull(name#1), (name#1 = alice), name#1 INSET alice, bob]",
+        "PushedFilters": "[IsNotNull(name), EqualTo(name,alice), In(name, [alice,bob]), EqualTo(other,alice)]",
+        "PartitionFilters": "[]",
+        "ReadSchema": "struct<name:string,n:decimal(15,2)>",
+        "Location": "InMemoryFileIndex(1 paths)[s3a://u:hunter2@bucket/day=1]",
+        "New": "alice",
+    }
+    (answer,) = ask(
+        {"conf": NO_LITERALS, "plan": [["Scan parquet ", "FileScan parquet [name#1]"]], "metadata": metadata}
+    )
+    assert answer["metadata"] == {
+        "DataFilters": "[isnotnull(name#1), (name#1 = ?), name#1 INSET ?, ?]",
+        "PushedFilters": "[IsNotNull(name), EqualTo(name,?), In(name, [?,?]), EqualTo(?,?)]",
+        "PartitionFilters": "[]",
+        "ReadSchema": metadata["ReadSchema"],
+        "Location": f"InMemoryFileIndex(1 paths)[s3a://u:{MASK}@bucket/day=1]",
+        "New": "?",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("spark.redaction.regex", "(", "spark.redaction.regex=( is no regular expression (Unclosed group)"),
+        ("spark.redaction.string.regex", "[", "spark.redaction.string.regex=[ is no regular"),
+        ("spark.sql.redaction.string.regex", "*", "spark.sql.redaction.string.regex=* is no regular"),
+        ("spark.sql.redaction.options.regex", "a{", "spark.sql.redaction.options.regex=a{ is no regular"),
+        ("spark.joinsight.redactLiterals", "yes", "spark.joinsight.redactLiterals=yes is neither true nor false"),
+    ],
+)
+def test_bad_settings_are_named(ask: Ask, key: str, value: str, problem: str) -> None:
+    """A setting that cannot be understood is a problem, which switches the listener off."""
+    (answer,) = ask({"conf": {key: value}})
+    (found,) = answer["problems"]
+    assert found.startswith(problem)
+
+
+def test_long_texts_take_linear_time(ask: Ask) -> None:
+    """No text takes long, whatever stands in it; one on which a user's pattern fails is masked as a whole."""
+    texts = hostile(50_000)
+    plan = [["Filter", f"Filter {text}"] for text in texts]
+    questions: list[dict[str, Any]] = [{"texts": [text]} for text in texts]
+    questions += [{"conf": NO_LITERALS, "statements": [text], "errors": [text]} for text in texts]
+    questions += [{"conf": NO_LITERALS, "plan": [node]} for node in plan]
+    overflow = {"conf": {"spark.redaction.string.regex": "(a|b)*c"}, "texts": ["ab" * 100_000]}
+    *answers, overflown = ask(*questions, overflow)
+    slow = {text[:20]: answer["ms"] for text, answer in zip(texts * 3, answers, strict=True) if answer["ms"] > 3000}
+    assert not slow
+    assert overflown["texts"] == [MASK]

@@ -1,0 +1,43 @@
+"""An HTTP server in the collector's place, which keeps what the listener sends."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import json
+from typing import Any
+
+
+class Sink(http.server.ThreadingHTTPServer):
+    """Keeps all requests and answers each with the next of `answers`, at last with 200."""
+
+    def __init__(self, answers: list[int]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests: list[tuple[dict[str, str], list[bytes], int]] = []
+        self.answers = answers
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def taken(self) -> list[dict[str, Any]]:
+        """The documents of the requests that were answered with 200."""
+        return [json.loads(line) for _, lines, status in self.requests for line in lines if status == 200]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Sink
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.server.answers.pop(0) if self.server.answers else 200
+        lines = gzip.decompress(body).splitlines()
+        self.server.requests.append((dict(self.headers.items()), lines, status))
+        self.send_response(status)
+        answer = b'{"accepted": 1, "refused": []}'
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Quiet."""

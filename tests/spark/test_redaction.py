@@ -1,0 +1,207 @@
+"""What leaves the driver of a job that has secrets and literals in every place that Spark shows to a listener.
+
+All that is planted starts with ``Zq``, so one search through the bytes that arrived finds whatever was forgotten:
+``ZqS...`` are secrets by their key or their surroundings, ``ZqL...`` and some numbers are literals.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.sink import Sink
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.rows import Rows, execution_rows
+
+pytestmark = pytest.mark.spark
+NUMBERS = (b"918273", b"8237", b"424242")
+
+SCRIPT = r"""
+import sys
+from pyspark.sql import SparkSession, functions as F
+builder = SparkSession.builder.master("local[2]")
+for pair in sys.argv[2:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.getOrCreate()
+sc, folder = spark.sparkContext, sys.argv[1]
+people = folder + "/people"
+# the secret is in the path and is a partition's value
+(spark.range(200).select("id", (F.col("id") % 10).alias("k"), F.concat(F.lit("n"), "id").alias("name"),
+                         F.lit("ZqSpartition").alias("password"))
+ .write.partitionBy("password").parquet(people))
+spark.read.parquet(people).createOrReplaceTempView("people")
+
+spark.conf.set("spark.runtime.secret", "ZqSruntime")
+spark.conf.set("spark.sql.adaptive.custom.password", "ZqSallowed")
+sc.setLocalProperty("my.password", "ZqSlocal")
+sc.setLocalProperty("spark.my.token", "ZqSlocal2")
+sc.setJobGroup("group token=ZqSgroup", "load with password=ZqSdescription")
+if hasattr(sc, "addJobTag"):
+    sc.addJobTag("token=ZqStag")
+spark.sql("SELECT count(*) FROM people WHERE password = 'ZqSpartition'").collect()
+spark.sql("SELECT k FROM people WHERE name <> 'https://u:ZqSurl@host/x' AND name <> 'Zqcard123'").collect()
+spark.read.parquet(people + "/password=ZqSpartition").groupBy("k").count().collect()
+spark.sql(f"CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '{people}', password 'ZqSoption')")
+sc.setLocalProperty("callSite.short", "count at password=ZqScallsite")
+spark.table("v").repartition(3).count()
+sc.setLocalProperty("callSite.short", None)
+
+spark._jvm.java.lang.System.setProperty("derby.stream.error.file", folder + "/derby.log")
+url = "jdbc:derby:memory:db;create=true;user=u;password=ZqSjdbc"
+options = {"driver": "org.apache.derby.jdbc.EmbeddedDriver", "user": "u", "password": "ZqSjdbc"}
+spark.range(5).selectExpr("CAST(id AS int) AS n").write.jdbc(url, "t", properties=options)
+spark.read.jdbc(url, '(SELECT "n", \'ZqLjdbc\' AS "s" FROM t) q', properties=options).filter("n < 424242").collect()
+
+sc.setJobDescription("SELECT 'ZqLdescription, it''s', \"ZqLdouble\" -- ZqLcomment")
+spark.conf.set("spark.sql.redaction.string.regex", r"Zqsession\w+")
+# a first one under the session's pattern: AQE off and on, so that Spark draws subqueries and reuse both ways
+for aqe in ("false", "true"):
+    spark.conf.set("spark.sql.adaptive.enabled", aqe)
+    for threshold in ("-1", "10MB"):
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold)
+        spark.sql('''
+            SELECT a.k, count(*), max(concat(a.name, 'ZqLmore (words), here')), 'Zqsession1'
+            FROM people a JOIN people b ON a.k = b.k AND concat(a.name, 'ZqLcondition') < b.name
+            WHERE a.name <> 'ZqLfilter AND Inner' AND a.name NOT IN ('ZqLin#1', 'ZqL]in', 'ZqL)in') AND b.id < 918273
+              AND a.id > (SELECT min(id) FROM people WHERE name > 'ZqLsub1' OR id < 8237)
+              AND a.id > (SELECT min(id) FROM people WHERE name > 'ZqLsub2' OR id < 8237)
+              AND b.name LIKE 'n%' AND b.name NOT LIKE '%ZqLlike%' AND a.name > 'ZqLzero'
+            GROUP BY a.k ORDER BY 1 LIMIT 8237''').collect()
+        spark.sql('''
+            SELECT /*+ SHUFFLE_HASH(b) */ * FROM (SELECT k, min(id) AS m FROM people WHERE name > 'ZqLone' GROUP BY k) a
+            FULL JOIN (SELECT k, min(id) AS m FROM people WHERE name > 'ZqLtwo' GROUP BY k) b ON a.k = b.k + 918273
+        ''').collect()
+        spark.table("people").select("k", F.lit("ZqLunnamed"), F.lit("ZqLnamed").alias("c"),
+            F.when(F.col("k") > 918273, "ZqLwhen").otherwise("ZqLelse"),
+            F.create_map(F.lit("ZqLkey"), F.array("name", F.lit("ZqLelement")))
+        ).groupBy("ZqLunnamed", "c").count().collect()
+
+def broken(n):
+    raise ValueError("Authorization: Bearer ZqSpython ZqLpython")
+
+for attempt in (
+    lambda: spark.sql("SELECT raise_error(concat('ZqLraised ', 'jdbc:x://h?password=ZqSraised'))").collect(),
+    lambda: spark.sql("SELECT CAST(concat(name, ' ZqLcast') AS int) FROM people").collect(),
+    lambda: spark.table("people").select(F.udf(broken, "long")("id")).collect(),
+):
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        attempt()
+    except Exception:
+        continue
+    raise SystemExit("no failure")
+spark.stop()
+"""
+
+
+def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, str]) -> list[Execution]:
+    """Run the script with the listener attached; returns the last document of each execution, by rising id."""
+    path = folder / "job.py"
+    path.write_text(SCRIPT)
+    conf = {
+        "spark.app.name": "app password=ZqSapp",
+        "spark.driver.extraClassPath": str(listener_jar()),
+        "spark.extraListeners": LISTENER,
+        "spark.joinsight.url": sink.url,
+        "spark.joinsight.shutdownTimeout": "60s",
+        "spark.joinsight.spool": str(folder / "spool"),
+        "spark.joinsight.tag.note": "https://u:ZqStagged@host",
+        "spark.joinsight.tag.token": "ZqStoken",
+        "spark.hadoop.fs.s3a.secret.key": "ZqSconf",
+        "spark.sql.optimizer.runtime.custom": "a token ZqSvalue",
+        "spark.redaction.string.regex": r"Zqcard\d+",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        **conf,
+    }
+    command = [sys.executable, str(path), str(folder), *(f"{key}={value}" for key, value in conf.items())]
+    environment = {**environment, "SPARK_USER": "password=ZqSuser"}
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    last = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}
+    *_, ended = [d for d in sink.taken() if d.get("state") == "ended"]
+    assert ended["listener_failures"] == 0
+    found = [decode_document(json.dumps(last[number]).encode()) for number in sorted(last)]
+    return [document for document in found if isinstance(document, Execution)]
+
+
+def sent(sink: Sink) -> bytes:
+    """All that arrived."""
+    return b"\n".join(line for headers, lines, _ in sink.requests for line in (repr(headers).encode(), *lines))
+
+
+def found(pattern: bytes, data: bytes) -> set[bytes]:
+    return set(re.findall(rb".{0,80}" + pattern + rb"\w*", data))
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_nothing_secret_leaves_the_driver(
+    spark_environment: Callable[[str], dict[str, str]], sink: Sink, second_sink: Sink, tmp_path: Path, version: str
+) -> None:
+    """No planted secret arrives, with redactLiterals no literal either; and what is read from the plans is the same."""
+    environment = spark_environment(version)
+    (tmp_path / "raw").mkdir()
+    raw = run(sink, environment, tmp_path / "raw", {})
+    (tmp_path / "redacted").mkdir()
+    redacted = run(second_sink, environment, tmp_path / "redacted", {"spark.joinsight.redactLiterals": "true"})
+
+    data = sent(sink)
+    assert not found(b"ZqS", data)
+    assert not found(b"Zqcard", data) and not found(b"Zqsession", data)
+    assert len(found(b"ZqL", data)) > 20, "without redactLiterals literals are sent"
+    assert all(number in data for number in NUMBERS)
+    data = sent(second_sink)
+    assert not found(b"Zq", data)
+    assert not any(found(number, data) for number in NUMBERS)
+
+    assert len(raw) == len(redacted) > 15
+    assert [e.state for e in raw].count("failed") == 3
+    errors = [e.error or "" for e in redacted if e.state == "failed"]
+    assert "USER_RAISED_EXCEPTION" in errors[0] or "java.lang.RuntimeException: ?" in errors[0]
+    assert "CAST_INVALID_INPUT" in errors[1]
+    assert "ValueError: ?" in errors[2]
+    assert all(stage.failure for e in redacted[-3:] for stage in e.stages if stage.state == "failed")
+    for before, after in zip(raw, redacted, strict=True):
+        assert structure(after) == structure(before)
+    (scan,) = {
+        n.metadata["ReadSchema"] for e in redacted for n in e.nodes if n.metadata.get("PartitionFilters", "[]") != "[]"
+    }
+    assert scan == "struct<>"
+
+
+def structure(execution: Execution) -> Rows:
+    """The graph of an execution, its shuffles, broadcasts and joins, without literals, ids and codegen's numbers."""
+    rows = execution_rows(execution)
+    columns = {
+        "plan_node": ("node_id", "name", "cluster_id"),
+        "plan_edge": ("child_id", "parent_id"),
+        "shuffle": ("node_id", "partitioning", "keys", "partitions", "origin", "consumers", "aqe_read"),
+        "broadcast": ("node_id", "mode", "consumers", "join_nodes"),
+        "joins": ("node_id", "strategy", "join_type", "build_side", "left_keys", "right_keys", "is_skew"),
+    }
+    return {
+        table: [{name: plain(row.get(name)) for name in names} for row in rows[table]]
+        for table, names in columns.items()
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value without what differs from run to run, and its literals as redaction leaves them."""
+    if isinstance(value, list):
+        return [plain(element) for element in value]
+    if not isinstance(value, str):
+        return value
+    value = re.sub(r"#\d+L?|WholeStageCodegen \(\d+\)|JDBCRelation.*", "", value)
+    return re.sub(r"\b(?:918273|ZqL\w+)", "?", value)
