@@ -48,7 +48,7 @@ def collector_url(engine: Engine) -> Iterator[str]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("aqe", ["on", pytest.param("off", marks=pytest.mark.matrix)])
-@pytest.mark.parametrize("workload", ["semantics", "tpch"])
+@pytest.mark.parametrize("workload", ["semantics", pytest.param("tpch", marks=pytest.mark.matrix)])
 @pytest.mark.parametrize("version", SPARK_VERSIONS)
 def test_stored_values_equal_those_of_sparks_ui(
     version: str,

@@ -25,7 +25,7 @@ public final class SpoolTest {
     for (Test test :
         new Test[] {
           SpoolTest::order, SpoolTest::takenOver, SpoolTest::bounded, SpoolTest::boundedInMemory, SpoolTest::superseded,
-          SpoolTest::damaged, SpoolTest::vanished, SpoolTest::notWritable, SpoolTest::setAside, SpoolTest::halves,
+          SpoolTest::damaged, SpoolTest::vanished, SpoolTest::notWritable, SpoolTest::setAside, SpoolTest::halves, SpoolTest::ofSomebodyElse,
         }) {
       folder = base.resolve("spool-" + documents++);
       test.run();
@@ -165,6 +165,16 @@ public final class SpoolTest {
     check(same(batch.only(Collections.singleton(1)), halves.get(0)), "only the first");
     check(batch.only(Collections.<Integer>emptySet()) == batch, "all");
     check(Batch.ofBody(batch.body).documents == 3, "documents of a body");
+  }
+
+  private static void ofSomebodyElse() throws IOException {
+    if (!System.getProperty("user.name").equals("root")) return; // who else could make such a folder?
+    System.setProperty("java.io.tmpdir", folder.getParent().toString());
+    Files.createDirectory(folder);
+    Files.setAttribute(folder, "unix:uid", 65534);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me");
+    spool.add(batch(true, 1), true);
+    check(spool.inMemory() == 1 && names().isEmpty(), "somebody else can read it: " + names());
   }
 
   private static Batch batch(boolean isFinal, long... executions) {

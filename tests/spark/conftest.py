@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from tests.spark.sink import Sink
-
-
-@contextmanager
-def listening() -> Iterator[Sink]:
-    """A sink on a free port."""
-    with Sink([]) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+from tests.spark.sink import Sink, listening
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 
-FAULTS = ("reset", "no answer", "cut off", "answer lost", "500", "429", "503", "garbage", "wrong server")
+FAULTS = ("reset", "no answer", "cut off", "answer lost", "500", "429", "503", "garbage", "wrong server", "trickle")
 
 
 class FaultyProxy(socketserver.ThreadingTCPServer):
@@ -75,6 +75,10 @@ class _Connection(socketserver.BaseRequestHandler):
             self.request.sendall(b"\x00\xffSSH-2.0-OpenSSH_9.2\r\n" * 3)
         elif fault == "wrong server":
             self._answer(b"200 OK", b"<html>Welcome to nginx!</html>")
+        elif fault == "trickle":
+            for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n":
+                self.request.sendall(bytes([byte]))
+                time.sleep(1)
         elif fault == "no answer":
             time.sleep(20)  # longer than the listener waits in these tests
         else:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -23,6 +26,17 @@ class Sink(http.server.ThreadingHTTPServer):
     def taken(self) -> list[dict[str, Any]]:
         """The documents of the requests that were answered with 200."""
         return [json.loads(line) for _, lines, status in self.requests for line in lines if status == 200]
+
+
+@contextmanager
+def listening() -> Iterator[Sink]:
+    """A sink on a free port."""
+    with Sink([]) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -218,6 +218,7 @@ def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path
         assert stored(engine, "next") == {"succeeded": queries}
 
 
+@pytest.mark.matrix
 def test_disk_full(engine: Engine, start: Callable[..., Job]) -> None:
     """Where nothing can be spooled, documents wait in memory."""
     with collectors(engine, 1) as (collector,):

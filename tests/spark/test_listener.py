@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,10 +42,27 @@ spark.stop()
 """
 
 
-def run(sink: Sink, environment: dict[str, str], tmp_path: Path) -> subprocess.CompletedProcess[str]:
-    """Run the script with the listener attached to the sink."""
+# More task ends at once than a queue of one event can hold.
+BURST = """
+import sys, time
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").appName("burst").config("spark.ui.enabled", "false")
+for pair in sys.argv[1:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.config("spark.scheduler.listenerbus.eventqueue.shared.capacity", 1).getOrCreate()
+for _ in range(5):
+    spark.range(0, 400, 1, 400).write.format("noop").mode("overwrite").save()
+time.sleep(2)  # the queue is empty when the end comes
+spark.stop()
+"""
+
+
+def run(
+    sink: Sink, environment: dict[str, str], tmp_path: Path, script: str = SCRIPT
+) -> subprocess.CompletedProcess[str]:
+    """Run a script with the listener attached to the sink."""
     path = tmp_path / "job.py"
-    path.write_text(SCRIPT)
+    path.write_text(script)
     conf = {
         "spark.driver.extraClassPath": str(listener_jar()),
         "spark.extraListeners": LISTENER,
@@ -134,3 +152,15 @@ def test_refused_documents_are_not_sent_again(
     }
     (ended,) = [d for d in sink.taken() if d.get("state") == "ended"]
     assert ended["documents_refused"] == len(refused) == 1
+
+
+def test_events_that_spark_dropped(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """What Spark's bus dropped is counted, and the executions whose numbers it touches are marked."""
+    done = run(sink, spark_environment("4.3.0"), tmp_path, BURST)
+    assert done.returncode == 0, done.stderr
+    applications = [d for d in sink.taken() if d["kind"] == "application"]
+    assert applications[-1]["events_dropped"] > 100
+    reasons = [reason for d in sink.taken() if d["kind"] == "execution" for reason in d["incomplete"]]
+    assert any(re.fullmatch(r"Spark dropped \d+ events while it ran", reason) for reason in reasons), reasons

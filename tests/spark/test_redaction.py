@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, select, text
 from tests.spark.sink import Sink
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
 from joinsight.document import Execution
 from joinsight.rows import Rows, execution_rows
+from joinsight.store.models import metadata
+from joinsight.store.writer import Writer
 
 pytestmark = pytest.mark.spark
 NUMBERS = (b"918273", b"8237", b"424242")
@@ -142,19 +145,39 @@ def sent(sink: Sink) -> bytes:
     return b"\n".join(line for headers, lines, _ in sink.requests for line in (repr(headers).encode(), *lines))
 
 
+def stored(engine: Engine, sink: Sink) -> bytes:
+    """All rows of a database that has stored what arrived."""
+    with engine.begin() as connection:
+        connection.execute(text("TRUNCATE " + ", ".join(table.name for table in metadata.sorted_tables)))
+    Writer(engine).write([decode_document(json.dumps(document).encode()) for document in sink.taken()])
+    with engine.connect() as connection:
+        rows = [str(row) for table in metadata.sorted_tables for row in connection.execute(select(table))]
+    assert len(rows) > 500
+    return "\n".join(rows).encode()
+
+
 def found(pattern: bytes, data: bytes) -> set[bytes]:
     return set(re.findall(rb".{0,80}" + pattern + rb"\w*", data))
 
 
 @pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
 def test_nothing_secret_leaves_the_driver(
-    spark_environment: Callable[[str], dict[str, str]], sink: Sink, second_sink: Sink, tmp_path: Path, version: str
+    spark_environment: Callable[[str], dict[str, str]],
+    sink: Sink,
+    second_sink: Sink,
+    engine: Engine,
+    tmp_path: Path,
+    version: str,
 ) -> None:
-    """No planted secret arrives, with redactLiterals no literal either; and what is read from the plans is the same."""
+    """No planted secret arrives, with redactLiterals no literal either; and what is read from the plans is the same.
+
+    The second job's documents go through its spool. What has arrived is all that the store can hold.
+    """
     environment = spark_environment(version)
     (tmp_path / "raw").mkdir()
     raw = run(sink, environment, tmp_path / "raw", {})
     (tmp_path / "redacted").mkdir()
+    second_sink.answers += [503, 503, 503]
     redacted = run(second_sink, environment, tmp_path / "redacted", {"spark.joinsight.redactLiterals": "true"})
 
     data = sent(sink)
@@ -165,6 +188,9 @@ def test_nothing_secret_leaves_the_driver(
     data = sent(second_sink)
     assert not found(b"Zq", data)
     assert not any(found(number, data) for number in NUMBERS)
+
+    assert not found(b"ZqS", stored(engine, sink))
+    assert not found(b"Zq", stored(engine, second_sink))
 
     assert len(raw) == len(redacted) > 15
     assert [e.state for e in raw].count("failed") == 3

@@ -1,6 +1,7 @@
 package io.joinsight;
 
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerApplicationStart;
@@ -99,6 +100,7 @@ public final class JoinsightListener extends SparkListener {
   public void onOtherEvent(SparkListenerEvent event) {
     if (off) return;
     try {
+      if (!applicationKnown) applicationMissed();
       if (event instanceof SparkListenerSQLExecutionStart) {
         executions.start((SparkListenerSQLExecutionStart) event);
       } else if (event instanceof SparkListenerSQLAdaptiveExecutionUpdate) {
@@ -187,6 +189,13 @@ public final class JoinsightListener extends SparkListener {
     } catch (Throwable t) {
       failed(t);
     }
+  }
+
+  /** Spark may drop any event, the application's start too. */
+  private void applicationMissed() {
+    SparkContext context = SparkAccess.activeContext();
+    if (context == null) return;
+    applicationStarted(context.applicationId(), "", context.appName(), context.sparkUser(), context.startTime());
   }
 
   private void applicationStarted(String id, String attempt, String name, String user, long time) {

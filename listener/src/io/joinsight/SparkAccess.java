@@ -150,12 +150,18 @@ final class SparkAccess {
     return value != 0 ? value : number(metric.toInfoUpdate().update());
   }
 
+  /** The running context; null while it starts. */
+  static SparkContext activeContext() {
+    Option<SparkContext> context = SparkContext$.MODULE$.getActive();
+    return context.isEmpty() ? null : context.get();
+  }
+
   /** Events that Spark dropped before its shared queue's listeners saw them; null where that is not known. */
   static Long droppedEvents() {
     try {
-      Option<SparkContext> context = SparkContext$.MODULE$.getActive();
-      if (context.isEmpty()) return null;
-      return context.get().listenerBus().metrics().metricRegistry().counter(SHARED_QUEUE_DROPS).getCount();
+      SparkContext context = activeContext();
+      if (context == null) return null;
+      return context.listenerBus().metrics().metricRegistry().counter(SHARED_QUEUE_DROPS).getCount();
     } catch (RuntimeException | LinkageError e) {
       return null;
     }

@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.nio.file.attribute.UserPrincipal;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Comparator;
@@ -149,12 +150,13 @@ final class Spool {
     Path path = folder.resolve(name);
     Path unfinished = folder.resolve(name + ".tmp");
     try {
-      makeFolder(folder);
+      makeFolder();
       try (FileChannel channel =
           FileChannel.open(unfinished, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
         for (ByteBuffer buffer = ByteBuffer.wrap(body); buffer.hasRemaining(); ) channel.write(buffer);
         channel.force(false);
       }
+      checkOwner(unfinished);
       Files.move(unfinished, path, StandardCopyOption.ATOMIC_MOVE);
       complained = false;
       return path;
@@ -168,14 +170,18 @@ final class Spool {
     }
   }
 
-  /** Others on this machine may not read it; one that belongs to somebody else is not used. */
-  private static void makeFolder(Path folder) throws IOException {
-    if (!Files.exists(folder)) {
-      Files.createDirectories(folder);
-      Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwx------"));
-    }
-    String owner = Files.getOwner(folder).getName();
-    if (!owner.equals(System.getProperty("user.name"))) throw new IOException("it belongs to " + owner);
+  /** Others on this machine may not read it. */
+  private void makeFolder() throws IOException {
+    if (Files.exists(folder)) return;
+    Files.createDirectories(folder);
+    Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwx------"));
+  }
+
+  /** Where everybody may make folders, somebody else may have made ours. */
+  private void checkOwner(Path written) throws IOException {
+    if (!folder.startsWith(System.getProperty("java.io.tmpdir"))) return;
+    UserPrincipal owner = Files.getOwner(folder);
+    if (!owner.equals(Files.getOwner(written))) throw new IOException("it belongs to " + owner.getName());
   }
 
   private void bound() {
