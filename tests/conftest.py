@@ -58,11 +58,17 @@ def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def spark_environment() -> Callable[[str], dict[str, str]]:
-    """Environment variables under which this Python finds PySpark of a version; installs it at first use."""
+def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
+    """Environment variables under which this Python finds PySpark of a version; installs it at first use.
+
+    What a job cannot deliver stays in a folder of this test run, unless the test says otherwise.
+    """
+    settings = tmp_path_factory.mktemp("spark-conf")
+    spool = tmp_path_factory.mktemp("spool")
+    (settings / "spark-defaults.conf").write_text(f"spark.joinsight.spool {spool}\n")
 
     def environment(version: str) -> dict[str, str]:
-        base = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        base = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(settings)}
         base.pop("SPARK_HOME", None)
         if version == INSTALLED_SPARK:
             return base

@@ -111,6 +111,17 @@ def test_files_are_delivered_and_deleted(engine: Engine, url: str, tmp_path: Pat
     assert good(ship(one, "--url", url)) == "Delivered 0 of 0 files, 0 documents.\n"
 
 
+def test_a_folder_of_spools(tmp_path: Path) -> None:
+    """A driver's spool has a folder for each collector: it is not known which of them is meant."""
+    spools = [tmp_path / name for name in ("collector_9595", "other_9595")]
+    for spool in spools:
+        spool.mkdir()
+        put(spool, request(*documents("whole", [1])))
+    error = ship(tmp_path, "--url", "http://127.0.0.1:9").exception
+    assert isinstance(error, ConfigurationError)
+    assert all(str(spool) in str(error) for spool in spools)
+
+
 def test_oldest_first(tmp_path: Path) -> None:
     """By time, then in the order in which the listener wrote them, whatever the folder or kind."""
     folders = [tmp_path / name for name in "ab"]

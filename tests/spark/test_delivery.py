@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from tests.serve.test_tls import Pair
 from tests.spark.faults import FAULTS, faulty_proxy, free_port
 
 from joinsight.attach import LISTENER, listener_jar
-from joinsight.store.models import execution, joins
+from joinsight.store.models import delivery, execution, joins
 
 pytestmark = pytest.mark.spark
 
@@ -159,7 +161,7 @@ def join_rows(engine: Engine, name: str) -> list[int]:
 
 def spooled(folder: Path) -> list[Path]:
     """Complete files of a spool."""
-    return sorted(folder.glob("*.ndjson.gz")) if folder.exists() else []
+    return sorted(folder.rglob("*.ndjson.gz"))
 
 
 def documents(folder: Path) -> list[bytes]:
@@ -192,12 +194,20 @@ def test_everything_goes_wrong(engine: Engine, start: Callable[..., Job], tmp_pa
     assert {fault: proxy.seen[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 1)
     assert stored(engine, "everything") == {"succeeded": queries}
     assert join_rows(engine, "everything") == [n + 1 for n in range(queries)]
+    assert missing(engine, "everything") == [0]
     assert spooled(tmp_path / "spool") == []
     assert "Joinsight: the collector at" in job.errors.read_text()
 
 
+def missing(engine: Engine, name: str) -> list[int | None]:
+    """Documents that are missing of the listeners of the application of this name."""
+    of = select(execution.c.application_id).where(execution.c.job_name == name)
+    with engine.connect() as connection:
+        return list(connection.scalars(select(delivery.c.documents_missing).where(delivery.c.application_id.in_(of))))
+
+
 def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
-    """What a killed driver had not delivered is in its spool, and the next driver on this machine delivers it."""
+    """What a killed driver had not delivered is in its spool; `joinsight ship` or the next driver delivers it."""
     with collectors(engine, 1) as (collector,):
         url = f"http://127.0.0.1:{collector.port}"
         job = start("killed", url)
@@ -207,13 +217,19 @@ def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path
         files = spooled(tmp_path / "spool")
         assert files
         assert stored(engine, "killed") == {}
-        final = {line for line in documents(tmp_path / "spool") if b'"state":"succeeded"' in line}
+        left = map(json.loads, documents(tmp_path / "spool"))
+        final = {document["execution_id"] for document in left if document["state"] == "succeeded"}
         assert queries - 40 < len(final) <= queries + 1
+        elsewhere = shutil.copytree(tmp_path / "spool" / f"127.0.0.1_{collector.port}", tmp_path / "elsewhere")
         collector.start()
+        for folder in (elsewhere, elsewhere):
+            subprocess.run([sys.executable, "-m", "joinsight.cli", "ship", "--url", url, str(folder)], check=True)
+            assert stored(engine, "killed")["succeeded"] == len(final)
+        assert spooled(elsewhere) == []
+        assert missing(engine, "killed") == [0]
         next_one = start("next", url)
         wait_until(lambda: spooled(tmp_path / "spool") == [], 60)
-        found = stored(engine, "killed")
-        assert found["succeeded"] == len(final)
+        assert stored(engine, "killed")["succeeded"] == len(final)
         queries = next_one.finish()
         assert stored(engine, "next") == {"succeeded": queries}
 

@@ -179,5 +179,5 @@ def test_silent_collector(run: Run, silent: str, tmp_path: Path) -> None:
     """The application's end waits for the deadline, not for the collector, and what is left is spooled."""
     took = unharmed(run(silent, shutdownTimeout="3s"))
     assert took < 3 + 4  # Spark's own end takes some tenths of a second, on a busy machine more
-    spooled = [path.name.split("-")[0] for path in (tmp_path / "spool").iterdir()]
+    spooled = [path.name.split("-")[0] for path in (tmp_path / "spool").rglob("*.ndjson.gz")]
     assert "final" in spooled

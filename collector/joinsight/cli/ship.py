@@ -57,6 +57,14 @@ def ship(folders: tuple[Path, ...], timeout: timedelta, **collector: Any) -> Non
     """
     seconds = timeout.total_seconds()
     files = find_files(folders)
+    below = [
+        folder for each in folders for folder in sorted(each.iterdir()) if folder.is_dir() and find_files([folder])
+    ]
+    if not files and below:
+        names = " or ".join(map(str, below))
+        raise ConfigurationError(
+            "FOLDERS", " ".join(map(str, folders)), "each collector has a folder of its own in there", f"Name {names}."
+        )
     with open_collector(**collector, timeout=min(seconds, _ANSWER_SECONDS)) as client, progress() as bar:
         task = bar.add_task("Delivering", total=len(files))
         shipper = Shipper(client, seconds)

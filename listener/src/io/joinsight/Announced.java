@@ -1,19 +1,16 @@
 package io.joinsight;
 
-import java.util.HashMap;
-import java.util.Map;
-
 /** The metrics that an execution's plans announced: accumulator id to metric type; a later announcement wins. */
 final class Announced {
-  private final Map<Long, String> types;
+  private final LongMap<String> types;
   private int version = 1;
   private Announced frozen;
 
   Announced() {
-    this(new HashMap<>());
+    this(new LongMap<>());
   }
 
-  private Announced(Map<Long, String> types) {
+  private Announced(LongMap<String> types) {
     this.types = types;
   }
 
@@ -26,11 +23,11 @@ final class Announced {
   }
 
   boolean has(long id) {
-    return types.containsKey(id);
+    return types.get(id) != null;
   }
 
   boolean isEmpty() {
-    return types.isEmpty();
+    return types.size() == 0;
   }
 
   String type(long id) {
@@ -44,7 +41,7 @@ final class Announced {
 
   /** What is announced by now, blind to what comes later. */
   Announced snapshot() {
-    if (frozen == null) frozen = new Announced(new HashMap<>(types));
+    if (frozen == null) frozen = new Announced(new LongMap<>(types));
     return frozen;
   }
 }

@@ -207,6 +207,7 @@ public final class JoinsightListener extends SparkListener {
     application.startedAt = time;
     applicationKnown = true;
     sender.start();
+    LOG.info("Joinsight reports application {} to {}", id, settings.url);
   }
 
   /** The clock's thread only raises a flag: the state belongs to the bus's thread, which acts at its next event. */

@@ -185,14 +185,18 @@ final class Settings {
     }
   }
 
-  /** The folder for what the collector has not taken; null where the user wants none. */
+  /**
+   * The folder for what the collector has not taken; null where the user wants none. Each collector has its own in it:
+   * what was meant for one must not be delivered to another.
+   */
   private Path spool(SparkConf conf) {
     String standard = System.getProperty("java.io.tmpdir") + "/joinsight-spool-" + System.getProperty("user.name");
     String value = conf.get(SPOOL, standard);
     if (value.equals("none")) return null;
     try {
       Path folder = Paths.get(value);
-      if (folder.isAbsolute()) return folder;
+      String collector = url.replaceFirst("^https?://", "").replaceAll("[^A-Za-z0-9.\\-]", "_");
+      if (folder.isAbsolute()) return folder.resolve(collector);
       problems.add(SPOOL + "=" + value + " is not absolute; it must be a folder on the driver's disk, or none");
     } catch (InvalidPathException e) {
       problems.add(SPOOL + "=" + value + " is no path (" + e.getReason() + "); it must be a folder, or none");

@@ -172,9 +172,7 @@ final class Spool {
 
   /** Others on this machine may not read it. */
   private void makeFolder() throws IOException {
-    if (Files.exists(folder)) return;
-    Files.createDirectories(folder);
-    Files.setPosixFilePermissions(folder, PosixFilePermissions.fromString("rwx------"));
+    Files.createDirectories(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
   }
 
   /** Where everybody may make folders, somebody else may have made ours. */

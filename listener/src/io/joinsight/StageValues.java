@@ -14,6 +14,7 @@ import org.apache.spark.scheduler.AccumulableInfo;
  * of the same slot overwrites; after an index succeeded, nothing changes it; a slot that nobody wrote is 0.
  */
 final class StageValues {
+  private static final int POSITIONS = 64; // to begin with
   private static final int COLUMN_BYTES = 150; // about, with its places in maps
 
   /** One accumulator in this stage attempt. */
@@ -84,12 +85,12 @@ final class StageValues {
   private boolean isApproximate;
   private final BitSet done = new BitSet();
   private final Map<Long, Integer> running = new HashMap<>();
-  private final Map<Long, Column> byId = new HashMap<>();
+  private final LongMap<Column> byId = new LongMap<>();
   private final List<Column> columns = new ArrayList<>();
 
   // Tasks of a stage report their accumulators in the same order: what stood at a position is tried before the map.
-  private long[] idAt = new long[0];
-  private Column[] columnAt = new Column[0];
+  private long[] idAt;
+  private Column[] columnAt;
   private int learntVersion;
 
   StageValues(int stageId, int attempt, int tasks, Announced announced, Memory memory) {
@@ -152,8 +153,9 @@ final class StageValues {
   /** Records a value; {@code position} is where it stood among the task's values. */
   void update(int position, long id, int index, long taskId, long value) {
     if (learntVersion != announced.version()) {
-      idAt = new long[0];
-      columnAt = new Column[0];
+      idAt = new long[POSITIONS];
+      java.util.Arrays.fill(idAt, -1);
+      columnAt = new Column[POSITIONS];
       learntVersion = announced.version();
     }
     Column column;
@@ -173,8 +175,9 @@ final class StageValues {
 
   private Column find(long id) {
     Column column = byId.get(id);
-    if (column == null && announced.has(id)) {
-      column = new Column(id, announced.type(id), stageId, attempt, tasks);
+    String type = column == null ? announced.type(id) : null;
+    if (type != null) {
+      column = new Column(id, type, stageId, attempt, tasks);
       if (isApproximate) column.histogram = new Histogram();
       else column.values = new Packed(tasks, memory);
       memory.add(column.heapBytes());
@@ -186,7 +189,7 @@ final class StageValues {
 
   private void learn(int position, long id, Column column) {
     if (position >= idAt.length) {
-      int length = Math.max(position + 1, Math.min(2 * idAt.length, 4096));
+      int length = Math.max(position + 1, 2 * idAt.length);
       long[] ids = new long[length];
       java.util.Arrays.fill(ids, -1);
       System.arraycopy(idAt, 0, ids, 0, idAt.length);
