@@ -234,17 +234,32 @@ def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path
         assert stored(engine, "next") == {"succeeded": queries}
 
 
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 16 KB; without the right to mount one, there is no such test."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a file system")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
 @pytest.mark.matrix
-def test_disk_full(engine: Engine, start: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("disk", ["full", "read-only"])
+def test_disk_full(engine: Engine, start: Callable[..., Job], request: pytest.FixtureRequest, disk: str) -> None:
     """Where nothing can be spooled, documents wait in memory."""
+    spool = request.getfixturevalue("full_disk") if disk == "full" else Path("/proc/no/spool/here")
     with collectors(engine, 1) as (collector,):
-        job = start("full", f"http://127.0.0.1:{collector.port}", spool="/proc/no/spool/here")
-        job.wait_for(20)
-        assert "cannot write to the spool folder /proc/no/spool/here" in job.errors.read_text()
+        job = start(disk, f"http://127.0.0.1:{collector.port}", spool=str(spool))
+        job.wait_for(40)
+        assert f"cannot write to the spool folder {spool}" in job.errors.read_text()
         collector.start()
-        wait_until(lambda: stored(engine, "full").get("succeeded", 0) >= 20, 60)
+        wait_until(lambda: stored(engine, disk).get("succeeded", 0) >= 40, 60)
         queries = job.finish()
-        assert stored(engine, "full") == {"succeeded": queries}
+        assert stored(engine, disk) == {"succeeded": queries}
+        assert missing(engine, disk) == [0]
 
 
 def test_tls(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def run_workload(url: str, environment: Mapping[str, str], on_step: Callable[[in
     }
     with tempfile.TemporaryDirectory(prefix="joinsight-demo-") as folder, tempfile.TemporaryFile("w+") as errors:
         command = [sys.executable, "-m", "joinsight.demo.workload", "--data", folder]
+        conf["spark.joinsight.spool"] = str(Path(folder, "spool"))
         for key, value in conf.items():
             command += ["--conf", f"{key}={value}"]
         with subprocess.Popen(
