@@ -28,12 +28,14 @@ def work(session):
     session.conf.set("spark.sql.shuffle.partitions", 3)
     query = "SELECT a.id % 7 AS k, count(*) AS n FROM range(1000) a JOIN range(50) b USING (id) GROUP BY k"
     rows = session.sql(f"SELECT * FROM ({query}) WHERE n > (SELECT min(id) FROM range(3)) ORDER BY k").collect()
-    print("result", sum(row.n for row in rows), flush=True)
+    results.append(sum(row.n for row in rows))
+results = []
 threads = [threading.Thread(target=work, args=(spark.newSession(),)) for _ in range(3)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+print("results", *results, flush=True)
 time.sleep(1)  # heartbeats, progress
 try:
     spark.sql("SELECT raise_error('on purpose')").collect()
@@ -122,7 +124,7 @@ def unharmed(done: subprocess.CompletedProcess[str]) -> float:
     """Nothing of the job changed; returns the seconds that its end took."""
     assert done.returncode == 0, done.stderr
     *lines, stopped = done.stdout.splitlines()
-    assert lines == ["result 50"] * 3 + ["failed as it should"]
+    assert lines == ["results 50 50 50", "failed as it should"]
     return float(stopped.removeprefix("stopped after "))
 
 
