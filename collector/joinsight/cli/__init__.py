@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from joinsight import __version__
 from joinsight.cli import admin, demo, doctor, read, ship
 from joinsight.errors import ConfigurationError, JoinsightError
+from joinsight.store.database import reason
 
 _HELP = """See what every exchange and join of your Spark SQL queries really cost.
 
@@ -47,7 +48,7 @@ def main() -> None:
         click.echo(f"joinsight: {error}", err=True)
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
     except DBAPIError as error:
-        click.echo(f"joinsight: the database does not answer as it should: {str(error.orig).strip()}", err=True)
+        click.echo(f"joinsight: the database does not answer as it should: {reason(error)}", err=True)
         sys.exit(1)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,13 +25,14 @@ from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
 from joinsight.reading import read_deliveries
 from joinsight.rows import Row
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import check_schema, open_database, reason
 from joinsight.store.lost import DEFAULT_LOST_AFTER
 
 _ANSWER_SECONDS = 10.0
 _REASONS = 3
 _SHIP = (
-    "Deliver it from the driver's machine: joinsight ship FOLDER (spark.joinsight.spool, or /tmp/joinsight-spool-USER)."
+    "Deliver it from the driver's machine: joinsight ship FOLDER, the collector's in spark.joinsight.spool or in"
+    " /tmp/joinsight-spool-USER."
 )
 _LOG = "The driver's log has lines with Joinsight that say why."
 _HARMLESS = "superseded"
@@ -103,8 +104,7 @@ def _look_at_database(
     except DatabaseError as error:
         return [Finding("database", str(error), "Nothing can be stored or read until this is mended.")], []
     except DBAPIError as error:
-        problem = str(error.orig).strip()
-        return [Finding("database", problem, "Check the rights of this user, and PostgreSQL's log.")], []
+        return [Finding("database", reason(error), "Check the rights of this user, and PostgreSQL's log.")], []
     if not deliveries:
         asked = " that fits" if application or since else ""
         return [*findings, Finding("documents", f"no document{asked} has ever arrived", _NOTHING)], []
@@ -178,7 +178,7 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
         yield Finding(
             what,
             f"the listener failed {row['listener_failures']:,} times; after ten it is off",
-            "The driver's log has each with a stack trace. This is a fault of Joinsight's: please report it.",
+            "The driver's log has the first with its stack trace. This is a fault of Joinsight's: please report it.",
         )
     lost = row["executions"].get("lost", 0)
     if lost:

@@ -57,14 +57,8 @@ def ship(folders: tuple[Path, ...], timeout: timedelta, **collector: Any) -> Non
     """
     seconds = timeout.total_seconds()
     files = find_files(folders)
-    below = [
-        folder for each in folders for folder in sorted(each.iterdir()) if folder.is_dir() and find_files([folder])
-    ]
-    if not files and below:
-        names = " or ".join(map(str, below))
-        raise ConfigurationError(
-            "FOLDERS", " ".join(map(str, folders)), "each collector has a folder of its own in there", f"Name {names}."
-        )
+    if not files:
+        _look_below(folders)
     with open_collector(**collector, timeout=min(seconds, _ANSWER_SECONDS)) as client, progress() as bar:
         task = bar.add_task("Delivering", total=len(files))
         shipper = Shipper(client, seconds)
@@ -77,6 +71,14 @@ def ship(folders: tuple[Path, ...], timeout: timedelta, **collector: Any) -> Non
         click.echo(line, err=True)
     if shipper.troubled:
         raise SystemExit(1)
+
+
+def _look_below(folders: Sequence[Path]) -> None:
+    """Raise `ConfigurationError` if the files are one level down: which of the collectors is meant is not known."""
+    below = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_dir() and find_files([path])]
+    if below:
+        shown, remedy = " ".join(map(str, folders)), f"Name {' or '.join(map(str, below))}."
+        raise ConfigurationError("FOLDERS", shown, "each collector has a folder of its own in there", remedy)
 
 
 def find_files(folders: Sequence[Path]) -> list[Path]:

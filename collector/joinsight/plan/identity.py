@@ -85,15 +85,16 @@ class Identity:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[tuple[str, str], str] = {}
+        self._last: tuple[Graph, _Shape] | None = None
 
     def query_shape(self, graph: Graph) -> str | None:
         """What the query is: of its first plan, which no statistic of a stage has changed. None without a plan."""
-        shape = _Shape(graph, self._label)
+        shape = self._shape(graph)
         return _key("shape", *(shape.digests[top] for top in shape.roots)) if shape.roots else None
 
     def shape_text(self, graph: Graph) -> str:
         """What `query_shape` stands for: a line for each operator that is left, with its depth."""
-        shape = _Shape(graph, self._label)
+        shape = self._shape(graph)
         lines = []
         todo = [(top, 0) for top in reversed(shape.roots)]
         while todo:
@@ -122,7 +123,7 @@ class Identity:
 
         Equal ones are told apart by their order in the plan.
         """
-        shape = _Shape(graph, self._label)
+        shape = self._shape(graph)
         seen: Counter[str] = Counter()
         keys = {}
         for node in graph.nodes:
@@ -134,6 +135,12 @@ class Identity:
             keys[node.id] = _key(base, str(seen[base])) if seen[base] else base
             seen[base] += 1
         return keys
+
+    def _shape(self, graph: Graph) -> _Shape:
+        """Kept for the next question: a query that AQE did not touch has one plan, the first and the last."""
+        if self._last is None or self._last[0] is not graph:
+            self._last = graph, _Shape(graph, self._label)
+        return self._last[1]
 
     # Labels: what one operator is, in words
 

@@ -45,6 +45,7 @@ from joinsight.serve.metrics import Metrics
 from joinsight.serve.places import Busy, Place, Places
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import check_schema
+from joinsight.store.database import reason as database_reason
 from joinsight.store.writer import Writer, Written
 
 RETRY_AFTER_SECONDS = 5
@@ -264,7 +265,10 @@ class Collector:
     def _database_lost(self, error: SQLAlchemyError) -> None:
         if self._lost_at is None:
             self._lost_at = time.monotonic()
-            log.error("database lost: batches are not written, their senders retry", extra=fields(reason=_why(error)))
+            log.error(
+                "database lost: batches are not written, their senders retry",
+                extra=fields(reason=database_reason(error)),
+            )
 
     def _database_back(self) -> None:
         if self._lost_at is not None:
@@ -298,7 +302,7 @@ class Collector:
         except SchemaError as error:
             return PlainTextResponse(f"{error}\n", status_code=503)
         except SQLAlchemyError as error:
-            return PlainTextResponse(f"the database does not answer: {_why(error)}\n", status_code=503)
+            return PlainTextResponse(f"the database does not answer: {database_reason(error)}\n", status_code=503)
         return PlainTextResponse("ok\n")
 
 
@@ -355,7 +359,3 @@ def _bad(reason: str, status: int, told: dict[str, str | None]) -> Response:
 
 def _later(status: int, reason: str) -> _Refused:
     return _Refused(status, reason, retry_after=str(RETRY_AFTER_SECONDS))
-
-
-def _why(error: SQLAlchemyError) -> str:
-    return str(getattr(error, "orig", None) or error).strip()

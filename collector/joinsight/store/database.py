@@ -39,6 +39,11 @@ def open_database(url: str | None = None, folder: Path | None = None) -> Iterato
         yield engine
 
 
+def reason(error: Exception) -> str:
+    """What PostgreSQL, or its driver, says is wrong: without the statement, which may hold a user's data."""
+    return str(getattr(error, "orig", None) or error).strip()
+
+
 def check_settings(url: str | None, folder: Path | None) -> list[ConfigurationError]:
     """What `open_database` would find wrong with its arguments before anything is started or connected to."""
     url = url or os.environ.get(URL_VARIABLE) or None
@@ -96,7 +101,7 @@ def connect(url: str) -> Iterator[Engine]:
         try:
             engine.connect().close()
         except OperationalError as error:
-            raise DatabaseError(f"No PostgreSQL answers at {shown}: {str(error.orig).strip()}") from None
+            raise DatabaseError(f"No PostgreSQL answers at {shown}: {reason(error)}") from None
         yield engine
     finally:
         engine.dispose()

@@ -7,6 +7,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from joinsight.errors import ConfigurationError, DatabaseError
 from joinsight.store import models
+from joinsight.store.database import reason
 
 _IS_SUPERUSER = "SELECT rolsuper FROM pg_roles WHERE rolname = :role"
 # Our tables and their partitions; others may be in the same schema
@@ -57,5 +58,5 @@ def grant_reader(engine: Engine, role: str) -> bool:
             if unreadable:
                 raise DatabaseError(f"{role} cannot read {', '.join(unreadable)}: run this as their owner.")
     except ProgrammingError as error:
-        raise DatabaseError(f"This user may not let {role} read: {str(error.orig).strip()}") from None
+        raise DatabaseError(f"This user may not let {role} read: {reason(error)}") from None
     return superuser is None

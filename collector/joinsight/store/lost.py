@@ -16,6 +16,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from joinsight.store.database import reason
+
 SWEEP_SECONDS = 30
 NOW = "SELECT now()"
 DEFAULT_LOST_AFTER = timedelta(minutes=5)
@@ -129,7 +131,7 @@ def sweeping(engine: Engine, lost_after: timedelta, on_lost: Callable[[int], Non
             try:
                 on_lost(sweeper.tick())
             except SQLAlchemyError as error:
-                log.error("lost executions were not looked for: %s", str(getattr(error, "orig", None) or error).strip())
+                log.error("lost executions were not looked for: %s", reason(error))
             if stop.wait(SWEEP_SECONDS):
                 return
 

@@ -22,6 +22,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from joinsight.document import Application, Document, Execution
 from joinsight.rows import Row, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, models, partitions
+from joinsight.store.database import reason
 
 _KEY = models.EXECUTION_KEY
 _APPLICATION_KEY = ("application_id", "attempt_id")
@@ -67,7 +68,7 @@ class Writer:
             if not _is_refusal(error):
                 raise
             if len(documents) + len(refused) <= 1:  # the culprit
-                return self._refuse(documents, str(getattr(error, "orig", None) or error).strip().splitlines()[0])
+                return self._refuse(documents, reason(error).splitlines()[0])
         for each in refused:
             self.write([], [each])
         written = Written()

@@ -91,7 +91,7 @@ final class Documents {
           g.writeStringField("state", s.state);
           g.writeNumberField("started_at_ms", s.startedAt);
           number(g, "ended_at_ms", s.endedAt);
-          Redaction redaction = s.redaction == null ? settings.redaction : s.redaction;
+          Redaction redaction = s.redaction;
           text(g, "description", redaction.statement(s.description), MAX_TEXT);
           text(g, "call_site", redaction.statement(s.callSite), MAX_CALL_SITE);
           text(g, "error", redaction.error(s.error), MAX_TEXT);
@@ -167,13 +167,11 @@ final class Documents {
     g.writeStartObject();
     g.writeNumberField("id", measured.id);
     g.writeStringField("type", measured.type);
-    g.writeNumberField("count", s.count);
-    if (s.count > 0) {
-      g.writeNumberField("sum", s.sum);
-      g.writeNumberField("min", s.min);
-      g.writeNumberField("median", s.median);
-      g.writeNumberField("p95", s.p95);
-      g.writeNumberField("max", s.max);
+    Spread spread = s.spread;
+    g.writeNumberField("count", spread == null ? 0 : spread.count);
+    if (spread != null) {
+      g.writeNumberField("sum", spread.sum);
+      spread(g, spread);
     }
     if (s.isApproximate) g.writeBooleanField("approximate", true);
     if (s.isMaxOfTask) {
@@ -227,17 +225,21 @@ final class Documents {
       if (stage.totals[i] != 0) g.writeNumberField(StageAttempt.TOTALS[i], Math.max(0, stage.totals[i]));
     }
     for (int i = 0; i < StageAttempt.SPREADS.length; i++) {
-      StageAttempt.Spread spread = stage.spread(i);
+      Spread spread = stage.spread(i);
       if (spread == null || (spread.max == 0 && i > 0)) continue; // the stage reads no shuffle
       g.writeObjectFieldStart(StageAttempt.SPREADS[i]);
-      g.writeNumberField("min", spread.min);
-      g.writeNumberField("median", spread.median);
-      g.writeNumberField("p95", spread.p95);
-      g.writeNumberField("max", spread.max);
-      g.writeNumberField("max_task", spread.maxTask);
+      spread(g, spread);
+      g.writeNumberField("max_task", stage.maxTask(i));
       g.writeEndObject();
     }
     g.writeEndObject();
+  }
+
+  private static void spread(JsonGenerator g, Spread spread) throws IOException {
+    g.writeNumberField("min", spread.min);
+    g.writeNumberField("median", spread.median);
+    g.writeNumberField("p95", spread.p95);
+    g.writeNumberField("max", spread.max);
   }
 
   private static void number(JsonGenerator g, String name, Long value) throws IOException {

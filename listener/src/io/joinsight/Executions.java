@@ -181,6 +181,7 @@ final class Executions {
     if (e == null) {
       e = new LiveExecution(id);
       e.startedAt = now;
+      e.redaction = settings.redaction;
       e.eventsDroppedBefore = SparkAccess.droppedEvents();
       memory.add(LiveExecution.BYTES);
       live.put(id, e);

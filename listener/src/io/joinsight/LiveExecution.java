@@ -73,7 +73,7 @@ final class LiveExecution {
   String streamingQueryId;
   String streamingBatchId;
   Map<String, String> configuration = new LinkedHashMap<>();
-  Redaction redaction; // of its session; null as long as its start was not seen
+  Redaction redaction; // of its session, once its start was seen
   final List<Plan> plans = new ArrayList<>();
   int plansDropped;
   final List<AnnouncedMetric> announcedAlone = new ArrayList<>();

@@ -11,12 +11,7 @@ final class Measured {
 
   /** What the document says of an accumulator. Fields as in the JSON Schema. */
   static final class Summary {
-    long count;
-    long sum;
-    long min;
-    long median;
-    long p95;
-    long max;
+    Spread spread; // of the values that count; null: none does
     boolean isMaxOfTask; // else of the driver
     int maxStage;
     int maxAttempt;
@@ -113,14 +108,7 @@ final class Measured {
 
     int n = 0;
     for (long value : values) if (counts(value)) values[n++] = value;
-    s.count = n;
-    if (n == 0) return s;
-    Arrays.sort(values, 0, n);
-    for (int i = 0; i < n; i++) s.sum += values[i];
-    s.min = values[0];
-    s.median = values[n / 2];
-    s.p95 = values[(int) (n * 95L / 100)];
-    s.max = values[n - 1];
+    s.spread = Spread.of(values, n);
     return s;
   }
 
@@ -136,19 +124,13 @@ final class Measured {
         all.addAll(column.histogram);
         if (counts(0)) all.add(0, Math.max(0, column.tasks - column.recorded));
       } else {
-        for (int i = 0; i < column.tasks; i++) if (counts(column.values.get(i))) all.add(column.values.get(i), 1);
+        for (int i = 0; i < column.tasks; i++) if (counts(column.values.get(i))) all.add(column.values.get(i));
       }
     }
-    for (int i = 0; i < driverLength; i++) if (counts(driver[i])) all.add(driver[i], 1);
+    for (int i = 0; i < driverLength; i++) if (counts(driver[i])) all.add(driver[i]);
     origin(s, touched);
     if (isCustom()) s.all = new long[0];
-    s.count = all.count();
-    if (s.count == 0) return s;
-    s.sum = all.sum();
-    s.min = all.min();
-    s.median = all.at(s.count / 2);
-    s.p95 = all.at(s.count * 95 / 100);
-    s.max = all.max();
+    s.spread = Spread.of(all);
     return s;
   }
 

@@ -1,6 +1,5 @@
 package io.joinsight;
 
-import java.util.Arrays;
 import java.util.BitSet;
 import org.apache.spark.executor.InputMetrics;
 import org.apache.spark.executor.OutputMetrics;
@@ -21,15 +20,6 @@ final class StageAttempt {
 
   private static final int PEAK_MEMORY = 7;
   private static final int ATTEMPT_BYTES = 600; // about
-
-  /** A value's distribution over tasks. */
-  static final class Spread {
-    long min;
-    long median;
-    long p95;
-    long max;
-    long maxTask;
-  }
 
   /** Names of the {@link #spread}s, as in the document. */
   static final String[] SPREADS = {"run_time", "shuffle_read", "shuffle_read_records"};
@@ -182,29 +172,18 @@ final class StageAttempt {
 
   /** A spread over the tasks that succeeded; null if none did. */
   Spread spread(int spread) {
-    Spread s = new Spread();
-    Histogram histogram = histograms[spread];
-    if (histogram != null) {
-      if (histogram.count() == 0) return null;
-      s.min = histogram.min();
-      s.median = histogram.at(histogram.count() / 2);
-      s.p95 = histogram.at(histogram.count() * 95 / 100);
-      s.max = histogram.max();
-      s.maxTask = maxTasks[spread];
-      return s;
-    }
+    if (isApproximate()) return Spread.of(histograms[spread]);
     long[] values = pick(spreads[spread], 0);
-    int n = values.length;
-    if (n == 0) return null;
-    int largest = 0;
-    for (int i = 1; i < n; i++) if (values[i] > values[largest]) largest = i;
-    s.maxTask = pick(taskIds, firstTaskId)[largest];
-    Arrays.sort(values);
-    s.min = values[0];
-    s.median = values[n / 2];
-    s.p95 = values[(int) (n * 95L / 100)];
-    s.max = values[n - 1];
-    return s;
+    return Spread.of(values, values.length);
+  }
+
+  /** The task of a spread's largest value, the first of equal ones; some task must have succeeded. */
+  long maxTask(int spread) {
+    if (isApproximate()) return maxTasks[spread];
+    Packed values = spreads[spread];
+    int largest = done.nextSetBit(0);
+    for (int i = largest; i >= 0; i = done.nextSetBit(i + 1)) if (values.get(i) > values.get(largest)) largest = i;
+    return firstTaskId + taskIds.get(largest);
   }
 
   private long[] pick(Packed values, long base) {
