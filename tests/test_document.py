@@ -161,6 +161,7 @@ def test_what_is_needed() -> None:
         "PlanNode": {"name"},
         "Metric": {"name", "id", "type"},
         "Accumulator": {"id", "type", "count"},
+        "JoinHint": {"metric"},
         "Job": {"id", "submitted_at_ms", "stages"},
         "Stage": {"id", "attempt", "name", "tasks", "state"},
         "Spread": {"min", "median", "p95", "max", "max_task"},

@@ -19,7 +19,7 @@ from tests.documents import (
     planned,
 )
 
-from joinsight.document import Accumulator, Job, Listener, Metric, Spread, Stage
+from joinsight.document import Accumulator, Job, JoinHint, Listener, Metric, Spread, Stage
 from joinsight.rows import (
     NO_NODE,
     Row,
@@ -497,6 +497,133 @@ def test_what_lies_behind_a_scan_does_not_feed_a_join(scan: str) -> None:
         """)["joins"]
     )
     assert some(row, "left_rows", "left_bytes", "left_exchange") == (5, None, None)
+
+
+SIDES = """
+SortMergeJoin | [k#1], [k#2], {type} | number of output rows=90
+  Sort | [k#1 ASC]
+    Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=5000, shuffle records written=40
+  {between}
+    Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=10+20, shuffle records written=3
+"""
+
+
+def judged(between: str = "Sort", type: str = "Inner", adaptive: bool = False, **changes: Any) -> tuple[Any, ...]:
+    drawing = SIDES.format(between=between, type=type)
+    if adaptive:
+        lines = "\n".join(f"  {line}" for line in drawing.strip().splitlines())
+        drawing = f"AdaptiveSparkPlan\n{lines}"
+    row = only(rows_of(drawing, **changes)["joins"])
+    return some(row, "broadcast_verdict", "broadcast_side", "broadcast_side_bytes")
+
+
+def settings(threshold: str, adaptive: str | None = None) -> dict[str, str]:
+    found = {"spark.sql.autoBroadcastJoinThreshold": threshold}
+    return found if adaptive is None else {**found, "spark.sql.adaptive.autoBroadcastJoinThreshold": adaptive}
+
+
+def test_a_join_that_could_have_been_broadcast() -> None:
+    """Its smaller side was measured, whole, under the threshold in force."""
+    assert judged() == ("possible", "right", 30)
+    assert judged(configuration=settings("30")) == ("possible", "right", 30)
+    assert judged(configuration=settings("29b")) == ("over_threshold", "right", 30)
+    assert judged(configuration=settings("-1")) == ("switched_off", "right", 30)
+    assert judged(type="RightOuter", configuration=settings("4k")) == ("over_threshold", "left", 5000)
+    assert judged(type="FullOuter") == ("forbidden_by_type", None, None)
+
+
+def test_the_threshold_of_aqe_is_in_force_under_aqe() -> None:
+    """Sizes that were measured are compared with AQE's own threshold if it has one."""
+    assert judged(configuration=settings("29", "30")) == ("over_threshold", "right", 30)
+    assert judged(adaptive=True, configuration=settings("29", "30")) == ("possible", "right", 30)
+    assert judged(adaptive=True, configuration=settings("30", "-1")) == ("switched_off", "right", 30)
+    assert judged(adaptive=True, configuration=settings("30", "wrong")) == ("unknown", "right", 30)
+    row = only(rows_of(f"AdaptiveSparkPlan\n  {SORTED}", configuration=settings("29", "30"))["joins"])
+    assert row["threshold_bytes"] == 30
+
+
+SORTED = "SortMergeJoin | [k#1], [k#2], Inner"
+
+
+@pytest.mark.parametrize("between", ["Sort", "AQEShuffleRead", "Filter", "HashAggregate"])
+def test_what_lets_a_side_be_judged(between: str) -> None:
+    """Above the exchange rows are only moved, dropped or put together."""
+    assert judged(between) == ("possible", "right", 30)
+
+
+@pytest.mark.parametrize("between", ["Project", "Generate", "Expand", "Window"])
+def test_what_keeps_a_side_from_being_judged(between: str) -> None:
+    """An operator that may make rows larger or more lies between the exchange and the join."""
+    assert judged(between) == ("possible", "left", 5000)
+    assert judged(between, "LeftOuter") == ("unknown", None, None)
+
+
+def test_an_execution_that_is_not_whole_is_no_evidence() -> None:
+    """Sizes of one that failed, runs or lacks events are lower bounds; so are those of a stage that was tried again."""
+    stages = [Stage(7, attempt, "a", 2, "succeeded") for attempt in (0, 1)]
+    for changes in (
+        {"state": "failed"},
+        {"state": "running"},
+        {"incomplete": ["its start was not seen"]},
+        {"stages": stages},
+    ):
+        assert judged(**changes) == ("unknown", "right", 30), changes
+        assert judged(configuration=settings("29"), **changes) == ("over_threshold", "right", 30), changes
+    assert judged(stages=stages[:1]) == ("possible", "right", 30)
+
+
+def test_a_join_that_was_broadcast() -> None:
+    """Its side is the one that was broadcast, its size that of the relation."""
+    row = only(
+        rows_of("""
+        BroadcastHashJoin | [k#1], [k#2], LeftOuter, BuildRight, false
+          Range
+          BroadcastExchange | [plan_id=5] | data size=33554528, number of output rows=3
+        """)["joins"]
+    )
+    assert some(row, "broadcast_verdict", "broadcast_side", "broadcast_side_bytes") == (
+        "was_broadcast", "right", 33554528,
+    )  # fmt: skip
+
+
+def test_ratio_of_rows_out_to_rows_in() -> None:
+    """Rows out to the larger input; NULL where one of the three was not measured, or nothing came in."""
+
+    def ratio(out: str, left: str, right: str) -> Any:
+        drawing = f"""
+        CartesianProduct | | number of output rows={out}
+          Range | | number of output rows={left}
+          Range | | number of output rows={right}
+        """
+        return only(rows_of(drawing)["joins"])["output_ratio"]
+
+    assert ratio("90", "40", "3") == 2.25
+    assert ratio("0", "3", "40") == 0
+    assert ratio("?", "40", "3") is None
+    assert ratio("90", "?", "3") is None
+    assert ratio("90", "40", "?") is None
+    assert ratio("0", "0", "0") is None
+
+
+def test_a_hint_is_found_by_a_metric_of_its_join() -> None:
+    """Also by one of an earlier plan, whose join AQE has replaced: the join's key is the same."""
+    nodes, _ = draw(SIDES.format(between="Sort", type="Inner"))
+    replaced = [
+        PlanNode(n.name, n.parent, n.simple, metrics=[Metric(m.name, m.id + 5000, m.type) for m in n.metrics])
+        for n in nodes
+    ]
+    plans = [Plan(STARTED_AT_MS, nodes), Plan(STARTED_AT_MS, replaced)]
+    metric = nodes[0].metrics[0].id
+
+    def hint(*hints: JoinHint) -> Any:
+        return only(execution_rows(execution(plans=plans, join_hints=list(hints)))["joins"])["hint"]
+
+    assert hint(JoinHint(metric, "broadcast")) == "broadcast left"
+    assert hint(JoinHint(metric + 5000, None, "merge")) == "merge right"
+    assert hint(JoinHint(metric, "shuffle_hash", "no_broadcast_hash")) == "shuffle_hash left, no_broadcast_hash right"
+    assert hint() is None
+    assert hint(JoinHint(metric)) is None
+    assert hint(JoinHint(metric + 1, "broadcast")) is None
 
 
 def test_a_join_without_inputs() -> None:

@@ -72,6 +72,14 @@ class Plan(Struct, frozen=True):
     ]
 
 
+class JoinHint(Struct, frozen=True):
+    """The strategy hints of a join, as Spark prints them: ``broadcast``, ``merge``, ``shuffle_hash``, ..."""
+
+    metric: Annotated[Count, Meta(description="accumulator id of a metric of the join's node in any of the plans")]
+    left: Annotated[str | None, Meta(description="of the left side; absent: none")] = None
+    right: Annotated[str | None, Meta(description="of the right side; absent: none")] = None
+
+
 class Accumulator(Struct, frozen=True):
     """What was measured for one accumulator in this execution, over its tasks and driver updates.
 
@@ -230,6 +238,7 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     announced: Annotated[
         list[Metric], Meta(description="metrics announced without a plan (subqueries, cached plans)")
     ] = []
+    join_hints: Annotated[list[JoinHint], Meta(description="of the joins that have any")] = []
     accumulators: list[Accumulator] = []
     jobs: list[Job] = []
     stages: list[Stage] = []
@@ -246,6 +255,7 @@ __all__ = [
     "Document",
     "Execution",
     "Job",
+    "JoinHint",
     "Listener",
     "Metric",
     "Plan",

@@ -18,8 +18,10 @@ from typing import Any
 
 from joinsight.document import MAX_LONG, Accumulator, Application, Execution, Metric, Stage
 from joinsight.plan import operators
+from joinsight.plan.broadcastable import Side, could_be_broadcast
 from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
+from joinsight.plan.measured import DATA_SIZE, OUTPUT_ROWS, Measured
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -159,7 +161,7 @@ def execution_rows(e: Execution) -> Rows:
     return {table: [{**key, **row} for row in found] for table, found in rows.items()}
 
 
-class _Facts:
+class _Facts(Measured):
     """An execution with its final graph and its measurements, looked up by several of the makers of rows."""
 
     def __init__(self, e: Execution) -> None:
@@ -168,34 +170,46 @@ class _Facts:
         self.graphs = [
             build([e.nodes[i] for i in plan.nodes], plan.parents, keep_duplicate_subquery_edges=old) for plan in e.plans
         ]
-        self.graph = self.graphs[-1] if self.graphs else Graph((), ())
+        super().__init__(self.graphs[-1] if self.graphs else Graph((), ()), {a.id: a for a in e.accumulators})
         identity = Identity()
         self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
         self.fingerprints = [identity.plan_fingerprint(graph) for graph in self.graphs]
         self.operator_keys = identity.operator_keys(self.graph)
-        self.nodes = {node.id: node for node in self.graph.nodes}
-        self.children = self.graph.children()
-        self.parents = self.graph.parents()
-        self.measured = {a.id: a for a in e.accumulators}
+        self.hints = self._hints(identity) if e.join_hints else {}
+        self.is_adaptive = any(e.nodes[i].name == "AdaptiveSparkPlan" for plan in e.plans[:1] for i in plan.nodes)
         self.threshold = byte_size(
             e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD
         )
-
-    def metrics(self, node: Node) -> dict[str, Accumulator]:
-        """What was measured at a node, by Spark's name of the metric."""
-        return {m.name: self.measured[m.id] for m in node.metrics if m.id in self.measured}
+        self.measured_threshold = self.threshold
+        if self.is_adaptive:
+            adaptive = e.configuration.get("spark.sql.adaptive.autoBroadcastJoinThreshold")
+            self.measured_threshold = byte_size(adaptive, self.threshold)
 
     def totals(self, node: Node, columns: dict[str, str]) -> Row:
         """The totals of a node's metrics as columns; NULL where nothing was measured."""
         metrics = self.metrics(node)
         return {column: _total(metrics.get(name)) for name, column in columns.items()}
 
-    def consumers(self, node: Node) -> list[int]:
-        return self.parents.get(node.id, [])
+    def is_exact(self, node: Node, metric: str) -> bool:
+        """A metric's total is all there was: of a stage that was tried again, Spark counts the last attempt only."""
+        e, measured = self.execution, self.metrics(node).get(metric)
+        stages = measured.stages if measured is not None else ()
+        again = any(stage.attempt > 0 and stage.id in stages for stage in e.stages)
+        return e.state == "succeeded" and not e.incomplete and not again
 
-    def inputs(self, node: Node) -> list[int]:
-        """The nodes whose rows go into `node`, left one first; a subquery's result is not such an input."""
-        return [i for i in self.children.get(node.id, []) if not self.nodes[i].name.startswith("Subquery")]
+    def _hints(self, identity: Identity) -> dict[str, str]:
+        """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
+        hints = {hint.metric: hint for hint in self.execution.join_hints}
+        found = {}
+        for graph in self.graphs:
+            keys = identity.operator_keys(graph)
+            for node in graph.nodes:
+                for metric in node.metrics:
+                    if node.id in keys and metric.id in hints:
+                        given = hints[metric.id]
+                        sides = ((given.left, "left"), (given.right, "right"))
+                        found[keys[node.id]] = ", ".join(f"{hint} {side}" for hint, side in sides if hint)
+        return found
 
 
 def _execution(facts: _Facts) -> Row:
@@ -232,7 +246,7 @@ def _execution(facts: _Facts) -> Row:
             e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS
         ),
         "broadcast_threshold_bytes": facts.threshold,
-        "is_adaptive": any(e.nodes[i].name == "AdaptiveSparkPlan" for plan in e.plans[:1] for i in plan.nodes),
+        "is_adaptive": facts.is_adaptive,
         "plan_versions": len(e.plans) + e.plans_dropped,
         "incomplete": e.incomplete or None,
         "origin": e.origin,
@@ -280,15 +294,15 @@ def _plan_node(facts: _Facts, node: Node) -> Row:
 
 def _node_metrics(facts: _Facts) -> list[Row]:
     rows = {
-        (node.id, metric.id): _node_metric(node.id, metric, facts.measured.get(metric.id))
+        (node.id, metric.id): _node_metric(node.id, metric, facts.accumulators.get(metric.id))
         for node in facts.graph.nodes
         for metric in node.metrics
     }
     placed = {accumulator for _, accumulator in rows}
     earlier = [metric for graph in facts.graphs for node in graph.nodes for metric in node.metrics]
     for metric in (*earlier, *facts.execution.announced):
-        if metric.id not in placed and metric.id in facts.measured:
-            rows[NO_NODE, metric.id] = _node_metric(NO_NODE, metric, facts.measured[metric.id])
+        if metric.id not in placed and metric.id in facts.accumulators:
+            rows[NO_NODE, metric.id] = _node_metric(NO_NODE, metric, facts.accumulators[metric.id])
     return list(rows.values())
 
 
@@ -379,48 +393,41 @@ def _join(facts: _Facts, node: Node) -> Row | None:
         "right_keys": list(text.right_keys),
         "condition": text.condition,
         "is_skew": text.is_skew,
-        "output_rows": _total(metrics.get("number of output rows")),
+        "hint": facts.hints.get(facts.operator_keys[node.id]) or None,
+        "output_rows": _total(metrics.get(OUTPUT_ROWS)),
         "build_bytes": _total(metrics.get("data size of build side")),
         "build_ms": _total(metrics.get("time to build hash map")),
         "sort_ms": _sum(_total(found.get("sort time")) for found in sorts),
         "spill_bytes": _sum(_total(found.get("spill size")) for found in (metrics, *sorts)),
-        "threshold_bytes": facts.threshold,
+        "threshold_bytes": facts.measured_threshold,
     }
-    for side, child in zip(("left", "right"), sides, strict=False):
-        fed = _fed_by(facts, child)
-        row.update({f"{side}_{what}": value for what, value in fed.items()})
-        exchange = facts.nodes.get(fed["exchange"])
-        if text.build_side == side and exchange and operators.is_broadcast(exchange.name):
+    known = {"left": Side(), "right": Side()}
+    for side, child in zip(known, sides, strict=False):
+        fed = facts.fed_by(child)
+        row.update({f"{side}_rows": fed.rows, f"{side}_bytes": fed.bytes, f"{side}_exchange": fed.exchange})
+        if fed.exchange is None:
+            continue
+        exchange = facts.nodes[fed.exchange]
+        if operators.is_broadcast(exchange.name) or fed.is_whole:
+            known[side] = Side(fed.bytes, fed.rows, facts.is_exact(exchange, DATA_SIZE))
+        if text.build_side == side and operators.is_broadcast(exchange.name):
             broadcast = facts.totals(exchange, _BROADCAST_TOTALS)
             row["build_bytes"], row["build_ms"] = broadcast["size_bytes"], broadcast["build_ms"]
+    row["output_ratio"] = _ratio(row["output_rows"], row.get("left_rows"), row.get("right_rows"))
+    found = could_be_broadcast(text, known, facts.measured_threshold)
+    row["broadcast_verdict"], row["broadcast_side"], row["broadcast_side_bytes"] = (
+        found.verdict,
+        found.side,
+        found.bytes,
+    )
     return row
 
 
-def _fed_by(facts: _Facts, node_id: int) -> Row:
-    """Rows and bytes that come in through `node_id`: of the nearest operator below that counts them.
-
-    Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through. Nothing is told from below one with
-    several inputs, and from behind a scan: the plan of a cached table or an RDD ran for itself.
-    """
-    fed: Row = {"rows": None, "bytes": None, "exchange": None}
-    counted = False
-    while True:
-        node = facts.nodes[node_id]
-        metrics = facts.metrics(node)
-        names = {metric.name for metric in node.metrics}
-        is_shuffle = operators.is_shuffle(node.name)
-        rows = "shuffle records written" if is_shuffle else "number of output rows"
-        if not counted and rows in names:
-            fed["rows"] = _total(metrics.get(rows))
-            counted = True
-        if is_shuffle or operators.is_broadcast(node.name):
-            fed["exchange"] = node.id
-            fed["bytes"] = _total(metrics.get("data size"))
-            return fed
-        below = facts.inputs(node)
-        if len(below) != 1 or operators.is_scan(node.name) or operators.join_strategy(node.name):
-            return fed
-        node_id = below[0]
+def _ratio(output: int | None, left: int | None, right: int | None) -> float | None:
+    """Rows out to the larger number of rows in."""
+    if output is None or left is None or right is None or max(left, right) <= 0:
+        return None
+    return output / max(left, right)
 
 
 def _stage(e: Execution, stage: Stage) -> Row:

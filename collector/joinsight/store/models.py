@@ -336,7 +336,12 @@ joins = _of_execution(
     _column("right_keys", ARRAY(Text), "equi-join keys of the right side"),
     _text("condition", "the rest of the condition"),
     _needed(_column("is_skew", Boolean, "AQE marked it as a skew join")),
+    _text(
+        "hint",
+        "the strategy hint of each side that has one, as Spark prints it: broadcast left; NULL: none, or not known",
+    ),
     _long("output_rows", "rows out"),
+    _column("output_ratio", Double, "output_rows / the larger of left_rows and right_rows; NULL where not measured"),
     _long("left_rows", "rows in from the left: of the nearest operator below that counts them"),
     _long("right_rows", "rows in from the right"),
     _long("left_bytes", "bytes in from the left: of the exchange or broadcast that feeds it"),
@@ -347,7 +352,31 @@ joins = _of_execution(
     _long("spill_bytes", "bytes that it and its sorts spilled"),
     _int("left_exchange", "node id of the exchange that feeds it from the left"),
     _int("right_exchange", "node id of the exchange that feeds it from the right"),
-    _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
+    _long(
+        "threshold_bytes",
+        "broadcast threshold in force for sizes that were measured: under AQE"
+        " spark.sql.adaptive.autoBroadcastJoinThreshold if it is set, else spark.sql.autoBroadcastJoinThreshold;"
+        " -1: switched off; NULL: unreadable",
+    ),
+    _text(
+        "broadcast_verdict",
+        "was_broadcast: it is a broadcast join. Of the others: possible (a side that may be broadcast was measured at"
+        " or under the threshold), over_threshold (each such side was measured over it), switched_off (the threshold is"
+        " negative), forbidden_by_type (a full outer join), unknown (no size was measured, or not whole)",
+    ),
+    _text("broadcast_side", "left or right: the side that was broadcast; else the smaller measured one that may be"),
+    _long(
+        "broadcast_side_bytes",
+        "was_broadcast: size of the relation in memory, 32 MiB and more if it is hashed by a number. Else what AQE"
+        " would compare with the threshold: data size of the shuffle that feeds the side, whose rows are only sorted,"
+        " filtered or aggregated in between. Without AQE Spark compares an estimate",
+    ),
+    CheckConstraint("broadcast_side IN ('left', 'right')", name="broadcast_side"),
+    CheckConstraint(
+        "broadcast_verdict IN ('was_broadcast', 'possible', 'over_threshold', 'switched_off', 'forbidden_by_type',"
+        " 'unknown')",
+        name="broadcast_verdict",
+    ),
     CheckConstraint("build_side IN ('left', 'right')", name="build_side"),
     Index(None, "strategy"),
     Index(None, "operator_key", "started_at"),
