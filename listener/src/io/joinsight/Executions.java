@@ -308,11 +308,12 @@ final class Executions {
     if (!values.accepts(index) || (values.isApproximate() && !success)) return;
     if (metrics != null) {
       ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);
+      int position = 0;
       for (int i = 0, n = accumulators.size(); i < n; i++) {
         Object accumulator = accumulators.apply(i);
         if (accumulator instanceof SQLMetric) {
           SQLMetric metric = (SQLMetric) accumulator;
-          values.update(i, metric.id(), index, taskId, SparkAccess.raw(metric));
+          values.update(position++, metric.id(), index, taskId, SparkAccess.raw(metric));
         }
       }
     } else {
@@ -337,9 +338,9 @@ final class Executions {
   }
 
   private static void update(StageValues values, int index, long taskId, scala.collection.Iterator<?> accumulables) {
-    for (int position = 0; accumulables.hasNext(); position++) {
+    while (accumulables.hasNext()) {
       AccumulableInfo info = (AccumulableInfo) accumulables.next();
-      if (SparkAccess.hasUpdate(info)) values.updateIfAnnounced(position, info, index, taskId);
+      if (SparkAccess.hasUpdate(info)) values.update(info, index, taskId);
     }
   }
 

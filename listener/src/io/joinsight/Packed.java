@@ -8,6 +8,8 @@ import java.util.Arrays;
  * <p>Most metrics of a task are untouched (0 or −1) or small, so 100,000 tasks cost 100 to 400 KB a metric, not 800.
  */
 final class Packed {
+  private static final int FEW = 8; // not worth packing
+
   final int length;
   private byte[] bytes;
   private int[] ints;
@@ -39,14 +41,9 @@ final class Packed {
       longs[index] = value;
     } else if (ints != null && value == (int) value) {
       ints[index] = (int) value;
-    } else if (ints == null && value == (byte) value) {
-      if (bytes == null) {
-        if (value == 0) return;
-        bytes = new byte[length];
-        if (memory != null) memory.add(length);
-      }
+    } else if (bytes != null && value == (byte) value) {
       bytes[index] = (byte) value;
-    } else {
+    } else if (value != 0 || ints != null || bytes != null) {
       widen(value);
       set(index, value);
     }
@@ -54,15 +51,18 @@ final class Packed {
 
   private void widen(long value) {
     long before = heapBytes();
-    if (value == (int) value) {
+    if (length > FEW && bytes == null && ints == null && value == (byte) value) {
+      bytes = new byte[length];
+    } else if (length > FEW && value == (int) value) {
       ints = new int[length];
       for (int i = 0; bytes != null && i < length; i++) ints[i] = bytes[i];
+      bytes = null;
     } else {
       longs = new long[length];
       for (int i = 0; i < length; i++) longs[i] = ints != null ? ints[i] : bytes != null ? bytes[i] : 0;
       ints = null;
+      bytes = null;
     }
-    bytes = null;
     if (memory != null) memory.add(heapBytes() - before);
   }
 

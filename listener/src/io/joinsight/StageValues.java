@@ -1,6 +1,7 @@
 package io.joinsight;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
@@ -14,7 +15,7 @@ import org.apache.spark.scheduler.AccumulableInfo;
  * of the same slot overwrites; after an index succeeded, nothing changes it; a slot that nobody wrote is 0.
  */
 final class StageValues {
-  private static final int POSITIONS = 64; // to begin with
+  private static final int POSITIONS = 32; // to begin with
   private static final int COLUMN_BYTES = 150; // about, with its places in maps
 
   /** One accumulator in this stage attempt. */
@@ -85,13 +86,14 @@ final class StageValues {
   private boolean isApproximate;
   private final BitSet done = new BitSet();
   private final Map<Long, Integer> running = new HashMap<>();
-  private final LongMap<Column> byId = new LongMap<>();
   private final List<Column> columns = new ArrayList<>();
 
-  // Tasks of a stage report their accumulators in the same order: what stood at a position is tried before the map.
-  private long[] idAt;
-  private Column[] columnAt;
-  private int learntVersion;
+  // Tasks of a stage report their metrics in the same order: as long as all have, there is no map.
+  private long[] idAt = new long[0];
+  private Column[] columnAt; // null: not announced
+  private int positions; // that are known, from the first one on
+  private int version; // of what was announced, when it was last asked for
+  private LongMap<Column> byId;
 
   StageValues(int stageId, int attempt, int tasks, Announced announced, Memory memory) {
     this.stageId = stageId;
@@ -150,53 +152,70 @@ final class StageValues {
     done.set(index);
   }
 
-  /** Records a value; {@code position} is where it stood among the task's values. */
+  /** Records a value that a task gave at its end; {@code position} is where it stood among its metrics, from 0 on. */
   void update(int position, long id, int index, long taskId, long value) {
-    if (learntVersion != announced.version()) {
-      idAt = new long[POSITIONS];
-      java.util.Arrays.fill(idAt, -1);
-      columnAt = new Column[POSITIONS];
-      learntVersion = announced.version();
-    }
+    if (version != announced.version()) askAgain();
     Column column;
-    if (position < idAt.length && idAt[position] == id) {
+    if (position < positions && idAt[position] == id) {
       column = columnAt[position];
+    } else if (position == positions && byId == null && !isKnown(id)) {
+      column = make(id);
+      learn(id, column);
     } else {
       column = find(id);
-      learn(position, id, column);
     }
     if (column != null) column.set(index, taskId, value);
   }
 
-  /** The same for a value that came as a Scala object: converted only if this stage wants it. */
-  void updateIfAnnounced(int position, AccumulableInfo info, int index, long taskId) {
-    if (announced.has(info.id())) update(position, info.id(), index, taskId, SparkAccess.update(info));
+  /** Records a value that came in some other order, as a Scala object: converted only if this stage wants it. */
+  void update(AccumulableInfo info, int index, long taskId) {
+    if (version != announced.version()) askAgain();
+    Column column = find(info.id());
+    if (column != null) column.set(index, taskId, SparkAccess.update(info));
   }
 
   private Column find(long id) {
+    if (byId == null) {
+      byId = new LongMap<>();
+      for (Column column : columns) byId.put(column.id, column);
+    }
     Column column = byId.get(id);
-    String type = column == null ? announced.type(id) : null;
-    if (type != null) {
-      column = new Column(id, type, stageId, attempt, tasks);
-      if (isApproximate) column.histogram = new Histogram();
-      else column.values = new Packed(tasks, memory);
-      memory.add(column.heapBytes());
-      byId.put(id, column);
-      columns.add(column);
+    if (column == null) {
+      column = make(id);
+      if (column != null) byId.put(id, column);
     }
     return column;
   }
 
-  private void learn(int position, long id, Column column) {
-    if (position >= idAt.length) {
-      int length = Math.max(position + 1, 2 * idAt.length);
-      long[] ids = new long[length];
-      java.util.Arrays.fill(ids, -1);
-      System.arraycopy(idAt, 0, ids, 0, idAt.length);
-      idAt = ids;
-      columnAt = java.util.Arrays.copyOf(columnAt, length);
+  private Column make(long id) {
+    String type = announced.type(id);
+    if (type == null) return null;
+    Column column = new Column(id, type, stageId, attempt, tasks);
+    if (isApproximate) column.histogram = new Histogram();
+    else column.values = new Packed(tasks, memory);
+    memory.add(column.heapBytes());
+    columns.add(column);
+    return column;
+  }
+
+  private boolean isKnown(long id) {
+    for (int i = 0; i < positions; i++) if (idAt[i] == id) return true;
+    return false;
+  }
+
+  private void learn(long id, Column column) {
+    if (positions == idAt.length) {
+      int length = Math.max(POSITIONS, 2 * positions);
+      idAt = Arrays.copyOf(idAt, length);
+      columnAt = columnAt == null ? new Column[length] : Arrays.copyOf(columnAt, length);
     }
-    idAt[position] = id;
-    columnAt[position] = column;
+    idAt[positions] = id;
+    columnAt[positions++] = column;
+  }
+
+  /** More was announced: perhaps what was not, when a task reported it. */
+  private void askAgain() {
+    version = announced.version();
+    for (int i = 0; i < positions; i++) if (columnAt[i] == null) columnAt[i] = byId == null ? make(idAt[i]) : find(idAt[i]);
   }
 }
