@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,28 @@ spark = builder.config("spark.scheduler.listenerbus.eventqueue.shared.capacity",
 for _ in range(5):
     spark.range(0, 400, 1, 400).write.format("noop").mode("overwrite").save()
 time.sleep(2)  # the queue is empty when the end comes
+spark.stop()
+"""
+
+HINTS = """
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").appName("hints").config("spark.ui.enabled", "false")
+for pair in sys.argv[1:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.getOrCreate()
+def query(name, sql):
+    spark.sparkContext.setJobDescription(name)
+    return spark.sql(sql).collect()
+for adaptive in ("true", "false"):
+    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    query("none", "SELECT count(*) FROM range(10) a JOIN range(20) b USING (id)")
+    query("left", "SELECT /*+ BROADCAST(a) */ count(*) FROM range(10) a JOIN range(20) b USING (id)")
+    query("right", "SELECT /*+ MERGE(b) */ count(*) FROM range(10) a JOIN range(20) b USING (id)")
+    inner = "SELECT /*+ SHUFFLE_HASH(a, b) */ count(*) FROM range(4) a JOIN range(5) b USING (id)"
+    query("subquery", f"SELECT * FROM range(9) WHERE id > ({inner})")
+spark.sql("CACHE LAZY TABLE cached AS SELECT /*+ SHUFFLE_REPLICATE_NL(a) */ a.id FROM range(3) a JOIN range(5) b")
+query("cached", "SELECT count(*) FROM cached")
 spark.stop()
 """
 
@@ -164,3 +187,32 @@ def test_events_that_spark_dropped(
     assert applications[-1]["events_dropped"] > 100
     reasons = [reason for d in sink.taken() if d["kind"] == "execution" for reason in d["incomplete"]]
     assert any(re.fullmatch(r"Spark dropped \d+ events while it ran", reason) for reason in reasons), reasons
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_join_hints(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
+) -> None:
+    """A join's hint, which no plan shows, comes with a metric of its node: with and without AQE, in a subquery, a cache."""
+    done = run(sink, spark_environment(version), tmp_path, HINTS)
+    assert done.returncode == 0, done.stderr
+    hints = defaultdict(list)
+    for d in sink.taken():
+        if d.get("state") != "succeeded":
+            continue
+        joins = {
+            m["id"]: n["name"]
+            for n in d["nodes"]
+            for m in n.get("metrics", ())
+            if "Join" in n["name"] or "Product" in n["name"]
+        }
+        hints[d["description"]] += [
+            (joins[h["metric"]], h.get("left"), h.get("right")) for h in d.get("join_hints", ())
+        ]
+    assert hints == {
+        "none": [],
+        "left": [("BroadcastHashJoin", "broadcast", None)] * 2,
+        "right": [("SortMergeJoin", None, "merge")] * 2,
+        "subquery": [("ShuffledHashJoin", "shuffle_hash", "shuffle_hash")] * 2,
+        "cached": [("CartesianProduct", "shuffle_replicate_nl", None)],
+    }

@@ -118,6 +118,11 @@ final class Documents {
           }
           g.writeEndArray();
           g.writeNumberField("plans_dropped", s.plansDropped);
+          if (!s.joinHints.isEmpty()) {
+            g.writeArrayFieldStart("join_hints");
+            for (JoinHint hint : s.joinHints) hint(g, hint);
+            g.writeEndArray();
+          }
           g.writeArrayFieldStart("announced");
           for (LiveExecution.AnnouncedMetric metric : s.announcedAlone) metric(g, metric.name, metric.id, metric.type);
           g.writeEndArray();
@@ -151,6 +156,14 @@ final class Documents {
       }
       g.writeEndArray();
     }
+    g.writeEndObject();
+  }
+
+  private static void hint(JsonGenerator g, JoinHint hint) throws IOException {
+    g.writeStartObject();
+    g.writeNumberField("metric", hint.metric);
+    text(g, "left", hint.left, MAX_TEXT);
+    text(g, "right", hint.right, MAX_TEXT);
     g.writeEndObject();
   }
 

@@ -1,6 +1,7 @@
 package io.joinsight;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -76,6 +77,7 @@ final class LiveExecution {
   Redaction redaction; // of its session, once its start was seen
   final List<Plan> plans = new ArrayList<>();
   int plansDropped;
+  List<JoinHint> joinHints = Collections.emptyList(); // known at the end
   final List<AnnouncedMetric> announcedAlone = new ArrayList<>();
   final Announced announced = new Announced();
   final Map<Integer, Job> jobs = new LinkedHashMap<>();

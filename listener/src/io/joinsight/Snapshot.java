@@ -22,6 +22,7 @@ final class Snapshot {
   final Redaction redaction;
   final List<LiveExecution.Plan> plans;
   final int plansDropped;
+  final List<JoinHint> joinHints;
   final List<LiveExecution.AnnouncedMetric> announcedAlone;
   final List<Measured> values;
   final List<LiveExecution.Job> jobs = new ArrayList<>();
@@ -46,6 +47,7 @@ final class Snapshot {
     redaction = e.redaction;
     plans = new ArrayList<>(e.plans);
     plansDropped = e.plansDropped;
+    joinHints = e.joinHints;
     announcedAlone = new ArrayList<>(e.announcedAlone);
     this.values = values;
     for (LiveExecution.Job job : e.jobs.values()) jobs.add(job.copy());

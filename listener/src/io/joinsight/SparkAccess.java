@@ -16,6 +16,7 @@ import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlanInfo;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
@@ -36,6 +37,8 @@ import scala.collection.mutable.ArrayBuffer;
 final class SparkAccess {
   private static final MethodHandle PLAN_CHILDREN = byName(SparkPlanInfo.class, "children", Iterable.class);
   private static final MethodHandle PLAN_METRICS = byName(SparkPlanInfo.class, "metrics", Iterable.class);
+  private static final MethodHandle INPUTS = byName(SparkPlan.class, "children", Iterable.class);
+  private static final MethodHandle SUBQUERIES = byName(SparkPlan.class, "subqueries", Iterable.class);
   private static final MethodHandle ACCUMULABLES = byName(TaskInfo.class, "accumulables", Iterable.class);
 
   /** {@code SQLMetric._value}: public since 4.0, missing before. */
@@ -100,6 +103,14 @@ final class SparkAccess {
 
   static Iterator<?> metrics(SparkPlanInfo plan) throws Throwable {
     return ((Iterable<?>) PLAN_METRICS.invokeExact(plan)).iterator();
+  }
+
+  static Iterator<?> inputs(SparkPlan plan) throws Throwable {
+    return ((Iterable<?>) INPUTS.invokeExact(plan)).iterator();
+  }
+
+  static Iterator<?> subqueries(SparkPlan plan) throws Throwable {
+    return ((Iterable<?>) SUBQUERIES.invokeExact(plan)).iterator();
   }
 
   static Iterator<?> accumulables(TaskInfo task) throws Throwable {
