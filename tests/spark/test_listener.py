@@ -193,7 +193,7 @@ def test_events_that_spark_dropped(
 def test_join_hints(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:
-    """A join's hint, which no plan shows, comes with a metric of its node: with and without AQE, in a subquery, a cache."""
+    """A join's hint, which no plan shows, comes with a metric of its node; also in a subquery and a cached plan."""
     done = run(sink, spark_environment(version), tmp_path, HINTS)
     assert done.returncode == 0, done.stderr
     hints = defaultdict(list)
