@@ -64,7 +64,9 @@ def test_many_executions(feed: Feed, number: int) -> None:
     assert (ended["kind"], ended["state"], ended["listener_failures"]) == ("application", "ended", 0)
     assert set(ended["documents_dropped"]) <= {"memory"}
     delivered = sum(line.startswith(b'{"kind":"execution"') and b'"state":"succeeded"' in line for line in lines)
-    assert delivered + ended["documents_dropped"].get("memory", 0) == number
+    dropped = ended["documents_dropped"].get("memory", 0)
+    # A slow machine takes longer than the progress interval: what is reported while it runs may be dropped, too
+    assert number <= delivered + dropped <= number + 10
     sequences = {int(re.findall(rb'"sequence":(\d+)', line)[0]) for line in lines}
     assert sequences == set(range(1, ended["documents_made"] + 1))
 

@@ -83,7 +83,7 @@ INJECTED = {
         "could not be written as a document",
     ),
     "a class that is missing": (
-        'package io.joinsight; final class Packed { static { if (true) throw new NoClassDefFoundError("injected"); } }',
+        'package io.joinsight; final class Table { static { if (true) throw new NoClassDefFoundError("injected"); } }',
         "Joinsight could not read an event",
     ),
     "a constructor that fails": (

@@ -309,6 +309,7 @@ final class Executions {
     if (!values.accepts(index) || (values.isApproximate() && !success)) return;
     if (metrics != null) {
       ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);
+      values.expect(accumulators.size());
       int position = 0;
       for (int i = 0, n = accumulators.size(); i < n; i++) {
         Object accumulator = accumulators.apply(i);
@@ -388,11 +389,11 @@ final class Executions {
     for (int stageId : e.stages) {
       StageValues stage = stageValues.get(stageId);
       if (stage == null) continue;
-      boolean copy = running || usedByAnother(stageId, e);
-      for (StageValues.Column column : stage.columns()) {
-        String type = e.announced.type(column.id);
-        if (type == null) continue;
-        byId.computeIfAbsent(column.id, id -> new Measured(id, type)).add(copy ? column.copy() : column);
+      StageValues read = running || usedByAnother(stageId, e) ? stage.copy() : stage;
+      for (int i = 0; i < read.slots(); i++) {
+        String type = e.announced.type(read.id(i));
+        if (type == null || !read.hasValue(i)) continue;
+        byId.computeIfAbsent(read.id(i), id -> new Measured(id, type)).add(read, i);
       }
     }
     long[] updates = e.driverUpdates();

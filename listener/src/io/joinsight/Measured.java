@@ -23,7 +23,8 @@ final class Measured {
 
   final long id;
   final String type;
-  private final List<StageValues.Column> columns = new ArrayList<>();
+  private final List<StageValues> stages = new ArrayList<>();
+  private int[] slots = new int[1]; // of the accumulator in each of these
   private long[] driver = new long[1];
   private int driverLength;
   private Summary summary;
@@ -34,9 +35,11 @@ final class Measured {
     this.type = type;
   }
 
-  void add(StageValues.Column column) {
-    columns.add(column);
-    heapBytes += column.heapBytes();
+  void add(StageValues stage, int slot) {
+    if (stages.size() == slots.length) slots = Arrays.copyOf(slots, 2 * slots.length);
+    slots[stages.size()] = slot;
+    stages.add(stage);
+    heapBytes += stage.heapBytesOfSlot();
   }
 
   void addDriver(long value) {
@@ -72,7 +75,7 @@ final class Measured {
     if (summary == null) {
       summary = isExact() ? exact() : approximate();
       heapBytes = SUMMARY_BYTES;
-      columns.clear();
+      stages.clear();
       driver = new long[0];
       driverLength = 0;
     }
@@ -80,26 +83,23 @@ final class Measured {
   }
 
   private boolean isExact() {
-    for (StageValues.Column column : columns) if (column.values == null) return false;
+    for (StageValues stage : stages) if (stage.isApproximate()) return false;
     return true;
   }
 
   private Summary exact() {
     Summary s = new Summary();
     int length = driverLength;
-    for (StageValues.Column column : columns) length += column.tasks;
+    for (StageValues stage : stages) length += stage.tasks;
     long[] values = new long[length];
     int offset = 0;
     TreeSet<Integer> touched = new TreeSet<>();
-    for (StageValues.Column column : columns) {
-      column.values.copyTo(values, offset);
-      int end = offset + column.tasks;
-      for (int i = offset; i < end; i++) {
-        if (values[i] > 0) {
-          touched.add(column.stageId);
-          break;
-        }
-      }
+    for (int i = 0; i < stages.size(); i++) {
+      StageValues stage = stages.get(i);
+      stage.copyTo(slots[i], values, offset);
+      int end = offset + stage.tasks;
+      while (offset < end && values[offset] <= 0) offset++;
+      if (offset < end) touched.add(stage.stageId);
       offset = end;
     }
     System.arraycopy(driver, 0, values, offset, driverLength);
@@ -112,19 +112,21 @@ final class Measured {
     return s;
   }
 
-  /** As {@link #exact()}, of what the columns still know. */
+  /** As {@link #exact()}, of what the stages still know. */
   private Summary approximate() {
     Summary s = new Summary();
     s.isApproximate = true;
     Histogram all = new Histogram();
     TreeSet<Integer> touched = new TreeSet<>();
-    for (StageValues.Column column : columns) {
-      if (column.hasMax && column.max > 0) touched.add(column.stageId);
-      if (column.values == null) {
-        all.addAll(column.histogram);
-        if (counts(0)) all.add(0, Math.max(0, column.tasks - column.recorded));
+    for (int i = 0; i < stages.size(); i++) {
+      StageValues stage = stages.get(i);
+      int slot = slots[i];
+      if (stage.max(slot) > 0) touched.add(stage.stageId);
+      if (stage.isApproximate()) {
+        all.addAll(stage.histogram(slot));
+        if (counts(0)) all.add(0, Math.max(0, stage.tasks - stage.recorded(slot)));
       } else {
-        for (int i = 0; i < column.tasks; i++) if (counts(column.values.get(i))) all.add(column.values.get(i));
+        for (int task = 0; task < stage.tasks; task++) if (counts(stage.get(slot, task))) all.add(stage.get(slot, task));
       }
     }
     for (int i = 0; i < driverLength; i++) if (counts(driver[i])) all.add(driver[i]);
@@ -136,15 +138,18 @@ final class Measured {
 
   private void origin(Summary s, TreeSet<Integer> touched) {
     s.stages = touched.stream().mapToInt(Integer::intValue).toArray();
-    StageValues.Column largest = null;
-    for (StageValues.Column column : columns) {
-      if (column.hasMax && (largest == null || column.max > largest.max)) largest = column;
-    }
-    if (largest == null) return;
-    for (int i = 0; i < driverLength; i++) if (driver[i] > largest.max) return;
+    if (stages.isEmpty()) return;
+    int largest = 0;
+    for (int i = 1; i < stages.size(); i++) if (max(i) > max(largest)) largest = i;
+    for (int i = 0; i < driverLength; i++) if (driver[i] > max(largest)) return;
+    StageValues stage = stages.get(largest);
     s.isMaxOfTask = true;
-    s.maxStage = largest.stageId;
-    s.maxAttempt = largest.attempt;
-    s.maxTask = largest.maxTask;
+    s.maxStage = stage.stageId;
+    s.maxAttempt = stage.attempt;
+    s.maxTask = stage.maxTask(slots[largest]);
+  }
+
+  private long max(int i) {
+    return stages.get(i).max(slots[i]);
   }
 }

@@ -8,8 +8,6 @@ import java.util.Arrays;
  * <p>Most metrics of a task are untouched (0 or −1) or small, so 100,000 tasks cost 100 to 400 KB a metric, not 800.
  */
 final class Packed {
-  private static final int FEW = 8; // not worth packing
-
   final int length;
   private byte[] bytes;
   private int[] ints;
@@ -41,9 +39,14 @@ final class Packed {
       longs[index] = value;
     } else if (ints != null && value == (int) value) {
       ints[index] = (int) value;
-    } else if (bytes != null && value == (byte) value) {
+    } else if (ints == null && value == (byte) value) {
+      if (bytes == null) {
+        if (value == 0) return;
+        bytes = new byte[length];
+        if (memory != null) memory.add(length);
+      }
       bytes[index] = (byte) value;
-    } else if (value != 0 || ints != null || bytes != null) {
+    } else {
       widen(value);
       set(index, value);
     }
@@ -51,18 +54,15 @@ final class Packed {
 
   private void widen(long value) {
     long before = heapBytes();
-    if (length > FEW && bytes == null && ints == null && value == (byte) value) {
-      bytes = new byte[length];
-    } else if (length > FEW && value == (int) value) {
+    if (value == (int) value) {
       ints = new int[length];
       for (int i = 0; bytes != null && i < length; i++) ints[i] = bytes[i];
-      bytes = null;
     } else {
       longs = new long[length];
       for (int i = 0; i < length; i++) longs[i] = ints != null ? ints[i] : bytes != null ? bytes[i] : 0;
       ints = null;
-      bytes = null;
     }
+    bytes = null;
     if (memory != null) memory.add(heapBytes() - before);
   }
 

@@ -19,6 +19,7 @@ final class StageAttempt {
   };
 
   private static final int PEAK_MEMORY = 7;
+  private static final int TASK_IDS = 3; // row of values, behind the spreads
   private static final int ATTEMPT_BYTES = 600; // about
 
   /** Names of the {@link #spread}s, as in the document. */
@@ -36,54 +37,44 @@ final class StageAttempt {
   int failed;
   int killed;
   final long[] totals;
-  private final Packed[] spreads; // a null: approximated
-  private final Histogram[] histograms = new Histogram[SPREADS.length];
+  private Table values; // of the spreads, and the tasks' ids less the first one's; null: approximated
+  private Histogram[] histograms; // of the spreads; null: exact
   private final long[] maxTasks = new long[SPREADS.length]; // of the histograms
-  private Packed taskIds;
   private long firstTaskId = -1;
   private final BitSet done;
 
   StageAttempt(int stageId, int attempt, String name, int tasks, Memory memory) {
-    this(stageId, attempt, name, tasks, new long[TOTALS.length], new Packed[SPREADS.length], new Packed(tasks, memory), new BitSet());
-    for (int i = 0; i < spreads.length; i++) spreads[i] = new Packed(tasks, memory);
+    this(stageId, attempt, name, tasks, new long[TOTALS.length], new Table(SPREADS.length + 1, tasks, memory), new BitSet());
     memory.add(ATTEMPT_BYTES);
   }
 
-  private StageAttempt(
-      int stageId, int attempt, String name, int tasks, long[] totals, Packed[] spreads, Packed taskIds, BitSet done) {
+  private StageAttempt(int stageId, int attempt, String name, int tasks, long[] totals, Table values, BitSet done) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.name = name;
     this.tasks = tasks;
     this.totals = totals;
-    this.spreads = spreads;
-    this.taskIds = taskIds;
+    this.values = values;
     this.done = done;
   }
 
   long heapBytes() {
-    long bytes = ATTEMPT_BYTES;
-    if (taskIds != null) bytes += taskIds.heapBytes();
-    for (Packed spread : spreads) if (spread != null) bytes += spread.heapBytes();
-    for (Histogram histogram : histograms) if (histogram != null) bytes += Histogram.BYTES;
-    return bytes;
+    return ATTEMPT_BYTES + (values != null ? values.heapBytes() : (long) SPREADS.length * Histogram.BYTES);
   }
 
   boolean isApproximate() {
-    return taskIds == null;
+    return values == null;
   }
 
   /** From now on only the distributions of the spreads are kept. */
   void approximate(Memory memory) {
     memory.add(-heapBytes());
-    long[] ids = pick(taskIds, firstTaskId);
-    for (int i = 0; i < spreads.length; i++) {
-      histograms[i] = new Histogram();
-      long[] values = pick(spreads[i], 0);
-      for (int n = 0; n < values.length; n++) record(i, values[n], ids[n]);
-      spreads[i] = null;
+    histograms = new Histogram[SPREADS.length];
+    for (int spread = 0; spread < SPREADS.length; spread++) {
+      histograms[spread] = new Histogram();
+      for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) record(spread, values.get(spread, i), taskId(i));
     }
-    taskIds = null;
+    values = null;
     memory.add(heapBytes());
   }
 
@@ -93,15 +84,15 @@ final class StageAttempt {
   }
 
   StageAttempt copy() {
-    Packed[] spreadCopies = new Packed[spreads.length];
     StageAttempt copy =
         new StageAttempt(
-            stageId, attempt, name, tasks, totals.clone(), spreadCopies, taskIds == null ? null : taskIds.copy(),
-            (BitSet) done.clone());
-    for (int i = 0; i < spreads.length; i++) {
-      if (spreads[i] != null) spreadCopies[i] = spreads[i].copy();
-      else (copy.histograms[i] = new Histogram()).addAll(histograms[i]);
-      copy.maxTasks[i] = maxTasks[i];
+            stageId, attempt, name, tasks, totals.clone(), values == null ? null : values.copy(), (BitSet) done.clone());
+    if (histograms != null) {
+      copy.histograms = new Histogram[SPREADS.length];
+      for (int i = 0; i < SPREADS.length; i++) {
+        (copy.histograms[i] = new Histogram()).addAll(histograms[i]);
+        copy.maxTasks[i] = maxTasks[i];
+      }
     }
     copy.submittedAt = submittedAt;
     copy.completedAt = completedAt;
@@ -158,7 +149,7 @@ final class StageAttempt {
     if (first) {
       done.set(index);
       if (firstTaskId < 0) firstTaskId = taskId;
-      if (taskIds != null) taskIds.set(index, taskId - firstTaskId);
+      if (values != null) values.set(TASK_IDS, index, taskId - firstTaskId);
       spread(0, index, taskId, runTime);
       spread(1, index, taskId, local + remote);
       spread(2, index, taskId, rows);
@@ -166,30 +157,30 @@ final class StageAttempt {
   }
 
   private void spread(int spread, int index, long taskId, long value) {
-    if (spreads[spread] != null) spreads[spread].set(index, Math.max(0, value));
+    if (values != null) values.set(spread, index, Math.max(0, value));
     else record(spread, Math.max(0, value), taskId);
   }
 
   /** A spread over the tasks that succeeded; null if none did. */
   Spread spread(int spread) {
     if (isApproximate()) return Spread.of(histograms[spread]);
-    long[] values = pick(spreads[spread], 0);
-    return Spread.of(values, values.length);
+    long[] ended = new long[done.cardinality()];
+    int n = 0;
+    for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) ended[n++] = values.get(spread, i);
+    return Spread.of(ended, n);
   }
 
   /** The task of a spread's largest value, the first of equal ones; some task must have succeeded. */
   long maxTask(int spread) {
     if (isApproximate()) return maxTasks[spread];
-    Packed values = spreads[spread];
     int largest = done.nextSetBit(0);
-    for (int i = largest; i >= 0; i = done.nextSetBit(i + 1)) if (values.get(i) > values.get(largest)) largest = i;
-    return firstTaskId + taskIds.get(largest);
+    for (int i = largest; i >= 0; i = done.nextSetBit(i + 1)) {
+      if (values.get(spread, i) > values.get(spread, largest)) largest = i;
+    }
+    return taskId(largest);
   }
 
-  private long[] pick(Packed values, long base) {
-    long[] picked = new long[done.cardinality()];
-    int n = 0;
-    for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) picked[n++] = base + values.get(i);
-    return picked;
+  private long taskId(int index) {
+    return firstTaskId + values.get(TASK_IDS, index);
   }
 }
