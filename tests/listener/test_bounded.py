@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
+from tests.java import compile_java
 from tests.spark.sink import Sink, listening
 
-from joinsight.attach import listener_jar
-
 SOURCE = Path(__file__).with_name("Crowd.java")
-JARS = Path(pyspark.__file__).parent / "jars"
 OPENED = ["java.base/java.lang", "java.base/java.util", "java.base/sun.nio.ch"]
 Feed = Callable[..., Sink]
 
@@ -25,10 +21,7 @@ Feed = Callable[..., Sink]
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Class path with the compiled program."""
-    folder = tmp_path_factory.mktemp("crowd")
-    path = os.pathsep.join([str(listener_jar()), str(folder), f"{JARS}/*"])
-    subprocess.run(["javac", "-cp", path, "-d", str(folder), str(SOURCE)], check=True)
-    return path
+    return compile_java(SOURCE, tmp_path_factory.mktemp("crowd"))
 
 
 @pytest.fixture

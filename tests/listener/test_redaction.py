@@ -5,7 +5,6 @@ One JVM answers all questions of this module: it has the listener's classes and 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 from collections.abc import Callable
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.java import compile_java
 
-from joinsight.attach import listener_jar
 from joinsight.plan.operators import JoinText, ShuffleText, join_text, shuffle_text
 
 MASK = "*********(redacted)"
@@ -173,17 +172,10 @@ def hostile(length: int) -> list[str]:
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """Asks a JVM with the listener's classes: one answer for each question."""
-    classes = tmp_path_factory.mktemp("classes")
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None and spec.origin is not None
-    classpath = f"{listener_jar()}:{Path(spec.origin).parent / 'jars'}/*"
-    source = Path(__file__).with_name("Redact.java")
-    subprocess.run(
-        ["javac", "-nowarn", "-cp", classpath, "-d", str(classes), str(source)], check=True, capture_output=True
-    )
+    path = compile_java(Path(__file__).with_name("Redact.java"), tmp_path_factory.mktemp("classes"))
 
     def ask(*questions: dict[str, Any]) -> Any:
-        command = ["java", "-Xss512k", "-cp", f"{classes}:{classpath}", "io.joinsight.Redact"]
+        command = ["java", "-Xss512k", "-cp", path, "io.joinsight.Redact"]
         done = subprocess.run(command, input=json.dumps(questions), capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.java import compile_java
 
 from joinsight.attach import LISTENER, listener_jar
 
@@ -138,16 +139,12 @@ def unharmed(done: subprocess.CompletedProcess[str]) -> float:
 )
 def test_injected(run: Run, tmp_path: Path, fault: str) -> None:
     """A part of the listener fails in a way that no test of ours has met; the driver's log says so, a few times."""
-    import pyspark
-
     source, said = INJECTED[fault]
     name = re.findall(r"final class (\w+)", source)[0]
     path = tmp_path / f"{name}.java"
     path.write_text(source)
-    jars = Path(pyspark.__file__).parent / "jars"
     classes = tmp_path / "injected"
-    command = ["javac", "-nowarn", "-proc:none", "-cp", f"{listener_jar()}:{jars}/*", "-d", str(classes), str(path)]
-    subprocess.run(command, check=True)
+    compile_java(path, classes)
     done = run("http://127.0.0.1:9", first=classes)
     unharmed(done)
     assert said in done.stderr

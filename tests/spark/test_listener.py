@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.java import compile_java
 from tests.spark.sink import Sink
 
 from joinsight.attach import LISTENER, listener_jar
@@ -43,7 +44,20 @@ spark.stop()
 """
 
 
-# More task ends at once than a queue of one event can hold.
+# A listener beside ours, in the same queue of one event, that takes longer than tasks do
+SLOW = """
+public final class Slow extends org.apache.spark.scheduler.SparkListener {
+  @Override
+  public void onTaskEnd(org.apache.spark.scheduler.SparkListenerTaskEnd event) {
+    try {
+      Thread.sleep(10);
+    } catch (InterruptedException e) {
+      throw new RuntimeException(e);
+    }
+  }
+}
+"""
+
 BURST = """
 import sys, time
 from pyspark.sql import SparkSession
@@ -81,7 +95,7 @@ spark.stop()
 
 
 def run(
-    sink: Sink, environment: dict[str, str], tmp_path: Path, script: str = SCRIPT
+    sink: Sink, environment: dict[str, str], tmp_path: Path, script: str = SCRIPT, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a script with the listener attached to the sink."""
     path = tmp_path / "job.py"
@@ -96,6 +110,7 @@ def run(
         "spark.joinsight.tag.team": "sales",
         "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.fs.s3a.secret.key": "must not leave",
+        **more,
     }
     command = [sys.executable, str(path), *(f"{key}={value}" for key, value in conf.items())]
     env = {**environment, "JOINSIGHT_TOKEN": "a token"}
@@ -181,7 +196,10 @@ def test_events_that_spark_dropped(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
     """What Spark's bus dropped is counted, and the executions whose numbers it touches are marked."""
-    done = run(sink, spark_environment("4.3.0"), tmp_path, BURST)
+    source = tmp_path / "Slow.java"
+    source.write_text(SLOW)
+    slow = {"spark.driver.extraClassPath": compile_java(source, tmp_path), "spark.extraListeners": f"{LISTENER},Slow"}
+    done = run(sink, spark_environment("4.3.0"), tmp_path, BURST, **slow)
     assert done.returncode == 0, done.stderr
     applications = [d for d in sink.taken() if d["kind"] == "application"]
     assert applications[-1]["events_dropped"] > 100
@@ -196,7 +214,7 @@ def test_join_hints(
     """A join's hint, which no plan shows, comes with a metric of its node; also in a subquery and a cached plan."""
     done = run(sink, spark_environment(version), tmp_path, HINTS)
     assert done.returncode == 0, done.stderr
-    hints = defaultdict(list)
+    hints: defaultdict[str, list[tuple[str, str | None, str | None]]] = defaultdict(list)
     for d in sink.taken():
         if d.get("state") != "succeeded":
             continue
