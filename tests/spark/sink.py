@@ -34,9 +34,11 @@ def listening() -> Iterator[Sink]:
     with Sink([]) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -230,12 +230,13 @@ def _copy_children(connection: Connection, found: list[Rows]) -> None:
     try:
         for table in models.CHILDREN:
             if by_table[table.name]:
-                _copy(connection, table, by_table[table.name])
+                copy_rows(connection, table, by_table[table.name])
     except psycopg.Error as error:  # goes past SQLAlchemy, which would have made this of it
         raise DBAPIError.instance("COPY", None, error, psycopg.Error) from error
 
 
-def _copy(connection: Connection, table: Table, rows: list[Row]) -> None:
+def copy_rows(connection: Connection, table: Table, rows: list[Row]) -> None:
+    """Copy rows into a table, past SQLAlchemy: errors are psycopg's. Columns that a row lacks are NULL."""
     names = [column.name for column in table.columns]
     json = [isinstance(column.type, JSONB) for column in table.columns]
     quoted = ", ".join(f'"{name}"' for name in names)
