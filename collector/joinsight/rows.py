@@ -134,15 +134,18 @@ def _application_key(document: Application | Execution) -> Row:
     }
 
 
-def execution_rows(e: Execution) -> Rows:
-    """All rows of an execution by table name; each carries the execution's key."""
+def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
+    """All rows of an execution by table name; each carries the execution's key.
+
+    `plans` saves reading those of `e` once more: of an execution with equal nodes and plans, whenever it ran.
+    """
     key = {
         "started_at": _time(e.started_at_ms),
         "application_id": e.application_id,
         "attempt_id": e.attempt_id,
         "execution_id": e.execution_id,
     }
-    facts = _Facts(e)
+    facts = _Facts(e, plans or Plans(e))
     rows: Rows = {
         "execution": [_execution(facts)],
         "plan_version": _plan_versions(facts),
@@ -161,27 +164,49 @@ def execution_rows(e: Execution) -> Rows:
     return {table: [{**key, **row} for row in found] for table, found in rows.items()}
 
 
-class _Facts(Measured):
-    """An execution with its final graph and its measurements, looked up by several of the makers of rows."""
+class Plans:
+    """What the plans of an execution are, without what was measured and when: their graphs, the keys, the hints."""
 
     def __init__(self, e: Execution) -> None:
-        self.execution = e
         old = version_tuple(e.listener.spark_version) < (4, 1)
         self.graphs = [
             build([e.nodes[i] for i in plan.nodes], plan.parents, keep_duplicate_subquery_edges=old) for plan in e.plans
         ]
-        super().__init__(self.graphs[-1] if self.graphs else Graph((), ()), {a.id: a for a in e.accumulators})
+        self.graph = self.graphs[-1] if self.graphs else Graph((), ())
         identity = Identity()
         self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
         self.fingerprints = [identity.plan_fingerprint(graph) for graph in self.graphs]
         self.operator_keys = identity.operator_keys(self.graph)
-        self.hints = self._hints(identity) if e.join_hints else {}
+        self.hints = self._hints(e, identity) if e.join_hints else {}
         self.is_adaptive = any(e.nodes[i].name == "AdaptiveSparkPlan" for plan in e.plans[:1] for i in plan.nodes)
+
+    def _hints(self, e: Execution, identity: Identity) -> dict[str, str]:
+        """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
+        hints = {hint.metric: hint for hint in e.join_hints}
+        found = {}
+        for graph in self.graphs:
+            keys = identity.operator_keys(graph)
+            for node in graph.nodes:
+                for metric in node.metrics:
+                    if node.id in keys and metric.id in hints:
+                        given = hints[metric.id]
+                        sides = ((given.left, "left"), (given.right, "right"))
+                        found[keys[node.id]] = ", ".join(f"{hint} {side}" for hint, side in sides if hint)
+        return found
+
+
+class _Facts(Measured):
+    """An execution with its final graph and its measurements, looked up by several of the makers of rows."""
+
+    def __init__(self, e: Execution, plans: Plans) -> None:
+        self.execution = e
+        self.plans = plans
+        super().__init__(plans.graph, {a.id: a for a in e.accumulators})
         self.threshold = byte_size(
             e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD
         )
         self.measured_threshold = self.threshold
-        if self.is_adaptive:
+        if plans.is_adaptive:
             adaptive = e.configuration.get("spark.sql.adaptive.autoBroadcastJoinThreshold")
             self.measured_threshold = byte_size(adaptive, self.threshold)
 
@@ -197,20 +222,6 @@ class _Facts(Measured):
         again = any(stage.attempt > 0 and stage.id in stages for stage in e.stages)
         return e.state == "succeeded" and not e.incomplete and not again
 
-    def _hints(self, identity: Identity) -> dict[str, str]:
-        """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
-        hints = {hint.metric: hint for hint in self.execution.join_hints}
-        found = {}
-        for graph in self.graphs:
-            keys = identity.operator_keys(graph)
-            for node in graph.nodes:
-                for metric in node.metrics:
-                    if node.id in keys and metric.id in hints:
-                        given = hints[metric.id]
-                        sides = ((given.left, "left"), (given.right, "right"))
-                        found[keys[node.id]] = ", ".join(f"{hint} {side}" for hint, side in sides if hint)
-        return found
-
 
 def _execution(facts: _Facts) -> Row:
     e = facts.execution
@@ -218,8 +229,8 @@ def _execution(facts: _Facts) -> Row:
     return {
         "root_execution_id": e.root_execution_id,
         "job_name": e.job_name,
-        "query_shape": facts.query_shape,
-        "plan_fingerprint": facts.fingerprints[-1] if facts.fingerprints else None,
+        "query_shape": facts.plans.query_shape,
+        "plan_fingerprint": facts.plans.fingerprints[-1] if facts.plans.fingerprints else None,
         "state": e.state,
         "ended_at": _time(e.ended_at_ms),
         "duration_ms": None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
@@ -246,7 +257,7 @@ def _execution(facts: _Facts) -> Row:
             e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS
         ),
         "broadcast_threshold_bytes": facts.threshold,
-        "is_adaptive": facts.is_adaptive,
+        "is_adaptive": facts.plans.is_adaptive,
         "plan_versions": len(e.plans) + e.plans_dropped,
         "incomplete": e.incomplete or None,
         "origin": e.origin,
@@ -276,14 +287,14 @@ def _plan_versions(facts: _Facts) -> list[Row]:
             ],
             "edges": graph.edges,
         }
-        for version, (plan, graph, fingerprint) in enumerate(zip(plans, facts.graphs, facts.fingerprints, strict=True))
+        for version, (plan, graph, fingerprint) in enumerate(zip(plans, facts.plans.graphs, facts.plans.fingerprints, strict=True))
     ]
 
 
 def _plan_node(facts: _Facts, node: Node) -> Row:
     return {
         "node_id": node.id,
-        "operator_key": facts.operator_keys.get(node.id),
+        "operator_key": facts.plans.operator_keys.get(node.id),
         "name": node.name,
         "simple": node.simple,
         "cluster_id": node.cluster,
@@ -299,7 +310,7 @@ def _node_metrics(facts: _Facts) -> list[Row]:
         for metric in node.metrics
     }
     placed = {accumulator for _, accumulator in rows}
-    earlier = [metric for graph in facts.graphs for node in graph.nodes for metric in node.metrics]
+    earlier = [metric for graph in facts.plans.graphs for node in graph.nodes for metric in node.metrics]
     for metric in (*earlier, *facts.execution.announced):
         if metric.id not in placed and metric.id in facts.accumulators:
             rows[NO_NODE, metric.id] = _node_metric(NO_NODE, metric, facts.accumulators[metric.id])
@@ -330,7 +341,7 @@ def _shuffle(facts: _Facts, node: Node) -> Row:
     read = metrics.get("records read")
     row = {
         "node_id": node.id,
-        "operator_key": facts.operator_keys[node.id],
+        "operator_key": facts.plans.operator_keys[node.id],
         "partitioning": text.partitioning,
         "keys": list(text.keys),
         "origin": text.origin,
@@ -366,7 +377,7 @@ def _broadcast(facts: _Facts, node: Node) -> Row:
         outcome = {"failed": "failed", "running": "running"}.get(facts.execution.state, "unknown")
     return {
         "node_id": node.id,
-        "operator_key": facts.operator_keys[node.id],
+        "operator_key": facts.plans.operator_keys[node.id],
         "mode": operators.broadcast_mode(node.simple),
         "outcome": outcome,
         "consumers": len(consumers),
@@ -385,7 +396,7 @@ def _join(facts: _Facts, node: Node) -> Row | None:
     sorts = [facts.metrics(facts.nodes[side]) for side in sides if facts.nodes[side].name == "Sort"]
     row: Row = {
         "node_id": node.id,
-        "operator_key": facts.operator_keys[node.id],
+        "operator_key": facts.plans.operator_keys[node.id],
         "strategy": text.strategy,
         "join_type": text.join_type,
         "build_side": text.build_side,
@@ -393,7 +404,7 @@ def _join(facts: _Facts, node: Node) -> Row | None:
         "right_keys": list(text.right_keys),
         "condition": text.condition,
         "is_skew": text.is_skew,
-        "hint": facts.hints.get(facts.operator_keys[node.id]) or None,
+        "hint": facts.plans.hints.get(facts.plans.operator_keys[node.id]) or None,
         "output_rows": _total(metrics.get(OUTPUT_ROWS)),
         "build_bytes": _total(metrics.get("data size of build side")),
         "build_ms": _total(metrics.get("time to build hash map")),

@@ -238,10 +238,13 @@ def _copy_children(connection: Connection, found: list[Rows]) -> None:
 def copy_rows(connection: Connection, table: Table, rows: list[Row]) -> None:
     """Copy rows into a table, past SQLAlchemy: errors are psycopg's. Columns that a row lacks are NULL."""
     names = [column.name for column in table.columns]
-    json = [isinstance(column.type, JSONB) for column in table.columns]
+    json = [position for position, column in enumerate(table.columns) if isinstance(column.type, JSONB)]
     quoted = ", ".join(f'"{name}"' for name in names)
     cursor = connection.connection.cursor()
     with cursor.copy(f'COPY "{table.name}" ({quoted}) FROM STDIN') as copy:
         for row in rows:
-            values = (row.get(name) for name in names)
-            copy.write_row([Jsonb(v) if j and v is not None else v for v, j in zip(values, json, strict=True)])
+            values = [row.get(name) for name in names]
+            for position in json:
+                if values[position] is not None:
+                    values[position] = Jsonb(values[position])
+            copy.write_row(values)

@@ -152,13 +152,13 @@ def _rows(run: Run, number: int, start: datetime, end: datetime, seed: int) -> I
         ended = started_at + timedelta(milliseconds=round(template.duration_ms * scale.time))
         if ended >= end:
             break
-        executions.append((execution, ended))
+        executions.append((execution, template.plans, ended))
         first_stage += template.stages
     if executions:
-        last = executions[-1][1] + timedelta(seconds=random.uniform(1, 3))
-        yield from _of_application(run, common, [e for e, _ in executions], last, effect.is_lost)
-        for execution, moment in executions:
-            rows = execution_rows(execution)
+        last = executions[-1][-1] + timedelta(seconds=random.uniform(1, 3))
+        yield from _of_application(run, common, [e for e, *_ in executions], last, effect.is_lost)
+        for execution, plans, moment in executions:
+            rows = execution_rows(execution, plans)
             rows["execution"][0]["updated_at"] = moment
             yield from rows.items()
 

@@ -21,6 +21,7 @@ from joinsight.decode import decode_document
 from joinsight.document import Accumulator, Execution, Plan, Spread, Stage
 from joinsight.plan import operators
 from joinsight.plan.graph import build
+from joinsight.rows import Plans
 
 FILE = Path(__file__).with_name("templates.ndjson.gz")
 LAKE = "s3a://lake/warehouse"
@@ -72,6 +73,7 @@ class Template:
 
     def __init__(self, execution: Execution, large: set[int]) -> None:
         self.execution = execution
+        self.plans = Plans(execution)
         self.duration_ms = (execution.ended_at_ms or execution.started_at_ms) - execution.started_at_ms
         measured = {a.id: a for a in execution.accumulators}
         names = {m.id: m.name for node in execution.nodes for m in node.metrics}
