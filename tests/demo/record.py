@@ -159,7 +159,9 @@ def run(spark: SparkSession) -> None:
                         raise
                     print(f"{name}/{variant}: {str(error).splitlines()[0]}")
     spark.sparkContext.setJobDescription("not kept")
-    spark.sql("CACHE TABLE spending AS SELECT customer_id, sum(amount) AS spent FROM sales GROUP BY customer_id")
+    spark.sql(
+        "CACHE TABLE spending AS SELECT customer_id, day, sum(amount) AS spent FROM sales GROUP BY customer_id, day"
+    )
     spark.sparkContext.setJobDescription("cached")
     joined = "SELECT segment, avg(spent) AS mean FROM spending JOIN customer USING (customer_id) GROUP BY segment"
     spark.sql(joined).collect()
@@ -175,7 +177,8 @@ def session(folder: str, url: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     options = {
-        "spark.master": "local[2]",
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.shuffle.readHostLocalDisk": "false",  # what the other executor has written is read over the network
         "spark.app.name": "templates",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import click
@@ -13,8 +13,8 @@ from rich.rule import Rule
 from sqlalchemy import Engine
 
 from joinsight import reading
-from joinsight.cli import read
-from joinsight.cli.options import database_options
+from joinsight.cli import history, read
+from joinsight.cli.options import Duration, database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
 from joinsight.reading import Filters
@@ -29,13 +29,36 @@ from joinsight.store.models import EXECUTION_KEY
 @database_options
 @click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
 @click.option("--keep-serving", is_flag=True, help="Leave the collector up until Ctrl-C.")
-def demo(database_url: str | None, data: Path | None, port: int, keep_serving: bool) -> None:
+@click.option(
+    "--history",
+    "length",
+    type=Duration(),
+    metavar="90d",
+    help="Run nothing, but generate what jobs did in this time, with planted events to find.",
+)
+@click.option("--jobs", default=200, show_default=True, help="--history: how many jobs.")
+@click.option("--force", is_flag=True, help="--history: also in a database that holds applications of yours.")
+def demo(
+    database_url: str | None,
+    data: Path | None,
+    port: int,
+    keep_serving: bool,
+    length: timedelta | None,
+    jobs: int,
+    force: bool,
+) -> None:
     """Run a real PySpark workload with the listener attached and report what its joins cost.
 
     Takes about a minute: it makes 50 MB of data in a temporary folder and joins it in every way that Spark knows.
     """
-    runner.check_requirements()
     out = read.console()
+    where = "" if data is None and database_url is None else _options(database_url, data)
+    if length is not None:
+        with open_database(database_url, data) as engine:
+            upgrade(engine)
+            history.fill(out, engine, length, jobs, force, where)
+        return
+    runner.check_requirements()
     token = secrets.token_urlsafe(24)
     since = datetime.now(timezone.utc)
     with open_database(database_url, data) as engine:
@@ -52,7 +75,6 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
                 progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
             report(out, engine, runner.wait_for_application(engine, since))
-            where = "" if data is None and database_url is None else _options(database_url, data)
             _more(out, where, url, keep_serving)
             if keep_serving:
                 try:

@@ -6,6 +6,6 @@ the same `execution_rows` as one from a driver. The same arguments give the same
 
 from __future__ import annotations
 
-from joinsight.demo.history.generate import Event, Planted, generate
+from joinsight.demo.history.generate import GENERATED, Event, Planted, generate, repeat
 
-__all__ = ["Event", "Planted", "generate"]
+__all__ = ["GENERATED", "Event", "Planted", "generate", "repeat"]

@@ -239,7 +239,7 @@ def _job(index: int, days: int, random: Random) -> Job:
     elif schedule == "notebook":
         names = tuple(random.sample(CALM, 8))
     else:
-        names = tuple(random.sample(CALM, random.choices((1, 2, 3), (5, 4, 1))[0]))
+        names = tuple(random.sample(CALM, random.choices((1, 2, 3), (12, 5, 1))[0]))
     name = {"notebook": f"notebooks/{facts}-{team}", "stream": f"{team}/{facts}_stream"}.get(
         schedule, f"{team}/{facts}_{schedule}"
     )
@@ -263,12 +263,8 @@ def _schedule(index: int) -> str:
     """One of each kind first; then most are daily."""
     if index < 4:
         return ("hourly", "stream", "notebook", "weekly")[index]
-    if index % 90 == 0:
-        return "stream"
-    if index % 60 == 0:
-        return "hourly"
-    if index % 40 == 7:
-        return "notebook"
+    if index % 100 in (60, 70, 80):
+        return {60: "hourly", 70: "stream", 80: "notebook"}[index % 100]
     return "weekly" if index % 7 == 3 else "daily"
 
 
@@ -362,6 +358,6 @@ def _scale(job: Job, query: Query, day: int, is_weekend: bool, random: Random) -
         large=query.large * level,
         small=query.small * effect.small,
         time=seconds * 1000 / (chosen if effect.variant != "failed" else standard).duration_ms,
-        largest_share=effect.largest_share,
+        largest_share=effect.largest_share and effect.largest_share * random.uniform(0.95, 1.05),
         spilled_share=effect.spilled_share,
     )

@@ -49,6 +49,7 @@ _SPREADS: Mapping[str, Unit] = {"run_time": "time", "shuffle_read": "data", "shu
 # Totals of a stage that are those of the exchanges which its tasks read and wrote
 _OF_EXCHANGES = {
     "shuffle_read_local_bytes": "local bytes read",
+    "shuffle_read_remote_bytes": "remote bytes read",
     "shuffle_read_rows": "records read",
     "shuffle_write_bytes": "shuffle bytes written",
     "shuffle_write_rows": "shuffle records written",
@@ -130,7 +131,7 @@ class Template:
                 values |= {
                     name: _skewed_spread(values[name], stage.succeeded_tasks, total, share)
                     for name, total in (
-                        ("shuffle_read", values["shuffle_read_local_bytes"]),
+                        ("shuffle_read", values["shuffle_read_local_bytes"] + values["shuffle_read_remote_bytes"]),
                         ("shuffle_read_records", values["shuffle_read_rows"]),
                         ("run_time", values["run_time_ms"]),
                     )
@@ -233,7 +234,7 @@ def _largest_shuffle(e: Execution, measured: Mapping[int, Accumulator]) -> Shuff
         metrics = {metric.name: metric.id for metric in node.metrics}
         read = measured.get(metrics.get("records read", -1))
         if operators.is_shuffle(node.name) and read is not None and read.count > 1 and read.stages:
-            touched = {metrics[name] for name in ("records read", "local bytes read")}
+            touched = {metrics[name] for name in ("records read", "local bytes read", "remote bytes read")}
             for parent in parents.get(node.id, ()):
                 touched.update(m.id for m in nodes[parent].metrics if m.name == "partition data size")
             found.append((read.sum or 0, Shuffle(node.id, frozenset(touched), frozenset(read.stages))))
