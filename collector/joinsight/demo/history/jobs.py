@@ -353,11 +353,15 @@ def _scale(job: Job, query: Query, day: int, is_weekend: bool, random: Random) -
     noise = random.lognormvariate(0, 0.06)
     standard = next(iter(query.templates.values()))
     chosen = query.templates[effect.variant or next(iter(query.templates))]
-    seconds = query.seconds * level**0.85 * effect.time * noise
+    # What failed at once is not stretched to the time that it would have taken
+    stretched = standard if effect.variant == "failed" else chosen
+    small = query.small * effect.small
+    time = query.seconds * 1000 / stretched.duration_ms * level**0.85
     return Scale(
         large=query.large * level,
-        small=query.small * effect.small,
-        time=seconds * 1000 / (chosen if effect.variant != "failed" else standard).duration_ms,
+        small=small,
+        time=time * effect.time * noise,
+        small_time=min(time, 2 * small**0.5) * effect.time * noise,
         largest_share=effect.largest_share and effect.largest_share * random.uniform(0.95, 1.05),
         spilled_share=effect.spilled_share,
     )

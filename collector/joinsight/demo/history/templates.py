@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from joinsight.decode import decode_document
 from joinsight.document import Accumulator, Execution, Plan, Spread, Stage
 from joinsight.plan import operators
-from joinsight.plan.graph import build
+from joinsight.plan.graph import Graph
 from joinsight.rows import Plans
 
 FILE = Path(__file__).with_name("templates.ndjson.gz")
@@ -34,6 +34,7 @@ _WORDS = re.compile(
 
 Unit = Literal["data", "time", "same"]
 _ROWS = {"number of output rows", "records read", "shuffle records written"}
+_UNSCALED = {"peak memory", "metadata time"}
 _UNITS: Mapping[str, Unit] = {"size": "data", "timing": "time", "nsTiming": "time"}
 _SUFFIXES: Mapping[str, Unit] = {
     "_bytes": "data",
@@ -43,7 +44,10 @@ _SUFFIXES: Mapping[str, Unit] = {
     "_ns": "time",
 }
 _STAGE_FIELDS: Mapping[str, Unit] = {
-    name: unit for name in Stage.__struct_fields__ for suffix, unit in _SUFFIXES.items() if name.endswith(suffix)
+    name: unit
+    for name in Stage.__struct_fields__
+    for suffix, unit in _SUFFIXES.items()
+    if name.endswith(suffix) and name != "peak_memory_bytes"  # bounded by what a task may have
 }
 _SPREADS: Mapping[str, Unit] = {"run_time": "time", "shuffle_read": "data", "shuffle_read_records": "data"}
 # Totals of a stage that are those of the exchanges which its tasks read and wrote
@@ -63,6 +67,8 @@ class Scale:
     large: float
     small: float
     time: float
+    """Of the execution's time, and of the tasks' that work on the facts."""
+    small_time: float
     largest_share: float | None = None
     """Of the rows of the skewed shuffle, those that its largest task reads."""
     spilled_share: float = 0.0
@@ -80,9 +86,9 @@ class Template:
         names = {m.id: m.name for node in execution.nodes for m in node.metrics}
         self._accumulators = [(a, a.id in large, _unit(a.type, names.get(a.id, ""))) for a in execution.accumulators]
         self._stages = [(s, self._is_large(s), self._exchanges(s, names)) for s in execution.stages]
-        self.shuffle = _largest_shuffle(execution, measured)
+        self.shuffle = _largest_shuffle(self.plans.graph, measured)
         """The shuffle that is skewed when one is."""
-        self._sorts = _sorts(execution, measured)
+        self._sorts = _sorts(self.plans.graph, measured)
         self.stages = 1 + max(stage.id for stage in execution.stages)
 
     def _is_large(self, stage: Stage) -> bool:
@@ -101,14 +107,16 @@ class Template:
     def scaled(self, scale: Scale, started_at_ms: int, first_stage: int, **changes: Any) -> Execution:
         """One run. `first_stage` is added to the ids of stages and jobs; `changes` replace fields of the document."""
         e = self.execution
-        data = {True: scale.large, False: scale.small}
+        factors = {
+            True: {"data": scale.large, "time": scale.time, "same": 1.0},
+            False: {"data": scale.small, "time": scale.small_time, "same": 1.0},
+        }
         skewed = self.shuffle if scale.largest_share is not None else None
         share = scale.largest_share or 0.0
         sums: dict[int, int] = {}
         accumulators = []
         for a, is_large, unit in self._accumulators:
-            factor = data[is_large] if unit == "data" else scale.time if unit == "time" else 1.0
-            scaled = _scaled(a, factor, first_stage)
+            scaled = _scaled(a, factors[is_large][unit], first_stage)
             if skewed is not None and a.id in skewed.metrics:
                 scaled = _skewed(scaled, share)
             elif a.id in self._sorts and scale.spilled_share:
@@ -122,9 +130,9 @@ class Template:
 
         stages = []
         for stage, is_large, exchanges in self._stages:
-            values = _scaled_stage(stage, data[is_large], scale.time)
+            values = _scaled_stage(stage, factors[is_large])
             values |= {field: sum(sums[i] for i in ids) for field, ids in exchanges.items()}
-            spill = sum(size for a, size in spilled if stage.id in a.stages)
+            spill = sum(size for a, size in spilled if stage.id == a.max_stage)
             if spill:
                 values |= {"memory_spilled_bytes": spill * 3, "disk_spilled_bytes": spill}
             if skewed is not None and stage.id in skewed.stages:
@@ -175,11 +183,6 @@ def _texts() -> dict[str, str]:
     return {msgspec.json.decode(line)["description"]: line for line in lines}
 
 
-def names() -> list[str]:
-    """All templates: ``star/broadcast``, ``pair``."""
-    return list(_texts())
-
-
 def template(name: str, words: Mapping[str, str]) -> Template:
     """A template with other names for its tables and columns, as far as `words` gives some."""
     text = _WORDS.sub(lambda found: words.get(found[0], found[0]), _texts()[name])
@@ -207,6 +210,8 @@ def _moved(a: Accumulator, stages: int) -> Accumulator:
 
 
 def _unit(type: str, name: str) -> Unit:
+    if name in _UNSCALED:
+        return "same"
     return "data" if type == "sum" and name in _ROWS else _UNITS.get(type, "same")
 
 
@@ -225,9 +230,8 @@ def _large_metrics(e: Execution) -> set[int]:
     return large
 
 
-def _largest_shuffle(e: Execution, measured: Mapping[int, Accumulator]) -> Shuffle | None:
+def _largest_shuffle(graph: Graph, measured: Mapping[int, Accumulator]) -> Shuffle | None:
     """The shuffle with the most rows that several tasks read."""
-    graph = build([e.nodes[i] for i in e.plans[-1].nodes], e.plans[-1].parents)
     parents, nodes = graph.parents(), {node.id: node for node in graph.nodes}
     found: list[tuple[int, Shuffle]] = []
     for node in graph.nodes:
@@ -241,9 +245,8 @@ def _largest_shuffle(e: Execution, measured: Mapping[int, Accumulator]) -> Shuff
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
-def _sorts(e: Execution, measured: Mapping[int, Accumulator]) -> dict[int, int]:
+def _sorts(graph: Graph, measured: Mapping[int, Accumulator]) -> dict[int, int]:
     """The metrics `spill size` of the sorts of joins, with the bytes that the exchange below brings."""
-    graph = build([e.nodes[i] for i in e.plans[-1].nodes], e.plans[-1].parents)
     children, nodes = graph.children(), {node.id: node for node in graph.nodes}
     found = {}
     for node in graph.nodes:
@@ -300,8 +303,7 @@ def _skewed_spread(spread: Spread | None, tasks: int, total: int, largest_share:
     return Spread(rest, rest, largest if tasks < 20 else rest, largest, spread.max_task)
 
 
-def _scaled_stage(stage: Stage, data: float, time: float) -> dict[str, Any]:
-    factors = {"data": data, "time": time, "same": 1.0}
+def _scaled_stage(stage: Stage, factors: Mapping[str, float]) -> dict[str, Any]:
     values: dict[str, Any] = {name: round(getattr(stage, name) * factors[unit]) for name, unit in _STAGE_FIELDS.items()}
     for name, unit in _SPREADS.items():
         spread: Spread | None = getattr(stage, name)
