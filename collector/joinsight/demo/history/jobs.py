@@ -1,20 +1,19 @@
-"""The jobs of the generated history: names, queries, sizes and schedules, and what is planted in the first of them."""
+"""The jobs of the generated history: names, queries, sizes and schedules; when they run, and on how much data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
+from joinsight.demo.history.stories import STORIES, Effect, Story
 from joinsight.demo.history.templates import Scale, Template, template
-from joinsight.rows import DEFAULT_BROADCAST_THRESHOLD
 
 DAY = timedelta(days=1)
-STAR_SIDE_BYTES = 120_000
-"""The dimension of the template ``star``, broadcast or shuffled."""
-_AT_THRESHOLD = DEFAULT_BROADCAST_THRESHOLD / STAR_SIDE_BYTES
+LEAST_JOBS = len(STORIES) + 4
+"""One for each story, one of each other schedule."""
 
 TEAMS = ("finance", "orders", "marketing", "logistics", "risk", "support", "growth", "supply")
 SUBJECTS = (
@@ -47,122 +46,6 @@ CALM = (
     "star/broadcast", "chain/broadcast", "pair", "hashed", "skewed/split", "selective", "bands", "reused", "totals",
     "distinct", "top", "lapsed", "write", "cached",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What a planted event does to the runs of one day."""
-
-    variant: str | None = None
-    large: float = 1.0
-    small: float = 1.0
-    time: float = 1.0
-    largest_share: float | None = None
-    spilled_share: float = 0.0
-    is_lost: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """An event to plant: in a job with one query, on the day at `share` of the history; `effect` takes days since."""
-
-    kind: str
-    query: str
-    share: float
-    effect: Callable[[int], Effect]
-    numbers: Mapping[str, float]
-    small: float = 4.0
-
-
-def _flip(after: Callable[[int], bool], time: float) -> Callable[[int], Effect]:
-    """The dimension grows by 0.4 % a day; once it is over the threshold it is shuffled instead of broadcast."""
-
-    def effect(days: int) -> Effect:
-        is_over = after(days)
-        return Effect("merge" if is_over else "broadcast", small=1.004**days, time=time if is_over else 1.0)
-
-    return effect
-
-
-def _started(days: int) -> bool:
-    return days >= 0
-
-
-STORIES = (
-    Story(
-        "data_growth",
-        "pair",
-        0.0,
-        lambda days: Effect(large=1.35 ** (days / 30)),
-        {"factor_per_month": 1.35},
-    ),
-    Story(
-        "broadcast_over_threshold",
-        "star/broadcast",
-        0.60,
-        lambda days: Effect("broadcast", small=1.02**days),
-        {"threshold_bytes": DEFAULT_BROADCAST_THRESHOLD, "factor_per_day": 1.02},
-        small=1.01 * _AT_THRESHOLD,
-    ),
-    Story(
-        "join_flip",
-        "star/broadcast",
-        0.65,
-        _flip(_started, 1.0),
-        {"threshold_bytes": DEFAULT_BROADCAST_THRESHOLD},
-        small=1.002 * _AT_THRESHOLD,
-    ),
-    Story(
-        "plan_changed",
-        "star/broadcast",
-        0.70,
-        _flip(_started, 2.0),
-        {"time_factor": 2.0},
-        small=1.002 * _AT_THRESHOLD,
-    ),
-    Story(
-        "slower",
-        "pair",
-        0.75,
-        lambda days: Effect(time=2.2 if days >= 0 else 1.0),
-        {"time_factor": 2.2},
-    ),
-    Story(
-        "data_grew",
-        "pair",
-        0.80,
-        lambda days: Effect(large=2.5 if days >= 0 else 1.0),
-        {"data_factor": 2.5, "time_factor": 2.5**0.85},
-    ),
-    Story(
-        "skew",
-        "pair",
-        0.55,
-        lambda days: Effect(largest_share=0.45 if days >= 0 else None),
-        {"largest_share": 0.45},
-    ),
-    Story(
-        "spill",
-        "pair",
-        0.85,
-        lambda days: Effect(spilled_share=0.6 if days >= 0 else 0.0),
-        {"spilled_share": 0.6},
-    ),
-    Story(
-        "broadcast_failed",
-        "star/broadcast",
-        0.62,
-        lambda days: Effect("failed" if 0 <= days < 3 else "broadcast"),
-        {"days": 3},
-    ),
-    Story(
-        "driver_lost",
-        "totals",
-        0.72,
-        lambda days: Effect(is_lost=days == 0),
-        {"days": 1},
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +103,6 @@ class Run:
 def make_jobs(count: int, days: int, seed: int) -> list[Job]:
     """All jobs; what is planted comes first, each in a job of its own."""
     return [_job(index, days, Random(f"{seed}/{index}")) for index in range(count)]
-
-
-LEAST_JOBS = len(STORIES) + 4
 
 
 def _job(index: int, days: int, random: Random) -> Job:
@@ -289,10 +169,8 @@ def _words(team: str, facts: str, random: Random) -> dict[str, str]:
 def _query(name: str, words: Mapping[str, str], story: Story | None, random: Random) -> Query:
     family, _, variant = name.partition("/")
     variants = [variant or family]
-    if story and story.kind in ("join_flip", "plan_changed"):
-        variants.append("merge")
-    if story and story.kind == "broadcast_failed":
-        variants.append("failed")
+    if story and story.other_variant:
+        variants.append(story.other_variant)
     shown = {word: words.get(word, word) for word in ("sales", "returns", "product", "category", "region", "segment")}
     title = TITLES[family].format(store="store", **shown)
     return Query(
