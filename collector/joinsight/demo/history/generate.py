@@ -26,8 +26,8 @@ GENERATED = {"generated": "true"}
 """A tag of every generated application and execution."""
 LEAST_DAYS = 14
 SPARK_VERSION = "4.3.0"
-_CHUNK = 400
-_REPEAT_AFTER = "7 minutes"
+_CHUNK = 200
+_REPEAT_AFTER = "41 seconds"
 _LOST = "the driver was lost: nothing was heard of it for 5m"
 
 
@@ -102,7 +102,7 @@ def generate(
 
 
 def repeat(engine: Engine, times: int, tables: Collection[str] | None = None) -> None:
-    """Store the history `times` times more, for benchmarks: each application again, under another id, minutes later.
+    """Store the history `times` times more, for benchmarks: each application again, under another id, a little later.
 
     The server copies its own rows, many times faster than `generate` makes them. `tables`: as in `generate`.
     """
