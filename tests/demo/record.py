@@ -260,7 +260,8 @@ def _count_input(document: dict[str, Any]) -> None:
 def _read_remotely(document: dict[str, Any]) -> None:
     """Three quarters of what is read of shuffles, as if there were four executors on machines of their own."""
     read: Counter[int] = Counter()
-    done = set()
+    several: set[int] = set()  # stages that read an exchange which others read too: how much each is not known
+    done: set[int] = set()
     for exchange in document["nodes"]:
         of_exchange = _measured(document, exchange)
         local, remote = of_exchange.get("local bytes read"), of_exchange.get("remote bytes read")
@@ -270,10 +271,13 @@ def _read_remotely(document: dict[str, Any]) -> None:
             for name in ("sum", "min", "median", "p95", "max"):
                 remote[name] = local[name] * 3 // 4
                 local[name] -= remote[name]
-            read.update(dict.fromkeys(local.get("stages", ()), remote["sum"]))
+            stages = local.get("stages", ())
+            read.update(dict.fromkeys(stages, remote["sum"]))
+            several.update(stages if len(stages) > 1 else ())
     for stage in document["stages"]:
-        stage["shuffle_read_local_bytes"] = stage.get("shuffle_read_local_bytes", 0) - read[stage["id"]]
-        stage["shuffle_read_remote_bytes"] = stage.get("shuffle_read_remote_bytes", 0) + read[stage["id"]]
+        total = stage.get("shuffle_read_local_bytes", 0)
+        remotely = total * 3 // 4 if stage["id"] in several else read[stage["id"]]
+        stage.update(shuffle_read_local_bytes=total - remotely, shuffle_read_remote_bytes=remotely)
 
 
 def _measured(document: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
