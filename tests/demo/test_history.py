@@ -111,6 +111,13 @@ WRONG = {
         SELECT * FROM execution e JOIN (SELECT application_id, execution_id, sum(bytes_written) AS written
             FROM shuffle GROUP BY application_id, execution_id) s USING (application_id, execution_id)
         WHERE e.shuffle_write_bytes <> written""",
+    # but for rounding
+    "stages read more or less than what is read of shuffles": """
+        SELECT * FROM execution JOIN (SELECT application_id, execution_id, sum(shuffle_read_rows) AS stage_rows
+            FROM stage GROUP BY application_id, execution_id) t USING (application_id, execution_id)
+        JOIN (SELECT application_id, execution_id, sum(rows_read) AS rows, sum(local_bytes_read + remote_bytes_read)
+            AS bytes FROM shuffle GROUP BY application_id, execution_id) s USING (application_id, execution_id)
+        WHERE abs(stage_rows - rows) > 3 OR abs(shuffle_read_bytes - bytes) > 3""",
     "a stage ran outside of its execution": """
         SELECT * FROM stage s JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
         WHERE submitted_at < started_at OR completed_at > ended_at OR completed_at < submitted_at""",
