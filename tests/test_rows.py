@@ -323,6 +323,22 @@ def test_reused_broadcast() -> None:
     assert only(rows["execution"])["broadcast_bytes"] == 1000
 
 
+@pytest.mark.parametrize(
+    ("below", "size"),
+    [
+        ("Exchange | hashpartitioning(k#2, 8), [plan_id=2] | data size=800", 800),
+        ("Exchange | hashpartitioning(k#2, 8), [plan_id=2] | data size=?", None),
+        ("AQEShuffleRead | local\n      Exchange | hashpartitioning(k#2, 8), [plan_id=2] | data size=800", 800),
+        ("Filter | (k#2 > 1)\n      Exchange | hashpartitioning(k#2, 8), [plan_id=2] | data size=800", None),
+        ("Scan parquet t | | size of files read=800", None),
+    ],
+)
+def test_what_aqe_compared_for_a_broadcast(below: str, size: int | None) -> None:
+    """The size of its rows is known where they come right out of a shuffle; AQE compares it with the threshold."""
+    drawing = BROADCAST.format(metrics=BROADCAST_MEASURED) + f"    {below}"
+    assert only(rows_of(drawing)["broadcast"])["shuffled_bytes"] == size
+
+
 # Joins
 
 
@@ -366,19 +382,19 @@ def test_broadcast_nested_loop_join() -> None:
 
 
 def test_sort_merge_join() -> None:
-    """Its sorts' time and spill are its own; both sides come from shuffles, which count rows as written."""
-    row = only(
-        rows_of("""
-        SortMergeJoin(skew=true) | [k#1], [k#2], Inner | number of output rows=50, spill size=1
-          Sort | [k#1 ASC] | sort time=5, spill size=10
-            AQEShuffleRead | skewed | number of partitions=9
-              ShuffleQueryStage | 0
-                Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=4000, shuffle records written=40
-                  Range | (0, 99) | number of output rows=99
-          Sort | [k#2 ASC] | sort time=6, spill size=100
-            Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=3000, shuffle records written=30
-        """)["joins"]
-    )
+    """Its sorts' time and spill are its own; both sides come from shuffles, which count rows as written and name it."""
+    rows = rows_of("""
+    SortMergeJoin(skew=true) | [k#1], [k#2], Inner | number of output rows=50, spill size=1
+      Sort | [k#1 ASC] | sort time=5, spill size=10
+        AQEShuffleRead | skewed | number of partitions=9
+          ShuffleQueryStage | 0
+            Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=4000, shuffle records written=40
+              Exchange | RoundRobinPartitioning(8), [plan_id=1] | number of output rows=99
+      Sort | [k#2 ASC] | sort time=6, spill size=100
+        Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=3000, shuffle records written=30
+    """)
+    assert [(s["node_id"], s["join_nodes"]) for s in rows["shuffle"]] == [(3, [0]), (4, []), (6, [0])]
+    row = only(rows["joins"])
     assert some(row, "strategy", "is_skew", "sort_ms", "spill_bytes") == ("SortMergeJoin", True, 11, 111)
     assert some(row, "left_rows", "right_rows", "left_bytes", "right_bytes") == (40, 30, 4000, 3000)
     assert some(row, "left_exchange", "right_exchange", "build_side", "build_bytes") == (3, 6, None, None)
@@ -427,15 +443,15 @@ def test_cartesian_product() -> None:
 
 
 def test_join_of_a_reused_exchange_with_itself() -> None:
-    """Both sides are the same exchange."""
-    row = only(
-        rows_of("""
-        SortMergeJoin | [k#1], [k#2], Inner
-          Exchange | [plan_id=3] | data size=4000, shuffle records written=40
-          ReusedExchange
-            Exchange | [plan_id=3] | data size=4000, shuffle records written=40
-        """)["joins"]
-    )
+    """Both sides are the same exchange, which feeds one join."""
+    rows = rows_of("""
+    SortMergeJoin | [k#1], [k#2], Inner
+      Exchange | [plan_id=3] | data size=4000, shuffle records written=40
+      ReusedExchange
+        Exchange | [plan_id=3] | data size=4000, shuffle records written=40
+    """)
+    assert only(rows["shuffle"])["join_nodes"] == [0]
+    row = only(rows["joins"])
     assert some(row, "left_exchange", "right_exchange", "left_rows", "right_rows") == (1, 1, 40, 40)
 
 

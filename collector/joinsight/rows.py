@@ -146,6 +146,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         "execution_id": e.execution_id,
     }
     facts = _Facts(e, plans or Plans(e))
+    joins = [row for node in facts.graph.nodes if (row := _join(facts, node))]
     rows: Rows = {
         "execution": [_execution(facts)],
         "plan_version": _plan_versions(facts),
@@ -155,9 +156,9 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
             for position, (child, parent) in enumerate(facts.graph.edges)
         ],
         "node_metric": _node_metrics(facts),
-        "shuffle": [_shuffle(facts, node) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
+        "shuffle": [_shuffle(facts, node, joins) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
         "broadcast": [_broadcast(facts, node) for node in facts.graph.nodes if operators.is_broadcast(node.name)],
-        "joins": [row for node in facts.graph.nodes if (row := _join(facts, node))],
+        "joins": joins,
         "stage": [_stage(e, stage) for stage in e.stages],
     }
     rows["execution"][0]["broadcast_bytes"] = _sum(row["size_bytes"] for row in rows["broadcast"])
@@ -335,7 +336,7 @@ def _node_metric(node_id: int, metric: Metric, measured: Accumulator | None) -> 
     }
 
 
-def _shuffle(facts: _Facts, node: Node) -> Row:
+def _shuffle(facts: _Facts, node: Node, joins: list[Row]) -> Row:
     text = operators.shuffle_text(node.simple)
     metrics = facts.metrics(node)
     read = metrics.get("records read")
@@ -346,6 +347,7 @@ def _shuffle(facts: _Facts, node: Node) -> Row:
         "keys": list(text.keys),
         "origin": text.origin,
         "consumers": len(facts.consumers(node)),
+        "join_nodes": [j["node_id"] for j in joins if node.id in (j.get("left_exchange"), j.get("right_exchange"))],
         "map_stages": _stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
         "reduce_stages": _stages(metrics, "records read", "local bytes read", "remote bytes read"),
         **facts.totals(node, _SHUFFLE_TOTALS),
@@ -383,8 +385,18 @@ def _broadcast(facts: _Facts, node: Node) -> Row:
         "consumers": len(consumers),
         "join_nodes": [i for i in consumers if operators.join_strategy(facts.nodes[i].name)],
         "threshold_bytes": facts.threshold,
+        "shuffled_bytes": _shuffled_bytes(facts, node),
         **totals,
     }
+
+
+def _shuffled_bytes(facts: _Facts, broadcast: Node) -> int | None:
+    """What the shuffle counted whose rows are broadcast; None unless the rows come right out of a shuffle."""
+    below = facts.inputs(broadcast)
+    if len(below) == 1 and facts.nodes[below[0]].name == "AQEShuffleRead":
+        below = facts.inputs(facts.nodes[below[0]])
+    shuffles = [facts.nodes[i] for i in below if operators.is_shuffle(facts.nodes[i].name)]
+    return _total(facts.metrics(shuffles[0]).get("data size")) if shuffles else None
 
 
 def _join(facts: _Facts, node: Node) -> Row | None:

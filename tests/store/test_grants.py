@@ -13,7 +13,7 @@ from tests.documents import STARTED_AT_MS, application, planned
 
 from joinsight.cli import cli
 from joinsight.errors import ConfigurationError, DatabaseError
-from joinsight.store import models
+from joinsight.store import models, views
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
@@ -67,7 +67,7 @@ def test_a_reader_reads_everything_and_writes_nothing(engine: Engine, role: str)
     assert (result.exit_code, result.stdout) == (0, f"{role} may read everything (new, cannot log in yet)\n")
     later = planned(PLAN, application_id="a", execution_id=1, started_at_ms=STARTED_AT_MS - YEAR)
     Writer(engine).write([later])
-    for name in models.metadata.tables:
+    for name in (*models.metadata.tables, *views.metadata.tables):
         as_role(engine, role, f"SELECT * FROM {name}")
     for table in models.PARTITIONED:
         as_role(engine, role, f"SELECT * FROM {table.name}_2025_01")
@@ -100,6 +100,18 @@ def test_twice_and_for_a_role_that_is_there(engine: Engine, role: str) -> None:
     with engine.connect() as connection:
         login = text("SELECT rolcanlogin FROM pg_roles WHERE rolname = :role")
         assert connection.scalar(login, {"role": role}) is True
+
+
+def test_a_reader_prunes_what_is_joined(engine: Engine, role: str) -> None:
+    """In this database, the role's queries of views spare the months that they do not ask for."""
+    grant(engine, role)
+    settings = text("""
+        SELECT setconfig FROM pg_db_role_setting
+        WHERE setrole = (SELECT oid FROM pg_roles WHERE rolname = :role)
+            AND setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
+    """)
+    with engine.connect() as connection:
+        assert connection.scalar(settings, {"role": role}) == ["enable_partitionwise_join=on"]
 
 
 def test_a_role_that_can_write_is_no_reader(engine: Engine, role: str) -> None:

@@ -52,8 +52,8 @@ def test_migrations_equal_the_models(engine: Engine) -> None:
     "change",
     [
         "ALTER TABLE execution ADD COLUMN more bigint",
-        "ALTER TABLE shuffle DROP COLUMN bytes_written",
-        "ALTER TABLE shuffle ALTER COLUMN rows_written TYPE numeric",
+        "ALTER TABLE stage DROP COLUMN output_bytes",
+        "ALTER TABLE stage ALTER COLUMN output_rows TYPE numeric",
         "ALTER TABLE application ALTER COLUMN name DROP NOT NULL",
         "COMMENT ON COLUMN joins.strategy IS 'something else'",
         "DROP INDEX ix_execution_job_name_started_at",

@@ -1,4 +1,4 @@
-"""Prints the data dictionary: every table and column with its comment, from the models."""
+"""Prints the data dictionary: every table, view and column with its comment, from their descriptions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
+from joinsight.store import views
 from joinsight.store.models import CHILDREN, EXECUTION_KEY, metadata
 
 _INTRODUCTION = """# Data dictionary
@@ -16,6 +17,10 @@ Generated from the schema's comments by `make docs`; in the database they are co
 Every table but `application` and `delivery` is partitioned by month of `started_at` and begins with the key of its
 execution: `started_at`, `application_id`, `attempt_id`, `execution_id`. Join tables on all four. A value that was not
 measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and nanoseconds (`_ns`) are plain numbers.
+
+The views `v_broadcasts`, `v_shuffles` and `v_joins` have done the joining, and have what is most asked for:
+[SQL](sql.md) shows how to use them. Their columns stay, with their names and meanings, from version to version; new
+ones may come. What the tables look like may change.
 """
 _ORDER = (
     "application",
@@ -37,6 +42,8 @@ def dictionary() -> str:
     parts = [_INTRODUCTION]
     for name in _ORDER:
         parts.append("\n".join(_table(metadata.tables[name])))
+    for view in views.metadata.tables.values():
+        parts.append("\n".join(_table(view)))
     return "\n".join(parts)
 
 

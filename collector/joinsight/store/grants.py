@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
 from joinsight.errors import ConfigurationError, DatabaseError
-from joinsight.store import models
+from joinsight.store import models, views
 from joinsight.store.database import reason
 
 _IS_SUPERUSER = "SELECT rolsuper FROM pg_roles WHERE rolname = :role"
-# Our tables and their partitions; others may be in the same schema
+# Our tables and their partitions, and our views; others may be in the same schema
 _TABLES = """
     WITH parents AS (SELECT CAST(to_regclass(name) AS oid) AS oid FROM unnest(CAST(:names AS text[])) AS name)
     SELECT CAST(c.oid AS regclass) AS name, n.nspname AS schema, pg_get_userbyid(c.relowner) AS owner,
@@ -26,7 +28,7 @@ _UNREADABLE = """
 
 
 def grant_reader(engine: Engine, role: str) -> bool:
-    """Let `role` read the tables of the store and those that are made later; returns whether the role is new.
+    """Let `role` read the tables and views of the store and those that are made later; returns whether the role is new.
 
     A role that is not there is made without a login: a login without a password would be an open door wherever
     PostgreSQL trusts. Raises `ConfigurationError` for a role that could write anyway, `DatabaseError` when this user
@@ -38,7 +40,7 @@ def grant_reader(engine: Engine, role: str) -> bool:
             superuser = connection.scalar(text(_IS_SUPERUSER), {"role": role})
             if superuser is None:
                 connection.exec_driver_sql(f"CREATE ROLE {quoted(role)} NOLOGIN")
-            names = [*models.metadata.tables, "alembic_version"]
+            names = [*models.metadata.tables, *views.metadata.tables, "alembic_version"]
             tables = connection.execute(text(_TABLES), {"names": names, "role": role}).all()
             if superuser or any(table.is_owner for table in tables):
                 problem = "this role is the tables' owner or a superuser, so it can write too"
@@ -57,6 +59,10 @@ def grant_reader(engine: Engine, role: str) -> bool:
             unreadable = connection.scalars(text(_UNREADABLE), readable).all()  # PostgreSQL only warns of these
             if unreadable:
                 raise DatabaseError(f"{role} cannot read {', '.join(unreadable)}: run this as their owner.")
+            # As in `database.connect`. A role that is someone else's to alter reads all the same, only slower
+            with suppress(ProgrammingError), connection.begin_nested():
+                faster = f"ALTER ROLE {quoted(role)} IN DATABASE {quoted(here.database)}"
+                connection.exec_driver_sql(f"{faster} SET enable_partitionwise_join = on")
     except ProgrammingError as error:
         raise DatabaseError(f"This user may not let {role} read: {reason(error)}") from None
     return superuser is None

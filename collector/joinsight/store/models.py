@@ -253,6 +253,7 @@ shuffle = _of_execution(
     _text("origin", "why it is there: ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ..."),
     _long("partitions", "reduce partitions that it made"),
     _int("consumers", "plan nodes that read it; more than 1: it is reused"),
+    _column("join_nodes", ARRAY(Integer), "node ids of the joins that it feeds"),
     _column("map_stages", ARRAY(Integer), "stages that wrote it"),
     _column("reduce_stages", ARRAY(Integer), "stages that read it"),
     _long("data_bytes", "size of the rows before serialization for the shuffle"),
@@ -314,6 +315,11 @@ broadcast = _of_execution(
     _int("consumers", "plan nodes that use it; more than 1: it is reused"),
     _column("join_nodes", ARRAY(Integer), "node ids of the joins that use it"),
     _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
+    _long(
+        "shuffled_bytes",
+        "size of its rows as the shuffle right beneath it counted them: what AQE compares with the threshold;"
+        " NULL: no shuffle there",
+    ),
     CheckConstraint("outcome IN ('succeeded', 'failed', 'running', 'unknown')", name="outcome"),
     Index(None, "size_bytes"),
     Index(None, "operator_key", "started_at"),
