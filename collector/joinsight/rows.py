@@ -288,7 +288,9 @@ def _plan_versions(facts: _Facts) -> list[Row]:
             ],
             "edges": graph.edges,
         }
-        for version, (plan, graph, fingerprint) in enumerate(zip(plans, facts.plans.graphs, facts.plans.fingerprints, strict=True))
+        for version, (plan, graph, fingerprint) in enumerate(
+            zip(plans, facts.plans.graphs, facts.plans.fingerprints, strict=True)
+        )
     ]
 
 
@@ -384,7 +386,7 @@ def _broadcast(facts: _Facts, node: Node) -> Row:
         "outcome": outcome,
         "consumers": len(consumers),
         "join_nodes": [i for i in consumers if operators.join_strategy(facts.nodes[i].name)],
-        "threshold_bytes": facts.threshold,
+        "threshold_bytes": facts.measured_threshold,
         "shuffled_bytes": _shuffled_bytes(facts, node),
         **totals,
     }

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0007"
-down_revision = "0003"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 
@@ -47,11 +47,16 @@ SHUFFLES = """
 """
 JOINS = """
     o.node_id, o.operator_key, o.strategy, o.join_type, o.build_side, o.left_keys, o.right_keys, o.condition, o.is_skew,
-    o.left_rows, o.right_rows, o.output_rows,
-    o.output_rows::double precision / nullif(greatest(o.left_rows, o.right_rows), 0) AS output_ratio,
+    o.hint, o.left_rows, o.right_rows, o.output_rows, o.output_ratio,
     o.left_bytes, o.right_bytes, o.build_bytes, o.build_ms, o.sort_ms, o.spill_bytes, o.left_exchange, o.right_exchange,
-    o.threshold_bytes
+    o.threshold_bytes, o.broadcast_verdict, o.broadcast_side, o.broadcast_side_bytes
 """
+OLD_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"
+THRESHOLD = (
+    "broadcast threshold in force for sizes that were measured: under AQE"
+    " spark.sql.adaptive.autoBroadcastJoinThreshold if it is set, else spark.sql.autoBroadcastJoinThreshold;"
+    " -1: switched off; NULL: unreadable"
+)
 VIEWS = (
     (
         "v_broadcasts",
@@ -83,7 +88,7 @@ VIEWS = (
         "joins",
         JOINS,
         "A join of a final plan, with its execution and application.",
-        {"output_ratio": "output_rows / the rows of the larger side"},
+        {},
     ),
 )
 APPLICATION_NAME = "spark.app.name"
@@ -103,6 +108,7 @@ ORDER BY v.attnum, array_position(ARRAY[to_regclass(:table), to_regclass('execut
 
 
 def upgrade() -> None:
+    op.alter_column("broadcast", "threshold_bytes", comment=THRESHOLD)
     op.add_column("broadcast", sa.Column("shuffled_bytes", sa.BigInteger(), nullable=True, comment=SHUFFLED_BYTES))
     op.add_column("shuffle", sa.Column("join_nodes", sa.ARRAY(sa.Integer()), nullable=True, comment=JOIN_NODES))
     for name, table, columns, comment, own in VIEWS:
@@ -119,6 +125,7 @@ def downgrade() -> None:
         op.execute(f"DROP VIEW {name}")
     op.drop_column("shuffle", "join_nodes")
     op.drop_column("broadcast", "shuffled_bytes")
+    op.alter_column("broadcast", "threshold_bytes", comment=OLD_THRESHOLD)
 
 
 def _quoted(text: str) -> str:

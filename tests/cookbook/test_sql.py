@@ -146,16 +146,9 @@ def _(h: History) -> Answer:
 
 @answers("Which joins were not broadcast, though a side was small enough?")
 def _(h: History) -> Answer:
-    def smaller(r: dict[str, Any]) -> int:
-        return min((r[side] for side in ("left_bytes", "right_bytes") if r[side] is not None), default=1 << 62)
-
-    rows = [
-        r
-        for r in since(h.joins, days_ago(7))
-        if r["strategy"] in ("SortMergeJoin", "ShuffledHashJoin") and smaller(r) <= r["threshold_bytes"]
-    ]
+    rows = [r for r in since(h.joins, days_ago(7)) if r["broadcast_verdict"] == "possible"]
     return [
-        (*key, len(g), max(smaller(r) for r in g), largest(g, "threshold_bytes"))
+        (*key, len(g), largest(g, "broadcast_side_bytes"), largest(g, "threshold_bytes"))
         for key, g in grouped(rows, "job_name", "operator_key", "strategy", "join_type").items()
     ]
 

@@ -293,6 +293,12 @@ shuffle = _of_execution(
     Index(None, "operator_key", "started_at"),
 )
 
+_THRESHOLD = (
+    "broadcast threshold in force for sizes that were measured: under AQE"
+    " spark.sql.adaptive.autoBroadcastJoinThreshold if it is set, else spark.sql.autoBroadcastJoinThreshold;"
+    " -1: switched off; NULL: unreadable"
+)
+
 broadcast = _of_execution(
     "broadcast",
     "A broadcast exchange of the final plan.",
@@ -314,7 +320,7 @@ broadcast = _of_execution(
     _long("broadcast_ms", "time the driver took to hand it to the block manager"),
     _int("consumers", "plan nodes that use it; more than 1: it is reused"),
     _column("join_nodes", ARRAY(Integer), "node ids of the joins that use it"),
-    _long("threshold_bytes", "spark.sql.autoBroadcastJoinThreshold in force; -1: switched off"),
+    _long("threshold_bytes", _THRESHOLD),
     _long(
         "shuffled_bytes",
         "size of its rows as the shuffle right beneath it counted them: what AQE compares with the threshold;"
@@ -358,12 +364,7 @@ joins = _of_execution(
     _long("spill_bytes", "bytes that it and its sorts spilled"),
     _int("left_exchange", "node id of the exchange that feeds it from the left"),
     _int("right_exchange", "node id of the exchange that feeds it from the right"),
-    _long(
-        "threshold_bytes",
-        "broadcast threshold in force for sizes that were measured: under AQE"
-        " spark.sql.adaptive.autoBroadcastJoinThreshold if it is set, else spark.sql.autoBroadcastJoinThreshold;"
-        " -1: switched off; NULL: unreadable",
-    ),
+    _long("threshold_bytes", _THRESHOLD),
     _text(
         "broadcast_verdict",
         "was_broadcast: it is a broadcast join. Of the others: possible (a side that may be broadcast was measured at"

@@ -95,8 +95,8 @@ v_joins = _view(
     "v_joins",
     "A join of a final plan, with its execution and application.",
     *_taken(joins, "node_id", "operator_key", "strategy", "join_type", "build_side", "left_keys", "right_keys"),
-    *_taken(joins, "condition", "is_skew", "left_rows", "right_rows", "output_rows"),
-    _column("output_ratio", Double, "output_rows / the rows of the larger side"),
+    *_taken(joins, "condition", "is_skew", "hint", "left_rows", "right_rows", "output_rows", "output_ratio"),
     *_taken(joins, "left_bytes", "right_bytes", "build_bytes", "build_ms", "sort_ms", "spill_bytes"),
     *_taken(joins, "left_exchange", "right_exchange", "threshold_bytes"),
+    *_taken(joins, "broadcast_verdict", "broadcast_side", "broadcast_side_bytes"),
 )
