@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import uvicorn
 from click.testing import CliRunner, Result
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from joinsight.cli import admin, cli
+from joinsight.store import partitions
 from joinsight.store.lost import sweeping
+from joinsight.store.upkeep import keeping_partitions
 
 
 def serve(engine: Engine, *arguments: str) -> Result:
@@ -47,6 +49,29 @@ def test_serve_looks_for_lost_executions(engine: Engine, monkeypatch: pytest.Mon
     on_lost(3)
     page = on_lost.__self__._metrics.page()
     assert b'joinsight_executions_total{state="lost"} 3.0' in page
+
+
+def test_serve_makes_partitions_ahead(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as it serves; what is in the default partition is shown to Prometheus. So does `joinsight db upgrade`."""
+    misplaced: list[Any] = []
+
+    def remember(engine: Engine, on_misplaced: Any) -> Any:
+        misplaced.append(on_misplaced)
+        return keeping_partitions(engine, on_misplaced)
+
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    monkeypatch.setattr(admin, "keeping_partitions", remember)
+    assert serve(engine).exit_code == 0
+    misplaced[0](3)
+    assert b"joinsight_default_partition_executions 3.0" in misplaced[0].__self__._metrics.page()
+    database = engine.url.render_as_string(hide_password=False)
+    with engine.begin() as connection:
+        month = partitions.month_of(connection.scalar(text("SELECT now()")))
+        connection.execute(text(f"DROP TABLE IF EXISTS stage_{month}"))
+    result = CliRunner().invoke(cli, ["db", "upgrade"], env={"JOINSIGHT_DATABASE_URL": database})
+    assert result.exit_code == 0
+    with engine.connect() as connection:
+        assert connection.scalar(text(f"SELECT count(*) FROM stage_{month}")) == 0
 
 
 @pytest.mark.parametrize("wrong", ["30s", "5", "soon", "-5m", "99999999999999w"])

@@ -230,3 +230,19 @@ def test_json_and_limits(engine: Engine, url: str) -> None:
     assert only["application_id"] == "new"
     result = doctor(engine, "http://127.0.0.1:9", "--json")
     assert (result.exit_code, json.loads(result.stdout)["well"]) == (1, False)
+
+
+def test_executions_in_the_default_partition(engine: Engine, url: str) -> None:
+    """Whose they are and when they claim to have started, with what can be done; the rest is well."""
+    impossible = [
+        execution(application_id="app-0", execution_id=i, started_at_ms=i * 86_400_000, ended_at_ms=i * 86_400_000)
+        for i in range(2)
+    ]
+    Writer(engine).write([*healthy(), *impossible, application(application_id="app-0", sequence=9, state="ended")])
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    assert "✗ clock      app-0: 2 executions were started on 1970-01-01 to 1970-01-02" in result.output
+    assert "`joinsight db upgrade`" in result.output
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM execution_default"))
+    assert doctor(engine, url).exit_code == 0

@@ -16,10 +16,11 @@ from joinsight.errors import JoinsightError
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_door
 from joinsight.serve.tokens import TOKEN_VARIABLE
-from joinsight.store import embedded
+from joinsight.store import embedded, partitions
 from joinsight.store.database import check_schema, open_database, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
+from joinsight.store.upkeep import keeping_partitions
 
 log = logging.getLogger("joinsight")
 _file = click.Path(path_type=Path)
@@ -80,7 +81,10 @@ def serve(
         )
         if not len(door.tokens):
             log.warning("no token is set: only this machine can send, and anyone on it may")
-        with sweeping(engine, lost_after, server.collector.lost):
+        with (
+            sweeping(engine, lost_after, server.collector.lost),
+            keeping_partitions(engine, server.collector.misplaced),
+        ):
             server.run(sockets=[door.bound])
     log.info("stopped", extra=fields(unfinished=server.unfinished or None))
     if server.unfinished:
@@ -96,10 +100,11 @@ def db() -> None:
 @db.command("upgrade")
 @database_options
 def db_upgrade(database_url: str | None, data: Path | None) -> None:
-    """Bring the schema to this program's version."""
+    """Bring the schema to this program's version, and make the next months' partitions."""
     with open_database(database_url, data) as engine:
         upgrade(engine)
         check_schema(engine)
+        partitions.create_ahead(engine)
         click.echo(f"The schema is up to date: {engine.url.render_as_string(hide_password=True)}")
 
 

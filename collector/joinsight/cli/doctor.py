@@ -25,6 +25,7 @@ from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
 from joinsight.reading import read_deliveries
 from joinsight.rows import Row
+from joinsight.store import partitions
 from joinsight.store.database import check_schema, open_database, reason
 from joinsight.store.lost import DEFAULT_LOST_AFTER
 
@@ -41,6 +42,11 @@ _DROPPED = {
     "memory": "Raise spark.joinsight.memoryLimit, or see that the spool folder can be written.",
     "spool": "Raise spark.joinsight.spoolLimit, and see why the collector was away.",
 }
+_MISPLACED = (
+    "No month has a partition for them, so they are in the default one. If a clock was wrong, set it: the rows stay"
+    " readable, and `joinsight db prune --keep 400d --misdated` deletes them. If the time is right, `joinsight db"
+    " upgrade` makes their month's partition and moves them there; a running collector does so within a minute."
+)
 _NOTHING = (
     "Is the listener attached? Check spark.jars and spark.extraListeners of the job: `joinsight listener-jar --conf`"
     " prints them. Does spark.joinsight.url name this collector? If something is wrong with these, the driver's log has"
@@ -101,6 +107,7 @@ def _look_at_database(
             findings = [Finding("database", f"{engine.url.render_as_string(hide_password=True)}, schema up to date")]
             with engine.connect() as connection:
                 deliveries = read_deliveries(connection, application, since, limit)
+                findings += _look_at_default_partition(partitions.misplaced(connection, limit))
     except DatabaseError as error:
         return [Finding("database", str(error), "Nothing can be stored or read until this is mended.")], []
     except DBAPIError as error:
@@ -112,6 +119,14 @@ def _look_at_database(
     ago = _ago(datetime.now(timezone.utc) - last["last_heard_at"])
     findings.append(Finding("documents", f"the last one came {ago} ago, of {last['application_id']}"))
     return findings, deliveries
+
+
+def _look_at_default_partition(misplaced: list[Row]) -> Iterator[Finding]:
+    for row in misplaced:
+        started = " to ".join(sorted({f"{row[name]:%Y-%m-%d}" for name in ("first_start", "last_start")}))
+        yield Finding(
+            "clock", f"{row['application_id']}: {_executions(row['executions'])} started on {started}", _MISPLACED
+        )
 
 
 def look_at_collector(url: str, token_file: Path | None, ca_file: Path | None) -> list[Finding]:

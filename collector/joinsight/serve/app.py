@@ -246,6 +246,10 @@ class Collector:
         """Count executions that were declared lost."""
         self._metrics.executions.labels("lost").inc(executions)
 
+    def misplaced(self, executions: int) -> None:
+        """Show how many executions are in the default partition."""
+        self._metrics.misplaced.set(executions)
+
     def _write(self, documents: list[Document], refused: list[tuple[Stamp, str]]) -> Written:
         """Write the batch without those documents that we fail to make rows of: sent again, they would fail again."""
         try:

@@ -77,6 +77,11 @@ class Metrics:
         self.join_spill = Counter(
             "joinsight_join_spilled_bytes", "Bytes that joins and their sorts spilled", registry=registry
         )
+        self.misplaced = Gauge(
+            "joinsight_default_partition_executions",
+            "Executions whose start no clock can rightly show, so that they are in no month's partition",
+            registry=registry,
+        )
         for outcome in ("stored", "stale", "refused"):
             self.documents.labels(outcome)
         for state in ("succeeded", "failed", "lost"):

@@ -8,21 +8,17 @@ our own proves nothing. A later document of a lost execution replaces it like an
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.store.database import reason
+from joinsight.store.upkeep import repeating
 
 SWEEP_SECONDS = 30
 NOW = "SELECT now()"
 DEFAULT_LOST_AFTER = timedelta(minutes=5)
-_LAST_TICK_SECONDS = 5
-"""A sweep that PostgreSQL keeps waiting must not keep the program from ending."""
 _ENDED_FOR = timedelta(minutes=1)
 """Documents may overtake each other: so long those of an application that has ended may still be under way."""
 LOCK = 0x6A6F6970  # pg_try_advisory_xact_lock: of several collectors one sweeps
@@ -124,21 +120,6 @@ def duration_text(time: timedelta) -> str:
 @contextmanager
 def sweeping(engine: Engine, lost_after: timedelta, on_lost: Callable[[int], None]) -> Iterator[None]:
     """Sweep every 30 s in a thread of its own as long as the context lasts; `on_lost` is told how many were lost."""
-    sweeper, stop = Sweeper(engine, lost_after), threading.Event()
-
-    def run() -> None:
-        while True:
-            try:
-                on_lost(sweeper.tick())
-            except SQLAlchemyError as error:
-                log.error("lost executions were not looked for: %s", reason(error))
-            if stop.wait(SWEEP_SECONDS):
-                return
-
-    thread = threading.Thread(target=run, name="joinsight-lost", daemon=True)
-    thread.start()
-    try:
+    sweeper = Sweeper(engine, lost_after)
+    with repeating("lost", SWEEP_SECONDS, lambda: on_lost(sweeper.tick()), "lost executions were not looked for"):
         yield
-    finally:
-        stop.set()
-        thread.join(_LAST_TICK_SECONDS)

@@ -11,6 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import psycopg
@@ -115,7 +116,8 @@ class Writer:
         if months:
             with self._lock:
                 partitions.create(self._engine, months)
-                self._months |= months
+                # Earlier ones may be pruned at any time, and are made again for what comes late
+                self._months |= {month for month in months if month >= partitions.month_of(datetime.now(timezone.utc))}
 
 
 def _is_refusal(error: DBAPIError | UnicodeEncodeError) -> bool:

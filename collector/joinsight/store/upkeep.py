@@ -1,0 +1,74 @@
+"""What a collector does for the store beside writing: partitions before their month, and an eye on the default ones.
+
+Each task is repeated in a thread of its own for as long as the collector serves; a database that is gone is said, and
+asked again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from joinsight.store import partitions
+from joinsight.store.database import reason
+
+UPKEEP_SECONDS = 60
+_LAST_TURN_SECONDS = 5
+"""A turn that PostgreSQL keeps waiting must not keep the program from ending."""
+
+log = logging.getLogger("joinsight")
+
+
+@contextmanager
+def repeating(name: str, seconds: float, turn: Callable[[], None], trouble: str) -> Iterator[None]:
+    """Call `turn` now and every so many seconds, in a thread of this name, as long as the context lasts.
+
+    What the database has against it is logged as `trouble`.
+    """
+    stop = threading.Event()
+
+    def run() -> None:
+        while True:
+            try:
+                turn()
+            except SQLAlchemyError as error:
+                log.error("%s: %s", trouble, reason(error))
+            if stop.wait(seconds):
+                return
+
+    thread = threading.Thread(target=run, name=f"joinsight-{name}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(_LAST_TURN_SECONDS)
+
+
+@contextmanager
+def keeping_partitions(engine: Engine, on_misplaced: Callable[[int], None]) -> Iterator[None]:
+    """Make partitions ahead of time, once a minute; `on_misplaced` is told how many executions are in the default one.
+
+    The log says it when they become more.
+    """
+    known = 0
+
+    def turn() -> None:
+        nonlocal known
+        misplaced = partitions.create_ahead(engine)
+        if misplaced > known:
+            log.warning(
+                "%d executions have started at times that no clock can rightly show: they are in the default partition,"
+                " and joinsight doctor says which",
+                misplaced,
+            )
+        known = misplaced
+        on_misplaced(misplaced)
+
+    with repeating("partitions", UPKEEP_SECONDS, turn, "the next months' partitions were not made"):
+        yield

@@ -1,0 +1,142 @@
+"""Partitions are there before their month, and what is in none of them is seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import OperationalError
+from tests.documents import execution, planned
+
+from joinsight.store import models, partitions, upkeep
+from joinsight.store.database import connect, upgrade
+from joinsight.store.partitions import create_ahead, month_of
+from joinsight.store.upkeep import keeping_partitions
+from joinsight.store.writer import Writer
+
+PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 8), [plan_id=1]"
+
+
+@pytest.fixture
+def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+    """A store of its own for each test."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        yield engine
+
+
+def months(engine: Engine, table: str) -> list[str]:
+    """The partitions of a table, as suffixes."""
+    with engine.connect() as connection:
+        found = connection.scalars(
+            text("SELECT CAST(inhrelid AS regclass)::text FROM pg_inherits WHERE inhparent = CAST(:t AS regclass)"),
+            {"t": table},
+        )
+        return sorted(name.removeprefix(f"{table}_") for name in found)
+
+
+def ahead() -> list[str]:
+    """This month and those that begin within 62 days."""
+    now = datetime.now(timezone.utc)
+    return sorted({month_of(now + timedelta(days=days)) for days in range(63)})
+
+
+def ms(*date: int) -> int:
+    return int(datetime(*date, tzinfo=timezone.utc).timestamp() * 1000)  # type: ignore[misc, arg-type]
+
+
+def test_ahead(engine: Engine) -> None:
+    """Every table has this month and the next ones; a second time changes nothing."""
+    for _ in range(2):
+        assert create_ahead(engine) == 0
+        for table in models.PARTITIONED:
+            assert months(engine, table.name) == [*ahead(), "default"]
+
+
+def test_no_month_is_left_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the last of January, February is the next month."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime(2026, 1, 31, 23, 59, tzinfo=timezone.utc)
+
+    monkeypatch.setattr(partitions, "datetime", Clock)
+    create_ahead(engine)
+    assert months(engine, "joins") == ["2026_01", "2026_02", "2026_03", "2026_04", "default"]
+
+
+def test_rows_of_a_month_that_came_leave_the_default_partition(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was too early when it came moves when its month can be right; what never can stays, and is counted."""
+    now = datetime.now(timezone.utc)
+    early = int((now + timedelta(days=100)).timestamp() * 1000)
+    Writer(engine).write(
+        [planned(PLAN, started_at_ms=early), planned(PLAN, execution_id=1, started_at_ms=0, ended_at_ms=5)]
+    )
+    assert create_ahead(engine) == 2
+    monkeypatch.setattr(partitions, "_AHEAD", timedelta(days=162))
+    assert create_ahead(engine) == 1
+    with engine.connect() as connection:
+        for table in ("execution", "joins", "plan_node"):
+            homes = connection.scalars(text(f"SELECT tableoid::regclass::text FROM {table} GROUP BY 1 ORDER BY 1"))
+            month = month_of(datetime.fromtimestamp(early / 1000, timezone.utc))
+            assert homes.all() == [f"{table}_{month}", f"{table}_default"]
+
+
+def test_ahead_of_time_is_not_worth_a_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that takes its time makes the maker give up, so that writers do not queue behind it."""
+    monkeypatch.setattr(partitions, "_AHEAD_LOCK_MS", 100)
+    with engine.begin() as reader:
+        reader.execute(text("SELECT count(*) FROM broadcast"))
+        started = time.monotonic()
+        with pytest.raises(OperationalError, match="lock timeout"):
+            create_ahead(engine)
+        assert time.monotonic() - started < 5
+    assert create_ahead(engine) == 0
+    assert months(engine, "stage") == [*ahead(), "default"]
+
+
+def test_a_month_that_was_dropped_is_made_again(engine: Engine) -> None:
+    """By the same writer, which had seen it: what comes late is stored where it belongs."""
+    writer = Writer(engine)
+    writer.write([execution(started_at_ms=ms(2024, 5, 1))])
+    with engine.begin() as connection:
+        for table in models.PARTITIONED:
+            connection.execute(text(f"DROP TABLE {table.name}_2024_05"))
+    writer.write([planned(PLAN, execution_id=1, started_at_ms=ms(2024, 5, 31))])
+    for table in models.PARTITIONED:
+        assert months(engine, table.name) == ["2024_05", "default"]
+    assert create_ahead(engine) == 0
+
+
+def test_the_default_partition_alarms(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its executions are told at every turn and logged once; a database that is away is logged and asked again."""
+    monkeypatch.setattr(upkeep, "UPKEEP_SECONDS", 0.02)
+    told: list[int] = []
+
+    def wait_for(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    with keeping_partitions(engine, told.append):
+        wait_for(lambda: told == [0] * len(told) and len(told) > 2)
+        Writer(engine).write([execution(execution_id=i, started_at_ms=0, ended_at_ms=1) for i in range(3)])
+        wait_for(lambda: told[-3:] == [3, 3, 3])
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE execution_default RENAME TO elsewhere"))
+        wait_for(lambda: "were not made" in caplog.text)
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE elsewhere RENAME TO execution_default"))
+            connection.execute(text("DELETE FROM execution"))
+        wait_for(lambda: told[-1] == 0)
+    assert caplog.text.count("3 executions have started at times that no clock can rightly show") == 1
+    ended = len(told)
+    time.sleep(0.1)
+    assert len(told) == ended
