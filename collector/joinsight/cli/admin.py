@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from joinsight import __version__
 from joinsight.attach import LISTENER, listener_jar
+from joinsight.cli import table
 from joinsight.cli.options import Duration, database_options
+from joinsight.cli.read import console
+from joinsight.cli.table import Column
+from joinsight.display import bytes_text
 from joinsight.errors import JoinsightError
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_door
@@ -20,9 +26,11 @@ from joinsight.store import embedded, partitions
 from joinsight.store.database import check_schema, open_database, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
-from joinsight.store.upkeep import keeping_partitions
+from joinsight.store.prune import Pruned, find, prune
+from joinsight.store.upkeep import keeping_partitions, pruning
 
 log = logging.getLogger("joinsight")
+KEEP = Duration(at_least="1d", examples="400d or 52w")
 _file = click.Path(path_type=Path)
 
 
@@ -37,10 +45,13 @@ _file = click.Path(path_type=Path)
 )
 @click.option(
     "--lost-after",
-    type=Duration(at_least=timedelta(minutes=1)),
+    type=Duration(at_least="1m"),
     default=duration_text(DEFAULT_LOST_AFTER),
     show_default=True,
     help="Executions are lost when so long nothing was heard of their driver.",
+)
+@click.option(
+    "--keep", type=KEEP, help="Prune the database once a day, as `joinsight db prune` does.  [default: never]"
 )
 @click.option("--tls-certificate", type=_file, help="PEM file of the certificate and its issuers: serve HTTPS.")
 @click.option("--tls-key", type=_file, help="PEM file of the certificate's key.")
@@ -56,6 +67,7 @@ def serve(
     tls_certificate: Path | None,
     tls_key: Path | None,
     lost_after: timedelta,
+    keep: timedelta | None,
     log_format: str,
 ) -> None:
     """Receive documents from listeners, store them, export metrics.
@@ -84,6 +96,7 @@ def serve(
         with (
             sweeping(engine, lost_after, server.collector.lost),
             keeping_partitions(engine, server.collector.misplaced),
+            pruning(engine, keep) if keep else nullcontext(),
         ):
             server.run(sockets=[door.bound])
     log.info("stopped", extra=fields(unfinished=server.unfinished or None))
@@ -106,6 +119,50 @@ def db_upgrade(database_url: str | None, data: Path | None) -> None:
         check_schema(engine)
         partitions.create_ahead(engine)
         click.echo(f"The schema is up to date: {engine.url.render_as_string(hide_password=True)}")
+
+
+@db.command("prune")
+@database_options
+@click.option("--keep", type=KEEP, required=True, help="Months that ended longer ago than this go: 400d, 52w.")
+@click.option(
+    "--misdated", is_flag=True, help="All that is in the default partitions goes too: see `joinsight doctor`."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+def db_prune(database_url: str | None, data: Path | None, keep: timedelta, misdated: bool, dry_run: bool) -> None:
+    """Delete whole months that are older, with all that belongs to their executions.
+
+    A month of which any part is younger stays whole: with 400d, from 400 to 430 days are kept. What was stored
+    longer ago goes of the default partitions, and applications that were last heard of before then and have no
+    execution left.
+    """
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        work = find if dry_run else prune
+        print_pruned(console(), work(engine, keep, misdated), dry_run)
+
+
+def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
+    """By month and table, then in all."""
+    parts = pruned.partitions
+    if parts:
+        months = [f"{part.starts_at:%Y-%m}" for part in parts]
+        columns = [
+            Column("month", [m if m != before else "" for m, before in zip(months, ["", *months], strict=False)]),
+            Column("table", [part.table for part in parts]),
+            Column("rows (about)", ["?" if part.rows is None else f"{part.rows:,}" for part in parts], right=True),
+            Column("size", [bytes_text(part.bytes) for part in parts], right=True),
+        ]
+        for line in table.lines(columns, out.width):
+            out.print(line, soft_wrap=True)
+    freed = bytes_text(sum(part.bytes for part in parts))
+    what = f"{len({part.starts_at for part in parts})} months, {freed} on disk"
+    rest = (
+        (pruned.misdated, "executions of the default partition"),
+        (pruned.applications, "applications"),
+        (pruned.deliveries, "rows of delivery"),
+    )
+    also = "".join(f", {number:,} {name}" for number, name in rest if number)
+    out.print(("Would delete " if dry_run else "Deleted ") + what + also, soft_wrap=True)
 
 
 @db.command("status")

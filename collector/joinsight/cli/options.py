@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import click
 
 from joinsight.store.database import URL_VARIABLE
-from joinsight.store.lost import duration_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 _DURATION = re.compile(r"(\d+)\s*([smhdw])")
+_LONGEST = timedelta(days=36_525)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -27,12 +27,13 @@ def parse_duration(text: str) -> timedelta | None:
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
-    """A length of time: ``90s``, ``5m``, ``2h``."""
+    """A length of time, at least and at most so long; `examples` are what a person would write."""
 
     name = "duration"
 
-    def __init__(self, at_least: timedelta = timedelta(0)) -> None:
+    def __init__(self, at_least: str, examples: str = "90s, 5m or 2h") -> None:
         self._at_least = at_least
+        self._examples = examples
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
         """The duration; fails with what would be right."""
@@ -40,9 +41,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
             found = parse_duration(value)
         except OverflowError:
             found = None
-        if found is None or found < self._at_least:
-            least = f", at least {duration_text(self._at_least)}" if self._at_least else ""
-            self.fail(f"{value!r} is no such time; write 90s, 5m or 2h{least}.", param, context)
+        least = parse_duration(self._at_least)
+        if found is None or least is None or not least <= found <= _LONGEST:
+            problem = f"{value!r} is no such time; write {self._examples}, at least {self._at_least}."
+            self.fail(problem, param, context)
         return found
 
 

@@ -42,7 +42,7 @@ _ANSWER_SECONDS = 60.0
 @collector_options
 @click.option(
     "--timeout",
-    type=Duration(at_least=timedelta(seconds=1)),
+    type=Duration(at_least="1s"),
     default="1m",
     show_default=True,
     help="Give up when the collector takes nothing for so long.",

@@ -1,4 +1,5 @@
-"""What a collector does for the store beside writing: partitions before their month, and an eye on the default ones.
+"""What a collector does for the store beside writing: partitions before their month, an eye on the default
+ones, and pruning if it is asked to.
 
 Each task is repeated in a thread of its own for as long as the collector serves; a database that is gone is said, and
 asked again.
@@ -10,14 +11,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from joinsight.errors import DatabaseError
 from joinsight.store import partitions
 from joinsight.store.database import reason
+from joinsight.store.prune import prune
 
 UPKEEP_SECONDS = 60
+PRUNE_SECONDS = 86_400
 _LAST_TURN_SECONDS = 5
 """A turn that PostgreSQL keeps waiting must not keep the program from ending."""
 
@@ -36,6 +41,8 @@ def repeating(name: str, seconds: float, turn: Callable[[], None], trouble: str)
         while True:
             try:
                 turn()
+            except DatabaseError as error:
+                log.warning("%s: %s", trouble, error)
             except SQLAlchemyError as error:
                 log.error("%s: %s", trouble, reason(error))
             if stop.wait(seconds):
@@ -71,4 +78,17 @@ def keeping_partitions(engine: Engine, on_misplaced: Callable[[int], None]) -> I
         on_misplaced(misplaced)
 
     with repeating("partitions", UPKEEP_SECONDS, turn, "the next months' partitions were not made"):
+        yield
+
+
+@contextmanager
+def pruning(engine: Engine, keep: timedelta) -> Iterator[None]:
+    """Prune the database now and once a day, if no other program does."""
+
+    def turn() -> None:
+        pruned = prune(engine, keep)
+        months, freed = len({part.starts_at for part in pruned.partitions}), sum(p.bytes for p in pruned.partitions)
+        log.info("pruned %d months, %d bytes, and %d applications", months, freed, pruned.applications)
+
+    with repeating("prune", PRUNE_SECONDS, turn, "the database was not pruned to its end"):
         yield

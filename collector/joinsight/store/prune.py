@@ -1,0 +1,212 @@
+"""Deletes what is old: whole months, and what is then left of applications without an execution.
+
+A month is dropped in one transaction a table, under a lock on its parent that is given up after 2 s: whoever reads for
+longer than that keeps the month, never the collectors that would queue behind us. `DROP TABLE` leaves no half of a
+partition at any kind of death; a month of which some tables are gone is finished by the next call
+(docs/decisions/006).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from joinsight.errors import DatabaseError
+from joinsight.store import models
+from joinsight.store.database import reason
+
+LOCK = 0x6A6F6971  # pg_try_advisory_lock: one at a time prunes
+LOCK_MS = 2_000  # longer than deadlock_timeout, after which PostgreSQL ends an autovacuum that is in the way
+PAUSES = (1.0, 3.0, 6.0, 12.0, 24.0)
+"""Seconds between attempts to get a lock."""
+_ROWS = 10_000
+"""Of applications, in one transaction."""
+_LOCK_NOT_AVAILABLE = "55P03"
+_DEADLOCK = "40P01"
+
+_OLD = """
+    WITH part AS (
+        SELECT parent.relname AS parent, c.oid, c.oid::regclass::text AS name,
+            CAST(nullif(c.reltuples, -1) AS bigint) AS rows, pg_total_relation_size(c.oid) AS bytes,
+            regexp_match(pg_get_expr(c.relpartbound, c.oid), $$FROM \\('([^']+)'\\) TO \\('([^']+)'\\)$$) AS bounds
+        FROM pg_class parent JOIN pg_inherits i ON i.inhparent = parent.oid JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE parent.oid IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
+    )
+    SELECT parent AS "table", oid, name, rows, bytes, CAST(bounds[1] AS timestamptz) AS starts_at
+    FROM part WHERE CAST(bounds[2] AS timestamptz) <= now() - :keep
+"""
+_HOLDER = """
+    SELECT a.pid, a.usename, a.application_name, date_trunc('second', now() - a.xact_start) AS since
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.relation IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
+        AND l.granted AND a.xact_start IS NOT NULL
+    ORDER BY a.xact_start LIMIT 1
+"""
+# Of the default partitions, where times are wrong, it counts when a row was stored
+_MISDATED = "SELECT count(*) FROM execution_default WHERE :all OR updated_at < now() - :keep"
+_KEYS = ", ".join(models.EXECUTION_KEY)
+_DELETE_MISDATED = f"""
+    DELETE FROM "{{table}}" WHERE ({_KEYS}) IN
+        (SELECT {_KEYS} FROM execution_default WHERE :all OR updated_at < now() - :keep)
+"""
+# Applications that were last heard of before then and have no execution left. Partitions that will be dropped do not
+# count, so that a dry run finds what the real one does.
+_SILENT = """
+    CASE a.state WHEN 'ended' THEN coalesce(a.ended_at, a.updated_at) ELSE a.updated_at END < now() - :keep
+    AND NOT EXISTS (SELECT FROM delivery h WHERE (h.application_id, h.attempt_id) = (a.application_id, a.attempt_id)
+        AND h.last_heard_at >= now() - :keep)
+    AND NOT EXISTS (SELECT FROM execution e WHERE (e.application_id, e.attempt_id) = (a.application_id, a.attempt_id)
+        AND e.tableoid <> ALL(CAST(:going AS oid[]))
+        AND NOT (e.tableoid = CAST('execution_default' AS regclass) AND (:all OR e.updated_at < now() - :keep)))
+"""
+_APPLICATIONS = f"SELECT count(*) FROM application a WHERE {_SILENT}"
+_DELIVERIES = f"""
+    SELECT count(*) FROM delivery d WHERE last_heard_at < now() - :keep AND NOT EXISTS (SELECT FROM application a
+        WHERE (a.application_id, a.attempt_id) = (d.application_id, d.attempt_id) AND NOT ({_SILENT}))
+"""
+# Rows that are locked are being written: their drivers live, or documents of them come late.
+_LOCK_APPLICATIONS = f"""
+    SELECT application_id, attempt_id FROM application a WHERE {_SILENT}
+    ORDER BY application_id, attempt_id LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
+# Under the locks once more: an execution may have come in between.
+_DELETE_APPLICATIONS = f"""
+    WITH gone AS (
+        DELETE FROM application a WHERE {_SILENT} AND (application_id, attempt_id)
+            IN (SELECT * FROM unnest(CAST(:applications AS text[]), CAST(:attempts AS text[])))
+        RETURNING application_id, attempt_id
+    ), theirs AS (
+        DELETE FROM delivery d USING gone g WHERE (d.application_id, d.attempt_id) = (g.application_id, g.attempt_id)
+        RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM theirs)
+"""
+# Of some only refused documents have come
+_DELETE_ORPHANS = """
+    DELETE FROM delivery d WHERE last_heard_at < now() - :keep AND NOT EXISTS (SELECT FROM application a
+        WHERE (a.application_id, a.attempt_id) = (d.application_id, d.attempt_id))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A month of a table; `rows` is PostgreSQL's estimate, None where it has none."""
+
+    table: str
+    name: str
+    oid: int
+    starts_at: datetime
+    rows: int | None
+    bytes: int
+
+
+@dataclass(slots=True)
+class Pruned:
+    """What was deleted, or would be."""
+
+    partitions: list[Partition] = field(default_factory=list)
+    misdated: int = 0
+    """Executions of the default partition."""
+    applications: int = 0
+    deliveries: int = 0
+
+
+def find(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
+    """What `prune` would delete now."""
+    with engine.connect() as connection:
+        parts = _old(connection, keep)
+        times = _times(keep, misdated, parts)
+        misdated_executions, applications, deliveries = (
+            int(connection.execute(text(count), times).scalar_one())
+            for count in (_MISDATED, _APPLICATIONS, _DELIVERIES)
+        )
+        return Pruned(parts, misdated_executions, applications, deliveries)
+
+
+def prune(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
+    """Delete the months that ended longer than `keep` ago, and what is left of their applications.
+
+    Of the default partition goes what was stored longer ago than that, with `misdated` everything.
+    Raises `DatabaseError` when another program prunes, or when a table is in use for longer than we try; what was
+    deleted until then stays deleted.
+    """
+    with _alone(engine):
+        with engine.connect() as connection:
+            pruned = Pruned(_old(connection, keep))
+        for partition in pruned.partitions:
+            _drop(engine, partition)
+        times = _times(keep, misdated)
+        with engine.begin() as connection:
+            pruned.misdated = int(connection.execute(text(_MISDATED), times).scalar_one())
+            for table in (*models.CHILDREN, models.execution):
+                connection.execute(text(_DELETE_MISDATED.format(table=f"{table.name}_default")), times)
+        _delete_applications(engine, times, pruned)
+        with engine.begin() as connection:
+            pruned.deliveries += connection.execute(text(_DELETE_ORPHANS), times).rowcount
+    return pruned
+
+
+def _times(keep: timedelta, misdated: bool, going: Iterable[Partition] = ()) -> dict[str, Any]:
+    return {"keep": keep, "all": misdated, "going": [partition.oid for partition in going]}
+
+
+def _old(connection: Connection, keep: timedelta) -> list[Partition]:
+    """Oldest month first, executions before what belongs to them: half a month is none for who reads."""
+    tables = [table.name for table in models.PARTITIONED]
+    found = connection.execute(text(_OLD), {"tables": tables, "keep": keep})
+    parts = [Partition(**row) for row in found.mappings()]
+    return sorted(parts, key=lambda part: (part.starts_at, part.table != models.execution.name, part.table))
+
+
+@contextmanager
+def _alone(engine: Engine) -> Iterator[None]:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        if not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}):
+            raise DatabaseError("Another program is pruning this database. Let it finish.")
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": LOCK})
+
+
+def _drop(engine: Engine, partition: Partition) -> None:
+    for pause in (*PAUSES, None):
+        try:
+            with engine.begin() as connection:
+                connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_MS}"))
+                connection.execute(text(f"DROP TABLE {partition.name}"))
+            return
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in (_LOCK_NOT_AVAILABLE, _DEADLOCK):
+                raise DatabaseError(f"{partition.name} cannot be dropped: {reason(error)}") from None
+        if pause is None:
+            raise DatabaseError(
+                f"{partition.name} cannot be dropped, its table is in use{_holder(engine, partition)}."
+                " What was deleted before stays deleted: run it again later."
+            )
+        time.sleep(pause)
+
+
+def _holder(engine: Engine, partition: Partition) -> str:
+    with engine.connect() as connection:
+        row = connection.execute(text(_HOLDER), {"tables": [partition.table, partition.name]}).first()
+    return f" by process {row.pid} of {row.usename} ({row.application_name}) for {row.since}" if row else ""
+
+
+def _delete_applications(engine: Engine, times: dict[str, Any], pruned: Pruned) -> None:
+    more = True
+    while more:
+        with engine.begin() as connection:
+            found = connection.execute(text(_LOCK_APPLICATIONS), {**times, "limit": _ROWS}).all()
+            more = len(found) == _ROWS
+            those = {"applications": [row[0] for row in found], "attempts": [row[1] for row in found]}
+            applications, deliveries = connection.execute(text(_DELETE_APPLICATIONS), {**times, **those}).one()
+        pruned.applications += applications
+        pruned.deliveries += deliveries
