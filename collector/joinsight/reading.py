@@ -8,7 +8,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    func,
+    literal,
+    literal_column,
+    select,
+    true,
+    tuple_,
+)
 
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.rows import Row
@@ -32,7 +47,11 @@ KEY_LENGTH = 16
 
 _KEY = re.compile(f"[0-9a-f]{{4,{KEY_LENGTH}}}")
 
-SORTS: Mapping[str, Mapping[str, ColumnElement[Any]]] = {
+_NS_PER_MS: ColumnElement[int] = literal_column("1000000", BigInteger)  # as in the index, no parameter
+
+_Sorts = Mapping[str, ColumnElement[Any]]
+
+SORTS: Mapping[str, _Sorts] = {
     "queries": {
         "recent": execution.c.started_at.desc(),
         "time": execution.c.duration_ms.desc().nulls_last(),
@@ -41,7 +60,7 @@ SORTS: Mapping[str, Mapping[str, ColumnElement[Any]]] = {
     },
     "shuffles": {
         "size": shuffle_table.c.bytes_written.desc().nulls_last(),
-        "time": (shuffle_table.c.write_time_ns / 1_000_000 + shuffle_table.c.fetch_wait_ms).desc().nulls_last(),
+        "time": (shuffle_table.c.write_time_ns // _NS_PER_MS + shuffle_table.c.fetch_wait_ms).desc().nulls_last(),
         "skew": shuffle_table.c.skew_ratio.desc().nulls_last(),
         "recent": shuffle_table.c.started_at.desc(),
     },
@@ -57,7 +76,7 @@ SORTS: Mapping[str, Mapping[str, ColumnElement[Any]]] = {
         "recent": joins.c.started_at.desc(),
     },
 }
-"""Orders that each command offers; the first is its standard."""
+"""Orders that each command offers; the first is its standard. Each has its index (`models._largest`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,52 +99,98 @@ class Filters:
 
 def read_queries(connection: Connection, filters: Filters, sort: str) -> list[Row]:
     """Executions."""
-    return _rows(connection, _filtered(select(execution), filters, connection), SORTS["queries"][sort], filters)
+    asked = _of_execution(filters)
+    executions = select(execution).where(*asked, *_within(execution, filters))
+    if _few(asked, filters) and sort != "recent":
+        executions = select(executions.offset(0).subquery(execution.name))
+    return _rows(connection, _first(executions, SORTS["queries"][sort], execution, filters))
 
 
 def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:
     """Shuffles with their execution's description."""
-    return _operators(connection, shuffle_table, filters, SORTS["shuffles"][sort])
+    return _operators(connection, shuffle_table, filters, SORTS["shuffles"], sort)
 
 
 def read_broadcasts(connection: Connection, filters: Filters, sort: str) -> list[Row]:
     """Broadcasts with their execution's description."""
-    return _operators(connection, broadcast, filters, SORTS["broadcasts"][sort])
+    return _operators(connection, broadcast, filters, SORTS["broadcasts"], sort)
 
 
 def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]:
     """Joins with their execution's description."""
-    return _operators(connection, joins, filters, SORTS["joins"][sort])
+    return _operators(connection, joins, filters, SORTS["joins"], sort)
 
 
-def _operators(connection: Connection, table: Table, filters: Filters, order: ColumnElement[Any]) -> list[Row]:
-    of_execution = and_(*(table.c[name] == execution.c[name] for name in EXECUTION_KEY))
-    columns = (execution.c.job_name, execution.c.description, execution.c.state, execution.c.duration_ms)
-    statement = select(table, *columns).join(execution, of_execution)
+def _operators(connection: Connection, table: Table, filters: Filters, sorts: _Sorts, sort: str) -> list[Row]:
+    """Operators, each with its execution's description.
+
+    PostgreSQL takes the columns of the key for independent, expects next to nothing of a join by them, and would read
+    everything to sort it. So we say where to begin: with the executions where these are few or give the order, else
+    with the operators; the other side is looked up by key. OFFSET 0 keeps PostgreSQL from thinking it over.
+    """
+    order = sorts[sort]
+    by_execution = table is joins and sort == "time"
+    own = _within(table, filters)
     if filters.operator is not None:
-        statement = statement.where(_begins(table.c.operator_key, "--operator", filters.operator))
-    return _rows(connection, _filtered(statement, filters, connection), order, filters, table)
-
-
-def _filtered(statement: Select[Any], filters: Filters, connection: Connection) -> Select[Any]:
-    c = execution.c
-    if filters.application is not None:
-        named = select(application.c.application_id).where(application.c.name == filters.application)
-        statement = statement.where((c.application_id == filters.application) | c.application_id.in_(named))
-    if filters.job is not None:
-        statement = statement.where(c.job_name == filters.job)
-    if filters.since is not None:
-        statement = statement.where(c.started_at >= filters.since)
-    if filters.until is not None:
-        statement = statement.where(c.started_at < filters.until)
-    if filters.state is not None:
-        statement = statement.where(c.state == filters.state)
-    if filters.shape is not None:
-        statement = statement.where(_begins(c.query_shape, "--shape", filters.shape))
+        own.append(_begins(table.c.operator_key, "--operator", filters.operator))
     if filters.execution is not None:
         key = find_execution(connection, filters.execution)
-        statement = statement.where(*(c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)))
-    return statement
+        own += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+    few_operators = filters.operator is not None or filters.execution is not None
+    asked = _of_execution(filters)
+    few_executions = _few(asked, filters)
+    if few_executions or (by_execution and not few_operators):
+        executions = select(execution).where(*asked, *_within(execution, filters))
+        its: FromClause = (executions.offset(0) if few_executions else executions).subquery(execution.name)
+        source: FromClause = select(table).where(_same_execution(table, its), *own).offset(0).lateral(table.name)
+        joined = its.join(source, true())
+    else:
+        operators = select(table).where(*own)
+        if few_operators and sort != "recent":
+            operators = select(operators.offset(0).subquery(table.name))
+        if not asked and not by_execution:  # the first ones are those that are asked for, whatever their execution is
+            operators = _first(operators, order, table, filters)
+        source = operators.subquery(table.name)
+        its = select(execution).where(_same_execution(source, execution), *asked).offset(0).lateral(execution.name)
+        joined = source.join(its, true())
+    description = (its.c[name] for name in ("job_name", "description", "state", "duration_ms"))
+    return _rows(connection, _first(select(source, *description).select_from(joined), order, source, filters))
+
+
+def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(*(one.c[name] == other.c[name] for name in EXECUTION_KEY))
+
+
+def _few(asked: list[ColumnElement[bool]], filters: Filters) -> bool:
+    """Whether it is fewer executions than PostgreSQL should look for in the order of something else."""
+    return len(asked) > (filters.state == "succeeded")
+
+
+def _of_execution(filters: Filters) -> list[ColumnElement[bool]]:
+    """What is asked of executions, beside their time."""
+    c = execution.c
+    asked: list[ColumnElement[bool]] = []
+    if filters.application is not None:
+        asked.append(c.application_id.in_(_ids_of(filters.application)))
+    if filters.job is not None:
+        asked.append(c.job_name == filters.job)
+    if filters.state is not None:
+        asked.append(c.state == filters.state)
+    if filters.shape is not None:
+        asked.append(_begins(c.query_shape, "--shape", filters.shape))
+    return asked
+
+
+def _ids_of(named: str) -> CompoundSelect[Any]:
+    """The applications with this id or name: no OR, which no index serves."""
+    return select(literal(named)).union_all(select(application.c.application_id).where(application.c.name == named))
+
+
+def _within(source: FromClause, filters: Filters) -> list[ColumnElement[bool]]:
+    """Asked of both sides of a join: PostgreSQL concludes from one side to the other only from equality."""
+    started = source.c.started_at
+    since = [started >= filters.since] if filters.since is not None else []
+    return since + ([started < filters.until] if filters.until is not None else [])
 
 
 def _begins(column: ColumnElement[Any], option: str, text: str) -> ColumnElement[bool]:
@@ -137,17 +202,15 @@ def _begins(column: ColumnElement[Any], option: str, text: str) -> ColumnElement
     return column.between(text.ljust(KEY_LENGTH, "0"), text.ljust(KEY_LENGTH, "f"))
 
 
-def _rows(
-    connection: Connection,
-    statement: Select[Any],
-    order: ColumnElement[Any],
-    filters: Filters,
-    table: Table = execution,
-) -> list[Row]:
-    tie: list[ColumnElement[Any]] = [table.c[name].desc() for name in EXECUTION_KEY]
-    if "node_id" in table.c:
-        tie.append(table.c.node_id)
-    statement = statement.order_by(order, *tie).limit(filters.limit)
+def _first(statement: Select[Any], order: ColumnElement[Any], source: FromClause, filters: Filters) -> Select[Any]:
+    """As many as asked for, in this order; among equals the newest first."""
+    tie: list[ColumnElement[Any]] = [source.c[name].desc() for name in EXECUTION_KEY]
+    if "node_id" in source.c:
+        tie.append(source.c.node_id)
+    return statement.order_by(order, *tie).limit(filters.limit)
+
+
+def _rows(connection: Connection, statement: Select[Any]) -> list[Row]:
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
@@ -224,7 +287,7 @@ def read_deliveries(connection: Connection, named: str | None, since: datetime |
         .limit(limit)
     )
     if named is not None:
-        statement = statement.where((d.application_id == named) | (a.name == named))
+        statement = statement.where(d.application_id.in_(_ids_of(named)))
     if since is not None:
         statement = statement.where(d.last_heard_at >= since)
     rows = {tuple(row[name] for name in _LISTENER_KEY): dict(row) for row in connection.execute(statement).mappings()}

@@ -268,7 +268,7 @@ def test_sweeping_reads_only_what_runs(make_database: Callable[[], str]) -> None
             plan = "\n".join(explained)
     scans = [line for line in plan.splitlines() if "on execution_2" in line]
     assert len(scans) == 3, plan
-    assert all("using execution_2" in line and "application_id_attempt_id_idx" in line for line in scans), plan
+    assert all("using execution_2" in line and "state_started_at_idx" in line for line in scans), plan
     assert "rows=15" not in plan
 
 

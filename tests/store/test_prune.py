@@ -237,11 +237,10 @@ def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatc
     assert "shuffle_" in message and "its table is in use by process" in message and "(joinsight) for 0:00:0" in message
     assert number > 3
     assert slowest < 2
-    half = months(engine), months(engine, "shuffle")
-    assert len(half[0]) == 1 and len(half[1]) == 2
-    assert applications(engine)["execution"] == ["b"]
+    assert len(months(engine, "joins")) == 1 and len(months(engine, "shuffle")) == len(months(engine)) == 2
+    assert applications(engine)["joins"] == ["b"]
     pruned = prune.prune(engine, KEEP)
-    assert "execution" not in {part.table for part in pruned.partitions}
+    assert {part.table for part in pruned.partitions} == {"shuffle", "stage", "execution"}
     assert len(months(engine, "shuffle")) == 1
 
 
@@ -258,7 +257,7 @@ def test_killed_in_the_middle(engine: Engine) -> None:
         reader.execute(text("LOCK TABLE node_metric IN ACCESS SHARE MODE"))
         program = subprocess.Popen([sys.executable, "-c", script, url])
         deadline = time.monotonic() + 30
-        while months(engine):
+        while months(engine, "joins"):
             assert time.monotonic() < deadline and program.poll() is None
             time.sleep(0.01)
         with pytest.raises(DatabaseError, match="Another program is pruning"):
@@ -298,7 +297,7 @@ def test_the_command(engine: Engine) -> None:
     assert done.output == dry.output.replace("Would delete", "Deleted")
     assert "Would delete 3 months, " in dry.output
     assert dry.output.rstrip().endswith("on disk, 3 applications, 3 rows of delivery")
-    first = f"{datetime.now(timezone.utc) - timedelta(days=400):%Y-%m}  execution "
+    first = f"{datetime.now(timezone.utc) - timedelta(days=400):%Y-%m}  broadcast "
     assert first in dry.output and "shuffle " in dry.output
     assert command(engine, "--keep", "100d").output == "Deleted 0 months, 0.0 B on disk\n"
 

@@ -85,6 +85,15 @@ def _of_execution(name: str, comment: str, key: tuple[str, ...], *items: Any) ->
     )
 
 
+def _largest(table: str, what: str, name: str | None = None) -> Index:
+    """Serves a sort by `what`: the largest first, the newest of equals, and what was not measured last."""
+    return Index(
+        f"ix_{table}_{name or what}_largest",
+        text(f"{what if name is None else f'({what})'} DESC NULLS LAST"),
+        text("started_at DESC"),
+    )
+
+
 application = Table(
     "application",
     metadata,
@@ -109,6 +118,7 @@ application = Table(
     CheckConstraint("state IN ('unknown', 'running', 'ended')", name="state"),
     CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
     Index(None, "job_name", "started_at"),
+    Index(None, "name"),
     comment="An application attempt.",
 )
 
@@ -137,6 +147,7 @@ delivery = Table(
     _long("events_dropped", "events that Spark had dropped by then before its listeners saw them; NULL: unknown"),
     _long("listener_failures", "exceptions that the listener had caught in itself by then"),
     PrimaryKeyConstraint("application_id", "attempt_id", "listener_id"),
+    Index(None, "last_heard_at"),
     comment="What a listener's documents have come to: arrived, refused, dropped, missing.",
 )
 
@@ -183,9 +194,13 @@ execution = _of_execution(
     CheckConstraint("state IN ('running', 'succeeded', 'failed', 'lost')", name="state"),
     CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
     Index(None, "application_id", "attempt_id", "execution_id"),
-    Index(None, "application_id", "attempt_id", postgresql_where=text("state = 'running'")),
+    Index(None, "execution_id", "started_at"),
+    Index(None, "state", "started_at", postgresql_where=text("state <> 'succeeded'")),
     Index(None, "job_name", "started_at"),
     Index(None, "query_shape", "started_at"),
+    _largest("execution", "duration_ms"),
+    _largest("execution", "shuffle_write_bytes"),
+    _largest("execution", "disk_spilled_bytes"),
 )
 
 plan_version = _of_execution(
@@ -289,8 +304,10 @@ shuffle = _of_execution(
     _long("aqe_empty_partitions", "empty partitions (Spark 4.1 and later)"),
     _long("aqe_partition_bytes_median", "size of the median partition that AQE reads"),
     _long("aqe_partition_bytes_max", "size of the largest partition that AQE reads"),
-    Index(None, "bytes_written"),
     Index(None, "operator_key", "started_at"),
+    _largest("shuffle", "bytes_written"),
+    _largest("shuffle", "write_time_ns / 1000000 + fetch_wait_ms", "time"),
+    _largest("shuffle", "skew_ratio"),
 )
 
 _THRESHOLD = (
@@ -327,8 +344,9 @@ broadcast = _of_execution(
         " NULL: no shuffle there",
     ),
     CheckConstraint("outcome IN ('succeeded', 'failed', 'running', 'unknown')", name="outcome"),
-    Index(None, "size_bytes"),
     Index(None, "operator_key", "started_at"),
+    _largest("broadcast", "size_bytes"),
+    _largest("broadcast", "collect_ms + build_ms + broadcast_ms", "time"),
 )
 
 joins = _of_execution(
@@ -385,8 +403,9 @@ joins = _of_execution(
         name="broadcast_verdict",
     ),
     CheckConstraint("build_side IN ('left', 'right')", name="build_side"),
-    Index(None, "strategy"),
     Index(None, "operator_key", "started_at"),
+    _largest("joins", "output_rows"),
+    _largest("joins", "spill_bytes"),
 )
 
 stage = _of_execution(

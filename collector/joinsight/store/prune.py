@@ -158,11 +158,11 @@ def _times(keep: timedelta, misdated: bool, going: Iterable[Partition] = ()) -> 
 
 
 def _old(connection: Connection, keep: timedelta) -> list[Partition]:
-    """Oldest month first, executions before what belongs to them: half a month is none for who reads."""
+    """Oldest month first, executions after what belongs to them: nothing is without its execution."""
     tables = [table.name for table in models.PARTITIONED]
     found = connection.execute(text(_OLD), {"tables": tables, "keep": keep})
     parts = [Partition(**row) for row in found.mappings()]
-    return sorted(parts, key=lambda part: (part.starts_at, part.table != models.execution.name, part.table))
+    return sorted(parts, key=lambda part: (part.starts_at, part.table == models.execution.name, part.table))
 
 
 @contextmanager

@@ -1,0 +1,195 @@
+"""How PostgreSQL answers what is asked of a long history: by an index, and only in the months that are asked for.
+
+A table of a month that is read from end to end would be read so in each of them, for all the years that are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event, text
+from tests.documents import application, planned
+
+from joinsight import reading
+from joinsight.errors import NotFound
+from joinsight.reading import SORTS, Filters
+from joinsight.store import lost, models
+from joinsight.store.database import connect, upgrade
+from joinsight.store.writer import Writer
+
+PLAN = """
+    BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false | number of output rows=3
+      SortMergeJoin | [k#1], [k#2], Inner | number of output rows=3, spill size=1
+        Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=9, fetch wait time=1
+        Exchange | hashpartitioning(k#2, 8), [plan_id=3] | shuffle bytes written=9, fetch wait time=1
+      BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=9, time to collect=1, time to build=1
+"""
+ENDS = [datetime(2025, *day, 23, tzinfo=timezone.utc) for day in ((9, 30), (10, 31), (11, 30), (12, 31))]
+EACH = 4_000
+"""Executions in a month."""
+SINCE = ENDS[-1] - timedelta(days=2)
+READ: dict[str, Callable[[Connection, Filters, str], object]] = {
+    "queries": reading.read_queries,
+    "shuffles": reading.read_shuffles,
+    "broadcasts": reading.read_broadcasts,
+    "joins": reading.read_joins,
+}
+OPERATORS = {"shuffles": "shuffle", "broadcasts": "broadcast", "joins": "joins"}
+
+
+@pytest.fixture(scope="module")
+def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+    """Four months of an execution, copied with other applications, jobs, keys and numbers, and analyzed."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        for month, end in enumerate(ENDS):
+            started = int(end.timestamp() * 1000)
+            app = application(application_id=f"m{month}", started_at_ms=started)
+            Writer(engine).write([app, planned(PLAN, application_id=f"m{month}", started_at_ms=started)])
+        for table in ("application", "delivery", "execution", *OPERATORS.values()):
+            _multiply(engine, table, models.metadata.tables[table].columns.keys())
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("UPDATE execution SET state = 'failed' WHERE execution_id = 0"))
+            connection.execute(text("VACUUM ANALYZE"))
+        yield engine
+
+
+def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
+    values = {name: f'"{name}"' for name in columns}
+    values["application_id"] = "application_id || '-' || n / 2"
+    for name, many in (("name", 2_000), ("job_name", 200)):
+        if name in values:
+            values[name] = f"{name} || n % {many}"
+    for name in ("query_shape", "operator_key"):
+        if name in values:
+            values[name] = f"left(md5({name} || n % 200), 16)"
+    for name in ("started_at", "last_heard_at"):
+        if name in values:
+            values[name] = f"{name} - n * interval '10 minutes'"
+    if "execution_id" in values:
+        values["execution_id"] = "n"
+    for name in ("duration_ms", "shuffle_write_bytes", "bytes_written", "size_bytes", "output_rows", "spill_bytes"):
+        if name in values:
+            values[name] = "n * 7919 % 4001"
+    if table in ("application", "delivery"):
+        values["application_id"] = "application_id || '-' || n"
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                f'INSERT INTO "{table}" ({", ".join(values)}) SELECT {", ".join(values.values())}'
+                f' FROM "{table}", generate_series(1, {EACH}) AS n'
+            )
+        )
+
+
+def plans_of(engine: Engine, ask: Callable[[Connection], object]) -> list[str]:
+    """The plans, as carried out, of all statements that `ask` makes."""
+    statements: list[tuple[str, Any]] = []
+
+    def note(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        with engine.connect() as connection:
+            ask(connection)
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    with engine.connect() as connection:
+        return [
+            "\n".join(connection.exec_driver_sql(f"EXPLAIN (ANALYZE) {statement}", parameters).scalars())
+            for statement, parameters in statements
+            if statement.startswith(("SELECT", "WITH"))
+        ]
+
+
+def scanned(plan: str) -> set[str]:
+    """Tables that a plan reads from end to end, if they have more than a page or two."""
+    scan = r"Seq Scan on (\S+) .*\(actual time=\S+ rows=(\d+)[^)]*\)(?:\n\s+(?!->).*?(?:Removed by Filter: (\d+))?)*"
+    return {found[1] for found in re.finditer(scan, plan) if int(found[2]) + int(found[3] or 0) > EACH // 10}
+
+
+def months(plan: str) -> set[str]:
+    """Months that a plan reads anything of."""
+    lines = [line for line in plan.splitlines() if "Scan" in line and "never executed" not in line]
+    return {month for line in lines for month in re.findall(r" on \w+?_(\d{4}_\d{2})\b", line)}
+
+
+def _cases() -> Iterator[Any]:
+    for command, sorts in SORTS.items():
+        filters = {
+            "all": Filters(),
+            "since": Filters(since=SINCE),
+            "until": Filters(until=SINCE),
+            "job": Filters(job="test7"),
+            "application": Filters(application="m1-77"),
+            "name": Filters(application="test7"),
+            "failed": Filters(state="failed"),
+            "succeeded": Filters(state="succeeded"),
+            "running": Filters(state="running"),
+        }
+        for sort in sorts:
+            for name, asked in filters.items():
+                yield pytest.param(command, sort, asked, id=f"{command}-{sort}-{name}")
+
+
+@pytest.mark.parametrize(("command", "sort", "filters"), list(_cases()))
+def test_lists(engine: Engine, command: str, sort: str, filters: Filters) -> None:
+    """Every sort with every filter finds its rows by an index; with --since only in these months."""
+    (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))
+    assert not scanned(plan), plan
+    if filters.since is not None:
+        assert months(plan) == {"2025_12"}, plan
+
+
+@pytest.mark.parametrize("command", list(OPERATORS))
+def test_an_operator_or_a_query_through_its_runs(engine: Engine, command: str) -> None:
+    """By the indexes on their keys, be it a whole key or how it begins, in whichever order."""
+    with engine.connect() as connection:
+        operator = connection.scalar(text(f"SELECT max(operator_key) FROM {OPERATORS[command]}"))
+        shape = connection.scalar(text("SELECT max(query_shape) FROM execution"))
+    for sort in SORTS[command]:
+        for filters in (
+            Filters(operator=operator),
+            Filters(operator=operator[:8]),
+            Filters(shape=shape),
+            Filters(shape=shape[:8]),
+        ):
+            (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))  # noqa: B023
+            assert not scanned(plan), plan
+
+
+@pytest.mark.parametrize("named", ["last", "77", "987654321", "m1-77/154"])
+def test_an_execution_is_found(engine: Engine, named: str) -> None:
+    """By whatever names it, also one that is not there; its rows by their key."""
+
+    def ask(connection: Connection) -> None:
+        with suppress(NotFound):
+            reading.read_plan(connection, reading.find_execution(connection, named))
+
+    plans = plans_of(engine, ask)
+    assert len(plans) == (1 if named == "987654321" else 4)
+    for plan in plans:
+        assert not scanned(plan), plan
+    for plan in plans[1:]:
+        assert len(months(plan)) == 1, plan
+
+
+def test_deliveries(engine: Engine) -> None:
+    """What doctor shows of the last ones, and of one by its name."""
+    for named, since in ((None, None), (None, SINCE), ("test7", None), ("m1-77", None)):
+        for plan in plans_of(engine, lambda c: reading.read_deliveries(c, named, since, 10)):  # noqa: B023
+            assert not scanned(plan), plan
+
+
+def test_the_sweep(engine: Engine) -> None:
+    """What runs is found among all that has run."""
+    times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0)}
+    for statement in (lost._CANDIDATES, f"SELECT count(*) {lost.SILENT}"):
+        (plan,) = plans_of(engine, lambda c: c.execute(text(statement.strip()), times).all())  # noqa: B023
+        assert not scanned(plan), plan
