@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 from joinsight.cli import admin, cli
 from joinsight.store import partitions
 from joinsight.store.lost import sweeping
-from joinsight.store.upkeep import keeping_partitions
+from joinsight.store.upkeep import keeping_partitions, repeating
 
 
 def serve(engine: Engine, *arguments: str) -> Result:
@@ -72,6 +72,25 @@ def test_serve_makes_partitions_ahead(engine: Engine, monkeypatch: pytest.Monkey
     assert result.exit_code == 0
     with engine.connect() as connection:
         assert connection.scalar(text(f"SELECT count(*) FROM stage_{month}")) == 0
+
+
+def test_serve_prunes_if_asked_to(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a day with --keep, else never; less than a day is refused."""
+    seen: list[Any] = []
+
+    def run(server: uvicorn.Server, sockets: Any = None) -> None:
+        seen.append(any(thread.name == "joinsight-prune" for thread in threading.enumerate()))
+
+    def remember(*given: Any) -> Any:
+        seen.append(given[1])
+        return repeating("prune", 60, lambda: None, "")
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    monkeypatch.setattr(admin, "pruning", remember)
+    assert serve(engine, "--keep", "400d").exit_code == 0
+    assert serve(engine).exit_code == 0
+    assert seen == [timedelta(days=400), True, False]
+    assert "at least 1d" in serve(engine, "--keep", "23h").output
 
 
 @pytest.mark.parametrize("wrong", ["30s", "5", "soon", "-5m", "99999999999999w"])
