@@ -32,7 +32,7 @@ from joinsight.store.models import EXECUTION_KEY
 @click.option(
     "--history",
     "length",
-    type=Duration(),
+    type=Duration(at_least="14d", examples="90d or 26w"),
     metavar="90d",
     help="Run nothing, but generate what jobs did in this time, with planted events to find.",
 )
