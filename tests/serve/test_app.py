@@ -447,6 +447,7 @@ def test_names_of_the_metrics(engine: Engine) -> None:
         "joinsight_documents": ("counter", ["outcome"]),
         "joinsight_write_seconds": ("histogram", []),
         "joinsight_last_write_timestamp_seconds": ("gauge", []),
+        "joinsight_default_partition_executions": ("gauge", []),
         "joinsight_executions": ("counter", ["state"]),
         "joinsight_execution_seconds": ("histogram", []),
         "joinsight_shuffle_written_bytes": ("counter", []),
