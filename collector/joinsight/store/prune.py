@@ -26,7 +26,7 @@ LOCK = 0x6A6F6971  # pg_try_advisory_lock: one at a time prunes
 LOCK_MS = 2_000  # longer than deadlock_timeout, after which PostgreSQL ends an autovacuum that is in the way
 PAUSES = (1.0, 3.0, 6.0, 12.0, 24.0)
 """Seconds between attempts to get a lock."""
-_ROWS = 10_000
+_ROWS = 100_000
 """Of applications, in one transaction."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _DEADLOCK = "40P01"
@@ -73,7 +73,8 @@ _DELIVERIES = f"""
 """
 # Rows that are locked are being written: their drivers live, or documents of them come late.
 _LOCK_APPLICATIONS = f"""
-    SELECT application_id, attempt_id FROM application a WHERE {_SILENT}
+    SELECT application_id, attempt_id FROM application a
+    WHERE (application_id, attempt_id) > (:application, :attempt) AND {_SILENT}
     ORDER BY application_id, attempt_id LIMIT :limit FOR UPDATE SKIP LOCKED
 """
 # Under the locks once more: an execution may have come in between.
@@ -201,12 +202,14 @@ def _holder(engine: Engine, partition: Partition) -> str:
 
 
 def _delete_applications(engine: Engine, times: dict[str, Any], pruned: Pruned) -> None:
-    more = True
-    while more:
+    last = {"application": "", "attempt": "", "limit": _ROWS}
+    while True:
         with engine.begin() as connection:
-            found = connection.execute(text(_LOCK_APPLICATIONS), {**times, "limit": _ROWS}).all()
-            more = len(found) == _ROWS
+            found = connection.execute(text(_LOCK_APPLICATIONS), {**times, **last}).all()
+            if not found:
+                return
             those = {"applications": [row[0] for row in found], "attempts": [row[1] for row in found]}
             applications, deliveries = connection.execute(text(_DELETE_APPLICATIONS), {**times, **those}).one()
+        last |= {"application": found[-1][0], "attempt": found[-1][1]}
         pruned.applications += applications
         pruned.deliveries += deliveries
