@@ -299,7 +299,7 @@ def cookbook_cases(sample: Sample) -> Iterator[Case]:
     if not COOKBOOK.exists():
         return
     heading = ""
-    for found in re.finditer(r"^#+ (.+)$|^```sql\n(.*?)^```", COOKBOOK.read_text(), re.M | re.S):
+    for found in re.finditer(r"^#+ ([^\n]+)$|^```sql\n(.*?)^```", COOKBOOK.read_text(), re.M | re.S):
         if found[1]:
             heading = found[1]
         elif found[2].lstrip().upper().startswith(("SELECT", "WITH")):
@@ -315,7 +315,7 @@ def _sql(statement: str, days: dict[str, int], sample: Sample) -> Callable[[Conn
     def run(connection: Connection) -> object:
         varied = _COMPARED.sub(lambda m: f"{m[1] or ''}{m[2]} = '{sample.one(m[2])}'", statement)
         if not days:
-            return connection.exec_driver_sql(varied).all()
+            return connection.exec_driver_sql(varied.replace("%", "%%")).all()
         return connection.execute(text(varied), {name: sample.ago(ago) for name, ago in days.items()}).all()
 
     return run
