@@ -103,6 +103,13 @@ def planned(drawing: str, **changes: Any) -> Execution:
     return execution(plans=[Plan(STARTED_AT_MS, nodes)], accumulators=accumulators, **changes)
 
 
+def replanned(earlier: str, drawing: str, **changes: Any) -> Execution:
+    """The same, of which AQE has replaced the plan `earlier`; that one is drawn without metrics."""
+    nodes, accumulators = draw(drawing)
+    plans = [Plan(STARTED_AT_MS, draw(earlier)[0]), Plan(STARTED_AT_MS + 500, nodes)]
+    return execution(plans=plans, accumulators=accumulators, **changes)
+
+
 def _common() -> dict[str, Any]:
     return {
         "schema_version": 1,

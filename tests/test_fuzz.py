@@ -147,6 +147,14 @@ def check_rows(rows: Rows) -> None:
                 if isinstance(column.type, Integer) and value is not None and column.name != "plan_versions":
                     bits = 63 if isinstance(column.type, BigInteger) else 31
                     assert -(2**bits) <= value < 2**bits, (table, column.name, value)
+    names = {row["version"]: {node["id"]: node["name"] for node in row["nodes"]} for row in rows["plan_version"]}
+    for row in rows["aqe_decision"]:  # each names a node of its own version, or one that is gone
+        assert row["version"] > 0
+        earlier = {name for version in range(row["version"]) for name in names[version].values()}
+        if row["node_id"] is None:
+            assert row["operator"] in earlier
+        else:
+            assert names[row["version"]][row["node_id"]] == row["operator"]
     nodes = {row["node_id"]: row for row in rows["plan_node"]}
     assert sorted(nodes) == list(range(len(nodes)))
     for row in nodes.values():

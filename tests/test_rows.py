@@ -17,6 +17,7 @@ from tests.documents import (
     execution,
     measure,
     planned,
+    replanned,
 )
 
 from joinsight.document import Accumulator, Job, JoinHint, Listener, Metric, Spread, Stage
@@ -602,6 +603,19 @@ def test_a_join_that_was_broadcast() -> None:
     )  # fmt: skip
 
 
+def test_nothing_comes_out_of_an_empty_relation() -> None:
+    """Spark 4 draws beneath it what it stands for; that does not feed the join."""
+    row = only(
+        rows_of("""
+        SortMergeJoin | [k#1], [k#2], FullOuter
+          EmptyRelation
+            Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=5000, shuffle records written=40
+          Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=30, shuffle records written=3
+        """)["joins"]
+    )
+    assert some(row, "left_rows", "left_bytes", "left_exchange", "right_rows") == (None, None, None, 3)
+
+
 def test_ratio_of_rows_out_to_rows_in() -> None:
     """Rows out to the larger input; NULL where one of the three was not measured, or nothing came in."""
 
@@ -905,7 +919,7 @@ def test_every_column_exists() -> None:
     """Rows name columns of the store and no others, and give what the store needs."""
     spread = Spread(1, 2, 3, 4, 5)
     stage = Stage(1, 0, "a", 4, "succeeded", run_time=spread, shuffle_read=spread, shuffle_read_records=spread)
-    rows = rows_of(EVERYTHING, stages=[stage])
+    rows = execution_rows(replanned("Exchange | SinglePartition", EVERYTHING, stages=[stage]))
     rows["application"] = [application_row(application()), application_row_of(execution())]
     assert rows.keys() == models.metadata.tables.keys() - {"delivery"}
     for table, found in rows.items():

@@ -31,6 +31,7 @@ from joinsight.store.delivery import count
 from joinsight.store.models import (
     EXECUTION_KEY,
     application,
+    aqe_decision,
     broadcast,
     delivery,
     execution,
@@ -239,10 +240,11 @@ def find_execution(connection: Connection, text: str) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """An execution with its plan versions and all metrics, by node and accumulator."""
+    """An execution with its plan versions, what AQE decided, and all metrics, by node and accumulator."""
 
     execution: Row
     versions: list[Row]
+    decisions: list[Row]
     metrics: list[Row]
 
     def version(self, number: int | None) -> Row | None:
@@ -266,6 +268,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
     return StoredPlan(
         of(execution)[0],
         of(plan_version, plan_version.c.version.asc()),
+        of(aqe_decision, aqe_decision.c.version.asc(), aqe_decision.c.position.asc()),
         of(node_metric, node_metric.c.node_id.asc(), node_metric.c.accumulator_id.asc()),
     )
 

@@ -3,7 +3,8 @@
 ::
 
     Execution ──► execution, stage
-        plans ──► plan_version;  the last one, as Spark's graph ──► plan_node, plan_edge
+        plans ──► plan_version;  each with the one before ──► aqe_decision
+                                 the last one, as Spark's graph ──► plan_node, plan_edge
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
         the first and the last graph ──► query_shape, plan_fingerprint, operator_key
 """
@@ -11,14 +12,16 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from joinsight.document import MAX_LONG, Accumulator, Application, Execution, Metric, Stage
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import Side, could_be_broadcast
+from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
 from joinsight.plan.measured import DATA_SIZE, OUTPUT_ROWS, Measured
@@ -150,6 +153,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     rows: Rows = {
         "execution": [_execution(facts)],
         "plan_version": _plan_versions(facts),
+        "aqe_decision": _decisions(facts),
         "plan_node": [_plan_node(facts, node) for node in facts.graph.nodes],
         "plan_edge": [
             {"position": position, "child_id": child, "parent_id": parent}
@@ -178,6 +182,7 @@ class Plans:
         self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
         self.fingerprints = [identity.plan_fingerprint(graph) for graph in self.graphs]
         self.operator_keys = identity.operator_keys(self.graph)
+        self.changes = Changes(self.graphs, identity)
         self.hints = self._hints(e, identity) if e.join_hints else {}
         self.is_adaptive = any(e.nodes[i].name == "AdaptiveSparkPlan" for plan in e.plans[:1] for i in plan.nodes)
 
@@ -292,6 +297,16 @@ def _plan_versions(facts: _Facts) -> list[Row]:
             zip(plans, facts.plans.graphs, facts.plans.fingerprints, strict=True)
         )
     ]
+
+
+def _decisions(facts: _Facts) -> list[Row]:
+    positions: Counter[int] = Counter()
+    rows = []
+    for decision in facts.plans.changes.decisions(facts.accumulators):
+        at = facts.execution.plans[decision.version].at_ms
+        rows.append({**asdict(decision), "position": positions[decision.version], "decided_at": _time(at)})
+        positions[decision.version] += 1
+    return rows
 
 
 def _plan_node(facts: _Facts, node: Node) -> Row:

@@ -297,7 +297,7 @@ def test_the_command(engine: Engine) -> None:
     assert done.output == dry.output.replace("Would delete", "Deleted")
     assert "Would delete 3 months, " in dry.output
     assert dry.output.rstrip().endswith("on disk, 3 applications, 3 rows of delivery")
-    first = f"{datetime.now(timezone.utc) - timedelta(days=400):%Y-%m}  broadcast "
+    first = f"{datetime.now(timezone.utc) - timedelta(days=400):%Y-%m}  aqe_decision "
     assert first in dry.output and "shuffle " in dry.output
     assert command(engine, "--keep", "100d").output == "Deleted 0 months, 0.0 B on disk\n"
 

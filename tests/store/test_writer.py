@@ -17,7 +17,17 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
-from tests.documents import LISTENER, OTHER_LISTENER, STARTED_AT_MS, Plan, PlanNode, application, execution, planned
+from tests.documents import (
+    LISTENER,
+    OTHER_LISTENER,
+    STARTED_AT_MS,
+    Plan,
+    PlanNode,
+    application,
+    execution,
+    planned,
+    replanned,
+)
 
 from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Listener, Metric, Spread, Stage
 from joinsight.rows import Row, application_row, execution_rows
@@ -85,7 +95,8 @@ def check_stored(engine: Engine, document: Execution) -> None:
 
 def test_rows_are_read_back_equal(engine: Engine, app: str) -> None:
     """All tables hold what the document's rows say, number by number."""
-    document = planned(PLAN, application_id=app, stages=[RAN], tags={"team": "retail"}, incomplete=["a", "b"])
+    told = {"application_id": app, "stages": [RAN], "tags": {"team": "retail"}, "incomplete": ["a", "b"]}
+    document = replanned("Exchange | SinglePartition", PLAN, **told)
     written = Writer(engine).write([document])
     assert (written.stored, written.stale, written.refused) == (1, 0, [])
     check_stored(engine, document)

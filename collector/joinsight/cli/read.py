@@ -16,7 +16,7 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from joinsight import reading
-from joinsight.cli import table, tree
+from joinsight.cli import decided, table, tree
 from joinsight.cli.options import database_options, parse_duration
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
@@ -136,7 +136,10 @@ def broadcasts(**options: Any) -> None:
 @click.command()
 @_filter_options("joins", of_execution=True)
 def joins(**options: Any) -> None:
-    """List joins: strategy, rows in and out, build side, spill."""
+    """List joins: strategy, rows in and out, build side, spill.
+
+    A side with a question mark could have been broadcast: it was measured at or under the threshold.
+    """
     _list(reading.read_joins, join_table, **options)
 
 
@@ -165,7 +168,12 @@ def plan(
         with engine.connect() as connection:
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
-        everything = {"execution": stored.execution, "versions": stored.versions, "metrics": stored.metrics}
+        everything = {
+            "execution": stored.execution,
+            "versions": stored.versions,
+            "decisions": stored.decisions,
+            "metrics": stored.metrics,
+        }
         click.echo(json.dumps(everything, default=json_value, ensure_ascii=False))
         return
     out = console()
@@ -191,7 +199,7 @@ def print_header(out: Console, stored: StoredPlan) -> None:
 
 
 def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False) -> None:
-    """One version of the plan."""
+    """One version of the plan, with what AQE decided in it; for None the final one, with all that AQE decided."""
     version = stored.version(number)
     if version is None:
         out.print("(Spark gave no plan: it failed before it had one.)")
@@ -202,6 +210,11 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         out.print(Text(f"\nPlan {version['version']}, {duration_text(after)} after the start: {kind}", "bold"))
     for line in tree.draw(stored, version, width=max(80, min(out.width, 160)), metrics=metrics):
         out.print(line, no_wrap=True, crop=False, soft_wrap=True)
+    decisions = list(decided.lines(stored, number))
+    if decisions:
+        out.print(Text("AQE decided:", "bold"))
+    for decision in decisions:
+        out.print(Text(f"  {decision}"), soft_wrap=True)
 
 
 def query_table(rows: list[Row]) -> list[Column]:
@@ -256,7 +269,7 @@ def join_table(rows: list[Row]) -> list[Column]:
         _short_keys("operator", rows, "operator_key"),
         Column("strategy", [r["strategy"] + (" (skew)" if r["is_skew"] else "") for r in rows]),
         Column("type", [r["join_type"] or "" for r in rows]),
-        Column("build", [r["build_side"] or "" for r in rows]),
+        Column("build", [_build(r) for r in rows]),
         Column("on", [_keys(r) for r in rows], flexible=True),
         _numbers("left rows", rows, "left_rows"),
         _numbers("right rows", rows, "right_rows"),
@@ -289,6 +302,12 @@ def _partitions(r: Row) -> str:
 
 def _partitioned_by(r: Row) -> str:
     return _plain(", ".join(r["keys"] or ()) or r["partitioning"] or "")
+
+
+def _build(r: Row) -> str:
+    could_be = f"{r['broadcast_side']}?" if r["broadcast_verdict"] == "possible" else ""
+    built = r["build_side"] or ""
+    return could_be if could_be.startswith(built) else f"{built}, {could_be}".removesuffix(", ")
 
 
 def _keys(r: Row) -> str:

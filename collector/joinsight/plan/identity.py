@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -123,17 +123,17 @@ class Identity:
 
         Equal ones are told apart by their order in the plan.
         """
+        return told_apart(self.operator_bases(graph))
+
+    def operator_bases(self, graph: Graph) -> dict[int, str]:
+        """The same, but equal ones have the same key: of a plan in which an exchange is reused and of one before it."""
         shape = self._shape(graph)
-        seen: Counter[str] = Counter()
         keys = {}
         for node in graph.nodes:
             kind = _kind(node.name)
-            if kind is None:
-                continue
-            own = shape.labels[node.id] if kind == "join" else self._run_label(node, origin=False)
-            base = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
-            keys[node.id] = _key(base, str(seen[base])) if seen[base] else base
-            seen[base] += 1
+            if kind is not None:
+                own = shape.labels[node.id] if kind == "join" else self._run_label(node, origin=False)
+                keys[node.id] = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
         return keys
 
     def _shape(self, graph: Graph) -> _Shape:
@@ -211,6 +211,16 @@ class Identity:
         if known is None:
             known = self._texts[text] = plain(text)
         return known
+
+
+def told_apart(bases: Mapping[int, str]) -> dict[int, str]:
+    """`operator_keys` from `operator_bases`."""
+    seen: Counter[str] = Counter()
+    keys = {}
+    for node_id, base in bases.items():
+        keys[node_id] = _key(base, str(seen[base])) if seen[base] else base
+        seen[base] += 1
+    return keys
 
 
 class _Shape:

@@ -13,6 +13,9 @@ DATA_SIZE = "data size"
 OUTPUT_ROWS = "number of output rows"
 ROWS_WRITTEN = "shuffle records written"
 
+EMPTY = "EmptyRelation"
+"""Spark 4's name of what gives no rows; beneath it stands what AQE found to be empty."""
+
 # What goes up through these is no larger than what came in, as AQE has it too: it takes the size of the shuffle beneath
 _NOT_LARGER = frozenset(
     {
@@ -86,7 +89,8 @@ class Measured:
             if is_shuffle or operators.is_broadcast(node.name):
                 return Input(found, self.total(node, DATA_SIZE), node.id, is_whole)
             below = self.inputs(node)
-            if len(below) != 1 or operators.is_scan(node.name) or operators.join_strategy(node.name):
+            is_end = operators.is_scan(node.name) or operators.join_strategy(node.name) or node.name == EMPTY
+            if is_end or len(below) != 1:
                 return Input(found)
             is_whole = is_whole and node.name in _NOT_LARGER
             node_id = below[0]

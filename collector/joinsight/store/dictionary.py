@@ -31,6 +31,7 @@ _ORDER = (
     "joins",
     "stage",
     "plan_version",
+    "aqe_decision",
     "plan_node",
     "plan_edge",
     "node_metric",

@@ -257,6 +257,56 @@ node_metric = _of_execution(
     _text("text", "v2Custom metrics: what the metric's own class makes of the values"),
 )
 
+aqe_decision = _of_execution(
+    "aqe_decision",
+    "What AQE changed in a plan while it ran, named once, at the plan version that shows it first.",
+    ("version", "position"),
+    _needed(_int("version", "the plan version that it made")),
+    _needed(_int("position", "from 0, within the version")),
+    _needed(_time("decided_at", "when the driver learned of this version")),
+    _needed(
+        _text(
+            "kind",
+            "join_strategy, coalesced, skew_split, local_read, empty_relation (a part of the plan turned out to be"
+            " empty), dropped_stage (an exchange is used no longer)",
+        )
+    ),
+    _int("node_id", "the node in this version, not in the final plan; NULL: it is gone"),
+    _text("operator_key", "key of the join or exchange that it is about; NULL: it is about neither"),
+    _needed(_text("operator", "name of the node; if it is gone, of what it was before")),
+    _text(
+        "before",
+        "join_strategy: the strategy. coalesced, local_read: partitions that the shuffle made. skew_split: partitions"
+        " that are skewed. empty_relation: the operator that was there. dropped_stage: the partitioning or broadcast"
+        " mode",
+    ),
+    _text(
+        "after",
+        "join_strategy: the strategy. coalesced, local_read: partitions that are read. skew_split: what the skewed ones"
+        " were split into. empty_relation: the operator in its place; NULL: none. dropped_stage: NULL",
+    ),
+    _long(
+        "bytes_before",
+        "join_strategy: data size of the shuffle that fed the side it now builds: what AQE decided by. coalesced,"
+        " skew_split, local_read: bytes that the shuffle wrote. empty_relation: data size of the exchanges right below."
+        " dropped_stage: its data size; NULL: it did not run, or nothing came",
+    ),
+    _long(
+        "bytes_after",
+        "join_strategy: size of the relation that was built of it. coalesced, skew_split: sizes of the partitions read,"
+        " summed, as AQE knew them",
+    ),
+    _long("rows_before", "rows of what bytes_before measures"),
+    _long(
+        "rows_after", "join_strategy: rows that were broadcast. coalesced, skew_split, local_read: rows that were read"
+    ),
+    CheckConstraint(
+        "kind IN ('join_strategy', 'coalesced', 'skew_split', 'local_read', 'empty_relation', 'dropped_stage')",
+        name="kind",
+    ),
+    Index(None, "operator_key", "started_at"),
+)
+
 shuffle = _of_execution(
     "shuffle",
     "A shuffle exchange of the final plan: what it wrote, what was read from it, how it spread.",
@@ -392,7 +442,7 @@ joins = _of_execution(
     _text("broadcast_side", "left or right: the side that was broadcast; else the smaller measured one that may be"),
     _long(
         "broadcast_side_bytes",
-        "was_broadcast: size of the relation in memory, 32 MiB and more if it is hashed by a number. Else what AQE"
+        "was_broadcast: size of the relation in memory, many times that of its rows if these are few. Else what AQE"
         " would compare with the threshold: data size of the shuffle that feeds the side, whose rows are only sorted,"
         " filtered or aggregated in between. Without AQE Spark compares an estimate",
     ),
