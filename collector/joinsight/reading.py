@@ -21,6 +21,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
+    text,
     true,
     tuple_,
 )
@@ -304,6 +305,31 @@ def _of(connection: Connection, table: Table, key: Key) -> list[Row]:
     """The rows of an execution, in the order of their key."""
     where = [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
     return [dict(r) for r in connection.execute(select(table).where(*where).order_by(*table.primary_key)).mappings()]
+
+
+def read_regressions(
+    connection: Connection,
+    since: datetime,
+    thresholds: Mapping[str, float],
+    *,
+    job: str | None = None,
+    kind: str | None = None,
+    limit: int = 20,
+) -> list[Row]:
+    """Queries and operators whose last runs since then are worse than those before, the most costly first.
+
+    `thresholds` are arguments of the function `joinsight_regressions`, by name; what is left out has its default there.
+    """
+    arguments = "".join(f", {name} => :{name}" for name in thresholds)
+    regressions = text(
+        f"SELECT * FROM joinsight_regressions(:since{arguments})"
+        " WHERE job_name = coalesce(:job, job_name) AND kind = coalesce(:kind, kind)"
+        " ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC NULLS FIRST, operator_key,"
+        " measure"
+        " LIMIT :limit"
+    )
+    values = {**thresholds, "since": since, "job": job, "kind": kind, "limit": limit}
+    return [dict(row) for row in connection.execute(regressions, values).mappings()]
 
 
 _LISTENER_KEY = ("application_id", "attempt_id", "listener_id")

@@ -23,8 +23,10 @@ _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "
 _STYLES = {True: "red", False: "green", None: ""}
 _SETTING_WIDTH = 60
 _LITTLE = (
-    f"Only what changed by {LITTLE_RATIO:.0%} and by {bytes_text(round(LITTLE['bytes']))}, {LITTLE['rows']:,} rows, "
-    f"{LITTLE['ms']:.0f} ms, a skew of {LITTLE['ratio']} or more is shown; --all shows everything."
+    f"Shown is what changed by {LITTLE_RATIO * 100:.0f} % of the larger value and by "
+    f"{LITTLE['bytes'] / 2**20:.0f} MiB, "
+    f"{LITTLE['rows']:,} rows,\n{LITTLE['ms']:.0f} ms, {LITTLE['count']} in number or {LITTLE['ratio']} in skew; "
+    "all else with --all."
 )
 
 
