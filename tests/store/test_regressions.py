@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, insert, text
+from sqlalchemy.exc import OperationalError
 
 from joinsight.rows import Row
-from joinsight.store import models, partitions
+from joinsight.serve.metrics import Metrics
+from joinsight.store import models, partitions, upkeep
 
 END = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 SINCE = END - timedelta(days=7)
@@ -339,3 +342,45 @@ def test_the_view_is_the_function_over_a_week(engine: Engine) -> None:
         uncommented = """SELECT attname FROM pg_attribute WHERE attrelid = CAST('v_regressions' AS regclass)
             AND attnum > 0 AND col_description(attrelid, attnum) IS NULL"""
         assert connection.execute(text(uncommented)).all() == []
+
+
+def test_a_gauge_has_their_number(engine: Engine) -> None:
+    """By kind and subject; it is gone as long as the database has no answer, and back with the next one."""
+    now = datetime.now(timezone.utc)
+    plant(engine, "counted", [*BEFORE, *[150_000] * 7], end=now, shape="counted")
+    metrics = Metrics()
+    shown: list[bytes] = []
+
+    def on_counted(found: Mapping[tuple[str, str], int] | None) -> None:
+        metrics.count_regressions(found)
+        shown.append(metrics.page())
+
+    def turns(number: int) -> None:
+        while len(shown) < number:
+            time.sleep(0.01)
+
+    with upkeep.counting_regressions(engine, on_counted):
+        turns(1)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER VIEW v_regressions RENAME TO hidden"))
+    with upkeep.counting_regressions(engine, on_counted):
+        turns(2)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER VIEW hidden RENAME TO v_regressions"))
+    with upkeep.counting_regressions(engine, on_counted):
+        turns(3)
+    with engine.connect() as connection:
+        number = connection.scalar(
+            text("SELECT count(*) FROM v_regressions WHERE subject = 'query' AND kind = 'same_plan'")
+        )
+    assert number >= 1
+    line = f'joinsight_regressions{{kind="same_plan",subject="query"}} {float(number)}'.encode()
+    assert [line in page for page in shown] == [True, False, True]
+    assert b"joinsight_regressions{" not in shown[1]
+
+
+def test_counting_gives_up(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that is too slow is not kept busy."""
+    monkeypatch.setattr(upkeep, "REGRESSIONS_TIMEOUT", "1ms")
+    with pytest.raises(OperationalError, match="statement timeout"):
+        upkeep.count_regressions(engine)
