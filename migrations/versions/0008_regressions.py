@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
 from alembic import op
 
 revision = "0008"
@@ -306,7 +307,22 @@ COMMENTS = {
 }
 
 
+# What the function reads of runs, without their rows, which are wide
+COMPARABLE = "ix_execution_comparable"
+INCLUDED = (
+    *("job_name", "origin", "application_id", "attempt_id", "execution_id", "plan_fingerprint"),
+    *("duration_ms", "input_bytes", "shuffle_write_bytes"),
+)
+
+
 def upgrade() -> None:
+    op.create_index(
+        COMPARABLE,
+        "execution",
+        ["query_shape", "started_at"],
+        postgresql_include=INCLUDED,
+        postgresql_where=sa.text("state = 'succeeded' AND incomplete IS NULL"),
+    )
     op.execute(MEASURES)
     op.execute(REGRESSIONS.replace("{columns}", ", ".join(f"{name} {kind}" for name, kind, _ in COLUMNS)))
     op.execute("CREATE VIEW v_regressions AS SELECT * FROM joinsight_regressions(now() - interval '7 days')")
@@ -319,3 +335,4 @@ def downgrade() -> None:
     op.execute("DROP VIEW v_regressions")
     op.execute(f"DROP FUNCTION {FUNCTION}")
     op.execute("DROP FUNCTION joinsight_measures(timestamptz, text, text, bigint)")
+    op.drop_index(COMPARABLE, table_name="execution")
