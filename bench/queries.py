@@ -33,6 +33,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import OperationalError
 
 from joinsight import reading
+from joinsight.compare import compare
 from joinsight.demo.history import generate
 from joinsight.errors import NotFound
 from joinsight.reading import SORTS, Filters
@@ -240,6 +241,19 @@ def command_cases(sample: Sample) -> Iterator[Case]:
     yield Case("plan APPLICATION/ID", COMMAND_MS, plan(lambda: sample.one("execution")))
     yield Case("plan ID", COMMAND_MS, plan(lambda: sample.one("execution").rsplit("/")[-1]))
     yield Case("plan ID that no execution has", COMMAND_MS, plan(lambda: "987654321"))
+
+    def diff(connection: Connection) -> object:
+        after = reading.find_execution(connection, sample.one("execution"))
+        before = reading.find_execution(connection, sample.one("execution"))
+        return compare(reading.read_run(connection, before), reading.read_run(connection, after))
+
+    yield Case("diff A B", COMMAND_MS, diff)
+    for days in (1, 7, 30):
+        yield Case(
+            f"regressions --since {days}d",
+            COMMAND_MS,
+            lambda connection, days=days: reading.read_regressions(connection, sample.ago(days), {}),  # type: ignore[misc]
+        )
     yield Case("doctor", COMMAND_MS, lambda connection: reading.read_deliveries(connection, None, None, 10))
     yield Case(
         "doctor --application",

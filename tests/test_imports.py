@@ -15,6 +15,7 @@ LAYERS = (
     ("errors", "document"),
     ("schema", "plan", "decode", "display"),
     ("rows",),
+    ("compare",),
     ("store",),
     ("serve", "reading", "attach"),
     ("demo",),

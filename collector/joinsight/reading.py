@@ -21,10 +21,12 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
+    text,
     true,
     tuple_,
 )
 
+from joinsight.compare import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.rows import Row
 from joinsight.store.delivery import count
@@ -38,6 +40,7 @@ from joinsight.store.models import (
     joins,
     node_metric,
     plan_version,
+    stage,
 )
 from joinsight.store.models import shuffle as shuffle_table
 
@@ -260,17 +263,76 @@ class StoredPlan:
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """All that is stored of one execution's plans."""
-
-    def of(table: Table, *order: ColumnElement[Any]) -> list[Row]:
-        where = [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
-        return [dict(r) for r in connection.execute(select(table).where(*where).order_by(*order)).mappings()]
-
     return StoredPlan(
-        of(execution)[0],
-        of(plan_version, plan_version.c.version.asc()),
-        of(aqe_decision, aqe_decision.c.version.asc(), aqe_decision.c.position.asc()),
-        of(node_metric, node_metric.c.node_id.asc(), node_metric.c.accumulator_id.asc()),
+        _of(connection, execution, key)[0],
+        _of(connection, plan_version, key),
+        _of(connection, aqe_decision, key),
+        _of(connection, node_metric, key),
     )
+
+
+def read_run(connection: Connection, key: Key) -> Run:
+    """An execution as it is compared with another."""
+    same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
+    of_application = connection.execute(select(application).where(*same)).mappings().one()
+    operators = (_of(connection, table, key) for table in (joins, shuffle_table, broadcast, stage))
+    return Run(_of(connection, execution, key)[0], dict(of_application), *operators)
+
+
+def find_previous(connection: Connection, key: Key) -> Key:
+    """The run before this one of the same query in the same job that succeeded and is complete.
+
+    Raises `NotFound` where there is none.
+    """
+    of = _of(connection, execution, key)[0]
+    c = execution.c
+    earlier = (
+        c.query_shape == of["query_shape"],
+        c.job_name == of["job_name"],
+        c.started_at <= key[0],
+        tuple_(*(c[name] for name in EXECUTION_KEY)) < tuple_(*key),
+        c.state == "succeeded",
+        c.incomplete.is_(None),
+    )
+    order = [c[name].desc() for name in EXECUTION_KEY]
+    found = connection.execute(select(*(c[name] for name in EXECUTION_KEY)).where(*earlier).order_by(*order).limit(1))
+    previous = found.first()
+    if previous is None:
+        raise NotFound(
+            f"There is no earlier complete run of this query in job {of['job_name']}. Name two: joinsight diff A B."
+        )
+    return (previous[0], previous[1], previous[2], previous[3])
+
+
+def _of(connection: Connection, table: Table, key: Key) -> list[Row]:
+    """The rows of an execution, in the order of their key."""
+    where = [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+    return [dict(r) for r in connection.execute(select(table).where(*where).order_by(*table.primary_key)).mappings()]
+
+
+def read_regressions(
+    connection: Connection,
+    since: datetime,
+    thresholds: Mapping[str, float],
+    *,
+    job: str | None = None,
+    kind: str | None = None,
+    limit: int = 20,
+) -> list[Row]:
+    """Queries and operators whose last runs since then are worse than those before, the most costly first.
+
+    `thresholds` are arguments of the function `joinsight_regressions`, by name; what is left out has its default there.
+    """
+    arguments = "".join(f", {name} => :{name}" for name in thresholds)
+    regressions = text(
+        f"SELECT * FROM joinsight_regressions(:since{arguments})"
+        " WHERE job_name = coalesce(:job, job_name) AND kind = coalesce(:kind, kind)"
+        " ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC NULLS FIRST, operator_key,"
+        " measure"
+        " LIMIT :limit"
+    )
+    values = {**thresholds, "since": since, "job": job, "kind": kind, "limit": limit}
+    return [dict(row) for row in connection.execute(regressions, values).mappings()]
 
 
 _LISTENER_KEY = ("application_id", "attempt_id", "listener_id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -49,6 +50,23 @@ def test_serve_looks_for_lost_executions(engine: Engine, monkeypatch: pytest.Mon
     on_lost(3)
     page = on_lost.__self__._metrics.page()
     assert b'joinsight_executions_total{state="lost"} 3.0' in page
+
+
+def test_serve_counts_regressions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the background, as long as it serves: all kinds and subjects, with 0 where there are none."""
+    collectors: list[Any] = []
+
+    def run(server: Any, sockets: Any = None) -> None:
+        collectors.append(server.collector)
+        while b"joinsight_regressions{" not in server.collector._metrics.page():
+            time.sleep(0.01)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    assert serve(engine).exit_code == 0
+    page = collectors[0]._metrics.page()
+    assert b'joinsight_regressions{kind="plan_changed",subject="query"} 0.0' in page
+    assert page.count(b"joinsight_regressions{") == 12
+    assert not [thread for thread in threading.enumerate() if thread.name == "joinsight-regressions"]
 
 
 def test_serve_makes_partitions_ahead(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -448,6 +448,7 @@ def test_names_of_the_metrics(engine: Engine) -> None:
         "joinsight_write_seconds": ("histogram", []),
         "joinsight_last_write_timestamp_seconds": ("gauge", []),
         "joinsight_default_partition_executions": ("gauge", []),
+        "joinsight_regressions": ("gauge", []),
         "joinsight_executions": ("counter", ["state"]),
         "joinsight_execution_seconds": ("histogram", []),
         "joinsight_shuffle_written_bytes": ("counter", []),

@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, demo, doctor, read, ship
+from joinsight.cli import admin, demo, diff, doctor, read, regressions, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store.database import reason
 
@@ -21,6 +21,7 @@ _HELP = """See what every exchange and join of your Spark SQL queries really cos
 Start here:      joinsight demo
 Collect:         joinsight serve
 Look:            joinsight queries, then plan, shuffles, broadcasts, joins
+Compare:         joinsight diff, joinsight regressions
 
 Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
 """
@@ -32,7 +33,15 @@ def cli() -> None:
     """Joinsight."""
 
 
-for command in (demo.demo, *admin.COMMANDS, *read.COMMANDS, doctor.doctor, ship.ship):
+for command in (
+    demo.demo,
+    *admin.COMMANDS,
+    *read.COMMANDS,
+    diff.diff,
+    regressions.regressions,
+    doctor.doctor,
+    ship.ship,
+):
     cli.add_command(command)
 
 

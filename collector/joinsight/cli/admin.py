@@ -27,7 +27,7 @@ from joinsight.store.database import check_schema, open_database, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
 from joinsight.store.prune import Pruned, find, prune
-from joinsight.store.upkeep import keeping_partitions, pruning
+from joinsight.store.upkeep import counting_regressions, keeping_partitions, pruning
 
 log = logging.getLogger("joinsight")
 KEEP = Duration(at_least="1d", examples="400d or 52w")
@@ -96,6 +96,7 @@ def serve(
         with (
             sweeping(engine, lost_after, server.collector.lost),
             keeping_partitions(engine, server.collector.misplaced),
+            counting_regressions(engine, server.collector.regressed),
             pruning(engine, keep) if keep else nullcontext(),
         ):
             server.run(sockets=[door.bound])

@@ -186,14 +186,14 @@ def plan(
 def print_header(out: Console, stored: StoredPlan) -> None:
     """What the execution is and how it went."""
     e = stored.execution
-    out.print(Text(_one_line(e["description"]), style="bold"))
+    out.print(Text(one_line(e["description"]), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
-    out.print(Text(f"{_execution(e)}  {_when(e['started_at'])}  {how}{versions}", "dim"))
+    out.print(Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))
     if e["query_shape"]:
         out.print(Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
     if e["error"]:
-        out.print(Text(_one_line(e["error"])[:500], style="red"))
+        out.print(Text(one_line(e["error"])[:500], style="red"))
     for reason in e["incomplete"] or ():
         out.print(Text(f"These numbers may be partial: {reason}", style="yellow"))
 
@@ -221,10 +221,10 @@ def query_table(rows: list[Row]) -> list[Column]:
     """`joinsight queries`."""
     return [
         *_identity(rows),
-        Column("started", [_when(r["started_at"]) for r in rows]),
+        Column("started", [when(r["started_at"]) for r in rows]),
         Column("state", [_state(r["state"]) for r in rows]),
         _short_keys("shape", rows, "query_shape"),
-        Column("query", [_one_line(r["description"]) for r in rows], flexible=True),
+        Column("query", [one_line(r["description"]) for r in rows], flexible=True),
         _durations("time", rows, "duration_ms"),
         _sizes("shuffled", rows, "shuffle_write_bytes"),
         _sizes("broadcast", rows, "broadcast_bytes"),
@@ -237,7 +237,7 @@ def shuffle_table(rows: list[Row]) -> list[Column]:
     return [
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
-        Column("partitioned by", [_partitioned_by(r) for r in rows], flexible=True),
+        Column("partitioned by", [partitioned_by(r) for r in rows], flexible=True),
         _sizes("written", rows, "bytes_written"),
         _numbers("rows", rows, "rows_written"),
         Column("partitions", [_partitions(r) for r in rows], right=True),
@@ -252,7 +252,7 @@ def broadcast_table(rows: list[Row]) -> list[Column]:
     return [
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
-        Column("query", [_one_line(r["description"]) for r in rows], flexible=True),
+        Column("query", [one_line(r["description"]) for r in rows], flexible=True),
         Column("outcome", [_state(r["outcome"]) for r in rows]),
         _sizes("size", rows, "size_bytes"),
         _numbers("rows", rows, "rows"),
@@ -270,7 +270,7 @@ def join_table(rows: list[Row]) -> list[Column]:
         Column("strategy", [r["strategy"] + (" (skew)" if r["is_skew"] else "") for r in rows]),
         Column("type", [r["join_type"] or "" for r in rows]),
         Column("build", [_build(r) for r in rows]),
-        Column("on", [_keys(r) for r in rows], flexible=True),
+        Column("on", [join_keys(r) for r in rows], flexible=True),
         _numbers("left rows", rows, "left_rows"),
         _numbers("right rows", rows, "right_rows"),
         _numbers("rows out", rows, "output_rows"),
@@ -291,7 +291,7 @@ def _identity(rows: list[Row]) -> list[Column]:
     """The execution's id; with its application where there are several."""
     single = len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1
     return [
-        Column("id" if single else "execution", [str(r["execution_id"]) if single else _execution(r) for r in rows])
+        Column("id" if single else "execution", [str(r["execution_id"]) if single else execution_name(r) for r in rows])
     ]
 
 
@@ -300,7 +300,8 @@ def _partitions(r: Row) -> str:
     return _number(planned) if now is None or now == planned else f"{_number(planned)}→{_number(now)}"
 
 
-def _partitioned_by(r: Row) -> str:
+def partitioned_by(r: Row) -> str:
+    """What a shuffle partitions by, for a person."""
     return _plain(", ".join(r["keys"] or ()) or r["partitioning"] or "")
 
 
@@ -310,13 +311,14 @@ def _build(r: Row) -> str:
     return could_be if could_be.startswith(built) else f"{built}, {could_be}".removesuffix(", ")
 
 
-def _keys(r: Row) -> str:
+def join_keys(r: Row) -> str:
+    """What a join joins on, for a person."""
     pairs = zip(r["left_keys"] or (), r["right_keys"] or (), strict=False)
     return _plain(", ".join(a if _plain(a) == _plain(b) else f"{a} = {b}" for a, b in pairs) or r["condition"] or "")
 
 
 def _plain(text: str) -> str:
-    return _one_line(tree.EXPRESSION_ID.sub("", text))
+    return one_line(tree.EXPRESSION_ID.sub("", text))
 
 
 def _sizes(header: str, rows: list[Row], name: str) -> Column:
@@ -333,15 +335,22 @@ def _durations(header: str, rows: list[Row], name: str) -> Column:
 
 def _short_keys(header: str, rows: list[Row], name: str) -> Column:
     """Keys cut to what `--shape` and `--operator` still find."""
-    return Column(header, [(r[name] or "")[:_SHORT_KEY] for r in rows])
+    return Column(header, [short_key(r[name]) for r in rows])
 
 
-def _execution(r: Row) -> str:
+def short_key(key: str | None) -> str:
+    """As much of a key as tables show."""
+    return (key or "")[:_SHORT_KEY]
+
+
+def execution_name(r: Row) -> str:
+    """What `joinsight plan` takes."""
     attempt = f"{r['attempt_id']}/" if r["attempt_id"] else ""
     return f"{r['application_id']}/{attempt}{r['execution_id']}"
 
 
-def _when(moment: datetime) -> str:
+def when(moment: datetime) -> str:
+    """To the minute, UTC."""
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M")
 
 
@@ -352,7 +361,8 @@ def _state(state: str) -> Text:
     )
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Without line breaks and runs of blanks."""
     return " ".join(text.split())
 
 

@@ -24,7 +24,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -249,6 +249,10 @@ class Collector:
     def misplaced(self, executions: int) -> None:
         """Show how many executions are in the default partition."""
         self._metrics.misplaced.set(executions)
+
+    def regressed(self, found: Mapping[tuple[str, str], int] | None) -> None:
+        """Show how many regressions there are; None: it is not known."""
+        self._metrics.count_regressions(found)
 
     def _write(self, documents: list[Document], refused: list[tuple[Stamp, str]]) -> Written:
         """Write the batch without those documents that we fail to make rows of: sent again, they would fail again."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import product
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from joinsight.rows import Row, Rows
@@ -12,6 +15,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for 
 _BYTES = [2.0**power for power in range(16, 43, 2)]  # 64 KiB to 4 TiB, powers of 4
 _SECONDS = [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3600]
 _RATIOS = [1, 1.5, 2, 3, 5, 10, 20, 50, 100]
+REGRESSION_KINDS = ("plan_changed", "data_grew", "same_plan")
+REGRESSION_SUBJECTS = ("query", "join", "shuffle", "broadcast")
 
 
 class Metrics:
@@ -82,6 +87,13 @@ class Metrics:
             "Executions whose start no clock can rightly show, so that they are in no month's partition",
             registry=registry,
         )
+        self.regressions = Gauge(
+            "joinsight_regressions",
+            "What became worse in the last 7 days, by kind and subject, as counted every 5 minutes; absent when the"
+            " database did not answer",
+            ["kind", "subject"],
+            registry=registry,
+        )
         for outcome in ("stored", "stale", "refused"):
             self.documents.labels(outcome)
         for state in ("succeeded", "failed", "lost"):
@@ -94,6 +106,14 @@ class Metrics:
             ("joinsight_requests_held_bytes", "Bytes of requests that are in memory", lambda: places.bytes),
         ):
             Gauge(name, what, registry=self.registry).set_function(value)
+
+    def count_regressions(self, found: Mapping[tuple[str, str], int] | None) -> None:
+        """Show how many regressions there are of each kind and subject, 0 too; nothing at all for None."""
+        if found is None:
+            self.regressions.clear()
+            return
+        for kind, subject in product(REGRESSION_KINDS, REGRESSION_SUBJECTS):
+            self.regressions.labels(kind, subject).set(found.get((kind, subject), 0))
 
     def page(self) -> bytes:
         """The page that Prometheus scrapes."""

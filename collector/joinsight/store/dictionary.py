@@ -21,6 +21,7 @@ measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and nanoseconds (`_
 The views `v_broadcasts`, `v_shuffles` and `v_joins` have done the joining, and have what is most asked for:
 [SQL](sql.md) shows how to use them. Their columns stay, with their names and meanings, from version to version; new
 ones may come. What the tables look like may change.
+`v_regressions` says [what became worse](regressions.md).
 """
 _ORDER = (
     "application",

@@ -198,6 +198,16 @@ execution = _of_execution(
     Index(None, "state", "started_at", postgresql_where=text("state <> 'succeeded'")),
     Index(None, "job_name", "started_at"),
     Index(None, "query_shape", "started_at"),
+    Index(
+        "ix_execution_comparable",
+        "query_shape",
+        "started_at",
+        postgresql_include=[
+            *("job_name", "origin", "application_id", "attempt_id", "execution_id", "plan_fingerprint"),
+            *("duration_ms", "input_bytes", "shuffle_write_bytes"),
+        ],
+        postgresql_where=text("state = 'succeeded' AND incomplete IS NULL"),
+    ),
     _largest("execution", "duration_ms"),
     _largest("execution", "shuffle_write_bytes"),
     _largest("execution", "disk_spilled_bytes"),

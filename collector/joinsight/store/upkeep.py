@@ -1,5 +1,5 @@
 """What a collector does for the store beside writing: partitions before their month, an eye on the default
-ones, and pruning if it is asked to.
+ones, the number of regressions, and pruning if it is asked to.
 
 Each task is repeated in a thread of its own for as long as the collector serves; a database that is gone is said, and
 asked again.
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.errors import DatabaseError
@@ -23,6 +24,9 @@ from joinsight.store.prune import prune
 
 UPKEEP_SECONDS = 60
 PRUNE_SECONDS = 86_400
+REGRESSIONS_SECONDS = 300
+REGRESSIONS_TIMEOUT = "30s"
+_REGRESSIONS = "SELECT kind, subject, count(*) FROM v_regressions GROUP BY kind, subject"
 _LAST_TURN_SECONDS = 5
 """A turn that PostgreSQL keeps waiting must not keep the program from ending."""
 
@@ -78,6 +82,33 @@ def keeping_partitions(engine: Engine, on_misplaced: Callable[[int], None]) -> I
         on_misplaced(misplaced)
 
     with repeating("partitions", UPKEEP_SECONDS, turn, "the next months' partitions were not made"):
+        yield
+
+
+def count_regressions(engine: Engine) -> Mapping[tuple[str, str], int]:
+    """Of the last seven days, by kind and subject. Raises SQLAlchemy's errors, and gives up after 30 s."""
+    with engine.begin() as connection:
+        connection.execute(text(f"SET LOCAL statement_timeout = '{REGRESSIONS_TIMEOUT}'"))
+        return Counter({(kind, subject): number for kind, subject, number in connection.execute(text(_REGRESSIONS))})
+
+
+@contextmanager
+def counting_regressions(
+    engine: Engine, on_counted: Callable[[Mapping[tuple[str, str], int] | None], None]
+) -> Iterator[None]:
+    """Count the regressions every five minutes; `on_counted` is told how many there are, None when that is not known.
+
+    Each collector counts for itself: it is a question that changes nothing.
+    """
+
+    def turn() -> None:
+        try:
+            on_counted(count_regressions(engine))
+        except SQLAlchemyError:
+            on_counted(None)
+            raise
+
+    with repeating("regressions", REGRESSIONS_SECONDS, turn, "regressions were not counted"):
         yield
 
 

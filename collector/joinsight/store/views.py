@@ -1,14 +1,15 @@
 """The views: what people and dashboards query without knowing our keys. Names and columns are a public API.
 
-Each lays an operator's row beside its execution and application. The migrations hold their SQL; here they are
-described, for the data dictionary and for programs that read them. The tests compare the two.
+Most lay an operator's row beside its execution and application; `v_regressions` says what became worse. The
+migrations hold their SQL; here they are described, for the data dictionary and for programs that read them. The tests
+compare the two.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Double, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, DateTime, Double, MetaData, Table, Text
 
 from joinsight.store.models import EXECUTION_KEY, application, broadcast, execution, joins, shuffle
 
@@ -99,4 +100,55 @@ v_joins = _view(
     *_taken(joins, "left_bytes", "right_bytes", "build_bytes", "build_ms", "sort_ms", "spill_bytes"),
     *_taken(joins, "left_exchange", "right_exchange", "threshold_bytes"),
     *_taken(joins, "broadcast_verdict", "broadcast_side", "broadcast_side_bytes"),
+)
+
+v_regressions = Table(
+    "v_regressions",
+    metadata,
+    _column("job_name", Text, "the job; with shape and origin, what is compared with its own past"),
+    _column("query_shape", Text, "the query"),
+    _column("origin", Text, "live (listener) or event_log (backfill): one is compared with its like only"),
+    _column("description", Text, "the description of a run as they are now"),
+    _column("subject", Text, "query, join, shuffle or broadcast"),
+    _column("operator_key", Text, "the operator; NULL for the query as a whole"),
+    _column(
+        "measure",
+        Text,
+        "what got worse. query: duration_ms; join: spill_bytes, output_ratio (rows out per row of"
+        " the larger side); shuffle: bytes_written, skew_ratio, fetch_wait_ms; broadcast:"
+        " size_bytes, driver_ms",
+    ),
+    _column(
+        "kind",
+        Text,
+        "plan_changed: most runs now have a plan that was rare; data_grew: the input grew about as"
+        " much; same_plan: neither explains it",
+    ),
+    _column("baseline", Double, "median of the measure over the runs before the window"),
+    _column("baseline_spread", Double, "their median distance from it, times 1.4826: as much as a standard deviation"),
+    _column("baseline_runs_found", BigInteger, "how many runs that is"),
+    _column("alarm_above", Double, "what the current value had to exceed: the baseline by each of the thresholds"),
+    _column("current", Double, "median of the measure over the last runs"),
+    _column("factor", Double, "current / baseline; NULL if the baseline is 0"),
+    _column(
+        "data_factor",
+        Double,
+        "the same of what goes in: input bytes of the query (shuffled bytes where it reads none), rows of the operator",
+    ),
+    _column("baseline_plan_fingerprint", Text, "the plan that most runs of the baseline had"),
+    _column("plan_fingerprint", Text, "the plan that most of the last runs had"),
+    _column("first_bad_at", DateTime(timezone=True), "start of the first run of the window from which on it is worse"),
+    _column("bad_runs", BigInteger, "runs since then, that one included"),
+    _column(
+        "cost_ms", BigInteger, "time that the query took in these runs beyond its median of the baseline, milliseconds"
+    ),
+    _column("baseline_started_at", DateTime(timezone=True), "key of a typical run of the baseline, to compare with"),
+    _column("baseline_application_id", Text, "the same"),
+    _column("baseline_attempt_id", Text, "the same"),
+    _column("baseline_execution_id", BigInteger, "the same"),
+    _column("started_at", DateTime(timezone=True), "key of a typical run as they are now"),
+    _column("application_id", Text, "the same"),
+    _column("attempt_id", Text, "the same"),
+    _column("execution_id", BigInteger, "the same"),
+    comment="What is worse in the last 7 days than before: joinsight_regressions(now() - interval '7 days').",
 )

@@ -1,0 +1,199 @@
+"""`joinsight diff`: two executions beside each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from joinsight import reading
+from joinsight.cli import read, table
+from joinsight.cli.options import database_options
+from joinsight.cli.table import Column
+from joinsight.compare import LITTLE, LITTLE_RATIO, Change, Comparison, Pair, Run, compare
+from joinsight.display import bytes_text, duration_text
+from joinsight.store.database import check_schema, open_database
+
+_TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
+_STYLES = {True: "red", False: "green", None: ""}
+_SETTING_WIDTH = 60
+_LITTLE = (
+    f"Shown is what changed by {LITTLE_RATIO * 100:.0f} % of the larger value and by "
+    f"{LITTLE['bytes'] / 2**20:.0f} MiB, "
+    f"{LITTLE['rows']:,} rows,\n{LITTLE['ms']:.0f} ms, {LITTLE['count']} in number or {LITTLE['ratio']} in skew; "
+    "all else with --all."
+)
+
+
+@click.command()
+@database_options
+@click.argument("a")
+@click.argument("b", required=False)
+@click.option("--all", "everything", is_flag=True, help="Also what did not change, or only a little.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object with everything compared.")
+def diff(database_url: str | None, data: Path | None, a: str, b: str | None, everything: bool, as_json: bool) -> None:
+    """Compare two executions: what changed in plan and numbers from A to B.
+
+    Each is an id as `joinsight queries` shows it: 12, APPLICATION/12, or last. With one alone it is compared with the
+    run of the same query in the same job before it that succeeded and is complete.
+    """
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            after = reading.find_execution(connection, b or a)
+            before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
+            comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
+    if as_json:
+        click.echo(json.dumps(_as_json(comparison), default=read.json_value, ensure_ascii=False))
+        return
+    out = read.console()
+    _print_header(out, comparison)
+    _print_settings(out, comparison)
+    for name, pairs in comparison.pairs.items():
+        _print_pairs(out, name, [pair for pair in pairs if everything or pair.is_large], everything)
+    if not everything:
+        out.print(Text(f"\n{_LITTLE}", "dim"), soft_wrap=True)
+
+
+def _print_header(out: Console, comparison: Comparison) -> None:
+    description = read.one_line(comparison.b.execution["description"])
+    out.print(Text(description, "bold"), no_wrap=True, overflow="ellipsis")
+    for letter, run in (("A", comparison.a), ("B", comparison.b)):
+        e = run.execution
+        how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"
+        line = Text(f"{letter}  {read.execution_name(e)}  {read.when(e['started_at'])}  {how}")
+        if letter == "B":
+            [duration] = comparison.duration.changes
+            line.append(f"  {_difference(duration)}", _style(duration) if duration.is_large else "")
+        out.print(line, soft_wrap=True)
+        for reason in e["incomplete"] or ():
+            out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
+        if e["error"]:
+            out.print(Text(f"   {read.one_line(e['error'])}", "red"), no_wrap=True, overflow="ellipsis")
+    for text, style in _sameness(comparison):
+        out.print(Text(text, style), soft_wrap=True)
+
+
+def _sameness(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    a, b = comparison.a.execution, comparison.b.execution
+    if comparison.same_query is None:
+        yield "Whether this is the same query is not known: a shape is missing.", "yellow"
+    elif not comparison.same_query:
+        yield f"These are different queries: shape {a['query_shape']} and {b['query_shape']}.", "yellow"
+    else:
+        yield f"The same query: shape {a['query_shape']}.", "dim"
+    if comparison.same_plan is None:
+        yield "Whether this is the same plan is not known: a fingerprint is missing.", "yellow"
+    elif not comparison.same_plan:
+        yield f"Another plan: {a['plan_fingerprint']} → {b['plan_fingerprint']}.", "yellow"
+    else:
+        yield f"The same plan: {a['plan_fingerprint']}.", "dim"
+    if a["job_name"] != b["job_name"]:
+        yield f"Another job: {a['job_name']} → {b['job_name']}.", "yellow"
+    before, after = (run.application["spark_version"] for run in (comparison.a, comparison.b))
+    yield (f"Spark {after}.", "dim") if before == after else (f"Another Spark: {before} → {after}.", "yellow")
+
+
+def _print_settings(out: Console, comparison: Comparison) -> None:
+    if not comparison.configuration:
+        return
+    out.print(Text("\nConfiguration", "bold"))
+    width = min(_SETTING_WIDTH, max(map(len, comparison.configuration)))
+    for key, values in comparison.configuration.items():
+        before, after = ("(standard)" if value is None else read.one_line(value) for value in values)
+        out.print(Text(f"{key:<{width}}  {before} → {after}"), no_wrap=True, overflow="ellipsis")
+
+
+def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -> None:
+    if not pairs:
+        return
+    rows = [row for pair in pairs for row in _lines(pair, everything)]
+    operator, label, measure, before, after, difference = zip(*rows, strict=True)
+    columns = [
+        Column("operator", operator),
+        Column("", label, flexible=True),
+        Column("what", measure),
+        Column("A", before, right=True),
+        Column("B", after, right=True),
+        Column("change", difference, right=True),
+    ]
+    out.print(Text(f"\n{_TITLES[name]}", "bold"))
+    for line in table.lines(columns, max(80, out.width)):
+        out.print(line, soft_wrap=True)
+
+
+def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:
+    """A line for each change to show; the operator stands in the first."""
+    names: tuple[str, str] = (
+        (read.short_key(pair.row["operator_key"]), _label(pair)) if "node_id" in pair.row else ("", "")
+    )
+    if pair.a is None or pair.b is None:
+        where = "only in A" if pair.b is None else "only in B"
+        yield (*names, Text(where, "yellow"), "", "", "")
+        return
+    for change in pair.changes:
+        if everything or change.is_large:
+            shown = (_value(change, change.before), _value(change, change.after))
+            yield (*names, change.measure.title, *shown, Text(_difference(change), _style(change)))
+            names = ("", "")
+
+
+def _label(pair: Pair) -> str:
+    """What the operator is, in B if it is there."""
+    if pair.table == "joins":
+        return f"{pair.row['join_type'] or ''} {read.join_keys(pair.row)}".strip()
+    if pair.table == "shuffle":
+        return f"by {read.partitioned_by(pair.row)}"
+    return str(pair.row["mode"] or "").partition("(")[0]
+
+
+def _value(change: Change, value: Any) -> str:
+    if value is None:
+        return "–"
+    unit = change.measure.unit
+    if unit == "bytes":
+        return bytes_text(value)
+    if unit == "ms":
+        return duration_text(value)
+    if unit == "ns":
+        return duration_text(value // 1_000_000)
+    if unit == "ratio":
+        return f"{value:.1f}×"
+    return str(value) if unit == "text" else f"{value:,}"
+
+
+def _difference(change: Change) -> str:
+    """``+35 %``, ``3.3×``; nothing where there is no such number."""
+    if change.measure.unit == "text" or not change.before or change.after is None:
+        return ""
+    factor = change.after / change.before
+    return f"{factor:,.1f}×" if factor >= 2 else f"{factor - 1:+.0%}".replace("%", " %").replace("-", "−")
+
+
+def _style(change: Change) -> str:
+    return _STYLES[change.is_worse] if change.is_large else ""
+
+
+def _as_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "a": _run(comparison.a),
+        "b": _run(comparison.b),
+        "same_query": comparison.same_query,
+        "same_plan": comparison.same_plan,
+        "configuration": {key: {"a": a, "b": b} for key, (a, b) in comparison.configuration.items()},
+        **{name: [_pair(pair) for pair in pairs] for name, pairs in comparison.pairs.items()},
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {"execution": run.execution, "spark_version": run.application["spark_version"]}
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    changed = [change.measure.name for change in pair.changes if change.is_large]
+    return {"a": pair.a, "b": pair.b, "changed": changed}

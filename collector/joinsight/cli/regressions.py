@@ -1,0 +1,114 @@
+"""`joinsight regressions`: what became slower or larger than it used to be."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from joinsight import reading
+from joinsight.cli import read, table
+from joinsight.cli.options import database_options
+from joinsight.cli.table import Column
+from joinsight.display import bytes_text, duration_text
+from joinsight.rows import Row
+from joinsight.store.database import check_schema, open_database
+
+_MEASURES = {
+    "duration_ms": "duration",
+    "spill_bytes": "join spill",
+    "output_ratio": "join rows out",
+    "bytes_written": "shuffle bytes",
+    "skew_ratio": "shuffle skew",
+    "fetch_wait_ms": "shuffle wait",
+    "size_bytes": "broadcast size",
+    "driver_ms": "broadcast time",
+}
+_KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
+
+
+@click.command()
+@database_options
+@click.option("--since", type=read.Moment(), default="7d", show_default=True, help="The runs to judge: 7d, 2026-11-20.")
+@click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName).")
+@click.option("--kind", type=click.Choice(list(_KINDS)), help="Only of this kind.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers.")
+@click.option("--baseline-runs", type=click.IntRange(1, 1000), help="Runs before to compare with.  [default: 20]")
+@click.option("--minimum-runs", type=click.IntRange(1, 1000), help="With fewer runs before, say nothing.  [default: 5]")
+@click.option(
+    "--mads", type=click.FloatRange(0), help="Scatter of the runs before to exceed, scaled MADs.  [default: 3]"
+)
+@click.option("--minimum-change", type=click.FloatRange(0), help="Share of the baseline to exceed.  [default: 0.3]")
+def regressions(
+    database_url: str | None,
+    data: Path | None,
+    since: datetime,
+    job: str | None,
+    kind: str | None,
+    limit: int,
+    as_json: bool,
+    **thresholds: float | None,
+) -> None:
+    """List queries, joins, shuffles and broadcasts that are worse than they used to be, the most costly first.
+
+    The last runs since then are compared with those before, of the same query in the same job.
+    """
+    given = {name: value for name, value in thresholds.items() if value is not None}
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row, default=read.json_value, ensure_ascii=False))
+    elif rows:
+        _print(rows)
+    else:
+        click.echo(f"Nothing is worse than it used to be before {read.when(since)}.", err=True)
+
+
+def _print(rows: list[Row]) -> None:
+    columns = [
+        Column("job", [row["job_name"] for row in rows], flexible=True),
+        Column("query", [read.short_key(row["query_shape"]) for row in rows]),
+        Column("what", [_MEASURES[row["measure"]] for row in rows]),
+        Column("before", [_value(row, "baseline") for row in rows], right=True),
+        Column("now", [_value(row, "current") for row in rows], right=True),
+        Column("factor", ["" if row["factor"] is None else f"{row['factor']:.1f}×" for row in rows], right=True),
+        Column("why", [_KINDS[row["kind"]] for row in rows]),
+        Column("cost", [duration_text(row["cost_ms"]) if row["cost_ms"] else "" for row in rows], right=True),
+    ]
+    out = read.console()
+    header, *lines = table.lines(columns, max(80, out.width))
+    out.print(header, soft_wrap=True)
+    for row, line in zip(rows, lines, strict=True):
+        out.print(line, soft_wrap=True)
+        out.print(Text(f"  {_details(row)}", "dim"), no_wrap=True, overflow="ellipsis")
+        before = read.execution_name({name: row[f"baseline_{name}"] for name in _NAME})
+        out.print(Text(f"  joinsight diff {before} {read.execution_name(row)}", "dim"), soft_wrap=True)
+
+
+_NAME = ("application_id", "attempt_id", "execution_id")
+
+
+def _details(row: Row) -> str:
+    runs = f"{row['bad_runs']} run{'' if row['bad_runs'] == 1 else 's'}"
+    parts = [f"since {read.when(row['first_bad_at'])}, {runs}"]
+    if row["data_factor"] is not None:
+        parts.append(f"{row['data_factor']:.1f}× the data")
+    if row["operator_key"]:
+        parts.append(f"{row['subject']} {read.short_key(row['operator_key'])}")
+    return "; ".join([*parts, read.one_line(row["description"])])
+
+
+def _value(row: Row, name: str) -> str:
+    value, measure = row[name], row["measure"]
+    if measure == "output_ratio":
+        return f"{value:.2g}"
+    if measure == "skew_ratio":
+        return f"{value:.1f}×"
+    return duration_text(round(value)) if measure.endswith("_ms") else bytes_text(round(value))

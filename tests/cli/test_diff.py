@@ -1,0 +1,127 @@
+"""`joinsight diff` on a real store."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine
+from tests.comparable import NUMBERS, PLAN
+from tests.documents import STARTED_AT_MS, application, execution, planned
+
+from joinsight.cli import cli
+from joinsight.errors import NotFound
+from joinsight.store.writer import Writer
+
+HOUR = 3_600_000
+
+
+def night(number: int, drawing: str = PLAN, **changes: Any) -> Any:
+    """A run of the nightly query, an hour after the one before."""
+    numbers = {name: changes.pop(name, value) for name, value in NUMBERS.items()}
+    started_at = STARTED_AT_MS + number * HOUR
+    standard = {
+        "application_id": f"app-{number}",
+        "job_name": "nightly",
+        "description": "the nightly query",
+        "execution_id": number,
+        "started_at_ms": started_at,
+        "ended_at_ms": started_at + 60_000,
+    }
+    return planned(drawing.format(**numbers), **{**standard, **changes})
+
+
+@pytest.fixture(scope="module")
+def filled(engine: Engine) -> Engine:
+    """Four nights: one that failed and one that is incomplete between a good and a bad one; and another query."""
+    slow: dict[str, Any] = {"spill": 900_000_000, "largest": 300, "ended_at_ms": STARTED_AT_MS + 3 * HOUR + 200_000}
+    documents = [
+        application(application_id="app-0", configuration={"spark.sql.shuffle.partitions": "8"}),
+        night(0, configuration={"spark.sql.ansi.enabled": "true"}),
+        night(1, state="failed", error="it broke"),
+        night(2, incomplete=["3 of 9 task ends of stage 4 were not seen"]),
+        night(3, **slow),
+        execution(application_id="other", execution_id=9, started_at_ms=STARTED_AT_MS + 1, job_name="nightly"),
+        night(4, job_name="hourly"),
+    ]
+    Writer(engine).write(documents)
+    return engine
+
+
+def diff(engine: Engine, *arguments: str) -> Result:
+    """Runs the command."""
+    url = engine.url.render_as_string(hide_password=False)
+    return CliRunner().invoke(cli, ["diff", *arguments], env={"JOINSIGHT_DATABASE_URL": url})
+
+
+EXPECTED = """\
+the nightly query
+A app-0/0 2026-01-01 00:00 succeeded after 1.0 m
+B app-3/3 2026-01-01 03:00 succeeded after 3.3 m 3.3×
+The same query: shape {shape}.
+The same plan: {plan}.
+Spark 4.3.0.
+
+Configuration
+spark.sql.ansi.enabled true → (standard)
+spark.sql.shuffle.partitions 8 → (standard)
+
+Joins
+operator what A B
+{join} Inner a = c spilled 0.0 B 858.3 MiB
+
+Shuffles
+operator what A B change
+{shuffle} by a skew 1.5× 15.0× 10.0×
+"""
+
+
+def test_what_changed_is_shown(filled: Engine) -> None:
+    """Header, configuration, and of the operators only what changed more than a little, with the rule below it."""
+    rows = json.loads(diff(filled, "app-0/0", "app-3/3", "--json").stdout)
+    shown = diff(filled, "app-0/0", "app-3/3").stdout
+    keys = {
+        "shape": rows["a"]["execution"]["query_shape"],
+        "plan": rows["a"]["execution"]["plan_fingerprint"],
+        "join": rows["joins"][0]["a"]["operator_key"][:8],
+        "shuffle": rows["shuffle"][0]["a"]["operator_key"][:8],
+    }
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    expected = EXPECTED.format(**keys).splitlines()
+    assert lines[: len(expected)] == expected
+    assert "Shown is what changed by 20 %" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_one_alone_is_compared_with_the_run_before(filled: Engine) -> None:
+    """The last one that succeeded and is complete, of the same query in the same job."""
+    assert diff(filled, "app-3/3").stdout == diff(filled, "app-0/0", "app-3/3").stdout
+    for first in ("app-0/0", "last"):  # `last` is of another job
+        result = diff(filled, first)
+        assert isinstance(result.exception, NotFound)
+        assert "no earlier complete run" in str(result.exception)
+
+
+def test_everything_is_shown_on_request(filled: Engine) -> None:
+    """``--all`` has each measure of each operator; ``--json`` all columns of both and what changed."""
+    shown = diff(filled, "app-0/0", "app-3/3", "--all").stdout
+    for text in ("SortMergeJoin", "BroadcastHashJoin", "driver time", "task time", "fetch wait"):
+        assert text in shown
+    assert "Shown is" not in shown
+    rows = json.loads(diff(filled, "app-0/0", "app-3/3", "--json").stdout)
+    assert [pair["changed"] for pair in rows["joins"]] == [["spill_bytes"], []]
+    assert rows["joins"][0]["b"]["spill_bytes"] == 900_000_000
+    assert rows["configuration"]["spark.sql.ansi.enabled"] == {"a": "true", "b": None}
+
+
+def test_different_queries_are_said_to_be(filled: Engine) -> None:
+    """Failed, incomplete and other executions can be compared too, and the reader is told."""
+    shown = diff(filled, "app-1/1", "app-2/2").stdout
+    assert "it broke" in shown
+    assert "These numbers may be partial: 3 of 9 task ends" in shown
+    shown = diff(filled, "app-0/0", "other/9").stdout
+    assert "Whether this is the same query is not known" in shown
+    assert shown.count("only in A") == 5
+    assert "Another job: nightly → hourly." in diff(filled, "app-0/0", "last").stdout

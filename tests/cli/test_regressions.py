@@ -1,0 +1,100 @@
+"""`joinsight regressions` on a real store."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine
+from tests.store.test_regressions import BEFORE, MIB, plant
+
+from joinsight.cli import cli
+
+NOW = datetime.now(timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def filled(engine: Engine) -> Engine:
+    """A query that became slower, one that writes more, one of more data and one that is as ever."""
+    usual = [60_000] * 7
+    plant(engine, "slower", [*BEFORE, *[150_000] * 7], end=NOW)
+    grown = [{"input_bytes": MIB}] * 20 + [{"input_bytes": 3 * MIB}] * 7
+    plant(engine, "grown", [*BEFORE, *[120_000] * 7], each=grown, shape="feedfeedfeedfeed", end=NOW)
+    written = [{"bytes_written": 100 * MIB}] * 20 + [{"bytes_written": 300 * MIB}] * 7
+    plant(engine, "wide", [*BEFORE, *usual], operators=written, end=NOW)
+    plant(engine, "as ever", [*BEFORE, *usual], end=NOW)
+    return engine
+
+
+def regressions(engine: Engine, *arguments: str) -> Result:
+    """Runs the command."""
+    url = engine.url.render_as_string(hide_password=False)
+    return CliRunner().invoke(cli, ["regressions", *arguments], env={"JOINSIGHT_DATABASE_URL": url})
+
+
+def jobs(engine: Engine, *arguments: str) -> list[str]:
+    """Of which jobs a ``--json`` answer tells, in its order."""
+    result = regressions(engine, "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line)["job_name"] for line in result.stdout.splitlines()]
+
+
+def test_the_most_costly_stands_first(filled: Engine) -> None:
+    """Each with what, from where to where, why, since when, and the command that tells more."""
+    lines = [" ".join(line.split()) for line in regressions(filled).stdout.splitlines()]
+    since = (NOW - timedelta(days=7) + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M")
+    assert lines[0] == "job query what before now factor why cost"
+    assert lines[1] == "slower 01234567 duration 1.0 m 2.5 m 2.5× same plan 10.5 m"
+    assert lines[2] == f"since {since}, 7 runs; 1.0× the data; query of slower"
+    assert lines[3] == "joinsight diff slower-18/7 slower-26/7"
+    assert lines[4] == "grown feedfeed duration 1.0 m 2.0 m 2.0× data grew 7.0 m"
+    assert lines[5] == f"since {since}, 7 runs; 3.0× the data; query of grown"
+    assert lines[7] == "wide 01234567 shuffle bytes 100.0 MiB 300.0 MiB 3.0× same plan"
+    assert lines[8] == f"since {since}, 7 runs; shuffle key of s; query of wide"
+    assert len(lines) == 10
+
+
+def test_the_command_shown_works(filled: Engine) -> None:
+    """It names two executions that are there."""
+    url = filled.url.render_as_string(hide_password=False)
+    lines = [line for line in regressions(filled).stdout.splitlines() if "joinsight diff" in line]
+    assert len(lines) == 3
+    names = {line.split()[2].split("/")[0].rsplit("-")[0] for line in lines}
+    assert names == {"slower", "grown", "wide"}
+    result = CliRunner().invoke(cli, lines[0].split()[1:], env={"JOINSIGHT_DATABASE_URL": url})
+    assert result.exit_code == 0, result.output
+    assert "2.5×" in result.stdout
+
+
+def test_lines_fit_100_columns(filled: Engine) -> None:
+    """Where output is no terminal."""
+    assert max(map(len, regressions(filled).stdout.splitlines())) <= 100
+
+
+FILTERED = [
+    ([], ["slower", "grown", "wide"]),
+    (["--job", "grown"], ["grown"]),
+    (["--kind", "same_plan"], ["slower", "wide"]),
+    (["--kind", "plan_changed"], []),
+    (["--limit", "1"], ["slower"]),
+    (["--since", "2d"], []),
+    (["--minimum-change", "1.2"], ["slower", "wide"]),
+    (["--mads", "100"], ["wide"]),
+    (["--minimum-runs", "21"], []),
+    (["--baseline-runs", "4"], []),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), FILTERED, ids=lambda value: " ".join(value))
+def test_they_are_filtered(filled: Engine, arguments: list[str], expected: list[str]) -> None:
+    """By job, kind and number, and by other thresholds."""
+    assert jobs(filled, *arguments) == expected
+
+
+def test_nothing_found_is_said(filled: Engine) -> None:
+    """That nothing became worse is no error."""
+    result = regressions(filled, "--job", "as ever")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Nothing is worse than it used to be" in result.stderr
