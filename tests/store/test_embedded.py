@@ -30,9 +30,11 @@ with_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="loo
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # as wherever this test found Joinsight
 USER = """
+import signal
 import sys
 from pathlib import Path
 from joinsight.store.embedded import embedded_postgres
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
 try:
     with embedded_postgres(Path(sys.argv[1])) as url:
         print(url, flush=True)
