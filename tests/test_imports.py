@@ -15,7 +15,7 @@ LAYERS = (
     ("errors", "document"),
     ("schema", "plan", "decode", "display"),
     ("rows",),
-    ("compare",),
+    ("compare", "findings"),
     ("store",),
     ("serve", "reading", "attach"),
     ("demo",),

@@ -19,6 +19,7 @@ from joinsight.cli.read import console
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text
 from joinsight.errors import JoinsightError
+from joinsight.findings.thresholds import VARIABLE
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_door
 from joinsight.serve.tokens import TOKEN_VARIABLE
@@ -56,6 +57,13 @@ _file = click.Path(path_type=Path)
 @click.option("--tls-certificate", type=_file, help="PEM file of the certificate and its issuers: serve HTTPS.")
 @click.option("--tls-key", type=_file, help="PEM file of the certificate's key.")
 @click.option(
+    "--finding-threshold",
+    "finding_thresholds",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=f"From which number on something is a finding (docs/findings.md); several times.  [also: {VARIABLE}]",
+)
+@click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the log, on stderr."
 )
 def serve(
@@ -68,6 +76,7 @@ def serve(
     tls_key: Path | None,
     lost_after: timedelta,
     keep: timedelta | None,
+    finding_thresholds: tuple[str, ...],
     log_format: str,
 ) -> None:
     """Receive documents from listeners, store them, export metrics.
@@ -78,7 +87,16 @@ def serve(
     """
     configure(log_format)
     with (
-        open_door(host, port, token_file, tls_certificate, tls_key, database_url=database_url, data=data) as door,
+        open_door(
+            host,
+            port,
+            token_file,
+            tls_certificate,
+            tls_key,
+            finding_thresholds=finding_thresholds,
+            database_url=database_url,
+            data=data,
+        ) as door,
         open_database(database_url, data) as engine,
     ):
         schema = check_schema(engine)

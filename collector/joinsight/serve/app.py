@@ -39,6 +39,7 @@ from starlette.routing import Route
 from joinsight.decode import MAX_REQUEST_BYTES, Batch, Stamp, decode_request
 from joinsight.document import Document, Execution
 from joinsight.errors import DocumentError, SchemaError, TooLarge
+from joinsight.findings import Finder
 from joinsight.rows import application_row, execution_rows
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Metrics
@@ -68,12 +69,12 @@ _T = TypeVar("_T")
 log = logging.getLogger("joinsight")
 
 
-def make_app(engine: Engine, tokens: Tokens | None = None) -> Starlette:
+def make_app(engine: Engine, tokens: Tokens | None = None, finder: Finder | None = None) -> Starlette:
     """The collector on a database whose schema is up to date; without tokens it takes documents from anyone.
 
     ``state.collector`` is the `Collector` behind it.
     """
-    collector = Collector(engine, tokens or Tokens())
+    collector = Collector(engine, tokens or Tokens(), finder or Finder())
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
@@ -98,11 +99,11 @@ class _Refused(Exception):
 class Collector:
     """Takes batches from the network to the database; `_store` and `_check` run in threads, all else in one loop."""
 
-    def __init__(self, engine: Engine, tokens: Tokens) -> None:
+    def __init__(self, engine: Engine, tokens: Tokens, finder: Finder) -> None:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # connections from before know no limit
         self._engine = engine
-        self._writer = Writer(engine)
+        self._writer = Writer(engine, finder)
         self._tokens = tokens
         self._metrics = Metrics()
         self._places = Places()

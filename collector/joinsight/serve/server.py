@@ -7,9 +7,9 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +18,8 @@ import uvicorn
 from sqlalchemy import Engine
 
 from joinsight.errors import ConfigurationError, ConfigurationErrors
+from joinsight.findings import Finder, Thresholds
+from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
 from joinsight.serve.protocol import IDLE_SECONDS, Protocol
 from joinsight.serve.tls import Tls
@@ -36,11 +38,12 @@ log = logging.getLogger("joinsight")
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What senders come in through: a bound socket, tokens, TLS."""
+    """What senders come in through: a bound socket, tokens, TLS; and what findings in their documents go by."""
 
     bound: socket.socket
     tokens: Tokens
     tls: Tls | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
     @property
     def url(self) -> str:
@@ -95,6 +98,7 @@ def open_door(
     tls_certificate: Path | None = None,
     tls_key: Path | None = None,
     *,
+    finding_thresholds: Sequence[str] = (),
     database_url: str | None = None,
     data: Path | None = None,
 ) -> Iterator[Door]:
@@ -103,7 +107,7 @@ def open_door(
     Raises `ConfigurationErrors`, one line for each setting that is wrong.
     """
     errors: list[ConfigurationError] = []
-    tokens = tls = bound = None
+    tokens = tls = bound = thresholds = None
     try:
         tokens = Tokens.read(token_file)
     except ConfigurationError as error:
@@ -116,12 +120,17 @@ def open_door(
         bound = bind(host, port, open_to_all=tokens is not None and not len(tokens))
     except ConfigurationError as error:
         errors.append(error)
+    try:
+        thresholds = Thresholds().overridden(split(os.environ.get(VARIABLE, "")), VARIABLE)
+        thresholds = thresholds.overridden(finding_thresholds)
+    except ConfigurationError as error:
+        errors.append(error)
     errors += check_settings(database_url, data)
     try:
         if errors:
             raise ConfigurationErrors(errors)
-        assert tokens is not None and bound is not None
-        yield Door(bound, tokens, tls)
+        assert tokens is not None and bound is not None and thresholds is not None
+        yield Door(bound, tokens, tls, thresholds)
     finally:
         if bound is not None:
             bound.close()
@@ -154,7 +163,7 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
 
 def make_server(engine: Engine, door: Door) -> Server:
     """The collector behind this door; run it with ``server.run(sockets=[door.bound])``."""
-    app = make_app(engine, door.tokens)
+    app = make_app(engine, door.tokens, Finder(door.thresholds))
 
     async def refresh() -> None:
         door.tokens.refresh()

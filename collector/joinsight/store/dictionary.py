@@ -30,6 +30,7 @@ _ORDER = (
     "shuffle",
     "broadcast",
     "joins",
+    "finding",
     "stage",
     "plan_version",
     "aqe_decision",

@@ -8,6 +8,7 @@ measured is NULL, never 0.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sqlalchemy import (
@@ -87,9 +88,10 @@ def _of_execution(name: str, comment: str, key: tuple[str, ...], *items: Any) ->
 
 def _largest(table: str, what: str, name: str | None = None) -> Index:
     """Serves a sort by `what`: the largest first, the newest of equals, and what was not measured last."""
+    call = re.fullmatch(r"\w+\(.*\)", what)  # which needs no parentheses, and PostgreSQL shows it without
     return Index(
         f"ix_{table}_{name or what}_largest",
-        text(f"{what if name is None else f'({what})'} DESC NULLS LAST"),
+        text(f"{what if name is None or call else f'({what})'} DESC NULLS LAST"),
         text("started_at DESC"),
     )
 
@@ -513,6 +515,30 @@ stage = _of_execution(
         for statistic in ("min", "median", "p95", "max")
     ),
     CheckConstraint("state IN ('pending', 'running', 'succeeded', 'failed', 'skipped')", name="state"),
+)
+
+SEVERITY_RANK = "length(severity)"  # critical, warning, info: no expression is told from itself so surely as this
+IMPACT = "GREATEST(impact_ms, impact_bytes / 100000)"
+"""Milliseconds; bytes as if 100 MB were a second."""
+
+finding = _of_execution(
+    "finding",
+    "Something worth a person's attention in an execution that has ended; docs/findings.md says what each means.",
+    ("finding", "node_id"),
+    _needed(_text("finding", "the kind, e.g. skewed-shuffle")),
+    _needed(_int("node_id", "node of the final plan; -1: the whole execution")),
+    _needed(_text("severity", "info, warning or critical")),
+    _text("operator_key", "the same for the same operator in another run; NULL: no exchange, broadcast or join"),
+    _needed(_text("title", "what it is, in a sentence with the numbers")),
+    _needed(_column("evidence", JSONB, "the numbers by name, in the units of their names")),
+    _needed(_text("advice", "what can be done")),
+    _long("impact_ms", "time that it cost tasks or the driver, milliseconds; NULL: cannot be said"),
+    _long("impact_bytes", "bytes that it is about: shuffled or spilled; NULL: cannot be said"),
+    CheckConstraint("severity IN ('info', 'warning', 'critical')", name="severity"),
+    Index(None, "finding", "started_at"),
+    Index(None, "operator_key", "started_at"),
+    _largest("finding", SEVERITY_RANK, "severity"),
+    _largest("finding", IMPACT, "impact"),
 )
 
 PARTITIONED = tuple(table for table in metadata.sorted_tables if table not in (application, delivery))

@@ -3,6 +3,7 @@
 An application's row is the lock that keeps two collectors from mixing their work: a batch takes those of its
 applications, in the order of their keys, before it looks at anything else. An execution's row is inserted or, if this
 document is newer, updated; then the rows that belong to it are deleted, if there are any, and copied in.
+Findings are looked for in between, in executions that have ended.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight.document import Application, Document, Execution
+from joinsight.findings import Finder
 from joinsight.rows import Row, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, models, partitions
 from joinsight.store.database import reason
+from joinsight.store.earlier import EarlierRuns
 
 _KEY = models.EXECUTION_KEY
 _APPLICATION_KEY = ("application_id", "attempt_id")
@@ -52,8 +55,9 @@ class Written:
 class Writer:
     """Writes batches through an engine; safe to use from several threads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, finder: Finder | None = None) -> None:
         self._engine = engine
+        self._finder = finder or Finder()
         self._months: set[str] = set()
         self._lock = threading.Lock()
 
@@ -101,6 +105,9 @@ class Writer:
             ended_before = _ended(connection, list(by_key))
             accepted = _write_executions(connection, [found["execution"][0] for found in by_key.values()])
             _delete_children(connection, accepted)
+            history = EarlierRuns(connection)
+            for key in accepted:
+                by_key[key]["finding"] = self._finder.rows(by_key[key], history)
             _copy_children(connection, [by_key[key] for key in accepted])
             delivery.record(connection, documents, refused)
         stored += len(accepted)

@@ -1,0 +1,54 @@
+"""A cached table that was filled by this execution and read by it once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from joinsight.display import duration_text
+from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.wording import rows
+from joinsight.plan.measured import OUTPUT_ROWS
+
+_SCANS = ("InMemoryTableScan", "Scan In-memory table")
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """Whether another execution reads it, this one cannot say: that is left to the reader."""
+    for scans in _cached(case).values():
+        stages = case.stages(
+            row["max_stage_id"]
+            for node_id in case.below(scans[0])
+            for row in case.metrics(node_id).values()
+            if row.get("max_stage_id") is not None and row["total"]
+        )
+        took = sum(stage["run_time_ms"] for stage in stages)
+        if len(scans) > 1 or not stages or took < case.limits.cache_ms:
+            continue
+        read = case.total(scans[0], OUTPUT_ROWS)
+        name = case.nodes[scans[0]]["name"].removeprefix("Scan In-memory table").strip()
+        what = f"The cached table {name}" if name and name != "InMemoryTableScan" else "A cached table"
+        yield Finding(
+            HEURISTIC.id,
+            "info",
+            f"{what} was filled here by tasks that ran {duration_text(took)}, and read here once"
+            + (f" ({rows(read)})." if read is not None else "."),
+            {"filled_ms": took, **({} if read is None else {"rows_read": read})},
+            "If no later query of this application reads it, the cache has only cost: leave out cache(), persist() or"
+            " CACHE TABLE. In the plan of a query that reads it, the cached table has no numbers beneath.",
+            scans[0],
+            impact_ms=took,
+        )
+
+
+def _cached(case: Case) -> Mapping[frozenset[int], Sequence[int]]:
+    """The scans of each cached table. All of them show the plan that made it, with the same accumulators."""
+    found: dict[frozenset[int], list[int]] = defaultdict(list)
+    for node_id, node in case.nodes.items():
+        if node["name"].startswith(_SCANS):
+            of_plan = (row for below in case.below(node_id) for row in case.metrics(below).values())
+            found[frozenset(row["accumulator_id"] for row in of_plan)].append(node_id)
+    return found
+
+
+HEURISTIC = Heuristic("cache-read-once", look)

@@ -1,0 +1,71 @@
+"""A query that spent most of its time on the driver, collecting rows while no task of it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.findings.driver import driver_ms
+from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.wording import first_up, percent
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """Two parts: collecting, building and sending broadcasts, and what the driver did with the result at the end."""
+    duration = case.execution["duration_ms"]
+    broadcasts = sum(driver_ms(case, row) or 0 for row in case.rows["broadcast"])
+    result_bytes, result_ms = _result(case)
+    if result_bytes < case.limits.driver_result_bytes:
+        result_ms = 0
+    if duration is None or not duration:
+        return
+    took = min(broadcasts + result_ms, duration)  # broadcasts are collected side by side
+    if took < case.limits.driver_ms or took < case.limits.driver_share * duration:
+        return
+    parts = [
+        *([f"{duration_text(result_ms)} on a result of {bytes_text(result_bytes)}"] if result_ms else []),
+        *([f"{duration_text(broadcasts)} on broadcasts"] if broadcasts else []),
+    ]
+    advice = [
+        *(
+            ["Do not collect so many rows: write them to files, or aggregate, filter or limit them before."]
+            if result_ms
+            else []
+        ),
+        *(
+            ["Have large broadcasts shuffled instead: lower spark.sql.autoBroadcastJoinThreshold, or take hints away."]
+            if broadcasts
+            else []
+        ),
+    ]
+    yield Finding(
+        HEURISTIC.id,
+        "warning",
+        first_up(f"the driver worked {' and '.join(parts)}: {percent(took / duration)} of {duration_text(duration)}."),
+        {
+            "driver_ms": took,
+            "duration_ms": duration,
+            "share": took / duration,
+            "result_bytes": result_bytes,
+            "result_ms": result_ms,
+            "broadcasts_ms": broadcasts,
+        },
+        " ".join(advice),
+        impact_ms=took,
+    )
+
+
+def _result(case: Case) -> tuple[int, int]:
+    """Bytes that the last stage sent to the driver, and the time from its end to the end of the execution."""
+    ended = case.execution["ended_at"]
+    last = max(
+        (row for row in case.rows["stage"] if row["completed_at"] is not None and row.get("result_bytes") is not None),
+        key=lambda row: row["completed_at"],
+        default=None,
+    )
+    if last is None or ended is None:
+        return 0, 0
+    return last["result_bytes"], max(0, round((ended - last["completed_at"]).total_seconds() * 1000))
+
+
+HEURISTIC = Heuristic("driver-collect", look)

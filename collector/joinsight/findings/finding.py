@@ -1,0 +1,145 @@
+"""What a heuristic is given and what it gives: the rows of one execution, and findings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+
+from joinsight.findings.thresholds import Thresholds
+from joinsight.rows import Row, Rows
+
+WHOLE_EXECUTION = -1
+"""`node_id` of a finding that is about no single node."""
+
+SEVERITIES = ("critical", "warning", "info")
+
+# The listener's memory limit: medians are within 1 %, all else is exact
+_APPROXIMATED = "values of large stages were approximated"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something worth a person's attention; the fields are the columns of table `finding`."""
+
+    finding: str
+    """The heuristic's id; its page is docs/findings.md#id."""
+    severity: str
+    title: str
+    """One sentence, with the numbers."""
+    evidence: Mapping[str, float]
+    """Numbers by name, in the units of their names."""
+    advice: str
+    node_id: int = WHOLE_EXECUTION
+    operator_key: str | None = None
+    impact_ms: int | None = None
+    """Time that it cost, where that can be said."""
+    impact_bytes: int | None = None
+    """Bytes that it is about, where that can be said."""
+
+
+class History(Protocol):
+    """What earlier runs say; asked only where this one gives reason to."""
+
+    errors: tuple[type[Exception], ...]
+    """What asking may raise; that is not the heuristic's fault."""
+
+    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
+        """Rows of the latest earlier runs of a broadcast."""
+
+
+class NoHistory:
+    """Where there is no store."""
+
+    errors: tuple[type[Exception], ...] = ()
+
+    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
+        """None are known."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """The rows of one ended execution, by table, and what several heuristics look up in them."""
+
+    rows: Rows
+    limits: Thresholds = field(default_factory=Thresholds)
+    history: History = field(default_factory=NoHistory)
+
+    @cached_property
+    def execution(self) -> Row:
+        """Its row."""
+        return self.rows["execution"][0]
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """All that ran was measured, and it ran to its end.
+
+        Else sums, numbers of rows and bytes are least values. Of a stage that was tried again, Spark counts the last
+        attempt only.
+        """
+        unseen = [why for why in self.execution["incomplete"] or () if not why.startswith(_APPROXIMATED)]
+        again = any(stage["stage_attempt"] > 0 for stage in self.rows["stage"])
+        return self.execution["state"] == "succeeded" and not unseen and not again
+
+    @cached_property
+    def nodes(self) -> Mapping[int, Row]:
+        """The nodes of the final plan by id."""
+        return {row["node_id"]: row for row in self.rows["plan_node"]}
+
+    @cached_property
+    def children(self) -> Mapping[int, Sequence[int]]:
+        """Of each node, those whose rows go into it, left one first."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for edge in self.rows["plan_edge"]:
+            found[edge["parent_id"]].append(edge["child_id"])
+        return found
+
+    @cached_property
+    def _metrics(self) -> Mapping[int, Mapping[str, Row]]:
+        found: dict[int, dict[str, Row]] = defaultdict(dict)
+        for row in self.rows["node_metric"]:
+            found[row["node_id"]][row["name"]] = row
+        return found
+
+    def metrics(self, node_id: int) -> Mapping[str, Row]:
+        """The metrics of a node by Spark's name."""
+        return self._metrics.get(node_id, {})
+
+    def total(self, node_id: int, name: str) -> int | None:
+        """The total of a metric; None where nothing was measured."""
+        total: int | None = self.metrics(node_id).get(name, {}).get("total")
+        return total
+
+    def below(self, node_id: int) -> Iterator[int]:
+        """All nodes beneath a node, each once, nearest first."""
+        seen: set[int] = set()
+        todo = list(self.children.get(node_id, ()))
+        for found in todo:
+            if found not in seen:
+                seen.add(found)
+                todo.extend(self.children.get(found, ()))
+                yield found
+
+    def stages(self, ids: Iterable[int]) -> list[Row]:
+        """The attempts of these stages that ran."""
+        wanted = set(ids)
+        return [row for row in self.rows["stage"] if row["stage_id"] in wanted and row.get("run_time_ms") is not None]
+
+    def of_node(self, table: str, node_id: int | None) -> Row | None:
+        """The row that a table has of a node."""
+        return next((row for row in self.rows.get(table, ()) if row["node_id"] == node_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """Looks for one kind of finding; an unmeasured value never makes one."""
+
+    id: str
+    look: Callable[[Case], Iterator[Finding]]
+    needs_whole: bool = True
+    """Of an execution that failed or was not seen whole, the part that is missing could make a finding; else what was
+    measured is a least value, and enough."""

@@ -1,0 +1,69 @@
+"""AQE that changed a plan when much of what it no longer needed had been written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
+from joinsight.findings.wording import join
+from joinsight.rows import Row
+
+_OTHER = {"left": "right", "right": "left"}
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """Shuffles of what a broadcast join reads as it is, of what turned out not to matter, and of dropped stages."""
+    for decision in case.rows.get("aqe_decision", ()):
+        found = _by_key(case, decision)
+        wasted = _wasted(case, decision, found)
+        if wasted is None or wasted < case.limits.late_replan_bytes:
+            continue
+        after_ms = round((decision["decided_at"] - case.execution["started_at"]).total_seconds() * 1000)
+        yield Finding(
+            HEURISTIC.id,
+            "warning",
+            f"AQE saw after {duration_text(max(0, after_ms))} that {_saw(decision, found)}; by then"
+            f" {bytes_text(wasted)} had been shuffled that need not have been.",
+            {
+                "shuffled_bytes": wasted,
+                "decided_after_ms": after_ms,
+                **{name: decision[name] for name in ("bytes_before", "rows_before") if decision[name] is not None},
+            },
+            "AQE decides when a shuffle has been written. Let Spark know before: ANALYZE TABLE ... COMPUTE STATISTICS"
+            " for the tables, or, for a join whose side is always small, the hint BROADCAST.",
+            WHOLE_EXECUTION if found is None else found["node_id"],
+            decision["operator_key"],
+            impact_bytes=wasted,
+        )
+
+
+def _by_key(case: Case, decision: Row) -> Row | None:
+    """The join of the final plan that a decision is about."""
+    if decision["operator_key"] is None:
+        return None
+    return next((row for row in case.rows["joins"] if row["operator_key"] == decision["operator_key"]), None)
+
+
+def _wasted(case: Case, decision: Row, found: Row | None) -> int | None:
+    kind = decision["kind"]
+    if kind in ("dropped_stage", "empty_relation"):
+        size: int | None = decision["bytes_before"]
+        return size
+    if kind != "join_strategy" or found is None or found["strategy"] != "BroadcastHashJoin":
+        return None
+    shuffle = case.of_node("shuffle", found.get(f"{_OTHER[found['build_side']]}_exchange"))
+    return shuffle["bytes_written"] if shuffle else None
+
+
+def _saw(decision: Row, found: Row | None) -> str:
+    if decision["kind"] == "dropped_stage":
+        return f"{decision['operator']} {decision['before'] or ''}".rstrip() + " was not needed"
+    if decision["kind"] == "empty_relation":
+        return f"{decision['before']} gives no rows"
+    assert found is not None
+    size = "" if decision["bytes_before"] is None else f" of {bytes_text(decision['bytes_before'])}"
+    return f"{join(found)} can broadcast its {found['build_side']} side{size}"
+
+
+HEURISTIC = Heuristic("late-replan", look)

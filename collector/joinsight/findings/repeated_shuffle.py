@@ -1,0 +1,69 @@
+"""The same rows shuffled in the same way more than once in a plan, where one shuffle could have been reused."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from joinsight.display import bytes_text
+from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.wording import first_up, shuffle
+from joinsight.rows import Row
+
+_IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """Equal texts of all operators beneath, literals included, and equal numbers of rows and bytes."""
+    same = _equal_subtrees(case)
+    groups: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
+    for row in case.rows["shuffle"]:
+        if row["rows_written"] is not None and row["data_bytes"] is not None and row["bytes_written"] is not None:
+            groups[same[row["node_id"]], row["rows_written"], row["data_bytes"]].append(row)
+    for rows in groups.values():
+        again = sum(row["bytes_written"] for row in rows[1:])
+        if len(rows) < 2 or again < case.limits.repeated_shuffle_bytes:
+            continue
+        wrote_ms = sum(row["write_time_ns"] or 0 for row in rows[1:]) // 1_000_000
+        yield Finding(
+            HEURISTIC.id,
+            "warning",
+            f"{first_up(shuffle(rows[0]))} was made {len(rows)} times from the same rows; {bytes_text(again)} were"
+            " written again.",
+            {
+                "times": len(rows),
+                "repeated_bytes": again,
+                "rows_written": rows[0]["rows_written"],
+                "bytes_written": rows[0]["bytes_written"],
+            },
+            "Spark reuses a shuffle if the plans beneath are the same to the letter: read the same columns on both"
+            " sides, in one subquery or DataFrame that both use, and no non-deterministic expression. See that"
+            " spark.sql.exchange.reuse is not off; or cache the rows.",
+            rows[1]["node_id"],
+            rows[1]["operator_key"],
+            impact_ms=wrote_ms,
+            impact_bytes=again,
+        )
+
+
+def _equal_subtrees(case: Case) -> dict[int, int]:
+    """For each node a number that nodes have in common if they and all beneath them read the same."""
+    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+    found: dict[int, int] = {}
+    for root in case.nodes:
+        todo = [root]
+        while todo:
+            node_id = todo[-1]
+            waiting = [child for child in case.children.get(node_id, ()) if child not in found]
+            if waiting:
+                todo += waiting
+                continue
+            todo.pop()
+            below = tuple(found[child] for child in case.children.get(node_id, ()))
+            text = _IDS.sub("", case.nodes[node_id]["simple"])
+            found[node_id] = numbers.setdefault((text, below), len(numbers))
+    return found
+
+
+HEURISTIC = Heuristic("repeated-shuffle", look)

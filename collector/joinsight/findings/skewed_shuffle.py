@@ -1,0 +1,101 @@
+"""A shuffle of which one task reads many times what the median task does, so that the others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from joinsight.display import bytes_text
+from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.wording import rows, shuffle, times
+from joinsight.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    unit: str
+    max: int
+    median: int
+
+    @property
+    def ratio(self) -> float:
+        """The largest to the median task; a median of nothing counts as 1."""
+        return self.max / max(self.median, 1)
+
+    def text(self, amount: int) -> str:
+        return rows(amount) if self.unit == "rows" else bytes_text(amount)
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """By rows and by bytes, as the tasks of a stage read them after AQE has coalesced and split.
+
+    Not by the shuffle's own metric: where Spark hands it to tasks that read nothing, its median is too low. Where a
+    stage reads several shuffles, the one of which a task read most is named.
+    """
+    for stage in case.rows["stage"]:
+        spread = _worst(case, stage)
+        read = [row for row in case.rows["shuffle"] if stage["stage_id"] in row["reduce_stages"]]
+        if spread is None or not read:
+            continue
+        row = max(read, key=lambda each: each.get("rows_read_max") or each["rows_read"] or 0)
+        if "local" in (row.get("aqe_read") or ()):
+            continue  # it is read as its map tasks wrote it, whatever its keys are
+        median = (
+            f"{times(spread.ratio)} the median ({spread.text(spread.median)})" if spread.median else "half of them none"
+        )
+        yield Finding(
+            HEURISTIC.id,
+            "warning",
+            f"Of {stage['tasks']} tasks that read {shuffle(row)}, one read {spread.text(spread.max)}, {median}.",
+            {
+                name: stage[name]
+                for name in (
+                    "shuffle_read_rows_max",
+                    "shuffle_read_rows_median",
+                    "shuffle_read_bytes_max",
+                    "shuffle_read_bytes_median",
+                    "run_time_ms_max",
+                    "run_time_ms_median",
+                )
+                if stage.get(name) is not None
+            }
+            | {"ratio": spread.ratio, "tasks": stage["tasks"]},
+            _advice(case, row),
+            row["node_id"],
+            row["operator_key"],
+            impact_ms=_waited(stage),
+        )
+
+
+def _worst(case: Case, stage: Row) -> _Spread | None:
+    """The more skewed of rows and bytes, if it is skewed enough."""
+    found = []
+    for unit, least in (("rows", case.limits.skew_rows), ("bytes", case.limits.skew_bytes)):
+        most, median = stage.get(f"shuffle_read_{unit}_max"), stage.get(f"shuffle_read_{unit}_median")
+        if most is not None and median is not None and most >= least:
+            found.append(_Spread(unit, most, median))
+    worst = max(found, key=lambda spread: spread.ratio, default=None)
+    return worst if worst is not None and worst.ratio >= case.limits.skew_ratio else None
+
+
+def _waited(stage: Row) -> int | None:
+    """How much longer the longest task ran than the median one."""
+    if stage.get("run_time_ms_max") is None or stage.get("run_time_ms_median") is None:
+        return None
+    return int(stage["run_time_ms_max"] - stage["run_time_ms_median"])
+
+
+def _advice(case: Case, row: Row) -> str:
+    keys = "Look for the value of the key that most rows have; NULL and a default are the usual ones."
+    if not row["join_nodes"]:
+        return f"{keys} Aggregate such rows in two steps: by the key and a random number, then by the key."
+    if not case.execution["is_adaptive"]:
+        return f"{keys} Set spark.sql.adaptive.enabled=true: AQE splits skewed partitions of joins."
+    return (
+        f"{keys} Join such rows on their own. AQE splits partitions of joins over"
+        " spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes and skewedPartitionFactor times the median,"
+        " unless that would need another shuffle (spark.sql.adaptive.forceOptimizeSkewedJoin=true)."
+    )
+
+
+HEURISTIC = Heuristic("skewed-shuffle", look)

@@ -1,0 +1,145 @@
+"""From which numbers on something is a finding: one table, shown in docs/findings.md, overridden by `joinsight serve`.
+
+``python -m joinsight.findings.thresholds PAGE`` writes the table into a page, between its two marks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from joinsight.errors import ConfigurationError, ConfigurationErrors
+from joinsight.rows import byte_size
+
+OPTION = "--finding-threshold"
+VARIABLE = "JOINSIGHT_FINDING_THRESHOLDS"
+MARKS = "<!-- thresholds: written by make docs -->\n", "<!-- end of thresholds -->\n"
+
+
+def _threshold(default: float, unit: str, meaning: str) -> Any:
+    return dataclasses.field(default=default, metadata={"unit": unit, "meaning": meaning})
+
+
+_MB = 1 << 20
+_GB = 1 << 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Each with its standard, its unit and what it means; units are bytes, rows, ms, ns, share, ratio, runs, count."""
+
+    broadcast_near_share: float = _threshold(
+        0.8, "share", "broadcast-near-threshold: of the threshold, or of what Spark can broadcast at all, from here on"
+    )
+    broadcast_growth_ratio: float = _threshold(
+        1.1, "ratio", "broadcast-near-threshold: it grows if its rows are so many times the median of its earlier runs"
+    )
+    broadcast_growth_runs: float = _threshold(
+        5, "runs", "broadcast-near-threshold: earlier runs that are needed to say that it grows"
+    )
+    broadcast_slow_ms: float = _threshold(5_000, "ms", "broadcast-not-worth-it: least time that it took the driver")
+    shuffle_row_ns: float = _threshold(
+        2_000, "ns", "broadcast-not-worth-it: what it takes a task to shuffle and sort a row, generously"
+    )
+    missed_broadcast_bytes: float = _threshold(
+        100 * _MB, "bytes", "missed-broadcast: least size of the other side, which need not have been shuffled"
+    )
+    skew_ratio: float = _threshold(5, "ratio", "skewed-shuffle: largest to median task, by rows or by bytes")
+    skew_rows: float = _threshold(1_000_000, "rows", "skewed-shuffle: least rows of the largest task; or")
+    skew_bytes: float = _threshold(64 * _MB, "bytes", "skewed-shuffle: least bytes of the largest task")
+    tiny_partitions: float = _threshold(1_000, "count", "tiny-partitions: least number of partitions that are read")
+    tiny_partition_bytes: float = _threshold(_MB, "bytes", "tiny-partitions: their mean size at most")
+    huge_partition_bytes: float = _threshold(512 * _MB, "bytes", "huge-partitions: mean size of a partition at least")
+    spill_bytes: float = _threshold(_GB, "bytes", "spill: bytes on disk; a warning from here on")
+    spill_critical_bytes: float = _threshold(100 * _GB, "bytes", "spill: critical from here on")
+    exploding_ratio: float = _threshold(10, "ratio", "exploding-join: rows out to rows of the larger side at least")
+    exploding_rows: float = _threshold(10_000_000, "rows", "exploding-join: rows out at least")
+    nested_loop_pairs: float = _threshold(
+        1e9, "rows", "nested-loop-join: pairs of rows to be compared; a warning from here on"
+    )
+    nested_loop_critical_pairs: float = _threshold(1e12, "rows", "nested-loop-join: critical from here on")
+    repeated_shuffle_bytes: float = _threshold(
+        100 * _MB, "bytes", "repeated-shuffle: least bytes that were written once more"
+    )
+    fetch_wait_share: float = _threshold(0.3, "share", "fetch-wait: of the run time of the tasks that read")
+    fetch_wait_ms: float = _threshold(60_000, "ms", "fetch-wait: least wait, summed over tasks")
+    cache_ms: float = _threshold(60_000, "ms", "cache-read-once: least run time of the tasks that filled it")
+    driver_share: float = _threshold(0.5, "share", "driver-collect: of the time that the execution took")
+    driver_ms: float = _threshold(10_000, "ms", "driver-collect: least time of the driver")
+    driver_result_bytes: float = _threshold(
+        10 * _MB, "bytes", "driver-collect: least result; below it, what follows the last stage is something else"
+    )
+    late_replan_bytes: float = _threshold(
+        _GB, "bytes", "late-replan: least bytes that had been written when AQE no longer needed them"
+    )
+
+    def overridden(self, settings: Iterable[str], origin: str = OPTION) -> Thresholds:
+        """With these settings, ``NAME=VALUE`` each; of bytes, a value may be written like ``64m``.
+
+        Raises `ConfigurationErrors`: one for each that is no threshold, or no number from 0 on. `origin` is where the
+        settings come from.
+        """
+        known = {field.name: field for field in dataclasses.fields(Thresholds)}
+        changed: dict[str, float] = {}
+        errors: list[ConfigurationError] = []
+        for setting in settings:
+            name, _, value = (part.strip() for part in setting.partition("="))
+            if name not in known:
+                remedy = f"Write NAME=VALUE, one of {', '.join(known)}."
+                errors.append(ConfigurationError(origin, setting, f"there is no threshold {name!r}", remedy))
+                continue
+            unit = known[name].metadata["unit"]
+            number = _number(value, unit)
+            if number is None:
+                remedy = f"Write {name}=NUMBER, in {unit}{', or like 64m' if unit == 'bytes' else ''}."
+                errors.append(ConfigurationError(origin, setting, f"{value!r} is no number from 0 on", remedy))
+            else:
+                changed[name] = number
+        if errors:
+            raise ConfigurationErrors(errors)
+        return dataclasses.replace(self, **changed)
+
+
+def _number(text: str, unit: str) -> float | None:
+    size = byte_size(text, None) if unit == "bytes" else None
+    try:
+        number = float(text) if size is None else size
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def split(text: str) -> list[str]:
+    """The settings in ``"a=1, b=2"``, as an environment variable has them."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def table() -> Iterator[str]:
+    """The lines of the table, in Markdown."""
+    yield "| threshold | standard | unit | meaning |"
+    yield "|---|---|---|---|"
+    for field in dataclasses.fields(Thresholds):
+        unit = field.metadata["unit"]
+        yield f"| `{field.name}` | {_shown(field.default, unit)} | {unit} | {field.metadata['meaning']} |"
+
+
+def _shown(value: Any, unit: str) -> str:
+    if unit == "bytes":
+        return f"{value // _GB}g" if value % _GB == 0 else f"{value // _MB}m"
+    return f"{value:,.15g}"
+
+
+def written_into(page: str) -> str:
+    """The page with the table as it is now."""
+    before, _, rest = page.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return "".join((before, MARKS[0], *(f"{line}\n" for line in table()), MARKS[1], after))
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(written_into(path.read_text()))

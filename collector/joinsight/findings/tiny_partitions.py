@@ -1,0 +1,53 @@
+"""A shuffle that is read in very many small partitions: a task each, most of which is overhead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from joinsight.display import bytes_text
+from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.partitions import partitions
+from joinsight.findings.wording import first_up, shuffle
+from joinsight.rows import Row
+
+
+def look(case: Case) -> Iterator[Finding]:
+    """By the bytes that were written, compressed, and the partitions as AQE reads them."""
+    for row in case.rows["shuffle"]:
+        found = partitions(row)
+        if (
+            found is None
+            or found.number < case.limits.tiny_partitions
+            or found.mean_bytes > case.limits.tiny_partition_bytes
+        ):
+            continue
+        yield Finding(
+            HEURISTIC.id,
+            "warning",
+            f"{first_up(shuffle(row))} is read in {found.number:,} partitions of {bytes_text(round(found.mean_bytes))}"
+            " on average.",
+            {
+                "partitions": found.number,
+                "mean_partition_bytes": round(found.mean_bytes),
+                "bytes_written": row["bytes_written"],
+            },
+            _advice(case, row),
+            row["node_id"],
+            row["operator_key"],
+            impact_bytes=row["bytes_written"],
+        )
+
+
+def _advice(case: Case, row: Row) -> str:
+    if str(row["origin"]).startswith("REPARTITION"):
+        return "The query asks for this number (repartition, or a hint): ask for less, or leave the number out."
+    if not case.execution["is_adaptive"]:
+        return "Set spark.sql.adaptive.enabled=true, so that AQE coalesces them, or lower spark.sql.shuffle.partitions."
+    return (
+        "AQE coalesces partitions up to spark.sql.adaptive.advisoryPartitionSizeInBytes unless"
+        " spark.sql.adaptive.coalescePartitions.enabled is off; by standard it prefers a task for each core: set"
+        " spark.sql.adaptive.coalescePartitions.parallelismFirst=false, or lower spark.sql.shuffle.partitions."
+    )
+
+
+HEURISTIC = Heuristic("tiny-partitions", look)

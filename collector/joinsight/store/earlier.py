@@ -1,0 +1,34 @@
+"""What earlier runs say, for findings: small questions, which an index answers, in the transaction of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from joinsight.store.models import broadcast
+
+_RUNS = 20
+
+
+class EarlierRuns:
+    """The `History` of `joinsight.findings`, as PostgreSQL has it."""
+
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
+        """Rows of the latest runs of a broadcast, the last one first, of those that succeeded."""
+        b = broadcast.c
+        statement = (
+            select(b.rows)
+            .where(b.operator_key == operator_key, b.started_at < before)
+            .where(b.outcome == "succeeded", b.rows.is_not(None))
+            .order_by(b.started_at.desc())
+            .limit(_RUNS)
+        )
+        return [rows for rows in self._connection.scalars(statement) if rows is not None]

@@ -1,0 +1,64 @@
+"""What `record.py` has recorded, by name, and thresholds for plans of this size."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from joinsight.decode import decode_request
+from joinsight.document import Execution
+from joinsight.findings import Finder, Thresholds
+from joinsight.rows import Row, execution_rows
+
+FILE = Path(__file__).parent / "recordings.ndjson.gz"
+
+SMALL = Thresholds().overridden(
+    [
+        "broadcast_slow_ms=150",
+        "shuffle_row_ns=250",
+        "missed_broadcast_bytes=1m",
+        "skew_rows=100000",
+        "skew_bytes=1m",
+        "huge_partition_bytes=2m",
+        "spill_bytes=1m",
+        "nested_loop_pairs=400000",
+        "repeated_shuffle_bytes=20k",
+        "fetch_wait_share=0.01",
+        "fetch_wait_ms=20",
+        "cache_ms=100",
+        "driver_share=0.2",
+        "driver_ms=150",
+        "driver_result_bytes=1m",
+        "late_replan_bytes=1m",
+    ]
+)
+"""The standards are made for larger data; those that are not here hold."""
+
+
+class Earlier:
+    """A `History` in which each broadcast had these rows."""
+
+    errors: tuple[type[Exception], ...] = ()
+
+    def __init__(self, *rows: int) -> None:
+        self.rows = rows
+        self.asked: list[tuple[str, datetime]] = []
+
+    def broadcast_rows(self, operator_key: str, before: datetime) -> tuple[int, ...]:
+        """The same for all."""
+        self.asked.append((operator_key, before))
+        return self.rows
+
+
+@cache
+def recordings() -> dict[str, Execution]:
+    """The executions by their names."""
+    batch = decode_request(FILE.read_bytes())
+    assert not batch.refused
+    return {document.description: document for _, document in batch.documents if isinstance(document, Execution)}
+
+
+def look(execution: Execution, thresholds: Thresholds = SMALL, *earlier: int) -> list[Row]:
+    """What is found in an execution."""
+    return Finder(thresholds).rows(execution_rows(execution), Earlier(*earlier))

@@ -1,0 +1,567 @@
+"""Each heuristic finds what there is in real plans, says it with the right numbers, and is silent on all others."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import BigInteger, Column, Double, Integer
+from tests.findings.recorded import SMALL, Earlier, look, recordings
+
+from joinsight import findings
+from joinsight.document import Execution
+from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds
+from joinsight.rows import Row, Rows, execution_rows
+from joinsight.store import models
+
+EXPECTED: dict[str, set[str]] = {
+    "broadcast-hinted-over": set(),
+    "broadcast-missed": {"missed-broadcast"},
+    "broadcast-slow": {"broadcast-not-worth-it", "driver-collect"},
+    "broadcast-switched-near": {"broadcast-near-threshold"},
+    "broadcast-timeout": {"broadcast-failed"},
+    "broadcast-too-large": {"broadcast-failed"},
+    "cache-filled": {"cache-read-once"},
+    "cartesian": {"nested-loop-join"},
+    "collected": {"driver-collect"},
+    "fetch-wait": {"fetch-wait"},
+    "join-exploding": {"exploding-join"},
+    "nested-loop": {"nested-loop-join"},
+    "partitions-huge": {"huge-partitions"},
+    "partitions-single": {"huge-partitions", "spill"},
+    "partitions-tiny": {"tiny-partitions"},
+    "replanned-late": {"late-replan"},
+    "shuffle-repeated": {"repeated-shuffle"},
+    "skewed": {"skewed-shuffle"},
+    "spill": {"huge-partitions", "spill"},
+}
+"""All other recordings have nothing."""
+
+WITH_STANDARDS = {
+    "broadcast-switched-near": {"broadcast-near-threshold"},
+    "broadcast-timeout": {"broadcast-failed"},
+    "broadcast-too-large": {"broadcast-failed"},
+    "join-exploding": {"exploding-join"},
+    "partitions-tiny": {"tiny-partitions"},
+}
+
+GB = 1 << 30
+GROWING = (4_000, 4_100, 4_200, 4_300, 4_400)  # of a broadcast that has 5,000 rows now
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_findings_of_each_recording_are_exactly_these(name: str) -> None:
+    """What is there is found, and nothing else, with thresholds for small plans and with the standard ones."""
+    assert kinds(recordings()[name]) == EXPECTED.get(name, set())
+    assert kinds(recordings()[name], Thresholds()) == WITH_STANDARDS.get(name, set())
+
+
+def kinds(execution: Execution, thresholds: Thresholds = SMALL, *earlier: int) -> set[str]:
+    return {row["finding"] for row in look(execution, thresholds, *earlier)}
+
+
+def only(name: str, kind: str, thresholds: Thresholds = SMALL, *earlier: int) -> Row:
+    (row,) = (row for row in look(recordings()[name], thresholds, *earlier) if row["finding"] == kind)
+    return row
+
+
+def test_every_heuristic_finds_something_in_a_recording() -> None:
+    """Each has a real plan in which it finds something."""
+    assert set().union(*EXPECTED.values()) == {heuristic.id for heuristic in HEURISTICS}
+
+
+def test_every_heuristic_is_listed_and_named_after_its_module() -> None:
+    """`HEURISTICS` has each module that has a heuristic."""
+    folder = Path(findings.__file__).parent
+    modules = {path.stem.replace("_", "-") for path in folder.glob("*.py") if "HEURISTIC = " in path.read_text()}
+    ids = [heuristic.id for heuristic in HEURISTICS]
+    assert sorted(ids) == sorted(modules)
+    assert all(re.fullmatch("[a-z]+(-[a-z]+)*", each) for each in ids)
+
+
+EVIDENCE_LIMITS = [
+    ("broadcast-switched-near", "broadcast-near-threshold", "broadcast_near_share", "share"),
+    ("broadcast-slow", "broadcast-not-worth-it", "broadcast_slow_ms", "driver_ms"),
+    ("broadcast-missed", "missed-broadcast", "missed_broadcast_bytes", "other_side_bytes"),
+    ("skewed", "skewed-shuffle", "skew_ratio", "ratio"),
+    ("skewed", "skewed-shuffle", "skew_rows", "shuffle_read_rows_max"),
+    ("partitions-tiny", "tiny-partitions", "tiny_partitions", "partitions"),
+    ("partitions-huge", "huge-partitions", "huge_partition_bytes", "mean_partition_bytes"),
+    ("spill", "spill", "spill_bytes", "disk_spilled_bytes"),
+    ("join-exploding", "exploding-join", "exploding_ratio", "ratio"),
+    ("join-exploding", "exploding-join", "exploding_rows", "output_rows"),
+    ("nested-loop", "nested-loop-join", "nested_loop_pairs", "pairs"),
+    ("cartesian", "nested-loop-join", "nested_loop_pairs", "pairs"),
+    ("shuffle-repeated", "repeated-shuffle", "repeated_shuffle_bytes", "repeated_bytes"),
+    ("fetch-wait", "fetch-wait", "fetch_wait_share", "share"),
+    ("fetch-wait", "fetch-wait", "fetch_wait_ms", "fetch_wait_ms"),
+    ("cache-filled", "cache-read-once", "cache_ms", "filled_ms"),
+    ("collected", "driver-collect", "driver_share", "share"),
+    ("collected", "driver-collect", "driver_ms", "driver_ms"),
+    ("collected", "driver-collect", "driver_result_bytes", "result_bytes"),
+    ("replanned-late", "late-replan", "late_replan_bytes", "shuffled_bytes"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "threshold", "number"), EVIDENCE_LIMITS)
+def test_a_threshold_just_past_what_was_measured_silences_it(name: str, kind: str, threshold: str, number: str) -> None:
+    """At the measured value it is found, one part in a million past it no longer."""
+    limits = SMALL.overridden(["skew_bytes=1g"])
+    measured = only(name, kind, limits)["evidence"][number]
+    assert kind in kinds(recordings()[name], replace(limits, **{threshold: measured * 0.999999}))
+    assert kind not in kinds(recordings()[name], replace(limits, **{threshold: measured * 1.000001}))
+
+
+def test_every_threshold_decides_something() -> None:
+    """Each threshold is tested above, or below by name."""
+    tested = {threshold for _, _, threshold, _ in EVIDENCE_LIMITS}
+    source = Path(__file__).read_text()
+    for field in fields(Thresholds):
+        assert field.name in tested or f"{field.name}=" in source, field.name
+
+
+# What each says
+
+
+def test_a_broadcast_near_its_threshold() -> None:
+    """AQE compared what the shuffle beneath it counted; without a history it is only told."""
+    row = only("broadcast-switched-near", "broadcast-near-threshold")
+    assert row["title"] == ("The broadcast for the join on customer_id has 6.3 KiB, 91 % of the threshold of 6.8 KiB.")
+    assert (row["severity"], row["evidence"]["shuffled_bytes"]) == ("info", 6_400)
+    assert "spark.sql.autoBroadcastJoinThreshold" in row["advice"]
+
+
+def test_a_broadcast_that_grows_is_a_warning() -> None:
+    """If its rows are more than usual, of at least five runs."""
+    row = only("broadcast-switched-near", "broadcast-near-threshold", SMALL, 300, 310, 320, 330, 340)
+    assert row["severity"] == "warning"
+    assert row["title"].endswith(", and its rows are 1.2 times the median of 5 earlier runs.")
+    assert (row["evidence"]["earlier_rows"], row["evidence"]["growth_ratio"]) == (320, 1.25)
+
+
+def test_files_that_are_broadcast_must_grow_to_be_told() -> None:
+    """Spark's estimate is made of their size, but may be less: near the threshold alone says nothing."""
+    assert kinds(recordings()["broadcast-hinted-over"]) == set()
+    row = only("broadcast-hinted-over", "broadcast-near-threshold", SMALL, *GROWING)
+    assert row["title"].startswith("The files that are broadcast for the join on product_id have 46.7 KiB, 234 % of")
+    assert "A hint makes Spark broadcast it whatever its size" in row["advice"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "settings"),
+    [
+        (GROWING[:4], []),  # too few runs
+        (GROWING, ["broadcast_growth_runs=6"]),
+        ((5_000,) * 5, []),  # it does not grow
+        ((6_000,) * 5, []),  # it shrinks
+        (GROWING, ["broadcast_growth_ratio=1.2"]),
+        ((0,) * 5, []),  # it was empty
+        (GROWING, ["broadcast_near_share=3"]),
+    ],
+)
+def test_what_does_not_grow_is_not_said_to(earlier: tuple[int, ...], settings: list[str]) -> None:
+    """Fewer runs than needed, the same size, a smaller one, or far from the threshold."""
+    assert kinds(recordings()["broadcast-hinted-over"], SMALL.overridden(settings), *earlier) == set()
+
+
+def test_the_history_is_asked_only_near_the_threshold() -> None:
+    """Of all broadcasts of the recordings, only for those that are near."""
+    asked = []
+    for name, execution in recordings().items():
+        history = Earlier()
+        Finder(SMALL).rows(execution_rows(execution), history)
+        asked += [name] * len(history.asked)
+    assert sorted(asked) == [
+        "broadcast-files-near",
+        "broadcast-hinted-over",
+        "broadcast-slow",
+        "broadcast-switched-near",
+        "replanned-not",
+    ]
+
+
+def test_a_broadcast_near_what_spark_can_broadcast_is_critical() -> None:
+    """8 GB or 512 million rows, whichever is nearer. Seen at a share of 0.3 %, for want of such a driver."""
+    row = only("broadcast-slow", "broadcast-near-threshold", SMALL.overridden(["broadcast_near_share=0.003"]))
+    assert row["severity"] == "critical"
+    assert row["evidence"]["share"] == row["evidence"]["size_bytes"] / (8 << 30)
+    assert "of what Spark can broadcast at all: beyond it, the query fails." in row["title"]
+    rows = changed("broadcast-slow", "broadcast", size_bytes=1, rows=500_000_000)
+    (found,) = (each for each in Finder().rows(rows) if each["finding"] == "broadcast-near-threshold")
+    assert found["evidence"]["share"] == 500 / 512
+
+
+def changed(name: str, table: str, **values: object) -> Rows:
+    """The rows of a recording with other values in one table."""
+    rows = execution_rows(recordings()[name])
+    return {**rows, table: [{**row, **values} for row in rows[table]]}
+
+
+def test_a_broadcast_that_was_not_worth_it() -> None:
+    """The large side was broadcast for 40 rows; what the tasks beneath took is not counted."""
+    row = only("broadcast-slow", "broadcast-not-worth-it")
+    evidence = row["evidence"]
+    assert evidence["driver_ms"] < evidence["collect_ms"] + evidence["build_ms"] + evidence["broadcast_ms"]
+    assert evidence["driver_ms"] >= evidence["build_ms"] + evidence["broadcast_ms"]
+    assert (evidence["rows"], evidence["other_rows"], evidence["saved_ms"]) == (400_000, 40, 100)
+    assert row["impact_ms"] == evidence["driver_ms"] - 100
+    assert row["title"].endswith(
+        "; to shuffle its 400,000 rows and the 40 rows of the other side would have taken one task 100 ms."
+    )
+
+
+def test_a_broadcast_that_saved_more_than_it_took() -> None:
+    """If shuffling a row takes longer, the same broadcast was worth it."""
+    kind = "broadcast-not-worth-it"
+    took = only("broadcast-slow", kind)["evidence"]["driver_ms"]
+    just = took * 1_000_000 / 400_040
+    assert kind in kinds(recordings()["broadcast-slow"], SMALL.overridden([f"shuffle_row_ns={just * 0.99}"]))
+    assert kind not in kinds(recordings()["broadcast-slow"], SMALL.overridden([f"shuffle_row_ns={just * 1.01}"]))
+
+
+def test_a_missed_broadcast() -> None:
+    """The right side was measured under the threshold, and a hint of the query made Spark shuffle both."""
+    row = only("broadcast-missed", "missed-broadcast")
+    assert row["title"] == (
+        "The join on product_id shuffled 9.2 MiB, though its right side has only 117.2 KiB and up to 10.0 MiB may be"
+        " broadcast."
+    )
+    assert row["evidence"] == {"side_bytes": 120_000, "threshold_bytes": 10 << 20, "other_side_bytes": 9_600_000}
+    assert row["impact_bytes"] == 4_172_829
+
+
+@pytest.mark.parametrize(
+    ("hint", "is_adaptive", "said"),
+    [
+        ("merge right", True, "It has a hint (merge right) that forbids the broadcast"),
+        (None, False, "Set spark.sql.adaptive.enabled=true"),
+        (None, True, "give its right side the hint BROADCAST"),
+    ],
+)
+def test_the_advice_for_a_missed_broadcast_goes_by_its_cause(hint: str | None, is_adaptive: bool, said: str) -> None:
+    """A hint, as was recorded; an estimate without AQE; an estimate that AQE kept."""
+    rows = execution_rows(recordings()["broadcast-missed"])
+    assert rows["joins"][0]["hint"] == "merge right"
+    rows["joins"][0]["hint"], rows["execution"][0]["is_adaptive"] = hint, is_adaptive
+    (row,) = Finder(SMALL).rows(rows)
+    assert said in row["advice"]
+
+
+def test_a_broadcast_that_timed_out() -> None:
+    """The only broadcast that was not ready is named."""
+    row = only("broadcast-timeout", "broadcast-failed")
+    assert row["title"] == "The query failed: its broadcast was not ready after 1 s (spark.sql.broadcastTimeout)."
+    assert (row["severity"], row["evidence"], row["node_id"]) == ("critical", {"timeout_s": 1}, 10)
+
+
+def test_a_broadcast_that_was_too_large() -> None:
+    """The error of a real Spark whose limit was set to 10 KiB."""
+    row = only("broadcast-too-large", "broadcast-failed")
+    assert row["title"] == "The query failed: its broadcast has 32.0 MiB, more than the 10.0 KiB that Spark allows."
+    assert row["evidence"] == {"size_bytes": 32 << 20, "limit_bytes": 10 << 10}
+
+
+@pytest.mark.parametrize(
+    ("error", "evidence"),
+    [
+        (
+            "Cannot broadcast the table that is larger than 8.0 GiB: 9.5 GiB.",
+            {"size_bytes": 9.5 * GB, "limit_bytes": 8 * GB},
+        ),
+        ("Cannot broadcast the table that is larger than 8GB: 10 GB", {"size_bytes": 10 * GB, "limit_bytes": 8 * GB}),
+        ("Cannot broadcast the table over 512000000 rows: 600000000 rows.", {"rows": 600_000_000}),
+        ("Cannot broadcast the table over 357913941 rows: 357913942 rows", {"rows": 357_913_942}),
+        ("Cannot broadcast the table with 512 million or more rows: 512000001 rows", {"rows": 512_000_001}),
+        ("java.lang.OutOfMemoryError: Not enough memory to build and broadcast the table to all worker nodes.", {}),
+        ("SparkException: Could not execute broadcast in 300 secs. You can increase", {"timeout_s": 300}),
+    ],
+)
+def test_errors_of_broadcasts_as_versions_of_spark_word_them(error: str, evidence: dict[str, float]) -> None:
+    """Those that a test machine cannot produce; another error is none, nor is the same text of one that succeeded."""
+    (row,) = Finder().rows(changed("broadcast-timeout", "execution", error=error))
+    assert (row["finding"], row["evidence"]) == ("broadcast-failed", evidence)
+    assert "{" not in row["title"]
+    assert Finder().rows(changed("broadcast-timeout", "execution", error="Job aborted")) == []
+    assert Finder().rows(changed("clean", "execution", error=error)) == []
+
+
+def test_a_failed_broadcast_among_several_is_not_guessed() -> None:
+    """Spark does not say which: it is told of the whole execution."""
+    rows = execution_rows(recordings()["broadcast-timeout"])
+    rows["broadcast"] += [{**rows["broadcast"][0], "node_id": 99}]
+    assert [(row["node_id"], row["operator_key"]) for row in Finder().rows(rows)] == [(-1, None)]
+
+
+def test_a_skewed_shuffle() -> None:
+    """One customer has 30 % of the sales."""
+    row = only("skewed", "skewed-shuffle")
+    assert row["title"] == (
+        "Of 16 tasks that read the shuffle by customer_id, one read 138,689 rows, 7.3 times the median (18,903 rows)."
+    )
+    assert row["impact_ms"] == row["evidence"]["run_time_ms_max"] - row["evidence"]["run_time_ms_median"]
+    assert row["operator_key"] is not None
+
+
+def test_a_shuffle_is_skewed_by_bytes_too() -> None:
+    """With the rows out of play, the bytes decide."""
+    limits = SMALL.overridden(["skew_rows=1000000"])
+    evidence = only("skewed", "skewed-shuffle", limits)["evidence"]
+    assert evidence["ratio"] == evidence["shuffle_read_bytes_max"] / evidence["shuffle_read_bytes_median"]
+    past = SMALL.overridden(["skew_rows=1000000", f"skew_bytes={evidence['shuffle_read_bytes_max'] + 1}"])
+    assert kinds(recordings()["skewed"], past) == set()
+
+
+def test_a_median_task_that_read_nothing_is_skew() -> None:
+    """Two keys in seven partitions."""
+    row = only("skewed-median-none", "skewed-shuffle", SMALL.overridden(["skew_rows=7"]))
+    assert (
+        row["title"] == "Of 7 tasks that read the shuffle by _groupingexpression, one read 7 rows, half of them none."
+    )
+
+
+def test_tiny_partitions() -> None:
+    """A thousand of 91 bytes, for want of AQE."""
+    row = only("partitions-tiny", "tiny-partitions")
+    assert row["title"] == "The shuffle by store_id, day is read in 1,000 partitions of 91.0 B on average."
+    assert "Set spark.sql.adaptive.enabled=true" in row["advice"]
+    assert "tiny-partitions" not in kinds(
+        recordings()["partitions-tiny"], SMALL.overridden(["tiny_partition_bytes=90"])
+    )
+    asked = changed("partitions-tiny", "shuffle", origin="REPARTITION_BY_NUM")
+    assert Finder(SMALL).rows(asked)[0]["advice"].startswith("The query asks for this number")
+
+
+def test_huge_partitions() -> None:
+    """Few, or a single one."""
+    assert only("partitions-huge", "huge-partitions")["title"] == (
+        "The shuffle by receipt is read in 2 partitions of 3.5 MiB on average."
+    )
+    single = only("partitions-single", "huge-partitions")
+    assert single["title"] == "The shuffle is read in one partition of 7.1 MiB."
+    assert "a window without PARTITION BY" in single["advice"]
+
+
+def test_spill() -> None:
+    """It names the operator that spilled most."""
+    row = only("spill", "spill")
+    assert re.fullmatch(r"Its tasks spilled 4\.8 MiB to disk, 16\.0 MiB in memory of it by Sort\.", row["title"])
+    assert (row["severity"], row["impact_bytes"]) == ("warning", row["evidence"]["disk_spilled_bytes"])
+    assert recordings()["spill"].plans and row["node_id"] >= 0
+    assert only("spill", "spill", SMALL.overridden(["spill_critical_bytes=4m"]))["severity"] == "critical"
+
+
+def test_an_exploding_join() -> None:
+    """Rows of 40 stores, each with each."""
+    row = only("join-exploding", "exploding-join")
+    assert row["title"] == (
+        "The join on store_id made 24,719,279 rows of 22,223 rows and 44,446 rows: 556 times the larger side."
+    )
+
+
+def test_nested_loops() -> None:
+    """Of a cartesian product Spark counts the rows of each side once for each partition of the other."""
+    loop, cartesian = only("nested-loop", "nested-loop-join"), only("cartesian", "nested-loop-join")
+    assert "compared up to 1,200,000 pairs, of 400,000 rows and 3 rows." in loop["title"]
+    assert cartesian["title"] == "A cartesian product compared at least 800,000 pairs of rows."
+    assert cartesian["evidence"]["pairs"] == 40 * 20_000
+    critical = SMALL.overridden(["nested_loop_critical_pairs=800000"])
+    assert only("cartesian", "nested-loop-join", critical)["severity"] == "critical"
+
+
+def test_a_repeated_shuffle() -> None:
+    """With the reuse of exchanges switched off; another aggregate beneath is another shuffle."""
+    row = only("shuffle-repeated", "repeated-shuffle")
+    assert row["title"] == (
+        "The shuffle by store_id, day was made 2 times from the same rows; 29.0 KiB were written again."
+    )
+    (first, second) = sorted(
+        shuffle["node_id"] for shuffle in execution_rows(recordings()["shuffle-repeated"])["shuffle"] if shuffle["keys"]
+    )
+    assert row["node_id"] in (first, second)
+
+
+def test_fetch_wait() -> None:
+    """Recorded between executors that are processes of their own."""
+    row = only("fetch-wait", "fetch-wait")
+    assert row["evidence"]["remote_bytes_read"] > 5_000_000
+    assert row["impact_ms"] == row["evidence"]["fetch_wait_ms"]
+
+
+def test_a_cache_that_was_read_once() -> None:
+    """Whose filling took the tasks long; one that was there already, or is read twice, is none."""
+    row = only("cache-filled", "cache-read-once")
+    assert (row["severity"], row["evidence"]["rows_read"]) == ("info", 20_000)
+    everything = SMALL.overridden(["cache_ms=0"])
+    assert "cache-read-once" not in kinds(recordings()["cache-read"], everything)
+    assert "cache-read-once" not in kinds(recordings()["cache-filled-read-twice"], everything)
+
+
+def test_collecting_a_result() -> None:
+    """19 MiB came to the driver, which worked on after the last stage."""
+    row = only("collected", "driver-collect")
+    assert "on a result of 18.9 MiB" in row["title"]
+    assert row["evidence"]["broadcasts_ms"] == 0
+    assert "write them to files" in row["advice"] and "broadcast" not in row["advice"]
+
+
+def test_collecting_a_broadcast() -> None:
+    """The result is small, so the end of the query is not counted."""
+    row = only("broadcast-slow", "driver-collect")
+    assert "on broadcasts" in row["title"] and row["evidence"]["result_ms"] == 0
+    assert "write them to files" not in row["advice"]
+
+
+def test_a_late_replan() -> None:
+    """AQE made it a broadcast join when the large side was shuffled; with a hint it was one from the start."""
+    row = only("replanned-late", "late-replan")
+    assert re.fullmatch(
+        r"AQE saw after [\d.]+ m?s that the join on customer_id can broadcast its right side of 640\.0 B; by then"
+        r" 4\.2 MiB had been shuffled that need not have been\.",
+        row["title"],
+    )
+    joins = execution_rows(recordings()["replanned-late"])["joins"]
+    assert row["node_id"] == joins[0]["node_id"]
+
+
+def test_a_shuffle_whose_rows_turned_out_not_to_matter() -> None:
+    """The other side of the join was empty; of several dropped stages the largest is told."""
+    row = only("replanned-empty", "late-replan", SMALL.overridden(["late_replan_bytes=600000"]))
+    assert row["evidence"]["shuffled_bytes"] == 640_000
+    assert (row["node_id"], row["impact_bytes"]) == (-1, 640_000)
+
+
+# What is not known
+
+
+def measured(table: str) -> set[str]:
+    """The columns of a table that hold numbers and may be NULL."""
+    return {column.name for column in models.metadata.tables[table].columns if column.nullable and is_number(column)}
+
+
+def is_number(column: Column[Any]) -> bool:
+    return isinstance(column.type, (BigInteger, Double, Integer))
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_what_was_not_measured_makes_no_finding(name: str) -> None:
+    """With every number unknown nothing is found but what an error says, and nothing fails."""
+    rows = {
+        table: [{**row, **dict.fromkeys(measured(table))} for row in found]
+        for table, found in execution_rows(recordings()[name]).items()
+    }
+    found = Finder(replace(SMALL), raising()).rows(rows, Earlier(*GROWING))
+    assert {row["finding"] for row in found} == EXPECTED.get(name, set()) & {"broadcast-failed"}
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_each_number_may_be_missing(name: str) -> None:
+    """Whichever column is unknown, no heuristic fails."""
+    rows = execution_rows(recordings()[name])
+    everything = Thresholds(**{field.name: 0 for field in fields(Thresholds)})
+    for table, found in rows.items():
+        for column in measured(table):
+            without = [{**row, column: None} for row in found]
+            Finder(everything, raising()).rows({**rows, table: without}, Earlier(*GROWING))
+
+
+def raising() -> tuple[Heuristic, ...]:
+    """The heuristics, of which none may fail."""
+
+    def strictly(heuristic: Heuristic) -> Heuristic:
+        def look(case: Case) -> Iterator[Finding]:
+            try:
+                yield from heuristic.look(case)
+            except Exception as error:
+                pytest.fail(f"{heuristic.id}: {error!r}")
+
+        return replace(heuristic, look=look)
+
+    return tuple(map(strictly, HEURISTICS))
+
+
+LEAST_VALUES = {"broadcast-failed", "huge-partitions", "nested-loop-join", "spill"}
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"incomplete": ["3 of 200 task ends of stage 7 were not seen"]},
+        {"incomplete": ["Spark dropped 12 events while it ran"]},
+        {"state": "failed", "error": "Job aborted"},
+    ],
+    ids=lambda changes: str(next(iter(changes))),
+)
+def test_of_what_is_not_whole_only_least_values_are_told(name: str, changes: Row) -> None:
+    """What was not seen can neither make a side small, nor a partition tiny, nor a task stand out."""
+    rows = changed(name, "execution", **changes)
+    expected = EXPECTED[name] & LEAST_VALUES - ({"broadcast-failed"} if "error" in changes else set())
+    assert {row["finding"] for row in Finder(SMALL).rows(rows)} == expected
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_approximated_values_are_whole(name: str) -> None:
+    """Medians within 1 %, all else exact; only `broadcast_verdict` wants all of them exact."""
+    reason = "values of large stages were approximated at the listener's memory limit"
+    execution = msgspec.structs.replace(recordings()[name], incomplete=[reason])
+    assert kinds(execution) == EXPECTED[name] - {"missed-broadcast"}
+
+
+def test_a_stage_that_ran_twice_makes_an_execution_not_whole() -> None:
+    """Of its values Spark counts the last attempt only."""
+    assert Finder(SMALL).rows(changed("broadcast-missed", "stage", stage_attempt=1)) == []
+
+
+@pytest.mark.parametrize("state", ["running", "lost"])
+def test_only_ended_executions_are_looked_at(state: str) -> None:
+    """Of a running one the end is not known, nor of a lost one."""
+    for name in EXPECTED:
+        assert Finder(SMALL).rows(changed(name, "execution", state=state)) == []
+
+
+# Faults
+
+
+def test_a_heuristic_that_fails_is_skipped_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The others go on; the log has its traceback once, however many executions there are."""
+
+    def broken(case: Case) -> Iterator[Finding]:
+        raise ZeroDivisionError
+
+    finder = Finder(SMALL, (Heuristic("broken", broken), *HEURISTICS))
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            found = finder.rows(execution_rows(recordings()["skewed"]))
+            assert [row["finding"] for row in found] == ["skewed-shuffle"]
+    (record,) = caplog.records
+    assert "heuristic broken failed at " in record.getMessage() and record.exc_info
+
+
+def test_what_the_history_raises_is_let_out() -> None:
+    """A database that is gone is not the heuristic's fault: the batch is to be sent again."""
+
+    class Gone(Earlier):
+        errors: tuple[type[Exception], ...] = (ConnectionError,)
+
+        def broadcast_rows(self, operator_key: str, before: object) -> tuple[int, ...]:
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        Finder(SMALL).rows(execution_rows(recordings()["broadcast-switched-near"]), Gone())
+
+
+def test_one_finding_of_a_kind_at_a_node() -> None:
+    """The greatest impact wins: the table's key allows no two."""
+
+    def twice(case: Case) -> Iterator[Finding]:
+        for impact in (1, 3, 2):
+            yield Finding("twice", "info", "", {}, "", impact_bytes=impact)
+
+    (row,) = Finder(SMALL, (Heuristic("twice", twice),)).rows(execution_rows(recordings()["clean"]))
+    assert row["impact_bytes"] == 3

@@ -1,0 +1,53 @@
+"""Thresholds are read from settings, and wrong ones are refused with what would be right."""
+
+from __future__ import annotations
+
+import pytest
+
+from joinsight.errors import ConfigurationError, ConfigurationErrors
+from joinsight.findings.thresholds import VARIABLE, Thresholds, split
+
+
+def test_settings_override_the_standards() -> None:
+    """Numbers, and sizes as Spark writes them; the last one of a name wins."""
+    found = Thresholds().overridden(["skew_ratio=3.5", "spill_bytes=64m", "spill_bytes = 2g", "nested_loop_pairs=1e6"])
+    assert (found.skew_ratio, found.spill_bytes, found.nested_loop_pairs) == (3.5, 2 << 30, 1e6)
+    assert found.skew_rows == Thresholds().skew_rows
+
+
+def test_an_environment_variable_has_several() -> None:
+    """Separated by commas; blanks and a last comma do not matter."""
+    assert split(" skew_ratio=3 ,spill_bytes=1g, ") == ["skew_ratio=3", "spill_bytes=1g"]
+    assert split("") == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("skew=3", "there is no threshold 'skew'"),
+        ("", "there is no threshold ''"),
+        ("skew_ratio", "'' is no number from 0 on"),
+        ("skew_ratio=much", "'much' is no number from 0 on"),
+        ("skew_ratio=-1", "'-1' is no number from 0 on"),
+        ("skew_ratio=64m", "'64m' is no number from 0 on"),
+        ("skew_ratio=nan", "'nan' is no number from 0 on"),
+        ("spill_bytes=inf", "'inf' is no number from 0 on"),
+        ("spill_bytes=-1g", "'-1g' is no number from 0 on"),
+    ],
+)
+def test_wrong_settings_are_refused(setting: str, problem: str) -> None:
+    """The error says what is wrong; of an unknown name it lists those that there are."""
+    with pytest.raises(ConfigurationError) as caught:
+        Thresholds().overridden([setting])
+    assert problem in str(caught.value) and repr(setting) in str(caught.value)
+    assert ("skew_ratio, skew_rows" in str(caught.value)) == ("there is no" in problem)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """A line each, with where it stands."""
+    with pytest.raises(ConfigurationErrors) as caught:
+        Thresholds().overridden(["skew=1", "skew_ratio=2", "skew_rows=many"], VARIABLE)
+    assert [line.split(": ")[0] for line in str(caught.value).splitlines()] == [
+        "JOINSIGHT_FINDING_THRESHOLDS='skew=1'",
+        "JOINSIGHT_FINDING_THRESHOLDS='skew_rows=many'",
+    ]

@@ -1,0 +1,160 @@
+"""Findings in a real PostgreSQL: written with their execution, replaced with it, made of what earlier runs say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Engine, select, text
+from sqlalchemy.exc import DBAPIError
+from tests.documents import STARTED_AT_MS
+from tests.findings.recorded import SMALL, recordings
+
+from joinsight.document import Execution
+from joinsight.findings import Case, Finder, Finding, Heuristic
+from joinsight.rows import Row, execution_rows
+from joinsight.store import models
+from joinsight.store.earlier import EarlierRuns
+from joinsight.store.writer import Writer
+
+DAY = 86_400_000
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def app() -> str:
+    """The id of an application that no other test uses."""
+    return f"application-{next(_numbers)}"
+
+
+def document(name: str, app: str, **changes: Any) -> Execution:
+    return msgspec.structs.replace(recordings()[name], application_id=app, **changes)
+
+
+def stored(engine: Engine, app: str) -> list[Row]:
+    """The findings of an application."""
+    statement = select(models.finding).where(models.finding.c.application_id == app).order_by(models.finding.c.finding)
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def test_findings_are_stored_with_their_execution(engine: Engine, app: str) -> None:
+    """Column by column what the finder says; the numbers of the evidence too."""
+    documents = [document(name, app) for name in recordings()]
+    finder = Finder(SMALL)
+    Writer(engine, finder).write(documents)
+    expected = [row for each in documents for row in finder.rows(execution_rows(each))]
+    assert len(expected) > 20
+    order = ("started_at", "finding", "node_id")
+    found = stored(engine, app)
+    for rows in (expected, found):
+        rows.sort(key=lambda row: [row[name] for name in order])
+    assert found == expected
+
+
+def test_a_running_execution_has_none_until_it_ends(engine: Engine, app: str) -> None:
+    """They come with the last document; repeated, it changes nothing."""
+    ended = document("skewed", app)
+    running = msgspec.structs.replace(ended, state="running", ended_at_ms=None, sequence=ended.sequence - 1)
+    writer = Writer(engine, Finder(SMALL))
+    writer.write([running])
+    assert stored(engine, app) == []
+    for _ in range(2):
+        writer.write([ended])
+        assert [row["finding"] for row in stored(engine, app)] == ["skewed-shuffle"]
+
+
+def test_findings_are_replaced_with_their_execution(engine: Engine, app: str) -> None:
+    """Those of an older document are gone."""
+    before = document("skewed", app)
+    same = {"execution_id": before.execution_id, "started_at_ms": before.started_at_ms}
+    after = document("spill", app, sequence=before.sequence + 1, **same)
+    writer = Writer(engine, Finder(SMALL))
+    writer.write([before])
+    writer.write([after])
+    assert [row["finding"] for row in stored(engine, app)] == ["huge-partitions", "spill"]
+
+
+def test_thresholds_decide_what_is_stored(engine: Engine, app: str) -> None:
+    """With the standards, this small query has no finding."""
+    Writer(engine).write([document("skewed", app)])
+    assert stored(engine, app) == []
+
+
+def grown(rows: int, day: int, app: str) -> Execution:
+    """A run of a query whose broadcast has so many rows."""
+    started = STARTED_AT_MS + day * DAY
+    run = document("broadcast-switched-near", app, execution_id=day, sequence=day + 1, started_at_ms=started)
+    (counted,) = (
+        metric.id
+        for node in run.nodes
+        if node.name == "BroadcastExchange"
+        for metric in node.metrics
+        if metric.name == "number of output rows"
+    )
+    measured = [msgspec.structs.replace(each, sum=rows) if each.id == counted else each for each in run.accumulators]
+    return msgspec.structs.replace(run, accumulators=measured)
+
+
+def test_a_broadcast_grows_from_run_to_run(engine: Engine, app: str) -> None:
+    """What it was in earlier runs is read from the store, also if they came in the same batch or later."""
+    sizes = [300, 305, 310, 315, 320, 350]
+    runs = [grown(rows, day, app) for day, rows in enumerate(sizes)]
+    writer = Writer(engine)
+    for run in runs:
+        writer.write([run])
+    found = stored(engine, app)
+    assert [row["severity"] for row in found] == ["info"] * 5 + ["warning"]
+    assert found[-1]["evidence"] | {"earlier_runs": 5, "earlier_rows": 310, "rows": 350} == found[-1]["evidence"]
+
+
+def test_earlier_runs_are_those_before_the_latest_first(engine: Engine, app: str) -> None:
+    """At most 20, of the same operator, and only broadcasts that succeeded and were measured."""
+    key = next(row["operator_key"] for row in execution_rows(grown(1, 0, app))["broadcast"])
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM broadcast"))
+    Writer(engine).write([grown(1_000 + day, day, app) for day in range(25)])
+    Writer(engine).write([msgspec.structs.replace(grown(7, 26, app), accumulators=[])])
+    with engine.connect() as connection:
+        earlier = EarlierRuns(connection)
+        at = datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc)
+        assert earlier.broadcast_rows(key, at + timedelta(days=3)) == [1_002, 1_001, 1_000]
+        assert earlier.broadcast_rows(key, at + timedelta(days=99)) == list(range(1_024, 1_004, -1))
+        assert earlier.broadcast_rows("another", at + timedelta(days=99)) == []
+        connection.execute(text("SET enable_seqscan = off"))
+        plan = connection.execute(
+            text("EXPLAIN SELECT rows FROM broadcast WHERE operator_key = 'a' ORDER BY started_at DESC LIMIT 20")
+        ).scalars()
+        assert any("operator_key_started_at" in line for line in plan)
+
+
+def test_a_heuristic_that_fails_loses_no_execution(engine: Engine, app: str) -> None:
+    """Its rows and the findings of the others are stored."""
+
+    def broken(case: Case) -> Iterator[Finding]:
+        raise ZeroDivisionError
+
+    def fine(case: Case) -> Iterator[Finding]:
+        yield Finding("fine", "info", "All is well.", {"answer": 42.5}, "Go on.")
+
+    finder = Finder(SMALL, (Heuristic("broken", broken), Heuristic("fine", fine)))
+    assert Writer(engine, finder).write([document("skewed", app)]).stored == 1
+    assert [(row["finding"], row["evidence"]) for row in stored(engine, app)] == [("fine", {"answer": 42.5})]
+
+
+def test_a_database_that_fails_while_findings_are_looked_for_fails_the_batch(engine: Engine, app: str) -> None:
+    """It is not the heuristic's fault, so nothing is stored and the batch is sent again."""
+
+    def ask(case: Case) -> Iterator[Finding]:
+        case.history.broadcast_rows("key", {})  # type: ignore[arg-type]  # what PostgreSQL has no form for
+        yield from ()
+
+    with pytest.raises(DBAPIError):
+        Writer(engine, Finder(SMALL, (Heuristic("ask", ask),))).write([document("skewed", app)])
+    with engine.connect() as connection:
+        count = text("SELECT count(*) FROM execution WHERE application_id = :app")
+        assert connection.scalar(count, {"app": app}) == 0
