@@ -28,15 +28,19 @@ from sqlalchemy import (
 
 from joinsight.compare import Run
 from joinsight.errors import ConfigurationError, NotFound
+from joinsight.findings import SEVERITIES
 from joinsight.rows import Row
 from joinsight.store.delivery import count
 from joinsight.store.models import (
     EXECUTION_KEY,
+    IMPACT,
+    SEVERITY_RANK,
     application,
     aqe_decision,
     broadcast,
     delivery,
     execution,
+    finding,
     joins,
     node_metric,
     plan_version,
@@ -79,6 +83,11 @@ SORTS: Mapping[str, _Sorts] = {
         "spill": joins.c.spill_bytes.desc().nulls_last(),
         "recent": joins.c.started_at.desc(),
     },
+    "findings": {
+        "recent": finding.c.started_at.desc(),
+        "severity": literal_column(SEVERITY_RANK, BigInteger).desc().nulls_last(),
+        "impact": literal_column(IMPACT, BigInteger).desc().nulls_last(),
+    },
 }
 """Orders that each command offers; the first is its standard. Each has its index (`models._largest`)."""
 
@@ -98,6 +107,9 @@ class Filters:
     """A `query_shape`, or how it begins."""
     operator: str | None = None
     """An `operator_key`, or how it begins; not for queries."""
+    finding: str | None = None
+    """A kind of finding; of findings only, like the next."""
+    severity: str | None = None
     limit: int = 20
 
 
@@ -125,6 +137,11 @@ def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]
     return _operators(connection, joins, filters, SORTS["joins"], sort)
 
 
+def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Findings with their execution's description."""
+    return _operators(connection, finding, filters, SORTS["findings"], sort)
+
+
 def _operators(connection: Connection, table: Table, filters: Filters, sorts: _Sorts, sort: str) -> list[Row]:
     """Operators, each with its execution's description.
 
@@ -140,6 +157,7 @@ def _operators(connection: Connection, table: Table, filters: Filters, sorts: _S
     if filters.execution is not None:
         key = find_execution(connection, filters.execution)
         own += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+    own += [table.c[name] == value for name in ("finding", "severity") if (value := getattr(filters, name)) is not None]
     few_operators = filters.operator is not None or filters.execution is not None
     asked = _of_execution(filters)
     few_executions = _few(asked, filters)
@@ -243,12 +261,14 @@ def find_execution(connection: Connection, text: str) -> Key:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """An execution with its plan versions, what AQE decided, and all metrics, by node and accumulator."""
+    """An execution with its plan versions, what AQE decided, all metrics by node and accumulator, and findings."""
 
     execution: Row
     versions: list[Row]
     decisions: list[Row]
     metrics: list[Row]
+    findings: list[Row]
+    """The worst first."""
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan at all."""
@@ -268,6 +288,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, plan_version, key),
         _of(connection, aqe_decision, key),
         _of(connection, node_metric, key),
+        sorted(_of(connection, finding, key), key=lambda row: SEVERITIES.index(row["severity"])),
     )
 
 

@@ -17,6 +17,7 @@ from tests.documents import application, planned
 
 from joinsight import reading
 from joinsight.errors import NotFound
+from joinsight.findings import Case, Finder, Finding, Heuristic
 from joinsight.reading import SORTS, Filters
 from joinsight.store import lost, models
 from joinsight.store.database import connect, upgrade
@@ -38,8 +39,9 @@ READ: dict[str, Callable[[Connection, Filters, str], object]] = {
     "shuffles": reading.read_shuffles,
     "broadcasts": reading.read_broadcasts,
     "joins": reading.read_joins,
+    "findings": reading.read_findings,
 }
-OPERATORS = {"shuffles": "shuffle", "broadcasts": "broadcast", "joins": "joins"}
+OPERATORS = {"shuffles": "shuffle", "broadcasts": "broadcast", "joins": "joins", "findings": "finding"}
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +52,21 @@ def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
         for month, end in enumerate(ENDS):
             started = int(end.timestamp() * 1000)
             app = application(application_id=f"m{month}", started_at_ms=started)
-            Writer(engine).write([app, planned(PLAN, application_id=f"m{month}", started_at_ms=started)])
+            run = planned(PLAN, application_id=f"m{month}", started_at_ms=started)
+            Writer(engine, Finder(heuristics=(Heuristic("found", found),))).write([app, run])
         for table in ("application", "delivery", "execution", *OPERATORS.values()):
             _multiply(engine, table, models.metadata.tables[table].columns.keys())
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("UPDATE execution SET state = 'failed' WHERE execution_id = 0"))
             connection.execute(text("VACUUM ANALYZE"))
         yield engine
+
+
+def found(case: Case) -> Iterator[Finding]:
+    """One of each severity."""
+    for join in case.rows["joins"]:
+        severity = "critical" if join["strategy"] == "SortMergeJoin" else "warning"
+        yield Finding("found", severity, "It is slow.", {}, "", join["node_id"], join["operator_key"], 5, 9)
 
 
 def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
@@ -73,7 +83,15 @@ def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
             values[name] = f"{name} - n * interval '10 minutes'"
     if "execution_id" in values:
         values["execution_id"] = "n"
-    for name in ("duration_ms", "shuffle_write_bytes", "bytes_written", "size_bytes", "output_rows", "spill_bytes"):
+    for name in (
+        "duration_ms",
+        "shuffle_write_bytes",
+        "bytes_written",
+        "size_bytes",
+        "output_rows",
+        "spill_bytes",
+        "impact_ms",
+    ):
         if name in values:
             values[name] = "n * 7919 % 4001"
     if table in ("application", "delivery"):
@@ -133,6 +151,8 @@ def _cases() -> Iterator[Any]:
             "succeeded": Filters(state="succeeded"),
             "running": Filters(state="running"),
         }
+        if command == "findings":
+            filters |= {"critical": Filters(severity="critical"), "kind": Filters(finding="found")}
         for sort in sorts:
             for name, asked in filters.items():
                 yield pytest.param(command, sort, asked, id=f"{command}-{sort}-{name}")
@@ -173,7 +193,7 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
             reading.read_plan(connection, reading.find_execution(connection, named))
 
     plans = plans_of(engine, ask)
-    assert len(plans) == (1 if named == "987654321" else 5)
+    assert len(plans) == (1 if named == "987654321" else 6)
     for plan in plans:
         assert not scanned(plan), plan
     for plan in plans[1:]:

@@ -1,4 +1,4 @@
-"""Commands that read: queries, plan, shuffles, broadcasts, joins."""
+"""Commands that read: queries, plan, shuffles, broadcasts, joins, findings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from joinsight import reading
-from joinsight.cli import decided, table, tree
+from joinsight.cli import decided, found, table, tree
 from joinsight.cli.options import database_options, parse_duration
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
+from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.reading import SORTS, Filters, StoredPlan
 from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
@@ -90,6 +91,7 @@ def _list(
     data: Path | None,
     sort: str,
     as_json: bool,
+    details: Callable[[Console, list[Row]], None] | None = None,
     **filters: Any,
 ) -> None:
     with open_database(database_url, data) as engine:
@@ -99,6 +101,8 @@ def _list(
     if as_json:
         for row in rows:
             click.echo(json.dumps(row, default=json_value, ensure_ascii=False))
+    elif rows and details is not None:
+        details(console(), rows)
     elif rows:
         print_table(console(), render(rows), rows)
     else:
@@ -144,6 +148,25 @@ def joins(**options: Any) -> None:
 
 
 @click.command()
+@click.option(
+    "--finding",
+    metavar="KIND",
+    type=click.Choice([heuristic.id for heuristic in HEURISTICS]),
+    help="Only of this kind, e.g. skewed-shuffle; docs/findings.md has all.",
+)
+@click.option("--severity", type=click.Choice(SEVERITIES), help="Only of this severity.")
+@click.option("--details", is_flag=True, help="Each with its numbers and advice; always so with --execution.")
+@_filter_options("findings", of_execution=True)
+def findings(details: bool, **options: Any) -> None:
+    """List what is worth your attention: slow, skewed, spilling, failed or needless.
+
+    --sort impact goes by the time that it cost; bytes count as if 100 MB were a second.
+    """
+    in_full = print_findings if details or options["execution"] is not None else None
+    _list(reading.read_findings, finding_table, details=in_full, **options)
+
+
+@click.command()
 @database_options
 @click.argument("execution")
 @click.option("--version", type=int, help="An earlier plan of AQE, from 0.  [default: the final one]")
@@ -172,6 +195,7 @@ def plan(
             "execution": stored.execution,
             "versions": stored.versions,
             "decisions": stored.decisions,
+            "findings": stored.findings,
             "metrics": stored.metrics,
         }
         click.echo(json.dumps(everything, default=json_value, ensure_ascii=False))
@@ -181,6 +205,7 @@ def plan(
     numbers = range(len(stored.versions)) if all_versions else [version]
     for number in numbers:
         print_plan(out, stored, number, metrics=metrics)
+    print_found(out, stored)
 
 
 def print_header(out: Console, stored: StoredPlan) -> None:
@@ -215,6 +240,35 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         out.print(Text("AQE decided:", "bold"))
     for decision in decisions:
         out.print(Text(f"  {decision}"), soft_wrap=True)
+
+
+def print_found(out: Console, stored: StoredPlan) -> None:
+    """What was found in the execution, the worst first."""
+    if stored.findings:
+        out.print(Text("Findings:", "bold"))
+    for row in stored.findings:
+        for line in found.lines(row, max(80, min(out.width, tree.WIDTH))):
+            out.print(line, soft_wrap=True)
+
+
+def print_findings(out: Console, rows: list[Row]) -> None:
+    """`joinsight findings --details`."""
+    for number, row in enumerate(rows):
+        about = (execution_name(row), when(row["started_at"]), one_line(row["description"])[:60])
+        for line in found.lines(row, max(80, min(out.width, tree.WIDTH)), about):
+            out.print(line, soft_wrap=True)
+        if number < len(rows) - 1:
+            out.print()
+
+
+def finding_table(rows: list[Row]) -> list[Column]:
+    """`joinsight findings`."""
+    return [
+        *_identity(rows),
+        Column("severity", [Text(r["severity"], found.STYLES[r["severity"]]) for r in rows]),
+        Column("finding", [r["finding"] for r in rows]),
+        Column("what", [r["title"] for r in rows], flexible=True),
+    ]
 
 
 def query_table(rows: list[Row]) -> list[Column]:
@@ -370,4 +424,4 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-COMMANDS = (queries, plan, shuffles, broadcasts, joins)
+COMMANDS = (queries, plan, shuffles, broadcasts, joins, findings)
