@@ -9,6 +9,8 @@ import click
 import pytest
 
 from joinsight.cli import cli
+from joinsight.findings import HEURISTICS, link
+from joinsight.findings.page import written_into
 from joinsight.store.dictionary import dictionary
 
 ROOT = Path(__file__).parents[1]
@@ -18,6 +20,24 @@ PAGES = sorted({ROOT / "README.md", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md
 def test_the_data_dictionary_is_current() -> None:
     """docs/data-dictionary.md is what `make docs` writes."""
     assert (ROOT / "docs/data-dictionary.md").read_text() == dictionary()
+
+
+def test_the_thresholds_of_findings_are_current() -> None:
+    """docs/findings.md has the table that `make docs` writes."""
+    page = (ROOT / "docs/findings.md").read_text()
+    assert written_into(page) == page
+
+
+def test_every_finding_has_its_section() -> None:
+    """Where its link leads, with how severe it is, why it matters, how to check it, what to do, and an example."""
+    sections = re.split(r"^## ", (ROOT / "docs/findings.md").read_text(), flags=re.MULTILINE)
+    by_title = {section.partition("\n")[0]: section for section in sections}
+    for heuristic in HEURISTICS:
+        assert link(heuristic.id) == f"docs/findings.md#{heuristic.id}"
+        section = by_title[heuristic.id]
+        for part in ("Severity: ", "**Why it matters.**", "**In Spark's UI.**", "**What to do.**"):
+            assert part in section, (heuristic.id, part)
+        assert f"  {heuristic.id}\n" in section
 
 
 def test_every_command_is_shown_to_users() -> None:

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from tests.documents import as_line, execution, request
+from tests.findings.recorded import recordings
 from tests.serve.real import DOCUMENTS, Service, service
 
 from joinsight import __version__
 from joinsight.errors import ConfigurationErrors
+from joinsight.findings import Thresholds
 from joinsight.serve.logs import JsonFormatter, TextFormatter, fields
 from joinsight.serve.server import open_door
 
@@ -31,6 +34,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
             "--tls-certificate": tmp_path / "none.pem",
             "--tls-key": tmp_path / "key.pem",
             "--port": taken.getsockname()[1],
+            "--finding-threshold": "skew_ratio=much",
         }
         refused = Service("mysql://user:s3cr3t@host/db", *(str(each) for pair in options.items() for each in pair))
         assert refused.end() == 2
@@ -39,6 +43,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         "--token-file",
         "--tls-certificate",
         "--host/--port",
+        "--finding-threshold",
         "JOINSIGHT_DATABASE_URL",
     ]
     assert all(". " in line for line in said)  # what is wrong, and what would be right
@@ -50,6 +55,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "half of TLS": ({"tls_key": Path("key.pem")}, "--tls-key='key.pem': --tls-certificate is missing. Name both"),
     "a port that is none": ({"port": 70_000}, "--host/--port='127.0.0.1:70000'"),
     "a folder below a file": ({"data": Path(__file__) / "data"}, "is no folder. Name a folder of your own"),
+    "a threshold that is none": (
+        {"finding_thresholds": ["skew=3"]},
+        "--finding-threshold='skew=3': there is no threshold 'skew'. Write NAME=VALUE, one of broadcast_near_share,",
+    ),
     "no URL": ({"database_url": "nonsense"}, "it is not a database URL. Write it like postgresql"),
     "a URL with a bad port": ({"database_url": "postgresql://user:password@host:port/db"}, "it is not a database URL"),
     "another database": ({"database_url": "mysql://user:password@host/db"}, "only PostgreSQL is supported"),
@@ -65,6 +74,30 @@ def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
         pass
     assert said in str(error.value)
     assert "password" not in str(error.value).replace("user:password@host:5432", "")
+
+
+def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the variable, of options, which win, else the standards; what is wrong in the variable is said to be there."""
+    monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio=8, spill_bytes=10g")
+    with open_door("127.0.0.1", 0, finding_thresholds=["skew_ratio=9"]) as door:
+        assert door.thresholds == Thresholds(skew_ratio=9, spill_bytes=10 << 30)
+    monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio")
+    with pytest.raises(ConfigurationErrors, match=r"JOINSIGHT_FINDING_THRESHOLDS='skew_ratio'"):
+        open_door("127.0.0.1", 0).__enter__()
+
+
+def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> None:
+    """The same document has a finding or none."""
+    url = engine.url.render_as_string(hide_password=False)
+    for number, settings in enumerate(
+        ((), ("--finding-threshold", "skew_ratio=3", "--finding-threshold", "skew_rows=1"))
+    ):
+        document = msgspec.structs.replace(recordings()["skewed"], application_id=f"app-{number}")
+        with service(url, *settings) as running:
+            assert httpx.post(running.url + DOCUMENTS, content=request(document)).status_code == 200
+    with engine.connect() as connection:
+        found = connection.execute(text("SELECT application_id, finding FROM finding ORDER BY node_id")).all()
+    assert [tuple(row) for row in found] == [("app-1", "skewed-shuffle")]
 
 
 def test_the_log_of_a_service(engine: Engine) -> None:

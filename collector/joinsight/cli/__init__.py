@@ -20,7 +20,7 @@ _HELP = """See what every exchange and join of your Spark SQL queries really cos
 \b
 Start here:      joinsight demo
 Collect:         joinsight serve
-Look:            joinsight queries, then plan, shuffles, broadcasts, joins
+Look:            joinsight queries, then plan, shuffles, broadcasts, joins, findings
 Compare:         joinsight diff, joinsight regressions
 
 Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.

@@ -93,6 +93,7 @@ def report(out: Console, engine: Engine, application: str) -> None:
         shuffles = reading.read_shuffles(connection, mine, "size")
         broadcasts = reading.read_broadcasts(connection, mine, "size")
         joins = reading.read_joins(connection, mine, "size")
+        findings = reading.read_findings(connection, mine, "severity")
         plans = [reading.read_plan(connection, key) for key in _telling(queries, shuffles, joins)]
     out.print(Rule("Queries"))
     read.print_table(out, read.query_table(queries), queries)
@@ -105,9 +106,11 @@ def report(out: Console, engine: Engine, application: str) -> None:
         ("Shuffles, largest first", read.shuffle_table, shuffles[:10]),
         ("Broadcasts, largest first", read.broadcast_table, broadcasts[:10]),
         ("Joins, most rows out first", read.join_table, joins[:12]),
+        ("Findings, worst first", read.finding_table, findings[:6]),
     ):
-        out.print(Rule(title))
-        read.print_table(out, render(rows), rows)
+        if rows:
+            out.print(Rule(title))
+            read.print_table(out, render(rows), rows)
 
 
 def _telling(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[reading.Key]:
@@ -130,6 +133,7 @@ def _more(out: Console, where: str, url: str, keep_serving: bool) -> None:
         f"joinsight plan last --metrics{where}": "a plan with every metric, as in Spark's UI",
         f"joinsight plan last --all-versions{where}": "how AQE changed it on the way",
         f"joinsight shuffles --sort skew{where}": "what is skewed",
+        f"joinsight findings --details{where}": "what was found, with numbers and advice",
     }
     for command, meaning in commands.items():
         out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)

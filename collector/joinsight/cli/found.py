@@ -48,7 +48,7 @@ def _evidence(evidence: dict[str, float]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) or (value.is_integer() and abs(value) >= 100) else f"{value:.3g}"
+    return f"{int(value):,}" if value == int(value) else f"{value:.3g}"
 
 
 def _where(row: Row) -> str:

@@ -84,7 +84,7 @@ def _near_threshold(case: Case, broadcast: Row, used_by: Row) -> Iterator[Findin
         advice = (
             "Over the threshold Spark shuffles both sides. If the executors have the memory, raise"
             " spark.sql.autoBroadcastJoinThreshold now, or give this side the hint BROADCAST; else filter it before"
-            " the join. Prefer a sudden change to be one of yours."
+            " the join."
         )
     yield Finding(
         HEURISTIC.id,

@@ -1,15 +1,10 @@
-"""From which numbers on something is a finding: one table, shown in docs/findings.md, overridden by `joinsight serve`.
-
-``python -m joinsight.findings.thresholds PAGE`` writes the table into a page, between its two marks.
-"""
+"""From which numbers on something is a finding: one table, in docs/findings.md too; `joinsight serve` overrides it."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from joinsight.errors import ConfigurationError, ConfigurationErrors
@@ -17,7 +12,6 @@ from joinsight.rows import byte_size
 
 OPTION = "--finding-threshold"
 VARIABLE = "JOINSIGHT_FINDING_THRESHOLDS"
-MARKS = "<!-- thresholds: written by make docs -->\n", "<!-- end of thresholds -->\n"
 
 
 def _threshold(default: float, unit: str, meaning: str) -> Any:
@@ -30,7 +24,7 @@ _GB = 1 << 30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Each with its standard, its unit and what it means; units are bytes, rows, ms, ns, share, ratio, runs, count."""
+    """Each with its standard, its unit (of bytes, values may be written like ``64m``) and what it means."""
 
     broadcast_near_share: float = _threshold(
         0.8, "share", "broadcast-near-threshold: of the threshold, or of what Spark can broadcast at all, from here on"
@@ -59,9 +53,9 @@ class Thresholds:
     exploding_ratio: float = _threshold(10, "ratio", "exploding-join: rows out to rows of the larger side at least")
     exploding_rows: float = _threshold(10_000_000, "rows", "exploding-join: rows out at least")
     nested_loop_pairs: float = _threshold(
-        1e9, "rows", "nested-loop-join: pairs of rows to be compared; a warning from here on"
+        1e9, "pairs", "nested-loop-join: pairs of rows to be compared; a warning from here on"
     )
-    nested_loop_critical_pairs: float = _threshold(1e12, "rows", "nested-loop-join: critical from here on")
+    nested_loop_critical_pairs: float = _threshold(1e12, "pairs", "nested-loop-join: critical from here on")
     repeated_shuffle_bytes: float = _threshold(
         100 * _MB, "bytes", "repeated-shuffle: least bytes that were written once more"
     )
@@ -116,30 +110,3 @@ def _number(text: str, unit: str) -> float | None:
 def split(text: str) -> list[str]:
     """The settings in ``"a=1, b=2"``, as an environment variable has them."""
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def table() -> Iterator[str]:
-    """The lines of the table, in Markdown."""
-    yield "| threshold | standard | unit | meaning |"
-    yield "|---|---|---|---|"
-    for field in dataclasses.fields(Thresholds):
-        unit = field.metadata["unit"]
-        yield f"| `{field.name}` | {_shown(field.default, unit)} | {unit} | {field.metadata['meaning']} |"
-
-
-def _shown(value: Any, unit: str) -> str:
-    if unit == "bytes":
-        return f"{value // _GB}g" if value % _GB == 0 else f"{value // _MB}m"
-    return f"{value:,.15g}"
-
-
-def written_into(page: str) -> str:
-    """The page with the table as it is now."""
-    before, _, rest = page.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    return "".join((before, MARKS[0], *(f"{line}\n" for line in table()), MARKS[1], after))
-
-
-if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(written_into(path.read_text()))
