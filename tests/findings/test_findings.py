@@ -308,6 +308,14 @@ def test_a_skewed_shuffle() -> None:
     assert row["operator_key"] is not None
 
 
+def test_of_several_shuffles_that_of_the_largest_task_is_named() -> None:
+    """The stage reads the customers too; in whichever order the plan has them."""
+    rows = execution_rows(recordings()["skewed"])
+    rows["shuffle"].reverse()
+    (row,) = Finder(SMALL).rows(rows)
+    assert row["node_id"] == only("skewed", "skewed-shuffle")["node_id"]
+
+
 def test_a_shuffle_is_skewed_by_bytes_too() -> None:
     """With the rows out of play, the bytes decide."""
     limits = SMALL.overridden(["skew_rows=1000000"])
@@ -356,12 +364,29 @@ def test_spill() -> None:
     assert only("spill", "spill", SMALL.overridden(["spill_critical_bytes=4m"]))["severity"] == "critical"
 
 
+def test_spill_names_the_operator_that_spilled_most() -> None:
+    """Not one that spilled less, nor one that is no longer in the plan."""
+    rows = execution_rows(recordings()["spill"])
+    most = only("spill", "spill")
+    other = next(row for row in rows["node_metric"] if row["node_id"] not in (-1, most["node_id"]))
+    less = {**other, "name": "spill size", "total": 1}
+    gone = {**other, "name": "spill size", "total": 1 << 40, "node_id": -1}
+    for extra in ([less, gone], [gone, less]):
+        found = Finder(SMALL).rows({**rows, "node_metric": [*extra, *rows["node_metric"]]})
+        assert [row["node_id"] for row in found if row["finding"] == "spill"] == [most["node_id"]]
+
+
 def test_an_exploding_join() -> None:
     """Rows of 40 stores, each with each."""
     row = only("join-exploding", "exploding-join")
     assert row["title"] == (
         "The join on store_id made 24,719,279 rows of 22,223 rows and 44,446 rows: 556 times the larger side."
     )
+
+
+def test_a_join_without_keys_does_not_explode() -> None:
+    """A nested loop is told as what it is."""
+    assert kinds(recordings()["cartesian"], replace(SMALL, exploding_ratio=0, exploding_rows=0)) == {"nested-loop-join"}
 
 
 def test_nested_loops() -> None:
