@@ -44,7 +44,7 @@ spark.stop()
 """
 
 
-# A listener beside ours, in the same queue of one event, that takes longer than tasks do
+# A listener beside ours, in the same small queue, that takes longer than tasks do
 SLOW = """
 public final class Slow extends org.apache.spark.scheduler.SparkListener {
   @Override
@@ -59,15 +59,17 @@ public final class Slow extends org.apache.spark.scheduler.SparkListener {
 """
 
 BURST = """
-import sys, time
+import sys
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[2]").appName("burst").config("spark.ui.enabled", "false")
 for pair in sys.argv[1:]:
     builder = builder.config(*pair.split("=", 1))
-spark = builder.config("spark.scheduler.listenerbus.eventqueue.shared.capacity", 1).getOrCreate()
+spark = builder.config("spark.scheduler.listenerbus.eventqueue.shared.capacity", 10).getOrCreate()
+bus = spark.sparkContext._jsc.sc().listenerBus()
 for _ in range(5):
+    bus.waitUntilEmpty()  # each start is heard, and the end
     spark.range(0, 400, 1, 400).write.format("noop").mode("overwrite").save()
-time.sleep(2)  # the queue is empty when the end comes
+bus.waitUntilEmpty()
 spark.stop()
 """
 

@@ -27,6 +27,9 @@ final class Batch {
     }
   }
 
+  /** Of gzip: of our documents 5 % smaller than the default, 6, for a quarter more CPU; 8 takes twice that of 7. */
+  private static final int LEVEL = 7;
+
   /** Gzip NDJSON. */
   final byte[] body;
 
@@ -55,7 +58,12 @@ final class Batch {
 
   private static Batch pack(List<byte[]> lines) {
     ByteArrayOutputStream body = new ByteArrayOutputStream();
-    try (GZIPOutputStream gzip = new GZIPOutputStream(body)) {
+    try (GZIPOutputStream gzip =
+        new GZIPOutputStream(body) {
+          {
+            def.setLevel(LEVEL);
+          }
+        }) {
       for (byte[] line : lines) gzip.write(line);
     } catch (IOException impossible) {
       throw new IllegalStateException(impossible);
