@@ -193,6 +193,24 @@ def test_a_join_flips_on_the_day_that_is_planted(engine: Engine, planted: Plante
         assert before.bytes < before.threshold_bytes < -after.bytes
 
 
+def test_what_was_planted_is_found(engine: Engine, planted: Planted) -> None:
+    """From its day on, in each run, at its operator; and nothing of these kinds elsewhere."""
+    key = "(started_at, application_id, attempt_id, execution_id)"
+    for kind, finding in (("skew", "skewed-shuffle"), ("spill", "spill"), ("broadcast_failed", "broadcast-failed")):
+        event = planted.of(kind)
+        rows = ask(
+            engine,
+            f"""SELECT e.job_name, e.started_at, f.operator_key FROM finding f JOIN execution e USING {key}
+            WHERE finding = :finding ORDER BY e.started_at""",
+            finding=finding,
+        )
+        assert {row.job_name for row in rows} == {event.job_name}
+        days = 3 if kind == "broadcast_failed" else (END - event.day).days + 1
+        expected = [event.day.date() + timedelta(days=day) for day in range(days)]
+        assert [row.started_at.date() for row in rows] == expected
+        assert kind == "spill" or {row.operator_key for row in rows} == {event.operator_key}
+
+
 def test_a_broadcast_outgrows_its_threshold(engine: Engine, planted: Planted) -> None:
     """On the day, and every day after it."""
     event = planted.of("broadcast_over_threshold")

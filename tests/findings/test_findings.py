@@ -358,7 +358,9 @@ def test_huge_partitions() -> None:
 def test_spill() -> None:
     """It names the operator that spilled most."""
     row = only("spill", "spill")
-    assert re.fullmatch(r"Its tasks spilled 4\.8 MiB to disk, 16\.0 MiB in memory of it by Sort\.", row["title"])
+    assert re.fullmatch(
+        r"Its tasks spilled 4\.8 MiB to disk; most of it Sort, 16\.0 MiB as it was in memory\.", row["title"]
+    )
     assert (row["severity"], row["impact_bytes"]) == ("warning", row["evidence"]["disk_spilled_bytes"])
     assert recordings()["spill"].plans and row["node_id"] >= 0
     assert only("spill", "spill", SMALL.overridden(["spill_critical_bytes=4m"]))["severity"] == "critical"

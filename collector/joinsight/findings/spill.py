@@ -27,7 +27,7 @@ def look(case: Case) -> Iterator[Finding]:
     if most is not None:
         node_id = most["node_id"]
         evidence["operator_spill_bytes"] = most["total"]
-        by = f", {bytes_text(most['total'])} in memory of it by {case.nodes[node_id]['name']}"
+        by = f"; most of it {case.nodes[node_id]['name']}, {bytes_text(most['total'])} as it was in memory"
     yield Finding(
         HEURISTIC.id,
         "critical" if on_disk >= case.limits.spill_critical_bytes else "warning",

@@ -10,7 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.store.models import broadcast
 
-_RUNS = 20
+RUNS = 20
+"""How many are looked at."""
 
 
 class EarlierRuns:
@@ -29,6 +30,6 @@ class EarlierRuns:
             .where(b.operator_key == operator_key, b.started_at < before)
             .where(b.outcome == "succeeded", b.rows.is_not(None))
             .order_by(b.started_at.desc())
-            .limit(_RUNS)
+            .limit(RUNS)
         )
         return [rows for rows in self._connection.scalars(statement) if rows is not None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from random import Random
@@ -18,8 +18,10 @@ from joinsight import __version__
 from joinsight.demo.history.jobs import DAY, LEAST_JOBS, Job, Run, make_jobs, runs_of_day
 from joinsight.document import Application, Execution, Listener
 from joinsight.errors import ConfigurationError
-from joinsight.rows import Row, application_row, execution_rows
+from joinsight.findings import Finder
+from joinsight.rows import Row, Rows, application_row, execution_rows
 from joinsight.store import models, partitions
+from joinsight.store.earlier import RUNS
 from joinsight.store.writer import copy_rows
 
 GENERATED = {"generated": "true"}
@@ -87,13 +89,19 @@ def generate(
     all_jobs = make_jobs(jobs, days, seed)
     partitions.create(engine, {partitions.month_of(start + day * DAY) for day in range(days + 2)})
     filled = _Filler(engine, tables)
+    finder, earlier = Finder(), _EarlierRuns()
     applications = 0
     for day in range(days + 1):
         midnight = start + day * DAY
         runs = [run for job in all_jobs for run in runs_of_day(job, day, midnight, seed) if run.started_at < end]
         for run in sorted(runs, key=lambda run: (run.started_at, run.job.index)):
             applications += 1
-            filled.add(_rows(run, applications, start, end, seed))
+            for rows in _rows(run, applications, start, end, seed):
+                if "execution" in rows:
+                    rows["finding"] = finder.rows(rows, earlier)
+                    earlier.add(rows)
+                filled.add(rows)
+            filled.end_of_run()
         if progress is not None:
             progress(day, days)
     filled.flush()
@@ -143,8 +151,8 @@ def _event(job: Job, start: datetime) -> Event:
     return Event(job.story.kind, job.name, shape, operator, start + job.planted_day * DAY, job.story.numbers)
 
 
-def _rows(run: Run, number: int, start: datetime, end: datetime, seed: int) -> Iterator[tuple[str, list[Row]]]:
-    """The rows of an application, of its executions and of its delivery, by table."""
+def _rows(run: Run, number: int, start: datetime, end: datetime, seed: int) -> Iterator[Rows]:
+    """The rows of an application and its delivery, then those of each of its executions."""
     job, effect = run.job, run.job.effect(run.day)
     random = Random(f"{seed}/{number}")
     common: dict[str, Any] = {
@@ -183,16 +191,16 @@ def _rows(run: Run, number: int, start: datetime, end: datetime, seed: int) -> I
         first_stage += template.stages
     if executions:
         last = executions[-1][-1] + timedelta(seconds=random.uniform(1, 3))
-        yield from _of_application(run, common, [e for e, *_ in executions], last, effect.is_lost)
+        yield _of_application(run, common, [e for e, *_ in executions], last, effect.is_lost)
         for execution, plans, moment in executions:
             rows = execution_rows(execution, plans)
             rows["execution"][0]["updated_at"] = moment
-            yield from rows.items()
+            yield rows
 
 
 def _of_application(
     run: Run, common: dict[str, Any], executions: list[Execution], last: datetime, is_lost: bool
-) -> Iterator[tuple[str, list[Row]]]:
+) -> Rows:
     documents = len(executions) + (1 if is_lost else 2)
     application = Application(
         **common,
@@ -204,10 +212,9 @@ def _of_application(
         master="yarn",
         documents_made=documents,
     )
-    yield "application", [application_row(application) | {"updated_at": last}]
-    yield (
-        "delivery",
-        [
+    return {
+        "application": [application_row(application) | {"updated_at": last}],
+        "delivery": [
             {
                 "application_id": application.application_id,
                 "attempt_id": application.attempt_id,
@@ -227,7 +234,25 @@ def _of_application(
                 "listener_failures": 0,
             }
         ],
-    )
+    }
+
+
+class _EarlierRuns:
+    """The `History` of what was made so far, which is made in the order of time."""
+
+    errors: tuple[type[Exception], ...] = ()
+
+    def __init__(self) -> None:
+        self._rows: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=RUNS))
+
+    def add(self, rows: Rows) -> None:
+        for row in rows["broadcast"]:
+            if row["outcome"] == "succeeded" and row["rows"] is not None:
+                self._rows[row["operator_key"]].append(row["rows"])
+
+    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
+        """Rows of the latest runs of a broadcast, of those that succeeded."""
+        return self._rows[operator_key]
 
 
 class _Filler:
@@ -239,10 +264,13 @@ class _Filler:
         self._waiting: dict[str, list[Row]] = defaultdict(list)
         self.rows: Counter[str] = Counter()
 
-    def add(self, found: Iterator[tuple[str, list[Row]]]) -> None:
-        for table, rows in found:
+    def add(self, found: Rows) -> None:
+        for table, rows in found.items():
             if table in self._tables:
                 self._waiting[table] += rows
+
+    def end_of_run(self) -> None:
+        """What must be stored together is."""
         if len(self._waiting["execution"]) >= _CHUNK:
             self.flush()
 
