@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, select
 from tests.documents import application, planned
 
+from joinsight.decode import decode_document
 from joinsight.demo.history import Planted, generate
-from joinsight.document import Document, Spread, Stage
+from joinsight.document import Document, Execution, Spread, Stage
 from joinsight.rows import Row
 from joinsight.store import models
 from joinsight.store.writer import Writer
@@ -50,6 +53,9 @@ HashAggregate | keys=[k#1]
     Exchange | hashpartitioning(k#1, 400), REPARTITION_BY_NUM, [plan_id=1] | {metrics}
 """
 Case = tuple[str, dict[str, Any]]
+
+
+TOO_SLOW = {"state": "failed", "error": "Could not execute broadcast in 300 secs."}
 
 
 def _broadcast(size: int, below: str) -> str:
@@ -92,6 +98,27 @@ CASES: Mapping[str, Callable[[int], Case]] = {
 }
 """What is planted by hand, twice (a and b) and on four days; the numbers of each run are made of `n`."""
 DAYS_AGO = (3, 5, 9, 25, 375)
+REPLANNED = sorted((Path(__file__).parents[1] / "corpus").glob("spark-aqe-*.ndjson"))
+"""Recorded of a real Spark, each with plans that AQE has changed."""
+
+
+def _recorded(path: Path, days: int) -> Iterable[Document]:
+    """As if it had run so many days ago."""
+    for line in path.read_bytes().splitlines():
+        document = decode_document(line)
+        assert isinstance(document, Execution) and document.ended_at_ms is not None
+        later = NOW_MS - days * 86_400_000 - document.started_at_ms
+        application_id = f"{document.application_id}-{days}"
+        yield application(application_id=application_id, application_name=path.stem, job_name=path.stem)
+        yield replace(
+            document,
+            application_id=application_id,
+            application_name=path.stem,
+            job_name=path.stem,
+            started_at_ms=document.started_at_ms + later,
+            ended_at_ms=document.ended_at_ms + later,
+            plans=[replace(plan, at_ms=plan.at_ms + later) for plan in document.plans],
+        )
 
 
 def plant(engine: Engine) -> Planted:
@@ -105,6 +132,9 @@ def plant(engine: Engine) -> Planted:
         ("flip and back", 10, (broadcast, {})),
         ("flip and back", 9, (merged, {})),
         ("flip and back", 2, (broadcast, {})),
+        ("fine, then too slow", 20, (broadcast, {})),
+        ("fine, then too slow", 2, (broadcast, TOO_SLOW)),
+        ("fine, then too slow", 1, (broadcast, TOO_SLOW)),
     ]
     for number, (name, case) in enumerate(CASES.items()):
         for each in ("a", "b"):
@@ -116,6 +146,8 @@ def plant(engine: Engine) -> Planted:
         documents.append(application(**common, user="ann"))
         changes = {"started_at_ms": started_at, "ended_at_ms": started_at + 5_000, **changes}
         documents.append(planned(drawing, **common, **changes))
+    for days in (2, 4, 20):
+        documents += [moved for path in REPLANNED for moved in _recorded(path, days)]
     planted = generate(engine, days=45, end=NOW, jobs=16)
     assert Writer(engine).write(documents).refused == []
     return planted
@@ -135,10 +167,12 @@ class History:
         self.broadcasts = [{**of[_key(row)], **row} for row in rows(models.broadcast)]
         self.joins = [{**of[_key(row)], **row} for row in rows(models.joins)]
         self.shuffles = [{**of[_key(row)], **row} for row in rows(models.shuffle)]
+        self.decisions = [{**of[_key(row)], **row} for row in rows(models.aqe_decision)]
+        self.findings = [{**of[_key(row)], **row} for row in rows(models.finding)]
         self.stages = [{**of[_key(row)], **row} for row in rows(models.stage)]
         nodes = {(_key(row), row["node_id"]): row["name"] for row in rows(models.plan_node)}
         metric = models.node_metric
-        read = select(metric).where(metric.c.name == "size of files read")
+        read = select(metric).where(metric.c.name == "size of files read", metric.c.node_id >= 0)
         self.files_read = [
             {**row, "scan": nodes[_key(dict(row)), row["node_id"]]} for row in connection.execute(read).mappings()
         ]

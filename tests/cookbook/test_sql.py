@@ -404,6 +404,27 @@ def _(h: History) -> Answer:
     return found
 
 
+@answers("What does AQE decide?")
+def _(h: History) -> Answer:
+    rows = since(h.decisions, days_ago(7))
+    assert len({r["kind"] for r in rows}) > 2
+    return [
+        (*key, len(g), len({r["job_name"] for r in g}), total(g, "bytes_before"), total(g, "bytes_after"))
+        for key, g in grouped(rows, "kind").items()
+    ]
+
+
+@answers("Which joins does AQE broadcast only after it has shuffled them?")
+def _(h: History) -> Answer:
+    found = []
+    rows = [r for r in since(h.decisions, days_ago(7)) if r["after"] == "BroadcastHashJoin"]
+    for key, g in grouped(rows, "job_name", "operator_key").items():
+        after = [{"s": (r["decided_at"] - r["started_at"]).total_seconds()} for r in g]
+        mean = average(g, "bytes_before")
+        found.append((*key, len(g), mean and round(mean), percentile(after, "s", 0.5)))
+    return found
+
+
 @answers("Where does AQE coalesce most?")
 def _(h: History) -> Answer:
     rows = [r for r in since(h.shuffles, days_ago(7)) if "coalesced" in (r["aqe_read"] or ())]
@@ -563,6 +584,40 @@ def _(h: History) -> Answer:
     for key, g in grouped(since(h.stages, days_ago(7)), "job_name").items():
         if total(g, "gc_time_ms"):
             found.append((*key, hours(g, "gc_time_ms"), total(g, "gc_time_ms") / total(g, "run_time_ms")))
+    return found
+
+
+# What was found
+
+
+@answers("What was found this week, and where?")
+def _(h: History) -> Answer:
+    groups = grouped(since(h.findings, days_ago(7)), "severity", "finding")
+    return [
+        (*key, len(g), len({r["job_name"] for r in g}), hours(g, "impact_ms"), total(g, "impact_bytes"))
+        for key, g in groups.items()
+    ]
+
+
+@answers("What is found at the same place in every run?")
+def _(h: History) -> Answer:
+    found = []
+    for key, g in grouped(since(h.findings, days_ago(30)), "job_name", "finding", "operator_key").items():
+        last = max(g, key=lambda r: r["started_at"])
+        if len(g) >= 5:
+            first = min(known(g, "started_at"))
+            found.append((*key, len(g), first, last["started_at"], last["title"]))
+    return found
+
+
+@answers("What was found this week for the first time?")
+def _(h: History) -> Answer:
+    found = []
+    for key, g in grouped(since(h.findings, days_ago(35)), "job_name", "finding", "operator_key").items():
+        first = min(known(g, "started_at"))
+        if first >= days_ago(7):
+            found.append((*key, first, len(g)))
+    assert ("fine, then too slow", "broadcast-failed", 2) in [(*row[:2], row[-1]) for row in found]
     return found
 
 
