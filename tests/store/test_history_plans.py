@@ -200,6 +200,21 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
         assert len(months(plan)) == 1, plan
 
 
+@pytest.mark.parametrize(
+    ("view", "table"), [("v_shuffles", "shuffle"), ("v_broadcasts", "broadcast"), ("v_joins", "joins")]
+)
+@pytest.mark.parametrize("column", ["application_id", "operator_key", "query_shape"])
+def test_views(engine: Engine, view: str, table: str, column: str) -> None:
+    """What is followed through time, without a time, has an index of its own: to skip through the key is slow."""
+    with engine.connect() as connection:
+        value = connection.scalar(text(f"SELECT min({column}) FROM {view}"))
+    asked = f"SELECT * FROM {view} WHERE {column} = '{value}' ORDER BY started_at DESC LIMIT 100"
+    (plan,) = plans_of(engine, lambda c: c.execute(text(asked)).all())
+    assert not scanned(plan), plan
+    read = "execution" if column == "query_shape" else table
+    assert re.search(rf"Scan (using|on) {read}_2025_\d\d_{column}\w*_idx", plan), plan
+
+
 def test_deliveries(engine: Engine) -> None:
     """What doctor shows of the last ones, and of one by its name."""
     for named, since in ((None, None), (None, SINCE), ("test7", None), ("m1-77", None)):

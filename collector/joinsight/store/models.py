@@ -367,6 +367,7 @@ shuffle = _of_execution(
     _long("aqe_partition_bytes_median", "size of the median partition that AQE reads"),
     _long("aqe_partition_bytes_max", "size of the largest partition that AQE reads"),
     Index(None, "operator_key", "started_at"),
+    Index(None, "application_id"),
     _largest("shuffle", "bytes_written"),
     _largest("shuffle", "write_time_ns / 1000000 + fetch_wait_ms", "time"),
     _largest("shuffle", "skew_ratio"),
@@ -407,6 +408,7 @@ broadcast = _of_execution(
     ),
     CheckConstraint("outcome IN ('succeeded', 'failed', 'running', 'unknown')", name="outcome"),
     Index(None, "operator_key", "started_at"),
+    Index(None, "application_id"),
     _largest("broadcast", "size_bytes"),
     _largest("broadcast", "collect_ms + build_ms + broadcast_ms", "time"),
 )
@@ -466,6 +468,7 @@ joins = _of_execution(
     ),
     CheckConstraint("build_side IN ('left', 'right')", name="build_side"),
     Index(None, "operator_key", "started_at"),
+    Index(None, "application_id"),
     _largest("joins", "output_rows"),
     _largest("joins", "spill_bytes"),
 )
