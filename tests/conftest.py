@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,43 +18,59 @@ from joinsight.store.embedded import embedded_postgres
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venvs"
 INSTALLED_SPARK = "4.3.0"
+SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a PostgreSQL server of this test run: of JOINSIGHT_TEST_DATABASE_URL, else an embedded one."""
-    url = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
-    if url:
-        yield url
+    if SERVER:
+        yield SERVER
         return
-    with embedded_postgres(tmp_path_factory.mktemp("postgres")) as embedded_url:
+    folder = tmp_path_factory.mktemp("postgres")
+    with embedded_postgres(folder) as embedded_url:
+        admin = create_engine(embedded_url, isolation_level="AUTOCOMMIT")
+        with admin.connect() as connection:
+            connection.execute(text("ALTER SYSTEM SET fsync = off"))  # nothing of it has to outlive the machine
+            connection.execute(text("SELECT pg_reload_conf()"))
+        admin.dispose()
         yield embedded_url
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
-def make_database(postgres: str) -> Iterator[Callable[[], str]]:
-    """Makes empty databases; they are dropped at the end."""
+def make_database(postgres: str) -> Iterator[Callable[..., str]]:
+    """Makes empty databases, or copies of a template; they are dropped at the end, if the server stays."""
     names: list[str] = []
     admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
 
-    def make() -> str:
+    def make(template: str = "template1") -> str:
         names.append(f"test_{os.getpid()}_{len(names)}")
         with admin.connect() as connection:
-            connection.execute(text(f'CREATE DATABASE "{names[-1]}"'))
+            connection.execute(text(f'CREATE DATABASE "{names[-1]}" TEMPLATE "{template}"'))
         return make_url(postgres).set(database=names[-1]).render_as_string(hide_password=False)
 
     yield make
-    with admin.connect() as connection:
-        for name in names:
-            connection.execute(text(f'DROP DATABASE "{name}" WITH (FORCE)'))
+    if SERVER:
+        with admin.connect() as connection:
+            for name in names:
+                connection.execute(text(f'DROP DATABASE "{name}" WITH (FORCE)'))
     admin.dispose()
 
 
-@pytest.fixture(scope="module")
-def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
-    """An engine on a new database with the schema, one for each test module."""
-    with connect(make_database()) as engine:
+@pytest.fixture(scope="session")
+def make_store(make_database: Callable[..., str]) -> Callable[[], str]:
+    """Makes databases with the schema, as copies of one: that takes half the time."""
+    url = make_database()
+    with connect(url) as engine:
         upgrade(engine)
+    return lambda: make_database(make_url(url).database)
+
+
+@pytest.fixture(scope="module")
+def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
+    """An engine on a new database with the schema, one for each test module."""
+    with connect(make_store()) as engine:
         yield engine
 
 

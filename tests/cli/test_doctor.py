@@ -16,17 +16,16 @@ from joinsight.cli import cli
 from joinsight.decode import decode_request
 from joinsight.demo.runner import collector
 from joinsight.errors import ConfigurationError
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 TOKEN = "a-token"
 
 
 @pytest.fixture
-def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
     """An empty store for each test."""
-    with connect(make_database()) as engine:
-        upgrade(engine)
+    with connect(make_store()) as engine:
         yield engine
 
 

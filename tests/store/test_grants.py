@@ -14,7 +14,7 @@ from tests.documents import STARTED_AT_MS, application, planned
 from joinsight.cli import cli
 from joinsight.errors import ConfigurationError, DatabaseError
 from joinsight.store import models, views
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 YEAR = 365 * 86_400_000
@@ -22,10 +22,9 @@ PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 
 
 
 @pytest.fixture
-def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
     """A store of its own for each test."""
-    with connect(make_database()) as engine:
-        upgrade(engine)
+    with connect(make_store()) as engine:
         yield engine
 
 

@@ -20,7 +20,7 @@ from joinsight.errors import NotFound
 from joinsight.findings import Case, Finder, Finding, Heuristic
 from joinsight.reading import SORTS, Filters
 from joinsight.store import lost, models
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 PLAN = """
@@ -45,10 +45,9 @@ OPERATORS = {"shuffles": "shuffle", "broadcasts": "broadcast", "joins": "joins",
 
 
 @pytest.fixture(scope="module")
-def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
     """Four months of an execution, copied with other applications, jobs, keys and numbers, and analyzed."""
-    with connect(make_database()) as engine:
-        upgrade(engine)
+    with connect(make_store()) as engine:
         for month, end in enumerate(ENDS):
             started = int(end.timestamp() * 1000)
             app = application(application_id=f"m{month}", started_at_ms=started)

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from tests.documents import execution, planned
 
 from joinsight.store import models, partitions, upkeep
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import connect
 from joinsight.store.partitions import create_ahead, month_of
 from joinsight.store.upkeep import keeping_partitions
 from joinsight.store.writer import Writer
@@ -21,10 +21,9 @@ PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 
 
 
 @pytest.fixture
-def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
     """A store of its own for each test."""
-    with connect(make_database()) as engine:
-        upgrade(engine)
+    with connect(make_store()) as engine:
         yield engine
 
 

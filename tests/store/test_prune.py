@@ -20,7 +20,7 @@ from joinsight.cli import cli
 from joinsight.document import Execution
 from joinsight.errors import DatabaseError
 from joinsight.store import models, prune, upkeep
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import connect
 from joinsight.store.partitions import create_ahead
 from joinsight.store.prune import find
 from joinsight.store.upkeep import pruning
@@ -35,10 +35,9 @@ KEEP = timedelta(days=100)
 
 
 @pytest.fixture
-def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
     """A store of its own for each test."""
-    with connect(make_database()) as engine:
-        upgrade(engine)
+    with connect(make_store()) as engine:
         yield engine
 
 
