@@ -17,7 +17,10 @@ LAYERS = (
     ("rows",),
     ("compare", "findings"),
     ("store",),
-    ("serve", "reading", "attach"),
+    ("reading", "attach"),
+    ("wording",),
+    ("pages",),
+    ("serve",),
     ("demo",),
     ("cli",),
 )

@@ -236,11 +236,11 @@ def _rows(connection: Connection, statement: Select[Any]) -> list[Row]:
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def find_execution(connection: Connection, text: str) -> Key:
-    """The execution that a person means.
+def find_execution(connection: Connection, text: str, started_at: datetime | None = None) -> Key:
+    """The execution that a person means, the newest if several have this name; `started_at` says which one exactly.
 
-    ``last``, ``APPLICATION/ID``, ``APPLICATION/ATTEMPT/ID``, or ``ID``: of the newest application that has it.
-    Raises `NotFound`, or `ConfigurationError` for a text of another form.
+    ``last``, ``APPLICATION/ID``, ``APPLICATION/ATTEMPT/ID``, or ``ID``: of the newest application that has it. ``-`` as
+    attempt is one without an id. Raises `NotFound`, or `ConfigurationError` for a text of another form.
     """
     c = execution.c
     statement = select(*(c[name] for name in EXECUTION_KEY)).order_by(c.started_at.desc()).limit(1)
@@ -252,7 +252,9 @@ def find_execution(connection: Connection, text: str) -> Key:
     if len(parts) > 1:
         statement = statement.where(c.application_id == parts[0])
     if len(parts) > 2:
-        statement = statement.where(c.attempt_id == parts[1])
+        statement = statement.where(c.attempt_id == ("" if parts[1] == "-" else parts[1]))
+    if started_at is not None:
+        statement = statement.where(c.started_at == started_at)
     found = connection.execute(statement).first()
     if found is None:
         raise NotFound(f"There is no execution {text}. `joinsight queries` lists those that are stored.")

@@ -18,6 +18,7 @@ from joinsight.cli.table import Column
 from joinsight.compare import LITTLE, LITTLE_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.display import bytes_text, duration_text
 from joinsight.store.database import check_schema, open_database
+from joinsight.wording import execution_name, join_keys, one_line, partitioned_by, short_key, when
 
 _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
 _STYLES = {True: "red", False: "green", None: ""}
@@ -61,12 +62,12 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
 
 
 def _print_header(out: Console, comparison: Comparison) -> None:
-    description = read.one_line(comparison.b.execution["description"])
+    description = one_line(comparison.b.execution["description"])
     out.print(Text(description, "bold"), no_wrap=True, overflow="ellipsis")
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         e = run.execution
         how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"
-        line = Text(f"{letter}  {read.execution_name(e)}  {read.when(e['started_at'])}  {how}")
+        line = Text(f"{letter}  {execution_name(e)}  {when(e['started_at'])}  {how}")
         if letter == "B":
             [duration] = comparison.duration.changes
             line.append(f"  {_difference(duration)}", _style(duration) if duration.is_large else "")
@@ -74,7 +75,7 @@ def _print_header(out: Console, comparison: Comparison) -> None:
         for reason in e["incomplete"] or ():
             out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
         if e["error"]:
-            out.print(Text(f"   {read.one_line(e['error'])}", "red"), no_wrap=True, overflow="ellipsis")
+            out.print(Text(f"   {one_line(e['error'])}", "red"), no_wrap=True, overflow="ellipsis")
     for text, style in _sameness(comparison):
         out.print(Text(text, style), soft_wrap=True)
 
@@ -105,7 +106,7 @@ def _print_settings(out: Console, comparison: Comparison) -> None:
     out.print(Text("\nConfiguration", "bold"))
     width = min(_SETTING_WIDTH, max(map(len, comparison.configuration)))
     for key, values in comparison.configuration.items():
-        before, after = ("(standard)" if value is None else read.one_line(value) for value in values)
+        before, after = ("(standard)" if value is None else one_line(value) for value in values)
         out.print(Text(f"{key:<{width}}  {before} → {after}"), no_wrap=True, overflow="ellipsis")
 
 
@@ -129,9 +130,7 @@ def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -
 
 def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:
     """A line for each change to show; the operator stands in the first."""
-    names: tuple[str, str] = (
-        (read.short_key(pair.row["operator_key"]), _label(pair)) if "node_id" in pair.row else ("", "")
-    )
+    names: tuple[str, str] = (short_key(pair.row["operator_key"]), _label(pair)) if "node_id" in pair.row else ("", "")
     if pair.a is None or pair.b is None:
         where = "only in A" if pair.b is None else "only in B"
         yield (*names, Text(where, "yellow"), "", "", "")
@@ -146,9 +145,9 @@ def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:
 def _label(pair: Pair) -> str:
     """What the operator is, in B if it is there."""
     if pair.table == "joins":
-        return f"{pair.row['join_type'] or ''} {read.join_keys(pair.row)}".strip()
+        return f"{pair.row['join_type'] or ''} {join_keys(pair.row)}".strip()
     if pair.table == "shuffle":
-        return f"by {read.partitioned_by(pair.row)}"
+        return f"by {partitioned_by(pair.row)}"
     return str(pair.row["mode"] or "").partition("(")[0]
 
 

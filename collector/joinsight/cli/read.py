@@ -16,7 +16,7 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from joinsight import reading
-from joinsight.cli import decided, found, table, tree
+from joinsight.cli import found, table, tree
 from joinsight.cli.options import database_options, parse_duration
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
@@ -24,9 +24,21 @@ from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.reading import SORTS, Filters, StoredPlan
 from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
+from joinsight.wording import (
+    build_side,
+    decisions,
+    execution_name,
+    join_keys,
+    number_text,
+    one_line,
+    partitioned_by,
+    partitions,
+    ratio_text,
+    short_key,
+    when,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_SHORT_KEY = 8
 _STATES = ("running", "succeeded", "failed", "lost")
 
 
@@ -235,10 +247,10 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         out.print(Text(f"\nPlan {version['version']}, {duration_text(after)} after the start: {kind}", "bold"))
     for line in tree.draw(stored, version, width=max(80, min(out.width, 160)), metrics=metrics):
         out.print(line, no_wrap=True, crop=False, soft_wrap=True)
-    decisions = list(decided.lines(stored, number))
-    if decisions:
+    decided = list(decisions.lines(stored, number))
+    if decided:
         out.print(Text("AQE decided:", "bold"))
-    for decision in decisions:
+    for decision in decided:
         out.print(Text(f"  {decision}"), soft_wrap=True)
 
 
@@ -294,9 +306,9 @@ def shuffle_table(rows: list[Row]) -> list[Column]:
         Column("partitioned by", [partitioned_by(r) for r in rows], flexible=True),
         _sizes("written", rows, "bytes_written"),
         _numbers("rows", rows, "rows_written"),
-        Column("partitions", [_partitions(r) for r in rows], right=True),
+        Column("partitions", [partitions(r) for r in rows], right=True),
         _durations("wait", rows, "fetch_wait_ms"),
-        Column("skew", ["" if r["skew_ratio"] is None else f"{r['skew_ratio']:.1f}×" for r in rows], right=True),
+        Column("skew", [ratio_text(r["skew_ratio"]) for r in rows], right=True),
         Column("AQE", [" ".join(r["aqe_read"] or ()) for r in rows]),
     ]
 
@@ -323,7 +335,7 @@ def join_table(rows: list[Row]) -> list[Column]:
         _short_keys("operator", rows, "operator_key"),
         Column("strategy", [r["strategy"] + (" (skew)" if r["is_skew"] else "") for r in rows]),
         Column("type", [r["join_type"] or "" for r in rows]),
-        Column("build", [_build(r) for r in rows]),
+        Column("build", [build_side(r) for r in rows]),
         Column("on", [join_keys(r) for r in rows], flexible=True),
         _numbers("left rows", rows, "left_rows"),
         _numbers("right rows", rows, "right_rows"),
@@ -349,38 +361,12 @@ def _identity(rows: list[Row]) -> list[Column]:
     ]
 
 
-def _partitions(r: Row) -> str:
-    planned, now = r["partitions"], r["aqe_partitions"]
-    return _number(planned) if now is None or now == planned else f"{_number(planned)}→{_number(now)}"
-
-
-def partitioned_by(r: Row) -> str:
-    """What a shuffle partitions by, for a person."""
-    return _plain(", ".join(r["keys"] or ()) or r["partitioning"] or "")
-
-
-def _build(r: Row) -> str:
-    could_be = f"{r['broadcast_side']}?" if r["broadcast_verdict"] == "possible" else ""
-    built = r["build_side"] or ""
-    return could_be if could_be.startswith(built) else f"{built}, {could_be}".removesuffix(", ")
-
-
-def join_keys(r: Row) -> str:
-    """What a join joins on, for a person."""
-    pairs = zip(r["left_keys"] or (), r["right_keys"] or (), strict=False)
-    return _plain(", ".join(a if _plain(a) == _plain(b) else f"{a} = {b}" for a, b in pairs) or r["condition"] or "")
-
-
-def _plain(text: str) -> str:
-    return one_line(tree.EXPRESSION_ID.sub("", text))
-
-
 def _sizes(header: str, rows: list[Row], name: str) -> Column:
     return Column(header, ["" if not r[name] else bytes_text(r[name]) for r in rows], right=True)
 
 
 def _numbers(header: str, rows: list[Row], name: str) -> Column:
-    return Column(header, [_number(r[name]) for r in rows], right=True)
+    return Column(header, [number_text(r[name]) for r in rows], right=True)
 
 
 def _durations(header: str, rows: list[Row], name: str) -> Column:
@@ -392,36 +378,11 @@ def _short_keys(header: str, rows: list[Row], name: str) -> Column:
     return Column(header, [short_key(r[name]) for r in rows])
 
 
-def short_key(key: str | None) -> str:
-    """As much of a key as tables show."""
-    return (key or "")[:_SHORT_KEY]
-
-
-def execution_name(r: Row) -> str:
-    """What `joinsight plan` takes."""
-    attempt = f"{r['attempt_id']}/" if r["attempt_id"] else ""
-    return f"{r['application_id']}/{attempt}{r['execution_id']}"
-
-
-def when(moment: datetime) -> str:
-    """To the minute, UTC."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M")
-
-
 def _state(state: str) -> Text:
     return Text(
         "ok" if state == "succeeded" else state,
         style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""),
     )
-
-
-def one_line(text: str) -> str:
-    """Without line breaks and runs of blanks."""
-    return " ".join(text.split())
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
 
 
 COMMANDS = (queries, plan, shuffles, broadcasts, joins, findings)

@@ -16,6 +16,7 @@ from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
+from joinsight.wording import execution_name, one_line, short_key, when
 
 _MEASURES = {
     "duration_ms": "duration",
@@ -68,13 +69,13 @@ def regressions(
     elif rows:
         _print(rows)
     else:
-        click.echo(f"Nothing is worse than it used to be before {read.when(since)}.", err=True)
+        click.echo(f"Nothing is worse than it used to be before {when(since)}.", err=True)
 
 
 def _print(rows: list[Row]) -> None:
     columns = [
         Column("job", [row["job_name"] for row in rows], flexible=True),
-        Column("query", [read.short_key(row["query_shape"]) for row in rows]),
+        Column("query", [short_key(row["query_shape"]) for row in rows]),
         Column("what", [_MEASURES[row["measure"]] for row in rows]),
         Column("before", [_value(row, "baseline") for row in rows], right=True),
         Column("now", [_value(row, "current") for row in rows], right=True),
@@ -88,8 +89,8 @@ def _print(rows: list[Row]) -> None:
     for row, line in zip(rows, lines, strict=True):
         out.print(line, soft_wrap=True)
         out.print(Text(f"  {_details(row)}", "dim"), no_wrap=True, overflow="ellipsis")
-        before = read.execution_name({name: row[f"baseline_{name}"] for name in _NAME})
-        out.print(Text(f"  joinsight diff {before} {read.execution_name(row)}", "dim"), soft_wrap=True)
+        before = execution_name({name: row[f"baseline_{name}"] for name in _NAME})
+        out.print(Text(f"  joinsight diff {before} {execution_name(row)}", "dim"), soft_wrap=True)
 
 
 _NAME = ("application_id", "attempt_id", "execution_id")
@@ -97,12 +98,12 @@ _NAME = ("application_id", "attempt_id", "execution_id")
 
 def _details(row: Row) -> str:
     runs = f"{row['bad_runs']} run{'' if row['bad_runs'] == 1 else 's'}"
-    parts = [f"since {read.when(row['first_bad_at'])}, {runs}"]
+    parts = [f"since {when(row['first_bad_at'])}, {runs}"]
     if row["data_factor"] is not None:
         parts.append(f"{row['data_factor']:.1f}× the data")
     if row["operator_key"]:
-        parts.append(f"{row['subject']} {read.short_key(row['operator_key'])}")
-    return "; ".join([*parts, read.one_line(row["description"])])
+        parts.append(f"{row['subject']} {short_key(row['operator_key'])}")
+    return "; ".join([*parts, one_line(row["description"])])
 
 
 def _value(row: Row, name: str) -> str:

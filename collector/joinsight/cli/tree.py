@@ -11,50 +11,26 @@ A chain of operators runs straight down; only a node with several inputs branche
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from rich.text import Text
 
 from joinsight.display import bytes_text, duration_text, row_text
-from joinsight.plan import operators
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
+from joinsight.wording import number_text, ratio_text
+from joinsight.wording.nodes import LARGE_SKEW, codegen, describe, kind, numbers
 
 WIDTH = 100
 _ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
 _MAX_PREFIX = 36
-EXPRESSION_ID = re.compile(r"#\d+L?")
-# What says nothing about the query: ids, the standard reason of a shuffle, the standard catalog
-_NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")
-
-# The first of these metrics that a node has is shown
-_ROW_METRICS = ("shuffle records written", "number of output rows")
-_BYTE_METRICS = (
-    "shuffle bytes written",
-    "data size of build side",
-    "data size",
-    "partition data size",
-    "size of files read",
-    "written output",
-)
-# All of these that a node has are added up, in the unit of their type
-_TIME_METRICS = frozenset(
-    {
-        "shuffle write time",
-        "fetch wait time",
-        "time to collect",
-        "time to build",
-        "time to broadcast",
-        "time to build hash map",
-        "sort time",
-        "scan time",
-        "time in aggregation build",
-        "task commit time",
-        "job commit time",
-    }
-)
+_MARKS = {
+    "broadcast": ("⇶ ", "bold magenta"),
+    "shuffle": ("⇄ ", "bold cyan"),
+    "join": ("⋈ ", "bold yellow"),
+    "": ("", ""),
+}
 
 
 def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = False) -> Iterator[Text]:
@@ -97,52 +73,25 @@ def _clip(prefix: str) -> str:
 
 
 def _line(node: Row, nodes: dict[int, Row], measured: dict[int, Row], prefix: str, label_width: int) -> Text:
-    by_name = {name: measured[i] for i, name, _ in node["metrics"] if i in measured}
-    mark, style = _mark(node["name"])
+    mark, style = _MARKS[kind(node["name"])]
     label = Text(prefix, style="dim")
     if node["cluster"] is not None:
         label.append(_codegen(nodes[node["cluster"]]["name"]), style="dim")
-    label.append(mark + _describe(node), style=style)
+    label.append(mark + describe(node), style=style)
     label.truncate(label_width - 1, overflow="ellipsis")
     label.pad_right(label_width - len(label))
-    rows = next((by_name[name]["total"] for name in _ROW_METRICS if name in by_name), None)
-    size = next((by_name[name]["total"] for name in _BYTE_METRICS if name in by_name), None)
-    times = [row for name, row in by_name.items() if name in _TIME_METRICS and row["total"] is not None]
-    time = sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
-    skew = _skew(by_name.get("records read"))
-    label.append(("" if rows is None else f"{rows:,}").rjust(_ROWS))
-    label.append(("" if size is None else bytes_text(size)).rjust(_BYTES))
-    label.append((duration_text(time) if times else "").rjust(_TIME))
-    label.append(("" if skew is None else f"{skew:.1f}×").rjust(_SKEW), style="bold red" if (skew or 0) >= 5 else "")
+    cost = numbers(node, measured)
+    label.append(number_text(cost.rows).rjust(_ROWS))
+    label.append(("" if cost.bytes is None else bytes_text(cost.bytes)).rjust(_BYTES))
+    label.append(("" if cost.time_ms is None else duration_text(cost.time_ms)).rjust(_TIME))
+    label.append(ratio_text(cost.skew).rjust(_SKEW), style="bold red" if (cost.skew or 0) >= LARGE_SKEW else "")
     label.rstrip()
     return label
 
 
-def _mark(name: str) -> tuple[str, str]:
-    if operators.is_broadcast(name):
-        return "⇶ ", "bold magenta"
-    if operators.is_shuffle(name):
-        return "⇄ ", "bold cyan"
-    if operators.join_strategy(name):
-        return "⋈ ", "bold yellow"
-    return "", ""
-
-
 def _codegen(cluster_name: str) -> str:
     """``*(2) `` for an operator of WholeStageCodegen (2), as Spark's explain marks it."""
-    found = re.search(r"\(\d+\)", cluster_name)
-    return f"*{found[0]} " if found else "* "
-
-
-def _describe(node: Row) -> str:
-    text = _NOISE.sub("", EXPRESSION_ID.sub("", node["simple"])) or node["name"] or "(no plan)"
-    return " ".join(text.split())
-
-
-def _skew(read: Row | None) -> float | None:
-    if read is None or not read["median"] or not read["max"] or (read["count"] or 0) < 2:
-        return None
-    return float(read["max"] / read["median"])
+    return f"*{codegen(cluster_name)} "
 
 
 def _all_metrics(node: Row, measured: dict[int, Row], prefix: str) -> Iterator[Text]:

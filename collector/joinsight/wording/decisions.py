@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from joinsight.cli.tree import EXPRESSION_ID
 from joinsight.display import bytes_text, duration_text
+from joinsight.findings.wording import plain
 from joinsight.plan import operators
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
@@ -46,7 +46,7 @@ class _Plan:
         for child, parent in self._edges:
             if self.node is not None and parent == self.node["id"] and child in self._nodes:
                 text = operators.shuffle_text(self._nodes[child]["simple"])
-                return f" by {_plain(', '.join(text.keys))}" if text.keys else ""
+                return f" by {plain(', '.join(text.keys))}" if text.keys else ""
         return ""
 
     def join(self) -> tuple[str, str]:
@@ -54,7 +54,7 @@ class _Plan:
         text = operators.join_text(self.node["name"], self.node["simple"]) if self.node else None
         if text is None:
             return "", ""
-        on = _plain(", ".join(text.left_keys))
+        on = plain(", ".join(text.left_keys))
         return f" on {on}" if on else "", text.build_side or ""
 
 
@@ -110,7 +110,3 @@ def _amount(size: int | None, rows: int | None) -> str:
     return ", ".join(
         [*([] if size is None else [bytes_text(size)]), *([] if rows is None else [f"{rows:,} row{'s' * (rows != 1)}"])]
     )
-
-
-def _plain(text: str) -> str:
-    return " ".join(EXPRESSION_ID.sub("", text).split())
