@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -292,6 +292,21 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, node_metric, key),
         sorted(_of(connection, finding, key), key=lambda row: SEVERITIES.index(row["severity"])),
     )
+
+
+def worst_findings(connection: Connection, executions: Sequence[Row]) -> dict[int, str]:
+    """The worst severity that was found in each of these executions, by its place among them."""
+    keys = {name: [row[name] for row in executions] for name in EXECUTION_KEY}
+    worst = text(
+        "SELECT place - 1, severity"
+        " FROM unnest(CAST(:started_at AS timestamptz[]), CAST(:application_id AS text[]),"
+        " CAST(:attempt_id AS text[]), CAST(:execution_id AS bigint[]))"
+        " WITH ORDINALITY AS asked(started_at, application_id, attempt_id, execution_id, place)"
+        " CROSS JOIN LATERAL (SELECT severity FROM finding AS f WHERE f.started_at = asked.started_at"
+        " AND f.application_id = asked.application_id AND f.attempt_id = asked.attempt_id"
+        f" AND f.execution_id = asked.execution_id ORDER BY {SEVERITY_RANK} DESC LIMIT 1) AS its"
+    )
+    return {row[0]: row[1] for row in connection.execute(worst, keys)}
 
 
 def read_run(connection: Connection, key: Key) -> Run:

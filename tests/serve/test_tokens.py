@@ -138,7 +138,7 @@ def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
         (refused,) = running.logged("document refused")
         assert (refused["token"], refused["line"], refused["client"]) == ("adhoc", 2, "127.0.0.1")
         assert refused["application"] == "with bbbbbbbb"
-        assert len(running.logged("a sender shows no token")) == 1  # not at each of its attempts
+        assert len(running.logged("a client shows no token")) == 1  # not at each of its attempts
         assert not running.logged("no token is set")
     everything = page + "".join(running.lines).replace("with bbbbbbbb", "")
     assert not any(secret in everything for secret in ("aaaaaaaa", "bbbbbbbb", "cccccccc"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -11,19 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from joinsight.store.database import URL_VARIABLE
+from joinsight.wording.moments import parse_duration
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-_DURATION = re.compile(r"(\d+)\s*([smhdw])")
 _LONGEST = timedelta(days=36_525)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
-def parse_duration(text: str) -> timedelta | None:
-    """``90s``, ``5m``, ``2h``, ``7d``, ``4w``; None for a text of another form. Raises `OverflowError` for aeons."""
-    found = _DURATION.fullmatch(text.strip())
-    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on

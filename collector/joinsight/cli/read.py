@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,9 +17,10 @@ from sqlalchemy import Connection
 
 from joinsight import reading
 from joinsight.cli import found, table, tree
-from joinsight.cli.options import database_options, parse_duration
+from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
+from joinsight.errors import ConfigurationError
 from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.reading import SORTS, Filters, StoredPlan
 from joinsight.rows import Row
@@ -37,6 +38,7 @@ from joinsight.wording import (
     short_key,
     when,
 )
+from joinsight.wording.moments import parse_moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _STATES = ("running", "succeeded", "failed", "lost")
@@ -50,13 +52,9 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
         """The moment; fails with what would be right."""
         try:
-            ago = parse_duration(value)
-            if ago is not None:
-                return datetime.now(timezone.utc) - ago
-            moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-        except (ValueError, OverflowError):
+            return parse_moment("TIME", value)
+        except ConfigurationError:
             self.fail(f"{value!r} is no time; write 30m, 2h, 7d, 2026-11-20 or 2026-11-20T08:00.", param, context)
-        return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 def console() -> Console:
@@ -243,15 +241,15 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         return
     if number is not None:
         kind = "the final plan" if version["is_final"] else "replaced by AQE; numbers are those at the end"
-        after = max(0, round((version["planned_at"] - stored.execution["started_at"]).total_seconds() * 1000))
-        out.print(Text(f"\nPlan {version['version']}, {duration_text(after)} after the start: {kind}", "bold"))
+        after = decisions.moment(stored, version["planned_at"])
+        out.print(Text(f"\nPlan {version['version']}, {after} after the start: {kind}", "bold"))
     for line in tree.draw(stored, version, width=max(80, min(out.width, 160)), metrics=metrics):
         out.print(line, no_wrap=True, crop=False, soft_wrap=True)
     decided = list(decisions.lines(stored, number))
     if decided:
         out.print(Text("AQE decided:", "bold"))
-    for decision in decided:
-        out.print(Text(f"  {decision}"), soft_wrap=True)
+    for of, decision in decided:
+        out.print(Text(f"  plan {of}, {decision}"), soft_wrap=True)
 
 
 def print_found(out: Console, stored: StoredPlan) -> None:

@@ -1,4 +1,4 @@
-"""The collector as an ASGI application: ``POST /v1/documents``, ``/metrics``, ``/healthz``, ``/readyz``.
+"""The collector as an ASGI application: ``POST /v1/documents``, ``/metrics``, ``/healthz``, ``/readyz``, and `pages`.
 
 Answers to ``POST /v1/documents``:
 
@@ -43,6 +43,7 @@ from joinsight.findings import Finder
 from joinsight.rows import application_row, execution_rows
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Metrics
+from joinsight.serve.pages import Pages
 from joinsight.serve.places import Busy, Place, Places
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import check_schema
@@ -74,13 +75,15 @@ def make_app(engine: Engine, tokens: Tokens | None = None, finder: Finder | None
 
     ``state.collector`` is the `Collector` behind it.
     """
-    collector = Collector(engine, tokens or Tokens(), finder or Finder())
+    tokens = tokens or Tokens()
+    collector = Collector(engine, tokens, finder or Finder())
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
             Route("/metrics", collector.metrics_page),
             Route("/healthz", collector.healthy),
             Route("/readyz", collector.ready),
+            *Pages(engine, tokens, collector.stranger).routes(),
         ]
     )
     app.state.collector = collector
@@ -185,16 +188,17 @@ class Collector:
         if name is not None:
             self._metrics.senders.labels(name).inc()
         else:
-            self._stranger(client)
+            self.stranger(client)
         return name
 
-    def _stranger(self, client: str) -> None:
+    def stranger(self, client: str) -> None:
+        """Log, seldom, that someone shows no token of ours."""
         now = time.monotonic()
         if len(self._strangers) >= _STRANGERS:
             self._strangers.clear()
         if now - self._strangers.get(client, -_STRANGER_SECONDS) >= _STRANGER_SECONDS:
             self._strangers[client] = now
-            log.warning("a sender shows no token, or a wrong one", extra=fields(client=client))
+            log.warning("a client shows no token, or a wrong one", extra=fields(client=client))
 
     async def _turn(self, request: Request, place: Place) -> bytearray:
         """The body, when it is its turn to be written: the caller gives the turn back."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import signal
@@ -21,6 +20,7 @@ from joinsight.errors import ConfigurationError, ConfigurationErrors
 from joinsight.findings import Finder, Thresholds
 from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
+from joinsight.serve.hosts import is_loopback
 from joinsight.serve.protocol import IDLE_SECONDS, Protocol
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
@@ -141,7 +141,7 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
 
     Raises `ConfigurationError` when it cannot be used; `open_to_all`, without a token, it must be this machine's alone.
     """
-    if open_to_all and not _is_loopback(host):
+    if open_to_all and not is_loopback(host):
         raise ConfigurationError(
             "--host",
             host,
@@ -197,12 +197,3 @@ def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
         given, missing = ("--tls-certificate", "--tls-key") if certificate else ("--tls-key", "--tls-certificate")
         raise ConfigurationError(given, str(certificate or key), f"{missing} is missing", "Name both, or none.")
     return None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -6,6 +6,7 @@ only as hashes.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import logging
@@ -63,9 +64,27 @@ class Tokens:
         Takes the same time whichever it is.
         """
         scheme, _, given = authorization.partition(" ")
-        digest = _digest(given.strip())
-        names = [token.name for token in self._tokens if hmac.compare_digest(token.digest, digest)]
-        return names[0] if names and scheme.lower() == "bearer" else None
+        name = self._name_of(given.strip())
+        return name if scheme.lower() == "bearer" else None
+
+    def find_password(self, authorization: str) -> str | None:
+        """The same for a browser's header, whose password is the token and whose user name is anything.
+
+        Not for what changes anything: a browser adds this header to whatever another site makes it send.
+        """
+        scheme, _, given = authorization.partition(" ")
+        if scheme.lower() != "basic":
+            return None
+        try:
+            user_and_password = base64.b64decode(given.strip(), validate=True).decode()
+        except ValueError:  # binascii.Error and UnicodeDecodeError are such
+            return None
+        return self._name_of(user_and_password.partition(":")[2])
+
+    def _name_of(self, token: str) -> str | None:
+        digest = _digest(token)
+        names = [each.name for each in self._tokens if hmac.compare_digest(each.digest, digest)]
+        return names[0] if names else None
 
     def refresh(self) -> None:
         """Read the file again if it has changed; a file that is no good leaves the tokens as they are."""

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import alembic.command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
@@ -85,18 +86,7 @@ def connect(url: str) -> Iterator[Engine]:
     parsed = _parse(url)
     shown = parsed.render_as_string(hide_password=True)
     engine = create_engine(
-        parsed.set(drivername="postgresql+psycopg"),
-        pool_pre_ping=True,
-        connect_args={
-            "connect_timeout": 10,
-            "tcp_user_timeout": 20_000,
-            "keepalives_idle": 10,
-            "keepalives_interval": 5,
-            "keepalives_count": 3,
-            "application_name": "joinsight",
-            # Partitionwise: a time asked of one table then spares the other months of those that are joined to it too
-            "options": "-c timezone=UTC -c enable_partitionwise_join=on",
-        },
+        parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=_connect_arguments()
     )
     try:
         try:
@@ -106,6 +96,31 @@ def connect(url: str) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+def for_readers(engine: Engine, seconds: int) -> Engine:
+    """The same database for those who only read: no statement may take longer than `seconds`.
+
+    Every connection of it sees the database as it was at one moment, and is closed after use, so that readers hold
+    none between their requests.
+    """
+    limits = f"-c default_transaction_read_only=on -c statement_timeout={seconds}s"
+    return create_engine(
+        engine.url, poolclass=NullPool, isolation_level="REPEATABLE READ", connect_args=_connect_arguments(limits)
+    )
+
+
+def _connect_arguments(options: str = "") -> dict[str, Any]:
+    return {
+        "connect_timeout": 10,
+        "tcp_user_timeout": 20_000,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "application_name": "joinsight",
+        # Partitionwise: a time asked of one table then spares the other months of those that are joined to it too
+        "options": f"-c timezone=UTC -c enable_partitionwise_join=on {options}".strip(),
+    }
 
 
 def upgrade(engine: Engine) -> None:

@@ -7,6 +7,7 @@ plan 4, 726 ms: coalesced 200 → 7 partitions by day, median 60.0 MiB
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings.wording import plain
@@ -15,13 +16,17 @@ from joinsight.reading import StoredPlan
 from joinsight.rows import Row
 
 
-def lines(stored: StoredPlan, version: int | None = None) -> Iterator[str]:
-    """Of one plan version, or of all."""
+def lines(stored: StoredPlan, version: int | None = None) -> Iterator[tuple[int, str]]:
+    """Of one plan version, or of all: the version, and when and what was decided."""
     for decision in stored.decisions:
         if version in (None, decision["version"]):
-            after = decision["decided_at"] - stored.execution["started_at"]
-            when = duration_text(max(0, round(after.total_seconds() * 1000)))
-            yield f"plan {decision['version']}, {when}: {_SAID[decision['kind']](decision, _Plan(stored, decision))}"
+            said = _SAID[decision["kind"]](decision, _Plan(stored, decision))
+            yield decision["version"], f"{moment(stored, decision['decided_at'])}: {said}"
+
+
+def moment(stored: StoredPlan, at: datetime) -> str:
+    """How long after the start of the execution."""
+    return duration_text(max(0, round((at - stored.execution["started_at"]).total_seconds() * 1000)))
 
 
 class _Plan:

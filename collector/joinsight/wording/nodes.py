@@ -93,4 +93,9 @@ def codegen(cluster_name: str) -> str:
 
 def describe(node: Row) -> str:
     """The operator with its arguments, on one line, without what says nothing about the query."""
-    return " ".join((_NOISE.sub("", plain(node["simple"])) or node["name"] or "(no plan)").split())
+    return clean(node["simple"]) or node["name"] or "(no plan)"
+
+
+def clean(text: str) -> str:
+    """Spark's text of an operator without what says nothing about the query, on one line."""
+    return " ".join(_NOISE.sub("", plain(text)).split())

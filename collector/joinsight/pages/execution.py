@@ -1,0 +1,96 @@
+"""The page of one execution: how it went, its plan, what was found, what AQE decided, its shuffles and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from joinsight.compare import Run
+from joinsight.display import row_text
+from joinsight.errors import NotFound
+from joinsight.findings import ENDED
+from joinsight.pages.drawing import draw
+from joinsight.pages.environment import address, render, size_text, time_text
+from joinsight.reading import StoredPlan
+from joinsight.rows import Row
+from joinsight.wording import execution_name, number_text
+from joinsight.wording.decisions import lines, moment
+from joinsight.wording.nodes import LARGE_SKEW
+
+
+def execution_page(
+    stored: StoredPlan, run: Run, *, version: int | None = None, node: int | None = None, fit: bool = False
+) -> str:
+    """As HTML: with the plan of `version` (None: the final one), all metrics of `node`; `fit`: in the page's width.
+
+    Raises `NotFound` if there is no such version or node.
+    """
+    e, shown = stored.execution, stored.version(version)
+    final = stored.version(None)
+    here = partial(address, e)
+    return render(
+        "execution.html",
+        e=e,
+        name=execution_name(e),
+        figures=_figures(e),
+        versions=[{**each, "after": moment(stored, each["planned_at"])} for each in stored.versions],
+        version=shown,
+        drawing=draw(stored, shown) if shown else None,
+        selected=(selected := _node(shown, node)),
+        metrics=_metrics(stored, selected) if selected else [],
+        fit=fit,
+        findings=stored.findings,
+        final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
+        decisions=[(number, line) for number, line in lines(stored)],
+        decided_here=[line for _, line in lines(stored, shown["version"])] if shown and version is not None else [],
+        shuffles=_largest_first(run.shuffle, "bytes_written"),
+        broadcasts=_largest_first(run.broadcast, "size_bytes"),
+        joins=_largest_first(run.joins, "output_rows"),
+        ended=ENDED,
+        large_skew=LARGE_SKEW,
+        address=lambda version=None, node=None, fit=None: _anchored(here(version=version, node=node, fit=fit), node),
+        node_address=lambda node: _anchored(here(version=version, node=node, fit=fit or None), node),
+    )
+
+
+def _anchored(page: str, node: int | None) -> str:
+    return page if node is None else f"{page}#n{node}"
+
+
+def _figures(e: Row) -> list[tuple[str, str]]:
+    """What it cost in all; what was not measured, and what there was nothing of, is left out."""
+    figures = (
+        ("Duration", time_text(e["duration_ms"])),
+        ("Time of its tasks", time_text(e["task_time_ms"])),
+        ("Tasks", number_text(e["tasks"])),
+        ("Read", size_text(e["input_bytes"])),
+        ("Shuffled", size_text(e["shuffle_write_bytes"])),
+        ("Broadcast", size_text(e["broadcast_bytes"])),
+        ("Spilled to disk", size_text(e["disk_spilled_bytes"])),
+        ("Written", size_text(e["output_bytes"])),
+    )
+    return [(label, value) for label, value in figures if value]
+
+
+def _largest_first(rows: Iterable[Row], measure: str) -> list[Row]:
+    return sorted(rows, key=lambda row: -1 if row[measure] is None else row[measure], reverse=True)
+
+
+def _node(version: Row | None, node: int | None) -> Row | None:
+    if node is None or version is None:
+        return None
+    for each in version["nodes"]:
+        if each["id"] == node:
+            return dict(each)
+    raise NotFound(f"Plan {version['version']} has no node {node}.")
+
+
+def _metrics(stored: StoredPlan, node: Row) -> list[tuple[str, str]]:
+    """All that were measured at a node, in Spark's words."""
+    measured = {row["accumulator_id"]: row for row in stored.metrics}
+    found = []
+    for accumulator, name, _ in node["metrics"]:
+        row = measured.get(accumulator)
+        if row is not None and row["count"]:
+            found.append((name, row_text(row) or ""))
+    return found

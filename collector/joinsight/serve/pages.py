@@ -1,0 +1,190 @@
+"""The pages for people: ``/`` lists executions, ``/executions/NAME`` shows one; NAME is as `joinsight plan` takes it.
+
+====  ====================================================================================================
+200   the page
+400   a parameter cannot be meant; the page says why
+401   the collector has tokens, and none was shown; a browser then asks for a user name (any) and a password (the token)
+403   the collector has no tokens, so it listens on this machine, but was addressed by another machine's name
+404   no such execution is stored, or it has no such plan or node
+500   a fault of the collector's, with a traceback in its log
+503   the database is not there, or the answer took too long
+====  ====================================================================================================
+
+Readers never make senders wait: at most `MAX_READING` pages are made at once, in threads, on connections of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DataError, SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from joinsight import reading
+from joinsight.errors import ConfigurationError, NotFound
+from joinsight.pages.environment import SECURITY_POLICY, error_page
+from joinsight.pages.execution import execution_page
+from joinsight.pages.listing import Asked, list_page
+from joinsight.serve.hosts import is_loopback
+from joinsight.serve.logs import fields
+from joinsight.serve.tokens import Tokens
+from joinsight.store.database import for_readers
+from joinsight.store.database import reason as database_reason
+from joinsight.wording.moments import parse_moment
+
+MAX_READING = 2
+"""Pages that are made at once: each takes a connection and, for a large plan, a part of a second of CPU."""
+TURN_SECONDS = 10
+"""For one of these turns."""
+STATEMENT_SECONDS = 10
+"""For each of the few statements behind a page."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": SECURITY_POLICY,
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+log = logging.getLogger("joinsight")
+
+
+class _Problem(NamedTuple):
+    status: int
+    heading: str
+    reason: str
+    remedy: str = ""
+
+
+_NO_TOKEN = _Problem(
+    401,
+    "This collector asks for a token",
+    "Your browser asks for a user name and a password: the password is the token, the user name may be anything.",
+    "Whoever runs the collector has its tokens.",
+)
+_BUSY = _Problem(503, "Too many pages are asked for", "The collector stores first and shows second.", "Try it again.")
+_FAULT = _Problem(500, "A fault in the collector", "This page could not be made; the collector's log says why.")
+
+
+class Pages:
+    """Makes the pages; `stranger` is told the address of who shows a wrong token."""
+
+    def __init__(self, engine: Engine, tokens: Tokens, stranger: Callable[[str], None]) -> None:
+        self._engine = for_readers(engine, STATEMENT_SECONDS)
+        self._tokens = tokens
+        self._stranger = stranger
+        self._turns = asyncio.Semaphore(MAX_READING)
+
+    def routes(self) -> list[Route]:
+        """Where they are."""
+        return [Route("/", self.listing), Route("/executions/{name:path}", self.execution)]
+
+    async def listing(self, request: Request) -> Response:
+        """Executions, filtered and sorted as the parameters say."""
+
+        def read(connection: Connection) -> str:
+            asked = Asked.of(request.query_params)
+            rows = reading.read_queries(connection, asked.filters(), asked.sort)
+            return list_page(asked, rows, reading.worst_findings(connection, rows[: asked.limit]))
+
+        return await self._answer(request, read)
+
+    async def execution(self, request: Request) -> Response:
+        """One execution; the parameters choose a plan version and a node, and tell it from others of its name."""
+
+        def read(connection: Connection) -> str:
+            asked = request.query_params
+            name = request.path_params["name"].replace("//", "/-/")  # of one who fills in an empty attempt
+            started_at = asked.get("started_at")
+            moment = parse_moment("started_at", started_at) if started_at else None
+            version, node = _number(request, "version"), _number(request, "node")
+            key = reading.find_execution(connection, name, moment)
+            stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
+            return execution_page(stored, run, version=version, node=node, fit="fit" in asked)
+
+        return await self._answer(request, read)
+
+    async def _answer(self, request: Request, read: Callable[[Connection], str]) -> Response:
+        problem = self._refusal(request)
+        if problem is None:
+            try:
+                await asyncio.wait_for(self._turns.acquire(), TURN_SECONDS)
+            except asyncio.TimeoutError:
+                problem = _BUSY
+        if problem is None:
+            try:
+                made = await run_in_threadpool(self._make, read)
+            finally:
+                self._turns.release()
+            if isinstance(made, str):
+                return HTMLResponse(made, headers=HEADERS)
+            problem = made
+        headers = {**HEADERS, "WWW-Authenticate": 'Basic realm="Joinsight", charset="UTF-8"'}
+        return HTMLResponse(
+            error_page(problem.heading, problem.reason, problem.remedy),
+            problem.status,
+            headers if problem is _NO_TOKEN else HEADERS,
+        )
+
+    def _refusal(self, request: Request) -> _Problem | None:
+        """Why this one may not read; None if he may."""
+        if len(self._tokens):
+            shown = request.headers.get("authorization", "")
+            if self._tokens.find(shown) or self._tokens.find_password(shown):
+                return None
+            if shown:
+                self._stranger(request.client.host if request.client else "")
+            return _NO_TOKEN
+        host = request.headers.get("host", "")
+        if is_loopback(_host_name(host)):
+            return None
+        # Else a site whose name leads to this machine could read, through its visitors' browsers, what is here
+        remedy = "Open it as http://localhost, or set a token: then it can be reached by any name."
+        return _Problem(
+            403, "Not by this name", f"This collector has no token, so it does not answer to {host!r}.", remedy
+        )
+
+    def _make(self, read: Callable[[Connection], str]) -> str | _Problem:
+        """The page, or why there is none; in a thread."""
+        try:
+            with self._engine.connect() as connection:
+                return read(connection)
+        except (ConfigurationError, DataError) as error:
+            reason = str(error) if isinstance(error, ConfigurationError) else database_reason(error)
+            return _Problem(400, "This cannot be asked", reason)
+        except NotFound as error:
+            remedy = "Has it run? joinsight doctor says what has arrived of each application, and what has not."
+            return _Problem(404, "It is not here", str(error), remedy)
+        except SQLAlchemyError as error:
+            log.warning("a page could not be read", extra=fields(reason=database_reason(error)))
+            if "statement timeout" in database_reason(error):
+                reason = f"The database took longer than {STATEMENT_SECONDS} s."
+                return _Problem(503, "This takes too long", reason, "Narrow it by time.")
+            return _Problem(503, "The database does not answer", "Documents are kept by their senders until it does.")
+        except Exception:
+            log.exception("a fault in the collector: a page could not be made")
+            return _FAULT
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise ConfigurationError(name, text, "this is no number", "Write 0 or more.")
+    return int(text)
+
+
+def _host_name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
