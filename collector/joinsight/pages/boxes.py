@@ -20,6 +20,11 @@ _TIME_CHARACTERS = 8  # of a name that shares its line with a time
 _HOT = 0.2
 """From this share of the time of all nodes on, a node is among the expensive ones."""
 
+_BROADCAST_MODES = {
+    "HashedRelationBroadcastMode": "for a hash join",
+    "IdentityBroadcastMode": "for a nested-loop join",
+}
+
 
 @dataclass(slots=True)
 class Box:
@@ -83,7 +88,7 @@ class Box:
             median, largest = cost.read["median"], cost.read["max"]
             said.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {self.skew} as many")
         if self.reuses:
-            said = [*said[:1], "is drawn where it is used first; its rows are read here once more"]
+            said = [*said[:1], "is drawn at its other use; its rows are used here once more"]
         said += [f"{finding['severity']}: {finding['title']}" for finding in self.findings]
         return "\n".join([*said, describe(self.node)])
 
@@ -101,7 +106,7 @@ def box_of(name: str, node: Row, cost: Numbers) -> Box:
 def reuse_of(use: int, node: Row) -> Box:
     """The small box of a further use of a node; `use` counts down from -1."""
     name = _cut(f"{node['name']} ({node['id']})", _NAME_CHARACTERS)
-    text = "reused: drawn where it is used first"
+    text = "reused: drawn at its other use"
     return Box(f"u{-use}", node, kind(node["name"]), Numbers(), name, text, "", _REUSED_HEIGHT, reuses=True)
 
 
@@ -120,6 +125,10 @@ def _said(node: Row) -> tuple[str, str]:
         parts += [] if made is None else [f"{made:,} partition{'s' * (made != 1)}"]
         if parts:
             return name, " · ".join(parts)
+    if operators.is_broadcast(name):
+        mode = operators.broadcast_mode(simple) or ""
+        if mode.startswith(tuple(_BROADCAST_MODES)):
+            return name, _BROADCAST_MODES[mode.partition("(")[0]]
     short = clean(name) or "(no plan)"
     text = describe(node).removeprefix("File" if short.startswith("Scan ") else "")
     if operators.is_scan(name) and text.startswith(short):  # Scan parquet db.sales: the table goes with the columns

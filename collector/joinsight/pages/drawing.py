@@ -1,7 +1,7 @@
 """Turns a plan version into boxes, edges and stages with their places: what the template has only to write down.
 
-The root is on top, as in `joinsight plan`; rows flow upwards. A node is drawn where it is first used, and each further
-use of a reused exchange is a small box that leads there, so that the drawing is a tree whatever the plan shares.
+The root is on top, as in `joinsight plan`; rows flow upwards. A node is drawn once, and each further use of a
+reused exchange is a small box that leads there, so that the drawing is a tree whatever the plan shares.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH, Box, box_of, reuse_of
-from joinsight.pages.layout import place
+from joinsight.pages.layout import Place, place
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
 from joinsight.wording.nodes import Numbers, codegen, numbers
@@ -21,6 +21,8 @@ GAP = 22
 LEVEL_GAP = 50
 MARGIN = 14
 _LABEL_HEIGHT = 19
+_LEAST_SHARE = 0.01
+_FAR = 1_200  # to the right: a root there is not seen at first
 _WIDEST_EDGE, _THINNEST_EDGE = 16.0, 1.5
 
 # Rows that go in come out, though these operators do not count them
@@ -76,9 +78,9 @@ class Drawing:
 
     @property
     def expensive(self) -> list[Box]:
-        """The nodes that took most of the time that Spark measures at operators, at most three."""
-        hot = [box for box in self.boxes if box.is_hot]
-        return sorted(hot, key=lambda box: -box.time_share)[:3]
+        """The nodes that took most of the time that Spark measures at operators, at most five."""
+        worth_a_look = [box for box in self.boxes if box.time_share >= _LEAST_SHARE]
+        return sorted(worth_a_look, key=lambda box: -box.time_share)[:5]
 
 
 def draw(plan: StoredPlan, version: Row) -> Drawing:
@@ -99,7 +101,7 @@ def draw(plan: StoredPlan, version: Row) -> Drawing:
             if finding["node_id"] in boxes:
                 boxes[finding["node_id"]].findings.append(finding)
     heights = {i: box.height for i, box in boxes.items()}
-    for i, at in place(roots, tree, heights, width=WIDTH, gap=GAP, level_gap=LEVEL_GAP).items():
+    for i, at in _places(roots, tree, heights).items():
         boxes[i].x, boxes[i].y = at.x + MARGIN, at.y + MARGIN + LEVEL_GAP / 2
     rows = _rows(roots, tree, uses, nodes, costs)
     return Drawing(
@@ -120,17 +122,24 @@ def _tree(
     tree: dict[int, list[int]] = defaultdict(list)
     uses: dict[int, int] = {}
     drawn = set(roots)
-    todo = [(child, root) for root in reversed(roots) for child in reversed(inputs.get(root, ()))]
-    while todo:
-        node, parent = todo.pop()
-        if node in drawn:
-            uses[-len(uses) - 1] = node
-            tree[parent].append(-len(uses))
-            continue
-        drawn.add(node)
-        tree[parent].append(node)
-        todo += [(child, node) for child in reversed(inputs.get(node, ()))]
+    order = list(roots)
+    for parent in order:  # level by level, so that what is shared stands at its use nearest to the root
+        for child in inputs.get(parent, ()):
+            if child in drawn:
+                uses[-len(uses) - 1] = child
+                tree[parent].append(-len(uses))
+            else:
+                drawn.add(child)
+                order.append(child)
+                tree[parent].append(child)
     return roots, tree, uses
+
+
+def _places(roots: list[int], tree: Mapping[int, list[int]], heights: Mapping[int, float]) -> dict[int, Place]:
+    places = place(roots, tree, heights, width=WIDTH, gap=GAP, level_gap=LEVEL_GAP)
+    if all(places[root].x <= _FAR for root in roots[:1]):
+        return places
+    return place(roots, tree, heights, width=WIDTH, gap=GAP, level_gap=LEVEL_GAP, is_centred=False)
 
 
 def _share_time(boxes: Iterable[Box]) -> None:
@@ -193,6 +202,8 @@ def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
         return f"M{x:g} {y:g}V{to_y:g}"
     bend = y - _LABEL_HEIGHT
     middle = (bend + to_y) / 2
+    if abs(x - to_x) > 2 * WIDTH:  # a curve would be so flat that it seems to break off
+        return f"M{x:g} {y:g}V{middle:g}H{to_x:g}V{to_y:g}"
     return f"M{x:g} {y:g}V{bend:g}C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from functools import partial
 
 from joinsight.compare import Run
-from joinsight.display import row_text
+from joinsight.display import bytes_text, duration_text, row_text
 from joinsight.errors import NotFound
 from joinsight.findings import ENDED
 from joinsight.pages.drawing import draw
-from joinsight.pages.environment import address, render, size_text, time_text
+from joinsight.pages.environment import address, render
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
 from joinsight.wording import execution_name, number_text
@@ -37,7 +37,7 @@ def execution_page(
         version=shown,
         drawing=draw(stored, shown) if shown else None,
         selected=(selected := _node(shown, node)),
-        metrics=_metrics(stored, selected) if selected else [],
+        metrics=_metrics(stored, selected) if selected else None,
         fit=fit,
         findings=stored.findings,
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
@@ -60,16 +60,16 @@ def _anchored(page: str, node: int | None) -> str:
 def _figures(e: Row) -> list[tuple[str, str]]:
     """What it cost in all; what was not measured, and what there was nothing of, is left out."""
     figures = (
-        ("Duration", time_text(e["duration_ms"])),
-        ("Time of its tasks", time_text(e["task_time_ms"])),
-        ("Tasks", number_text(e["tasks"])),
-        ("Read", size_text(e["input_bytes"])),
-        ("Shuffled", size_text(e["shuffle_write_bytes"])),
-        ("Broadcast", size_text(e["broadcast_bytes"])),
-        ("Spilled to disk", size_text(e["disk_spilled_bytes"])),
-        ("Written", size_text(e["output_bytes"])),
+        ("Duration", "duration_ms", duration_text),
+        ("Time of its tasks", "task_time_ms", duration_text),
+        ("Tasks", "tasks", number_text),
+        ("Read", "input_bytes", bytes_text),
+        ("Shuffled", "shuffle_write_bytes", bytes_text),
+        ("Broadcast", "broadcast_bytes", bytes_text),
+        ("Spilled to disk", "disk_spilled_bytes", bytes_text),
+        ("Written", "output_bytes", bytes_text),
     )
-    return [(label, value) for label, value in figures if value]
+    return [(label, show(e[name])) for label, name, show in figures if e[name]]
 
 
 def _largest_first(rows: Iterable[Row], measure: str) -> list[Row]:
@@ -85,12 +85,16 @@ def _node(version: Row | None, node: int | None) -> Row | None:
     raise NotFound(f"Plan {version['version']} has no node {node}.")
 
 
-def _metrics(stored: StoredPlan, node: Row) -> list[tuple[str, str]]:
-    """All that were measured at a node, in Spark's words."""
+def _metrics(stored: StoredPlan, node: Row) -> tuple[list[tuple[str, str]], list[str]]:
+    """All that were measured at a node, in Spark's words; and the names of those that were 0."""
     measured = {row["accumulator_id"]: row for row in stored.metrics}
-    found = []
+    found, zero = [], []
     for accumulator, name, _ in node["metrics"]:
         row = measured.get(accumulator)
-        if row is not None and row["count"]:
+        if row is None or not row["count"]:
+            continue
+        if row["total"] == 0 and row["text"] is None:
+            zero.append(name)
+        else:
             found.append((name, row_text(row) or ""))
-    return found
+    return found, zero

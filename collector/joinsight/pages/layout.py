@@ -1,4 +1,4 @@
-"""Places the boxes of a tree so that none overlaps another: the root on top, a parent in the middle above its children.
+"""Places the boxes of a tree so that none overlaps another: the root on top, a parent above the middle of its children.
 
 Reingold and Tilford's way, for boxes of different heights: a subtree's outline is known when it is placed beside its
 left sibling, as near as the two outlines allow. Outlines are kept as stacks, their top last, so that the work is about
@@ -48,11 +48,13 @@ def place(
     width: float,
     gap: float,
     level_gap: float,
+    is_centred: bool = True,
 ) -> dict[int, Place]:
     """A place for each box of the trees under `roots`, which stand side by side.
 
     All boxes are `width` wide; `gap` is the least distance of boxes beside each other, `level_gap` that of a parent
-    above its children. The leftmost box is at x = 0, a root at y = 0.
+    above its children. The leftmost box is at x = 0, a root at y = 0. If not `is_centred`, a parent is above its first
+    child: the root of a very wide tree is then where one begins to look.
     """
     order, tops = _downwards(roots, children, heights, level_gap)
     offsets: dict[int, float] = {}  # of a box from its parent
@@ -60,7 +62,7 @@ def place(
     for node in reversed(order):
         below = children.get(node, ())
         outline, xs = _beside([outlines.pop(child) for child in below], width, gap)
-        middle = (xs[0] + xs[-1]) / 2 if xs else 0.0
+        middle = (xs[0] + xs[-1]) / 2 if xs and is_centred else 0.0
         for child, x in zip(below, xs, strict=True):
             offsets[child] = x - middle
         outline.move(-middle)

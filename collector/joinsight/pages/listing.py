@@ -17,7 +17,7 @@ SORTS = {"recent": "newest first", "time": "longest first", "size": "most shuffl
 LIMITS = (50, 200, 1_000)
 """How many are shown: each time more is asked for."""
 
-_NAMES = ("application", "job", "state", "since", "until", "sort")
+_NAMES = ("application", "job", "state", "shape", "since", "until", "sort")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Asked:
     application: str = ""
     job: str = ""
     state: str = ""
+    shape: str = ""
     since: str = ""
     until: str = ""
     sort: str = "recent"
@@ -48,6 +49,7 @@ class Asked:
             application=self.application or None,
             job=self.job or None,
             state=self.state or None,
+            shape=self.shape or None,
             since=parse_moment("since", self.since) if self.since else None,
             until=parse_moment("until", self.until) if self.until else None,
             limit=self.limit + 1,  # one more says whether there are more

@@ -161,8 +161,11 @@ class Pages:
             reason = str(error) if isinstance(error, ConfigurationError) else database_reason(error)
             return _Problem(400, "This cannot be asked", reason)
         except NotFound as error:
-            remedy = "Has it run? joinsight doctor says what has arrived of each application, and what has not."
-            return _Problem(404, "It is not here", str(error), remedy)
+            remedy = (
+                "Its address is /executions/, the application's id and the query's number in Spark's SQL tab."
+                " If it has run, joinsight doctor says what has arrived of its application, and what has not."
+            )
+            return _Problem(404, "Not stored here", str(error), remedy)
         except SQLAlchemyError as error:
             log.warning("a page could not be read", extra=fields(reason=database_reason(error)))
             if "statement timeout" in database_reason(error):
