@@ -15,7 +15,7 @@ def large(nodes: int = 1_500) -> Execution:
     """A union of branches, each with joins of a shuffled and a broadcast side, under AQE."""
     lines = ["AdaptiveSparkPlan | isFinalPlan=true", "  Union"]
     branch = 0
-    while len(lines) < nodes - 17:
+    while len(lines) < nodes - 22:
         branch += 1
         rows = 1_000 * branch * branch
         at = "    "
@@ -29,7 +29,7 @@ def large(nodes: int = 1_500) -> Execution:
                 f" shuffle bytes written={rows * 7}, shuffle records written={rows}, records read=1+2+{rows},"
                 f" shuffle write time={rows * 900}",
                 f"{at}        Filter | isnotnull(k#2) | number of output rows={rows}",
-                f"{at}          FileScan parquet db.stores | [k#2] | number of output rows={rows * 2}, scan time={rows // 99}",
+                f"{at}          Scan parquet db.stores | [k#2] | number of output rows={2 * rows}, scan time={rows}",
                 f"{at}    Sort | [k#1 ASC NULLS FIRST], false, 0 | sort time={branch * 3}",
                 f"{at}      AQEShuffleRead | coalesced",
                 f"{at}        Exchange | hashpartitioning(k#1, 200), ENSURE_REQUIREMENTS, [plan_id={plan_id}6] |"
@@ -38,33 +38,35 @@ def large(nodes: int = 1_500) -> Execution:
             at += " " * 10
         lines += [
             f"{at}BroadcastHashJoin | [k#1], [k#3], LeftOuter, BuildRight, false | number of output rows={rows}",
-            f"{at}  FileScan parquet db.sales | [k#1] | number of output rows={rows}",
+            f"{at}  Scan parquet db.sales | [k#1] | number of output rows={rows}",
             f"{at}  BroadcastExchange | HashedRelationBroadcastMode(List(input[0, int]),false), [plan_id=7] |"
             " data size=4194304, number of output rows=200, time to collect=30",
             f"{at}    LocalTableScan | [k#3] | number of output rows=200",
         ]
-    return planned("\n".join(lines), description=f"A plan of about {nodes:,} nodes", application_id="app-large")
+    lines += ["    Scan ExistingRDD"] * (nodes - len(lines))
+    return planned("\n".join(lines), description=f"A plan of {nodes:,} nodes", application_id="app-large")
 
 
 def hostile() -> Execution:
     """Markup, quotes and template code wherever a user's text can stand."""
-    text = HOSTILE.replace(", ", " ").replace("=", "\u003d")
     early, _ = draw("SortMergeJoin | [k#1], [k#2], Inner")
-    nodes, accumulators = draw(
-        "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 8), [plan_id=1] | records read=1+2+90\n  Scan"
-    )
-    nodes = [node._replace(simple=f"{node.simple} {text}") for node in nodes]
-    nodes[2] = nodes[2]._replace(name=f"Scan {text}")
+    nodes, accumulators = draw("""
+        SortMergeJoin | [k#1], [k#2], Inner
+          Exchange | hashpartitioning(k#1, 8), [plan_id=1] | records read=1+2+90
+          Scan
+    """)
+    nodes = [node._replace(simple=f"{node.simple} {HOSTILE}") for node in nodes]
+    nodes[2] = nodes[2]._replace(name=f"Scan {HOSTILE}")
     return execution(
         application_id="app-hostile",
         execution_id=66,
         state="failed",
-        description=text,
-        job_name=text,
-        application_name=text,
-        call_site=text,
-        error=f"org.example.Hostile: {text}\n\tat {text}",
-        incomplete=[text],
+        description=HOSTILE,
+        job_name=HOSTILE,
+        application_name=HOSTILE,
+        call_site=HOSTILE,
+        error=f"org.example.Hostile: {HOSTILE}\n\tat {HOSTILE}",
+        incomplete=[HOSTILE],
         plans=[Plan(STARTED_AT_MS, early), Plan(STARTED_AT_MS + 700, nodes)],
         accumulators=accumulators,
     )

@@ -1,0 +1,264 @@
+"""The pages over HTTP: names of executions, parameters, errors, who may read, and that readers keep out of the way."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine, create_engine, text
+from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, planned, request
+from tests.findings.recorded import SMALL, recordings
+
+from joinsight.findings import Finder
+from joinsight.serve import pages
+from joinsight.serve.app import make_app
+from joinsight.serve.tokens import Tokens
+from joinsight.store.writer import Writer
+
+HOUR = 3_600_000
+SKEWED = recordings()["skewed"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def filled(engine: Engine) -> Iterator[None]:
+    """Executions with and without an attempt, two of one name, and one with findings."""
+    nodes, _ = draw("Project\n  Exchange | hashpartitioning(k#1, 8)")
+    twice: dict[str, Any] = {"application_id": "app-twice", "execution_id": 3}
+    writer = Writer(engine, Finder(SMALL))
+    writer.write([planned("Scan", **twice, sequence=1, description="the earlier one")])
+    writer.write(
+        [
+            SKEWED,
+            planned("Scan", application_id="app-plain", execution_id=12, description="without an attempt"),
+            planned("Scan", application_id="app-tried", attempt_id="2", execution_id=12, description="attempt two"),
+            execution(
+                **twice,
+                sequence=2,
+                description="the later one",
+                started_at_ms=STARTED_AT_MS + HOUR,
+                ended_at_ms=STARTED_AT_MS + HOUR + 5,
+                state="failed",
+                error="java.lang.Exception: no",
+                incomplete=["3 of 9 task ends of stage 4 were not seen"],
+                plans=[Plan(STARTED_AT_MS + HOUR, nodes)],
+                job_name="nightly",
+            ),
+        ]
+    )
+    yield
+
+
+def talk(
+    app: Any, conversation: Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]], name: str = "localhost"
+) -> Any:
+    """With the application, under a name of its machine."""
+
+    async def run() -> Any:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{name}") as client:
+            return await conversation(client)
+
+    return asyncio.run(run())
+
+
+def get(engine: Engine, path: str, tokens: str = "", name: str = "localhost", **headers: str) -> httpx.Response:
+    """A page."""
+    app = make_app(engine, Tokens(tokens))
+    answer: httpx.Response = talk(app, lambda client: client.get(path, headers=headers), name)
+    return answer
+
+
+def password(user: str, token: str) -> str:
+    """The header of a browser."""
+    return "Basic " + base64.b64encode(f"{user}:{token}".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    {
+        "app-plain/12": "without an attempt",
+        "app-plain/-/12": "without an attempt",
+        "app-plain//12": "without an attempt",
+        "app-tried/2/12": "attempt two",
+        "app-tried/12": "attempt two",
+        "app-twice/3": "the later one",
+        "app-twice/3?started_at=2026-01-01T00:00:00Z": "the earlier one",
+        "last": SKEWED.description,
+    }.items(),
+)
+def test_an_execution_is_named_as_for_the_command(engine: Engine, path: str, shown: str) -> None:
+    """APPLICATION/ID or APPLICATION/ATTEMPT/ID, where - is no attempt; its start tells those of one name apart."""
+    answer = get(engine, f"/executions/{path}")
+    assert answer.status_code == 200
+    assert f"<h1><bdi>{shown}</bdi></h1>" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "answered"),
+    {
+        "/executions/app-plain/13": (404, "There is no execution app-plain/13."),
+        "/executions/app-tried/-/12": (404, "There is no execution app-tried/-/12."),
+        "/executions/app-plain/12?started_at=2026-01-02": (404, "There is no execution app-plain/12."),
+        "/executions/app-plain/12?version=1": (404, "There is no plan version 1; the versions are 0 to 0."),
+        "/executions/app-plain/12?node=7": (404, "Plan 0 has no node 7."),
+        "/executions/app-plain": (400, "EXECUTION=&#39;app-plain&#39;: this names none."),
+        "/executions/app-plain/12?node=x": (400, "node=&#39;x&#39;: this is no number. Write 0 or more."),
+        "/executions/app-plain/12?version=-1": (400, "version=&#39;-1&#39;: this is no number."),
+        "/executions/app-plain/12?started_at=soon": (400, "started_at=&#39;soon&#39;: this is no time."),
+        "/?state=gone": (
+            400,
+            "state=&#39;gone&#39;: there is none of this name. Write one of running, succeeded, failed, lost.",
+        ),
+        "/?sort=colour": (400, "Write one of recent, time, size, spill."),
+        "/?limit=51": (400, "Write one of 50, 200, 1000."),
+        "/?since=lately": (400, "since=&#39;lately&#39;: this is no time. Write 30m, 2h, 7d,"),
+        "/?shape=xyz": (400, "this is no key."),
+        "/?job=%00": (400, "NUL"),
+    }.items(),
+)
+def test_a_page_that_is_not_there_says_why(engine: Engine, path: str, answered: tuple[int, str]) -> None:
+    """What was asked, what is wrong with it, and what would be right."""
+    status, reason = answered
+    answer = get(engine, path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert reason in answer.text
+    assert 'href="/"' in answer.text
+
+
+def test_the_list_is_filtered_and_sorted(engine: Engine) -> None:
+    """By application, job, state, query and time; what is asked stands in the form again."""
+
+    def listed(query: str) -> list[str]:
+        return re.findall(r'<td class="query">.*?<bdi>(.*?)</bdi>', get(engine, f"/?{query}").text)
+
+    newest = [SKEWED.description, "the later one", "attempt two", "the earlier one", "without an attempt"]
+    assert sorted(listed("")) == sorted(newest)
+    assert listed("sort=time")[:2] != listed("sort=recent")[:2]
+    assert listed("job=nightly") == listed("state=failed") == ["the later one"]
+    assert listed("application=app-plain") == ["without an attempt"]
+    assert listed("since=2026-01-01T00:30&until=2026-01-01T02:00") == ["the later one"]
+    assert get(engine, "/?job=nobody&state=failed").text.count("No execution that is stored fits") == 1
+    assert 'value="nobody"' in get(engine, "/?job=nobody").text
+    skewed = get(engine, "/?application=" + SKEWED.application_id).text
+    assert "<title>warning</title>" in skewed
+
+
+def test_a_long_list_is_shown_in_steps(engine: Engine) -> None:
+    """Fifty, then two hundred, then a thousand, with what was asked."""
+    many = [
+        execution(application_id="app-many", execution_id=i, description="one of many", job_name="many & more")
+        for i in range(201)
+    ]
+    Writer(engine, Finder()).write(list(many))
+    first = get(engine, "/?job=many+%26+more").text
+    assert first.count("one of many") == 50
+    assert 'href="/?job=many+%26+more&amp;sort=recent&amp;limit=200">Show more' in first
+    second = get(engine, "/?job=many+%26+more&limit=200").text
+    assert (second.count("one of many"), "limit=1000" in second) == (200, True)
+    assert "Show more" not in get(engine, "/?job=many+%26+more&limit=1000").text
+
+
+def test_what_is_unsure_is_said(engine: Engine) -> None:
+    """The error of a failed execution, and why its numbers may be partial."""
+    page = get(engine, "/executions/app-twice/3").text
+    assert "java.lang.Exception: no" in page
+    assert "These numbers may be partial" in page
+    assert "3 of 9 task ends of stage 4 were not seen" in page
+
+
+def test_a_page_does_nothing_but_show(engine: Engine) -> None:
+    """No script, nothing from elsewhere, in no frame of another site, kept in no cache; errors too."""
+    for path in ("/", "/executions/last", "/executions/none/1"):
+        answer = get(engine, path)
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';")
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert not re.search(r"<script| style=| on[a-z]+=", answer.text)
+        leads = re.findall(r'(?:href|src|action)="([^"]*)', answer.text)
+        assert leads and all(re.match(r"/(?!/)|\?|#|data:image/svg", target) for target in leads), leads
+
+
+def test_tokens_open_the_pages(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """As a browser shows them, with any user name, or as a sender does; without one it is asked for."""
+    asked = get(engine, "/", "ann:first\nsecond")
+    assert (asked.status_code, asked.headers["www-authenticate"]) == (401, 'Basic realm="Joinsight", charset="UTF-8"')
+    assert "the password is the token" in asked.text
+    assert "without an attempt" not in asked.text
+    assert not caplog.records  # a browser asks once before it knows
+    for path in ("/", "/executions/app-plain/12", "/executions/none/1"):
+        assert get(engine, path, "ann:first").status_code == 401
+    for user, token in (("", "first"), ("anyone", "second")):
+        shown = password(user, token)
+        answer = get(engine, "/", "ann:first\nsecond", name="collector.example", authorization=shown)
+        assert answer.status_code == 200, user
+    assert get(engine, "/", "first", authorization=password("first", "")).status_code == 401
+    assert "shows no token" in caplog.text
+    assert get(engine, "/", "first", authorization="Bearer first").status_code == 200
+    for bad in ("Bearer x", "Basic", "Basic first", "Basic !!!", "Basic /w==", "Digest first", "Bearer OmZpcnN0"):
+        assert get(engine, "/", "first", authorization=bad).status_code == 401, bad
+
+
+def test_a_browsers_password_writes_nothing(engine: Engine) -> None:
+    """Another site could make a browser post documents with it; senders show a bearer token."""
+    app = make_app(engine, Tokens("first"))
+    body = request(application(application_id="app-forged"))
+    for shown, status in ((password("", "first"), 401), ("Bearer first", 200)):
+        sent = partial(httpx.AsyncClient.post, url="/v1/documents", content=body, headers={"Authorization": shown})
+        answer = talk(app, sent)
+        assert answer.status_code == status
+
+
+def test_without_tokens_only_this_machine_is_answered(engine: Engine) -> None:
+    """By its own names: a site whose name leads here could else read what is here in its visitors' browsers."""
+    for name in ("localhost:9595", "127.0.0.1", "[::1]:9595"):
+        assert get(engine, "/", name=name).status_code == 200, name
+    for name in ("evil.example", "10.0.0.7:9595", "localhost.evil.example"):
+        answer = get(engine, "/executions/last", name=name)
+        assert (answer.status_code, "Not by this name" in answer.text) == (403, True), name
+        assert get(engine, "/", "first", name=name).status_code == 401
+
+
+def test_a_database_that_is_away_is_said(engine: Engine) -> None:
+    """503, and nothing of its address or of a statement."""
+    away = create_engine(engine.url.set(port=1))
+    answer = get(away, "/executions/last")
+    assert (answer.status_code, "The database does not answer" in answer.text) == (503, True)
+    assert str(engine.url.database) not in answer.text
+
+
+def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While more pages are asked for than are made at once, and each hangs, a batch is stored; then they give up."""
+    monkeypatch.setattr(pages, "STATEMENT_SECONDS", 2)
+    app = make_app(engine)
+
+    async def conversation(client: httpx.AsyncClient) -> tuple[httpx.Response, float, list[httpx.Response]]:
+        asked = [asyncio.ensure_future(client.get("/")) for _ in range(pages.MAX_READING + 1)]
+        await asyncio.sleep(0.3)
+        started = time.monotonic()
+        stored = await client.post("/v1/documents", content=request(application(application_id="app-meanwhile")))
+        return stored, time.monotonic() - started, await asyncio.gather(*asked)
+
+    with engine.connect() as connection:
+        connection.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
+        stored, seconds, answers = talk(app, conversation)
+    assert stored.status_code == 200
+    assert seconds < 1.5
+    assert [answer.status_code for answer in answers] == [503] * len(answers)
+    assert "The database took longer than 2 s." in answers[0].text
+
+
+def test_readers_cannot_write(engine: Engine) -> None:
+    """Their connections are read-only, and see one moment of the database."""
+    reader = pages.Pages(engine, Tokens(), lambda client: None)._engine
+    with reader.connect() as connection:
+        assert connection.scalar(text("SHOW transaction_read_only")) == "on"
+        assert connection.scalar(text("SHOW transaction_isolation")) == "repeatable read"
+        assert connection.scalar(text("SHOW statement_timeout")) == f"{pages.STATEMENT_SECONDS}s"
