@@ -1,0 +1,273 @@
+"""The pages in a real browser: what is drawn where, what a click does, both themes, paper, phones, hostile texts."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
+from sqlalchemy import Engine, select
+from tests.findings.recorded import SMALL, recordings
+from tests.pages.plans import HOSTILE, hostile, large
+
+from joinsight.decode import decode_request
+from joinsight.demo.runner import collector
+from joinsight.findings import Finder
+from joinsight.pages.environment import address
+from joinsight.store.models import execution, plan_version
+from joinsight.store.writer import Writer
+
+CHROMIUM = shutil.which("chromium") or ""
+CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
+TOKEN = "a-token-for-this-test"
+SKEWED = recordings()["skewed"]
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed (CI installs it)")
+
+OVERLAPS = """() => {
+  const boxes = [...document.querySelectorAll('a.node > rect.box')].map(box => box.getBBox())
+  const found = []
+  boxes.forEach((a, i) => boxes.forEach((b, j) => {
+    if (i < j && a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height)
+      found.push([i, j])
+  }))
+  return found
+}"""
+
+# Of each visible text the contrast with what is behind it, as WCAG computes it
+CONTRASTS = """() => {
+  const shine = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4 }
+  const light = c => {
+    const [r, g, b] = c.match(/[\\d.]+/g).map(Number)
+    return .2126 * shine(r) + .7152 * shine(g) + .0722 * shine(b)
+  }
+  const behind = e => {
+    for (let at = e; at; at = at.parentElement) {
+      if (at.matches('a.node')) return getComputedStyle(at.querySelector('rect.box')).fill
+      const c = getComputedStyle(at).backgroundColor
+      if (c != 'rgba(0, 0, 0, 0)') return c
+    }
+  }
+  const poor = new Set()
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())
+    if (!own || !e.getClientRects().length || e.closest('title, desc, .skip')) continue
+    const style = getComputedStyle(e)
+    const [a, b] = [light(e instanceof SVGElement ? style.fill : style.color), light(behind(e))]
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05)
+    if (ratio < 4.5) poor.add(`${e.tagName}.${e.className.baseVal ?? e.className} ${ratio.toFixed(1)}`)
+  }
+  return [...poor]
+}"""
+
+
+@pytest.fixture(scope="module")
+def addresses(engine: Engine) -> dict[tuple[str, int], str]:
+    """Where the page of each execution is, by its application and id."""
+    lines = b"".join(file.read_bytes() for file in CORPUS)
+    odd = [document for _, document in decode_request(gzip.compress(lines)).documents]
+    Writer(engine, Finder(SMALL)).write([*recordings().values(), *odd, large(), hostile()])
+    with engine.connect() as connection:
+        rows = [dict(row) for row in connection.execute(select(execution)).mappings()]
+    return {(row["application_id"], row["execution_id"]): address(row) for row in rows}
+
+
+@pytest.fixture(scope="module")
+def url(engine: Engine, addresses: object) -> Iterator[str]:
+    """A collector with a token."""
+    with collector(engine, 0, [TOKEN]) as (found, _):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium; Playwright is told to leave the sandbox alone, which needs rights that CI's user may lack."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Watched:
+    """A page that notes what a good one never does: ask elsewhere, log, fail, open a dialog."""
+
+    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
+        shown = {"Authorization": f"Bearer {TOKEN}"}
+        self.context = browser.new_context(base_url=url, extra_http_headers=shown, **options)
+        self.page: Page = self.context.new_page()
+        self.url = url
+        self.troubles: list[str] = []
+        self.page.on("console", lambda message: self.troubles.append(message.text))
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("dialog", self._on_dialog)
+        self.page.on("request", self._on_request)
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self.troubles.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def _on_request(self, asked: Request) -> None:
+        if not asked.url.startswith((self.url, "data:")):
+            self.troubles.append(asked.url)
+
+    def __enter__(self) -> Page:
+        return self.page
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self.context.close()
+        assert error is not None or self.troubles == []
+
+
+def of(addresses: dict[tuple[str, int], str], name: str) -> str:
+    """The page of a recording."""
+    return addresses[recordings()[name].application_id, recordings()[name].execution_id]
+
+
+def test_every_page_is_drawn(engine: Engine, browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
+    """Of real plans and of every odd document: each node of the final plan once, no box over another, no trouble."""
+    with engine.connect() as connection:
+        final = select(plan_version).where(plan_version.c.is_final)
+        plans = {(row.application_id, row.execution_id): row.nodes for row in connection.execute(final)}
+    seen: set[str] = set()
+    with Watched(browser, url) as page:
+        for key, where in sorted(addresses.items()):
+            if key[0] in seen or not key[0].startswith(("corpus", "app")):  # the recordings are much alike
+                continue
+            seen.add(key[0])
+            response = page.goto(where, wait_until="commit")
+            assert response is not None and response.status == 200, key
+            page.wait_for_load_state()
+            operators = [node["id"] for node in plans.get(key, ()) if not node["is_cluster"]]
+            drawn = page.eval_on_selector_all("a.node:not(.reuse)", "all => all.map(each => +each.id.slice(1))")
+            assert sorted(drawn) == sorted(operators), key
+            assert page.evaluate(OVERLAPS) == [], key
+
+
+def test_a_plan_of_1500_nodes_can_be_read(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
+    """All are there; the root is on the screen at once, and the page itself does not scroll sideways."""
+    with Watched(browser, url, viewport={"width": 1280, "height": 800}) as page:
+        page.goto(addresses["app-large", 0])
+        assert page.locator("a.node").count() == 1_500
+        root = page.locator("#n0 rect.box").bounding_box()
+        assert root is not None and 0 <= root["x"] < 900 and 0 <= root["y"] < 700
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_versions_nodes_and_findings_are_linked(
+    browser: Browser, url: str, addresses: dict[tuple[str, int], str]
+) -> None:
+    """A click on a version shows that plan; on a finding its node, marked and in view; on a node all its metrics."""
+    with Watched(browser, url, viewport={"width": 1280, "height": 800}) as page:
+        page.goto(of(addresses, "skewed"))
+        shown = page.locator("nav.versions [aria-current]")
+        assert shown.inner_text().split() == ["4", "final"]
+        nodes = page.locator("a.node").count()
+        page.locator("nav.versions a").first.click()
+        assert shown.inner_text().split()[0] == "0"
+        assert page.locator("a.node").count() < nodes
+        page.get_by_role("link", name="The final plan").click()
+
+        page.locator(".findings article a").click()
+        assert page.locator(".operator h2").inner_text().startswith("Exchange node 11")
+        assert "records read" in page.locator(".operator dl").inner_text()
+        assert page.locator("a.node.selected").get_attribute("id") == "n11"
+        box = page.locator("#n11 rect.box").bounding_box()
+        assert box is not None and 0 < box["y"] < 800
+        page.get_by_role("link", name="Close").click()
+        assert page.locator(".operator").count() == 0
+
+        page.goto(of(addresses, "shuffle-reused"))
+        reuse = page.locator("a.node.reuse").first
+        target = reuse.get_attribute("href") or ""
+        reuse.click()
+        assert page.evaluate("document.querySelector(':target').id") == target.removeprefix("#")
+
+
+def test_the_keyboard_is_enough(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
+    """Tab goes to the content, the versions and the nodes, visibly; Enter opens."""
+    with Watched(browser, url) as page:
+        page.goto(of(addresses, "skewed"))
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.locator("#n11").focus()
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "n11"
+        focused = "getComputedStyle(document.querySelector('#n11 .box')).strokeWidth"
+        assert page.evaluate(focused) == "3px"
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("node=11"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_themes_can_be_read(
+    browser: Browser, url: str, addresses: dict[tuple[str, int], str], scheme: Any
+) -> None:
+    """Each text stands out from what is behind it by 4.5 to 1, and the themes are two."""
+    with Watched(browser, url, color_scheme=scheme) as page:
+        for where in (of(addresses, "skewed") + "&node=11", of(addresses, "broadcast-timeout"), "/"):
+            page.goto(where)
+            background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+            assert page.evaluate(CONTRASTS) == [], where
+
+
+def test_it_prints(browser: Browser, url: str, addresses: dict[tuple[str, int], str], tmp_path: Path) -> None:
+    """On white, in the width of the paper, with the advice that is folded on the screen; without forms."""
+    with Watched(browser, url, color_scheme="dark", viewport={"width": 720, "height": 1000}) as page:
+        page.emulate_media(media="print")
+        page.goto(of(addresses, "skewed"))
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 720
+        plan = page.locator("svg.plan").bounding_box()
+        assert plan is not None and plan["width"] <= 720 and plan["height"] <= 1000
+        advice = page.locator("article details p").first.bounding_box()
+        assert advice is not None and advice["height"] > 10
+        assert page.pdf(format="A4").count(b"/Type /Page\n") <= 3
+        page.goto("/")
+        assert not page.locator("form").is_visible()
+
+
+def test_a_phone_is_enough(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
+    """Only the plan and the tables scroll sideways, in themselves."""
+    phone = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+    with Watched(browser, url, **phone) as page:
+        for where in ("/", of(addresses, "skewed"), of(addresses, "broadcast-timeout"), addresses["app-hostile", 66]):
+            page.goto(where)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, where
+
+
+def test_hostile_texts_stay_texts(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
+    """Markup, quotes and template code in descriptions, jobs, errors, names and plans are shown as they are."""
+    with Watched(browser, url) as page:
+        where = addresses["app-hostile", 66]
+        for each in (where, f"{where}&version=0", f"{where}&node=2", "/?application=app-hostile", f"/?job={HOSTILE}"):
+            page.goto(each)
+            page.wait_for_timeout(50)
+            made = page.locator("script, img, [onload], [onerror], iframe, object, embed, style ~ style").count()
+            assert made == 0, each
+            assert HOSTILE in page.locator("body").inner_text(), each
+        page.goto(f"{where}&node=2")
+        assert page.title().startswith(HOSTILE[:40])
+        assert HOSTILE in page.locator(".operator .simple").inner_text()
+
+
+def test_a_browser_asks_for_the_token(browser: Browser, url: str) -> None:
+    """Its user gives any name, and the token as password; without one he sees nothing."""
+    for password, status in (("wrong", 401), (TOKEN, 200)):
+        context = browser.new_context(base_url=url, http_credentials={"username": "anyone", "password": password})
+        page = context.new_page()
+        response = page.goto("/")
+        assert response is not None and response.status == status
+        if status == 401:
+            assert "the password is the token" in page.locator("main").inner_text()
+            assert SKEWED.application_id not in page.content()
+        else:
+            page.locator("td.query a").first.click()
+            assert page.locator("svg.plan").count() == 1
+        context.close()
