@@ -237,10 +237,11 @@ def test_a_database_that_is_away_is_said(engine: Engine) -> None:
 def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """While more pages are asked for than are made at once, and each hangs, a batch is stored; then they give up."""
     monkeypatch.setattr(pages, "STATEMENT_SECONDS", 2)
+    monkeypatch.setattr(pages, "TURN_SECONDS", 1)
     app = make_app(engine)
 
     async def conversation(client: httpx.AsyncClient) -> tuple[httpx.Response, float, list[httpx.Response]]:
-        asked = [asyncio.ensure_future(client.get("/")) for _ in range(pages.MAX_READING + 1)]
+        asked = [asyncio.ensure_future(client.get("/")) for _ in range(20)]
         await asyncio.sleep(0.3)
         started = time.monotonic()
         stored = await client.post("/v1/documents", content=request(application(application_id="app-meanwhile")))
@@ -251,8 +252,9 @@ def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest
         stored, seconds, answers = talk(app, conversation)
     assert stored.status_code == 200
     assert seconds < 1.5
-    assert [answer.status_code for answer in answers] == [503] * len(answers)
-    assert "The database took longer than 2 s." in answers[0].text
+    assert {answer.status_code for answer in answers} == {503}
+    assert sum("The database took longer than 2 s." in answer.text for answer in answers) == pages.MAX_READING
+    assert sum("Too many pages are asked for" in answer.text for answer in answers) == 20 - pages.MAX_READING
 
 
 def test_readers_cannot_write(engine: Engine) -> None:
