@@ -75,7 +75,7 @@ def demo(
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
                 progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
             report(out, engine, runner.wait_for_application(engine, since))
-            _more(out, where, url, keep_serving)
+            _more(out, where, url, token if keep_serving else None)
             if keep_serving:
                 try:
                     while not server.should_exit:
@@ -126,7 +126,8 @@ def _options(database_url: str | None, data: Path | None) -> str:
     return " --database-url ..." if database_url else f" --data '{data}'"
 
 
-def _more(out: Console, where: str, url: str, keep_serving: bool) -> None:
+def _more(out: Console, where: str, url: str, token: str | None) -> None:
+    """What to try next; `token` opens the collector that goes on serving."""
     out.print(Rule("More"))
     commands = {
         f"joinsight queries --sort time{where}": "what took longest",
@@ -137,7 +138,12 @@ def _more(out: Console, where: str, url: str, keep_serving: bool) -> None:
     }
     for command, meaning in commands.items():
         out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)
-    served = "serves" if keep_serving else "served until now; `joinsight serve` serves them from now on"
+    served = "serves" if token else "served until now; `joinsight serve` serves them from now on"
     out.print(f"  Metrics for Prometheus: {url}/metrics ({served})", soft_wrap=True)
-    if keep_serving:
+    if token:
+        out.print(f"  The plans in a browser: {url}/ (any user name, password {token})", soft_wrap=True)
         out.print("  The collector stays up until Ctrl-C.")
+    else:
+        out.print(
+            f"  The plans in a browser: joinsight serve{where}, then http://localhost:{DEFAULT_PORT}/", soft_wrap=True
+        )

@@ -18,7 +18,7 @@ from joinsight.rows import Row
 from joinsight.wording.nodes import Numbers, codegen, numbers
 
 GAP = 22
-LEVEL_GAP = 50
+LEVEL_GAP = 44
 MARGIN = 14
 _LABEL_HEIGHT = 19
 _LEAST_SHARE = 0.01
