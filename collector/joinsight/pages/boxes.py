@@ -16,6 +16,7 @@ WIDTH = 256
 _HEAD, _LINE, _SPREAD, _FOOT = 27, 17, 13, 8
 _REUSED_HEIGHT = 44
 _NAME_CHARACTERS, _TEXT_CHARACTERS = 28, 36
+_TITLE_CHARACTERS = 600
 _TIME_CHARACTERS = 8  # of a name that shares its line with a time
 _HOT = 0.2
 """From this share of the time of all nodes on, a node is among the expensive ones."""
@@ -90,7 +91,7 @@ class Box:
         if self.reuses:
             said = [*said[:1], "is drawn at its other use; its rows are used here once more"]
         said += [f"{finding['severity']}: {finding['title']}" for finding in self.findings]
-        return "\n".join([*said, describe(self.node)])
+        return "\n".join([*said, _cut(describe(self.node), _TITLE_CHARACTERS)])
 
 
 def box_of(name: str, node: Row, cost: Numbers) -> Box:

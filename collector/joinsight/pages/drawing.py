@@ -22,7 +22,7 @@ LEVEL_GAP = 44
 MARGIN = 14
 _LABEL_HEIGHT = 19
 _LEAST_SHARE = 0.01
-_FAR = 1_200  # to the right: a root there is not seen at first
+_FAR = 560  # to the right: a root there is not seen at first
 _WIDEST_EDGE, _THINNEST_EDGE = 16.0, 1.5
 
 # Rows that go in come out, though these operators do not count them

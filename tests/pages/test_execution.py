@@ -1,0 +1,89 @@
+"""The page of an execution as text: of whatever documents allow, in every version, at every node."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tests.documents import execution, planned, request
+from tests.findings.recorded import SMALL, recordings
+from tests.pages.stored import stored
+from tests.test_fuzz import executions
+
+from joinsight.decode import decode_request
+from joinsight.document import Execution
+from joinsight.errors import NotFound
+from joinsight.pages.execution import execution_page
+
+CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
+
+
+def every_page(execution: Execution) -> list[str]:
+    """Of each version of the plan, with the metrics of the nodes in turn."""
+    plan, run = stored(execution, SMALL)
+    found = [execution_page(plan, run, fit=True)]
+    for version in plan.versions:
+        number, nodes = version["version"], version["nodes"]
+        found.append(execution_page(plan, run, version=number, node=number % len(nodes) if nodes else None))
+    return found
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_odd_documents_have_pages(file: Path) -> None:
+    """All that anything ever went wrong with."""
+    for _, document in decode_request(gzip.compress(file.read_bytes())).documents:
+        if isinstance(document, Execution):
+            assert all("</html>" in page for page in every_page(document))
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+@given(executions())
+def test_generated_documents_have_pages(document: dict[str, Any]) -> None:
+    """Whatever the schema allows, in plans that hang together."""
+    for _, made in decode_request(request(document)).documents:
+        assert isinstance(made, Execution)
+        every_page(made)
+
+
+def test_a_node_shows_what_was_measured() -> None:
+    """In Spark's words, with the spread over tasks; what was 0 is named."""
+    plan, run = stored(recordings()["skewed"])
+    page = execution_page(plan, run, node=11)
+    assert "<dt>shuffle records written</dt><dd>400,000</dd>" in page
+    assert "3.9 MiB (496.0 KiB, 496.0 KiB, 496.5 KiB (stage 75.0: task 272))" in page
+    assert "Measured as 0: remote merged blocks fetched, " in page
+    assert "Nothing was measured here." in execution_page(plan, run, version=0, node=0)
+
+
+def test_the_page_says_what_became_of_it() -> None:
+    """Its error, what may be missing, and that it runs; without a plan there is none."""
+    plan, run = stored(execution(state="running", plans=[], incomplete=["its start was not seen"]))
+    page = execution_page(plan, run)
+    for said in ("It runs: these are its numbers at", "its start was not seen", "Spark gave no plan"):
+        assert said in page, said
+    plan, run = stored(recordings()["broadcast-timeout"])
+    page = execution_page(plan, run)
+    assert "Could not execute broadcast in 1 secs." in page
+    assert "The query failed: its broadcast was not ready after 1 s" in page
+
+
+def test_aqe_is_told_in_words() -> None:
+    """All decisions on the page of the final plan, those of a version above its plan."""
+    plan, run = stored(recordings()["replanned-late"])
+    assert "became BroadcastHashJoin" in execution_page(plan, run)
+    pages = [execution_page(plan, run, version=version["version"]) for version in plan.versions]
+    assert [page.count("became BroadcastHashJoin") for page in pages].count(2) == 1
+
+
+def test_what_is_not_there_is_said() -> None:
+    """A version or a node that the execution has not, with those that it has."""
+    plan, run = stored(planned("Scan"))
+    with pytest.raises(NotFound, match="There is no plan version 3; the versions are 0 to 0"):
+        execution_page(plan, run, version=3)
+    with pytest.raises(NotFound, match="Plan 0 has no node 3"):
+        execution_page(plan, run, node=3)
+    empty, run = stored(execution(plans=[]))
+    assert "Spark gave no plan" in execution_page(empty, run, node=3)
