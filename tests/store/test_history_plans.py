@@ -199,6 +199,18 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
         assert len(months(plan)) == 1, plan
 
 
+def test_the_worst_findings_of_a_list(engine: Engine) -> None:
+    """Of each execution by its key, in its month alone; those without a finding are left out."""
+    with engine.connect() as connection:
+        listed = reading.read_queries(connection, Filters(since=SINCE, limit=50), "recent")
+        worst = reading.worst_findings(connection, listed)
+    assert set(worst.values()) == {"critical"}
+    assert set(worst) <= set(range(50))
+    (plan,) = plans_of(engine, lambda connection: reading.worst_findings(connection, listed))
+    assert not scanned(plan), plan
+    assert months(plan) == {"2025_12"}, plan
+
+
 @pytest.mark.parametrize(
     ("view", "table"), [("v_shuffles", "shuffle"), ("v_broadcasts", "broadcast"), ("v_joins", "joins")]
 )

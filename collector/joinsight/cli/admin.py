@@ -79,7 +79,7 @@ def serve(
     finding_thresholds: tuple[str, ...],
     log_format: str,
 ) -> None:
-    """Receive documents from listeners, store them, export metrics.
+    """Receive documents from listeners, store them, show them in a browser, export metrics.
 
     The schema of a server is not touched: run `joinsight db upgrade` first.
 
