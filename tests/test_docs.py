@@ -11,6 +11,7 @@ import pytest
 from joinsight.cli import cli
 from joinsight.findings import HEURISTICS, link
 from joinsight.findings.page import written_into
+from joinsight.serve.metrics_page import page as metrics_page
 from joinsight.store.dictionary import dictionary
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +21,11 @@ PAGES = sorted({ROOT / "README.md", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md
 def test_the_data_dictionary_is_current() -> None:
     """docs/data-dictionary.md is what `make docs` writes."""
     assert (ROOT / "docs/data-dictionary.md").read_text() == dictionary()
+
+
+def test_the_metrics_are_current() -> None:
+    """docs/metrics.md is what `make docs` writes."""
+    assert (ROOT / "docs/metrics.md").read_text() == metrics_page()
 
 
 def test_the_thresholds_of_findings_are_current() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -69,6 +70,8 @@ class Batch:
     refused: list[tuple[int, str]] = field(default_factory=list)
     stamps: list[tuple[Stamp, str]] = field(default_factory=list)
     """Of the refused documents those whose stamp can be read, with what is wrong."""
+    refused_by_kind: Counter[str] = field(default_factory=Counter)
+    """How many, by what is wrong: json (not readable), schema, version, size, fault (of ours)."""
 
 
 def decode_request(body: bytes | bytearray) -> Batch:
@@ -82,18 +85,20 @@ def decode_request(body: bytes | bytearray) -> Batch:
             raise TooLarge(f"the request has more than {MAX_REQUEST_LINES} lines")
         try:
             if line is None:
-                raise DocumentError(f"the document is larger than {MAX_DOCUMENT_BYTES} bytes")
+                raise DocumentError(f"the document is larger than {MAX_DOCUMENT_BYTES} bytes", "size")
             if line.strip():
                 batch.documents.append((number, decode_document(line)))
             continue
         except DocumentError as error:
-            reason = str(error)
+            reason, kind = str(error), error.kind
         except MemoryError:
             raise
         except Exception as error:  # sent again, it would fail again
             log.exception("a fault in the collector: line %d of a request could not be read", number)
             reason = f"could not be read: {type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+            kind = "fault"
         batch.refused.append((number, reason))
+        batch.refused_by_kind[kind] += 1
         stamp = _stamp(line)
         if stamp is not None:
             batch.stamps.append((stamp, reason))
@@ -106,9 +111,9 @@ def decode_document(line: bytes) -> Document:
     try:
         document = _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise DocumentError(_explain(line, error)) from None
+        raise _breach(line, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DocumentError(f"not JSON: {error}") from None
+        raise DocumentError(f"not JSON: {error}", "json") from None
     if isinstance(document, Execution):
         _check(document)
     return document
@@ -125,20 +130,22 @@ def _without_nul(line: bytes) -> bytes:
     return _NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line
 
 
-def _explain(line: bytes, error: msgspec.ValidationError) -> str:
+def _breach(line: bytes, error: msgspec.ValidationError) -> DocumentError:
+    """Of the schema, or of its version."""
     try:
         version = msgspec.json.decode(line, type=_Version).schema_version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         version = None
     if version is not None and version != SCHEMA_VERSION:
-        return (
+        return DocumentError(
             f"schema_version {version} is not known here, {SCHEMA_VERSION} is: the listener in the driver and the"
-            " collector must be of versions that fit"
+            " collector must be of versions that fit",
+            "version",
         )
     reason = str(error)  # quotes the document
     if len(reason) > _REASON_CHARACTERS:
         reason = f"{reason[: _REASON_CHARACTERS // 2]} ... {reason[-_REASON_CHARACTERS // 2 :]}"
-    return "".join(character if character.isprintable() else " " for character in reason)
+    return DocumentError("".join(character if character.isprintable() else " " for character in reason))
 
 
 def _check(e: Execution) -> None:
@@ -147,9 +154,10 @@ def _check(e: Execution) -> None:
     for p, plan in enumerate(e.plans):
         total += len(plan.nodes)
         if len(plan.nodes) > MAX_PLAN_NODES:
-            raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes; {MAX_PLAN_NODES} are allowed")
+            raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes; {MAX_PLAN_NODES} are allowed", "size")
         if total > MAX_NODES:
-            raise DocumentError(f"$.plans have {total} nodes up to the one of index {p}; {MAX_NODES} are allowed")
+            reason = f"$.plans have {total} nodes up to the one of index {p}; {MAX_NODES} are allowed"
+            raise DocumentError(reason, "size")
         if len(plan.parents) != len(plan.nodes):
             raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes and {len(plan.parents)} parents")
         for n, (node, parent) in enumerate(zip(plan.nodes, plan.parents, strict=True)):

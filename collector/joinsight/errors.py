@@ -48,7 +48,11 @@ class SchemaError(DatabaseError):
 
 
 class DocumentError(JoinsightError):
-    """One document cannot be accepted, now or later."""
+    """One document cannot be accepted, now or later; `kind` says why in a word, for counting."""
+
+    def __init__(self, reason: str, kind: str = "schema") -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 class TooLarge(JoinsightError):

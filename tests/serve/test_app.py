@@ -265,7 +265,7 @@ def test_metrics_count_an_execution_once(engine: Engine) -> None:
     assert found["joinsight_executions_total,state=succeeded"] == 1
     assert found["joinsight_executions_total,state=failed"] == 0
     assert found["joinsight_shuffle_written_bytes_total"] == 900
-    assert found["joinsight_joins_total,strategy=BroadcastHashJoin"] == 1
+    assert found["joinsight_joins_total,join_type=Inner,strategy=BroadcastHashJoin"] == 1
     assert found["joinsight_broadcast_seconds_sum,phase=collect"] == 1.5
     assert found["joinsight_documents_total,outcome=stored"] == 4
     assert found["joinsight_documents_total,outcome=stale"] == 1
@@ -424,42 +424,21 @@ def test_a_counter_that_a_document_turns_back(engine: Engine) -> None:
     assert found["joinsight_join_spilled_bytes_total"] == 0
 
 
-def test_names_of_the_metrics(engine: Engine) -> None:
-    """The names, types and labels are an interface: all of them, before and after the first document."""
+def test_metrics_of_a_request(engine: Engine) -> None:
+    """How large it was, how long it took to read and to write, and what became of its documents."""
     app = make_app(engine)
-    drawing = """
-        SortMergeJoin | [k#1], [k#2], Inner | spill size=5
-          Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900, records read=1+2+9
-          BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=9, time to collect=1500
-    """
-    assert post(app, request(planned(drawing, application_id="names"))).status_code == 200
+    newer = as_line(execution(application_id="phases")).replace(b'"schema_version":1', b'"schema_version":7')
+    body = request(execution(application_id="phases"), b"{", newer, b'{"kind":"execution"}')
+    assert post(app, body).status_code == 400
     page = talk(app, lambda client: client.get("/metrics"))
     assert page.headers["content-type"].startswith("text/plain; version=")
-    families = {
-        family.name: (family.type, sorted({label for sample in family.samples for label in sample.labels} - {"le"}))
-        for family in text_string_to_metric_families(page.text)
-    }
-    assert families == {
-        "joinsight_requests": ("counter", ["status"]),
-        "joinsight_requests_waiting": ("gauge", []),
-        "joinsight_requests_held_bytes": ("gauge", []),
-        "joinsight_token_requests": ("counter", []),
-        "joinsight_documents": ("counter", ["outcome"]),
-        "joinsight_write_seconds": ("histogram", []),
-        "joinsight_last_write_timestamp_seconds": ("gauge", []),
-        "joinsight_default_partition_executions": ("gauge", []),
-        "joinsight_regressions": ("gauge", []),
-        "joinsight_executions": ("counter", ["state"]),
-        "joinsight_execution_seconds": ("histogram", []),
-        "joinsight_shuffle_written_bytes": ("counter", []),
-        "joinsight_shuffle_size_bytes": ("histogram", []),
-        "joinsight_shuffle_skew_ratio": ("histogram", []),
-        "joinsight_broadcasts": ("counter", ["outcome"]),
-        "joinsight_broadcast_size_bytes": ("histogram", []),
-        "joinsight_broadcast_seconds": ("histogram", ["phase"]),
-        "joinsight_joins": ("counter", ["strategy"]),
-        "joinsight_join_spilled_bytes": ("counter", []),
-    }
+    found = metrics(app)
+    assert found["joinsight_received_bytes_total"] == len(body)
+    assert found["joinsight_batch_documents_sum"] == 4
+    assert found["joinsight_decode_seconds_count"] == found["joinsight_write_seconds_count"] == 1
+    assert abs(time.time() - found["joinsight_last_write_timestamp_seconds"]) < 60
+    for reason, number in {"json": 1, "version": 1, "schema": 1, "database": 0, "fault": 0}.items():
+        assert found[f"joinsight_refused_documents_total,reason={reason}"] == number, reason
 
 
 def test_broken_requests_are_counted(engine: Engine) -> None:

@@ -21,10 +21,12 @@ from joinsight.display import bytes_text
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import VARIABLE
 from joinsight.serve.logs import FORMATS, configure, fields
+from joinsight.serve.metrics import DEFAULT_JOB_NAMES
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_door
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store import embedded, partitions
 from joinsight.store.database import check_schema, open_database, upgrade
+from joinsight.store.going_on import counting_going_on
 from joinsight.store.grants import grant_reader
 from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
 from joinsight.store.prune import Pruned, find, prune
@@ -64,6 +66,13 @@ _file = click.Path(path_type=Path)
     help=f"From which number on something is a finding (docs/findings.md); several times.  [also: {VARIABLE}]",
 )
 @click.option(
+    "--job-names",
+    type=click.IntRange(min=0),
+    default=DEFAULT_JOB_NAMES,
+    show_default=True,
+    help="So many jobs have metrics of their own, the first that come; all others are `other` (docs/metrics.md).",
+)
+@click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the log, on stderr."
 )
 def serve(
@@ -77,6 +86,7 @@ def serve(
     lost_after: timedelta,
     keep: timedelta | None,
     finding_thresholds: tuple[str, ...],
+    job_names: int,
     log_format: str,
 ) -> None:
     """Receive documents from listeners, store them, show them in a browser, export metrics.
@@ -100,7 +110,7 @@ def serve(
         open_database(database_url, data) as engine,
     ):
         schema = check_schema(engine)
-        server = make_server(engine, door)
+        server = make_server(engine, door, job_names)
         server.announcement = fields(
             url=door.url,
             metrics=f"{door.url}/metrics",
@@ -115,6 +125,7 @@ def serve(
             sweeping(engine, lost_after, server.collector.lost),
             keeping_partitions(engine, server.collector.misplaced),
             counting_regressions(engine, server.collector.regressed),
+            counting_going_on(engine, server.collector.going_on),
             pruning(engine, keep) if keep else nullcontext(),
         ):
             server.run(sockets=[door.bound])

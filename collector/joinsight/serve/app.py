@@ -42,12 +42,13 @@ from joinsight.errors import DocumentError, SchemaError, TooLarge
 from joinsight.findings import Finder
 from joinsight.rows import application_row, execution_rows
 from joinsight.serve.logs import fields
-from joinsight.serve.metrics import Metrics
+from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
 from joinsight.serve.places import Busy, Place, Places
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import check_schema
 from joinsight.store.database import reason as database_reason
+from joinsight.store.going_on import GoingOn
 from joinsight.store.writer import Writer, Written
 
 RETRY_AFTER_SECONDS = 5
@@ -70,13 +71,20 @@ _T = TypeVar("_T")
 log = logging.getLogger("joinsight")
 
 
-def make_app(engine: Engine, tokens: Tokens | None = None, finder: Finder | None = None) -> Starlette:
+def make_app(
+    engine: Engine,
+    tokens: Tokens | None = None,
+    finder: Finder | None = None,
+    job_names: int = DEFAULT_JOB_NAMES,
+) -> Starlette:
     """The collector on a database whose schema is up to date; without tokens it takes documents from anyone.
+
+    `job_names` is how many jobs have metrics of their own.
 
     ``state.collector`` is the `Collector` behind it.
     """
     tokens = tokens or Tokens()
-    collector = Collector(engine, tokens, finder or Finder())
+    collector = Collector(engine, tokens, finder or Finder(), Metrics(job_names))
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
@@ -102,13 +110,13 @@ class _Refused(Exception):
 class Collector:
     """Takes batches from the network to the database; `_store` and `_check` run in threads, all else in one loop."""
 
-    def __init__(self, engine: Engine, tokens: Tokens, finder: Finder) -> None:
+    def __init__(self, engine: Engine, tokens: Tokens, finder: Finder, metrics: Metrics) -> None:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # connections from before know no limit
         self._engine = engine
         self._writer = Writer(engine, finder)
         self._tokens = tokens
-        self._metrics = Metrics()
+        self._metrics = metrics
         self._places = Places()
         self._metrics.show(self._places)
         self._turns = asyncio.Semaphore(MAX_WRITING)
@@ -152,7 +160,7 @@ class Collector:
         except Exception:
             log.exception("a fault in the collector, the sender will retry", extra=fields(**told))
             response = JSONResponse({"error": "a fault in the collector; its log says more"}, 500)
-        self._metrics.requests.labels(response.status_code).inc()
+        self._metrics.count("joinsight_requests_total", 1, str(response.status_code))
         return response
 
     async def _documents(self, request: Request, client: str, told: dict[str, str | None]) -> Response:
@@ -186,7 +194,7 @@ class Collector:
             return None
         name = self._tokens.find(request.headers.get("authorization", ""))
         if name is not None:
-            self._metrics.senders.labels(name).inc()
+            self._metrics.count("joinsight_token_requests_total", 1, name)
         else:
             self.stranger(client)
         return name
@@ -232,46 +240,58 @@ class Collector:
             self._writing.discard(threading.get_ident())
 
     def _decode_and_write(self, body: bytearray) -> tuple[Batch, Written]:
-        batch = decode_request(body)
+        metrics = self._metrics
+        metrics.count("joinsight_received_bytes_total", len(body))
         started = time.perf_counter()
+        batch = decode_request(body)
+        decoded = time.perf_counter()
+        metrics.observe("joinsight_decode_seconds", decoded - started)
+        metrics.observe("joinsight_batch_documents", len(batch.documents) + len(batch.refused))
         written = self._write([document for _, document in batch.documents], batch.stamps)
-        self._metrics.write_seconds.observe(time.perf_counter() - started)
-        self._metrics.last_write.set_to_current_time()
+        metrics.observe("joinsight_write_seconds", time.perf_counter() - decoded)
+        metrics.written()
+        for kind, number in batch.refused_by_kind.items():
+            metrics.count("joinsight_refused_documents_total", number, kind)
         lines = {id(document): line for line, document in batch.documents}
         batch.refused += [(lines[id(document)], reason) for document, reason in written.refused]
         batch.refused.sort()
-        self._metrics.documents.labels("stored").inc(written.stored)
-        self._metrics.documents.labels("stale").inc(written.stale)
-        self._metrics.documents.labels("refused").inc(len(batch.refused))
+        for outcome, number in ("stored", written.stored), ("stale", written.stale), ("refused", len(batch.refused)):
+            metrics.count("joinsight_documents_total", number, outcome)
         for rows in written.finished:
-            self._metrics.finished(rows)
+            metrics.finished(rows)
         return batch, written
 
     def lost(self, executions: int) -> None:
         """Count executions that were declared lost."""
-        self._metrics.executions.labels("lost").inc(executions)
+        self._metrics.count("joinsight_executions_total", executions, "lost")
 
     def misplaced(self, executions: int) -> None:
         """Show how many executions are in the default partition."""
-        self._metrics.misplaced.set(executions)
+        self._metrics.count_misplaced(executions)
 
     def regressed(self, found: Mapping[tuple[str, str], int] | None) -> None:
         """Show how many regressions there are; None: it is not known."""
         self._metrics.count_regressions(found)
 
+    def going_on(self, found: GoingOn | None) -> None:
+        """Show what runs and what did not arrive; None: it is not known."""
+        self._metrics.count_going_on(found)
+
     def _write(self, documents: list[Document], refused: list[tuple[Stamp, str]]) -> Written:
         """Write the batch without those documents that we fail to make rows of: sent again, they would fail again."""
         try:
-            return self._writer.write(documents, refused)
+            written, failing = self._writer.write(documents, refused), []
         except (SQLAlchemyError, MemoryError):
             raise
         except Exception:
             failing = [(document, reason) for document in documents if (reason := _failure(document))]
             if not failing:
                 raise
-        bad = {id(document) for document, _ in failing}
-        good = [document for document in documents if id(document) not in bad]
-        written = self._writer.write(good, [*refused, *failing])
+            bad = {id(document) for document, _ in failing}
+            good = [document for document in documents if id(document) not in bad]
+            written = self._writer.write(good, [*refused, *failing])
+        self._metrics.count("joinsight_refused_documents_total", len(written.refused), "database")
+        self._metrics.count("joinsight_refused_documents_total", len(failing), "fault")
         written.refused += failing
         return written
 

@@ -21,6 +21,7 @@ from joinsight.findings import Finder, Thresholds
 from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
 from joinsight.serve.hosts import is_loopback
+from joinsight.serve.metrics import DEFAULT_JOB_NAMES
 from joinsight.serve.protocol import IDLE_SECONDS, Protocol
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
@@ -161,9 +162,9 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
     return bound
 
 
-def make_server(engine: Engine, door: Door) -> Server:
+def make_server(engine: Engine, door: Door, job_names: int = DEFAULT_JOB_NAMES) -> Server:
     """The collector behind this door; run it with ``server.run(sockets=[door.bound])``."""
-    app = make_app(engine, door.tokens, Finder(door.thresholds))
+    app = make_app(engine, door.tokens, Finder(door.thresholds), job_names)
 
     async def refresh() -> None:
         door.tokens.refresh()

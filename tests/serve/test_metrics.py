@@ -1,0 +1,188 @@
+"""The metrics: what recorded executions make of them, how many series there can be, and that each of them moves.
+
+``python -m tests.serve.test_metrics`` writes the golden page.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.documents import planned
+from tests.findings.recorded import SMALL, Earlier, recordings
+
+from joinsight import __version__
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.findings import Finder
+from joinsight.rows import Rows, execution_rows
+from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
+from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, TOKEN
+from joinsight.serve.places import Places
+from joinsight.store.going_on import GoingOn
+
+GOLDEN = Path(__file__).parent / "metrics.golden"
+CORPUS = Path(__file__).parents[1] / "corpus"
+MAX_SERIES = 2_600
+"""Of a collector with as many job names as is standard: docs/metrics.md says so."""
+SPILLING = """
+    SortMergeJoin | [k#1], [k#2], Inner | spill size=700
+      Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900
+"""
+
+
+def recorded() -> list[Rows]:
+    """Of real executions, with what is found in them, and of one that spills and is incomplete."""
+    executions = list(recordings().values())
+    for file in sorted(CORPUS.glob("spark-*.ndjson")):
+        documents = map(decode_document, file.read_bytes().splitlines())
+        executions += [document for document in documents if isinstance(document, Execution)]
+    executions.append(planned(SPILLING, incomplete=["a reason"]))
+    found = []
+    finder = Finder(SMALL)
+    for execution in executions:
+        rows = execution_rows(execution)
+        rows["finding"] = finder.rows(rows, Earlier(*[100] * 5))
+        found.append(rows)
+    return found
+
+
+def filled() -> Metrics:
+    """Metrics of which each has seen something, the same at each call."""
+    metrics = Metrics()
+    metrics.show(places := Places())
+    places.waiting, places.bytes = 2, 1_000
+    for rows in recorded():
+        metrics.finished(rows)
+    metrics.count("joinsight_requests_total", 1, "200")
+    metrics.count("joinsight_token_requests_total", 1, "nightly")
+    metrics.count("joinsight_received_bytes_total", 5_000)
+    metrics.observe("joinsight_batch_documents", 3)
+    metrics.observe("joinsight_decode_seconds", 0.004)
+    metrics.observe("joinsight_write_seconds", 0.02)
+    metrics.count("joinsight_documents_total", 3, "stored")
+    metrics.count("joinsight_refused_documents_total", 1, "schema")
+    metrics.set("joinsight_last_write_timestamp_seconds", 1_800_000_000)
+    metrics.count_regressions({("plan_changed", "join"): 1})
+    metrics.count_misplaced(1)
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    metrics.count_going_on(GoingOn(3, start, 2, {("running", "missing"): 4, ("ended", "missing"): 0}, 7))
+    return metrics
+
+
+def page(metrics: Metrics) -> str:
+    """What we declare, without what the client adds on its own, and without the version."""
+    lines = metrics.page().decode().replace(f'"{__version__}"', '"0"').splitlines(keepends=True)
+    return "".join(line for line in lines if "joinsight_" in line)
+
+
+def series(metrics: Metrics) -> int:
+    """How many lines Prometheus keeps."""
+    return sum(not line.startswith("#") for line in metrics.page().decode().splitlines())
+
+
+def test_the_page_is_as_it_was() -> None:
+    """Names, types, helps, labels and buckets are an interface; the numbers are those of the recorded executions."""
+    assert page(filled()) == GOLDEN.read_text()
+
+
+def test_all_that_is_declared_is_observed() -> None:
+    """And nothing else is."""
+    families = {family.name: family for family in text_string_to_metric_families(page(filled()))}
+    assert set(families) == {metric.name.removesuffix("_total") for metric in METRICS}
+    for metric in METRICS:
+        family = families[metric.name.removesuffix("_total")]
+        assert (family.type, family.documentation) == (metric.kind, metric.help)
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        assert labels == set(metric.label_names), metric.name
+        assert any(sample.value for sample in family.samples), metric.name
+
+
+def test_labels_have_known_values() -> None:
+    """All but the two whose number is bounded otherwise, and the version. What is new to us is `other`."""
+    for metric in METRICS:
+        for label in metric.labels:
+            assert label.values or label in (JOB_NAME, TOKEN) or metric.name == "joinsight_build_info"
+    metrics = Metrics()
+    metrics.count("joinsight_joins_total", 1, "SortMergeJoin", "AJoinOfSpark9")
+    assert 'joinsight_joins_total{join_type="other",strategy="SortMergeJoin"} 1.0' in page(metrics)
+
+
+def test_known_series_are_there_from_the_start() -> None:
+    """With 0, so that `increase()` sees the first one."""
+    fresh = page(Metrics())
+    for line in (
+        'joinsight_broadcasts_total{outcome="failed"} 0.0',
+        'joinsight_findings_total{finding="skewed-shuffle",severity="critical"} 0.0',
+        'joinsight_requests_total{status="503"} 0.0',
+        "joinsight_shuffle_skew_ratio_count 0.0",
+    ):
+        assert f"{line}\n" in fresh
+    assert "joinsight_running_executions" not in fresh
+
+
+def test_series_are_bounded() -> None:
+    """10,000 executions of as many applications and jobs, with all kinds of findings, make no more than is promised."""
+    metrics = filled()
+    some = [rows for rows in recorded() if rows["finding"] or rows["joins"]]
+    for number in range(10_000):
+        rows = some[number // DEFAULT_JOB_NAMES % len(some)]
+        job = f"job {number}" if number < 9_000 else f"job {number % DEFAULT_JOB_NAMES}"
+        changes = {"job_name": job, "application_id": f"app-{number}", "execution_id": number}
+        metrics.finished(rows | {"execution": [rows["execution"][0] | changes]})
+    text = page(metrics)
+    assert series(metrics) <= MAX_SERIES
+    names = {line.split('job_name="')[1].split('"')[0] for line in text.splitlines() if 'job_name="' in line}
+    assert len(names) == DEFAULT_JOB_NAMES + 1
+    assert OTHER in names
+    assert "app-" not in text
+
+
+def test_the_most_series_that_there_can_be() -> None:
+    """Each combination of labels at once."""
+    metrics = filled()
+    for metric in METRICS:
+        if JOB_NAME in metric.labels:
+            for job in range(DEFAULT_JOB_NAMES + 1):
+                for finding in metric.labels[1].values if len(metric.labels) > 1 else [""]:
+                    name = str(job) if job < DEFAULT_JOB_NAMES else OTHER
+                    metrics.count(metric.name, 1, *((name, finding) if finding else (name,)))
+    assert series(metrics) <= MAX_SERIES
+
+
+@pytest.mark.parametrize("job_names", [0, 1])
+def test_jobs_without_a_place_are_other(job_names: int) -> None:
+    """First come, first served; their sum stays whole, and a name is cut."""
+    metrics = Metrics(job_names)
+    rows = execution_rows(planned(SPILLING, job_name="x" * 5_000))
+    for job in ("x" * 5_000, "second", "third", "x" * 4_000, ""):
+        metrics.finished(rows | {"execution": [rows["execution"][0] | {"job_name": job}]})
+    own = f'joinsight_job_executions_total{{job_name="{"x" * 100}",state="succeeded"}} 2.0\n'
+    other = f'joinsight_job_executions_total{{job_name="other",state="succeeded"}} {3 if job_names else 5}.0\n'
+    assert (own in page(metrics), other in page(metrics)) == (job_names == 1, True)
+
+
+def test_event_logs_are_not_counted() -> None:
+    """Nor is what is found in them."""
+    metrics = filled()
+    before = page(metrics)
+    for rows in recorded():
+        metrics.finished(rows | {"execution": [rows["execution"][0] | {"origin": "event_log"}]})
+    assert page(metrics) == before
+
+
+def test_what_the_database_does_not_say_is_not_shown() -> None:
+    """No number is better than an old one; of a database that is down, only that."""
+    metrics = filled()
+    metrics.count_going_on(None)
+    metrics.count_regressions(None)
+    text = page(metrics)
+    assert "joinsight_database_up 0.0\n" in text
+    for name in ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions"):
+        assert f"joinsight_{name}" not in text
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(page(filled()))

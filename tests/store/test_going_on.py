@@ -1,0 +1,104 @@
+"""What runs and what did not arrive, counted in a real PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import pytest
+from sqlalchemy import Engine, text
+from tests.documents import STARTED_AT_MS, application, execution
+
+from joinsight.decode import Stamp, _ListenerId
+from joinsight.document import Document
+from joinsight.store import going_on
+from joinsight.store.going_on import GoingOn, count_going_on, counting_going_on
+from joinsight.store.writer import Writer
+
+NOTHING = {(a, f): 0 for a in ("running", "ended", "silent") for f in ("missing", "refused", "dropped")}
+
+
+@pytest.fixture
+def store(engine: Engine) -> Iterator[Engine]:
+    """An empty store."""
+    yield engine
+    with engine.begin() as connection:
+        connection.execute(text("TRUNCATE application, delivery, execution CASCADE"))
+
+
+def silence(engine: Engine, app: str, minutes: int) -> None:
+    """As if nothing had been heard of it for so long."""
+    with engine.begin() as connection:
+        update = "UPDATE delivery SET last_heard_at = now() - make_interval(mins => :m) WHERE application_id = :app"
+        connection.execute(text(update), {"m": minutes, "app": app})
+
+
+def test_nothing(store: Engine) -> None:
+    """An empty store has zeros."""
+    assert count_going_on(store) == GoingOn(0, None, 0, NOTHING, 0)
+
+
+def test_what_runs(store: Engine) -> None:
+    """Live executions that run, and applications of which something was heard; any collector sees the same."""
+    documents: list[Document] = [
+        application(application_id="runs", documents_made=2),
+        execution(application_id="runs", execution_id=1, state="running", started_at_ms=STARTED_AT_MS + 5_000),
+        execution(application_id="runs", execution_id=2, state="running"),
+        execution(application_id="runs", execution_id=3, state="succeeded"),
+        execution(application_id="runs", execution_id=4, state="failed"),
+        execution(application_id="old", execution_id=1, state="running", origin="event_log"),
+        application(application_id="ended", state="ended", ended_at_ms=STARTED_AT_MS),
+        application(application_id="silent"),
+    ]
+    for writer in Writer(store), Writer(store):
+        writer.write(documents)
+    silence(store, "silent", 6)
+    found = count_going_on(store)
+    assert (found.executions, found.applications) == (2, 1)
+    assert found.oldest_start == datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc)
+
+
+def test_what_did_not_arrive(store: Engine) -> None:
+    """By what has become of its application; not what was superseded, nor what was long ago."""
+
+    def said(app: str, **changes: object) -> Document:
+        return application(application_id=app, sequence=10, **{"documents_made": 10, **changes})
+
+    dropped = {"memory": 2, "spool": 1, "superseded": 4}
+    documents = [
+        said("runs", documents_dropped=dropped, events_dropped=5),
+        said("runs too", documents_refused=3),
+        said("ended", state="ended", ended_at_ms=STARTED_AT_MS),
+        said("silent"),
+        said("long ago"),
+        said("log", origin="event_log"),
+    ]
+    stamps = [(Stamp(_ListenerId(documents[2].listener.id), number, "ended"), "a reason") for number in (2, 3)]
+    Writer(store).write(documents, stamps)
+    silence(store, "silent", 6)
+    silence(store, "long ago", 25 * 60)
+    found = count_going_on(store)
+    assert found.undelivered == NOTHING | {
+        ("running", "missing"): (10 - 1 - 7) + (10 - 1 - 3),
+        ("running", "refused"): 3,
+        ("running", "dropped"): 3,
+        ("ended", "missing"): 10 - 1 - 2,
+        ("ended", "refused"): 2,
+        ("silent", "missing"): 9,
+    }
+    assert found.dropped_events == 5
+
+
+def test_it_is_counted_in_the_background(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And said when the database does not answer, or is too slow."""
+    told: list[GoingOn | None] = []
+    with counting_going_on(store, told.append):
+        while not told:
+            time.sleep(0.01)
+    monkeypatch.setattr(going_on, "_RUNNING", "SELECT 1, pg_sleep(9)")
+    monkeypatch.setattr(going_on, "GOING_ON_TIMEOUT", "1ms")
+    with counting_going_on(store, told.append):
+        while len(told) < 2:
+            time.sleep(0.01)
+    assert told == [GoingOn(0, None, 0, NOTHING, 0), None]
