@@ -32,11 +32,12 @@ dev: $(VENV)/.dev ## set up .venv for development
 jar: $(VENV)/.demo ## build the listener
 	$(BIN)/python listener/build_hook.py
 
-docs: $(VENV)/.dev ## write what is generated: the data dictionary, the metrics, the thresholds of findings, the JSON Schema
+docs: $(VENV)/.dev ## write what is generated: data dictionary, metrics, thresholds of findings, JSON Schema, dashboards
 	$(BIN)/python -m joinsight.store.dictionary > docs/data-dictionary.md
 	$(BIN)/python -m joinsight.serve.metrics_page > docs/metrics.md
 	$(BIN)/python -m joinsight.findings.page docs/findings.md
 	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
+	$(BIN)/python -m dashboards
 
 wheel: $(VENV)/.dev ## build the wheel into dist/
 	$(PIP) build

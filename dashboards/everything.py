@@ -1,0 +1,22 @@
+"""All dashboards, in the order in which a person meets them."""
+
+from __future__ import annotations
+
+import json
+
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+
+from dashboards.overview import overview
+
+ALL = (overview,)
+
+
+def rendered() -> dict[str, str]:
+    """File name to JSON."""
+    pages = {}
+    for make in ALL:
+        built = make().build()
+        pages[f"{built.uid}.json"] = (
+            json.dumps(built, cls=JSONEncoder, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        )
+    return pages

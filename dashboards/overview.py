@@ -1,0 +1,266 @@
+"""Overview: is anything wrong, and what costs most?"""
+
+from __future__ import annotations
+
+from dashboards.links import to, to_history, to_job, to_query
+from dashboards.page import job, page, postgresql
+from dashboards.parts import HIDDEN, JOB, KEY, TIME, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.style import BAD, WARNING
+
+HERE = f"WHERE {TIME} AND {JOB}"
+
+
+def overview() -> dashboard.Dashboard:
+    """The first dashboard that a person opens."""
+    return page(
+        "overview",
+        "Joinsight: Overview",
+        "Is anything wrong, and what costs most? Every table leads on: to a job, to an execution, to its plan.",
+        [postgresql(), job()],
+        [
+            ("Is anything wrong?", [*_wrong(), _states(), _findings()]),
+            ("What costs most?", [_amounts(), _task_time(), _jobs(), _executions()]),
+        ],
+    )
+
+
+def _count(what: str) -> Sql:
+    return Sql(f"SELECT count(*) AS executions FROM execution {HERE} AND {what}")
+
+
+def _wrong() -> list[Panel]:
+    return [
+        number(
+            "Failed",
+            "Executions that failed. The findings below and the table of executions lead to each; the Query dashboard"
+            " shows the error.",
+            _count("state = 'failed'"),
+            levels={1: BAD},
+        ),
+        number(
+            "Lost",
+            "Executions whose driver was not heard of any more: killed, out of memory, or cut off from the collector."
+            " Their costs up to then are kept. Look into the driver's log.",
+            _count("state = 'lost'"),
+            levels={1: BAD},
+        ),
+        number(
+            "Critical findings",
+            "What the heuristics found that cost or will cost much. The table of findings says what and where.",
+            Sql(
+                f"""
+                SELECT count(*) AS findings
+                FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
+                {HERE} AND severity = 'critical'
+                """
+            ),
+            levels={1: WARNING},
+        ),
+        number(
+            "Regressed queries",
+            "Queries that take longer than they did before this time range began, by the rules of regressions.md. Open"
+            " History and regressions to see which, since when and why.",
+            Sql(
+                f"""
+                SELECT count(*) AS queries FROM joinsight_regressions($__timeFrom())
+                WHERE subject = 'query' AND {JOB}
+                """
+            ),
+            levels={1: WARNING},
+            links=[to("History and regressions", "history")],
+        ),
+        number(
+            "Partial",
+            "Executions of which not everything was measured, so that their costs are lower bounds. The column"
+            " execution.incomplete has the reasons; `joinsight doctor` says what can be done.",
+            _count("incomplete IS NOT NULL"),
+            levels={1: WARNING},
+        ),
+        number(
+            "Documents missing",
+            "Documents that a listener made and that neither arrived nor were given up: still on their way, or lost"
+            " with a driver's disk. More than 0 for an hour: `joinsight doctor`.",
+            Sql(
+                f"""
+                SELECT coalesce(sum(documents_missing), 0)::bigint AS documents
+                FROM delivery JOIN application USING (application_id, attempt_id)
+                WHERE $__timeFilter(last_heard_at) AND {JOB}
+                """
+            ),
+            levels={1: WARNING},
+        ),
+    ]
+
+
+def _states() -> Panel:
+    return series(
+        "Executions by state",
+        "How many SQL executions started in each interval, by how they ended. Red is failed, dark red is lost. A gap is"
+        " a time in which nothing ran, or nothing was delivered: compare with the Collector dashboard.",
+        [
+            Sql(
+                f"""
+                SELECT $__timeGroup(started_at, $__interval) AS time, state AS metric, count(*) AS executions
+                FROM execution {HERE}
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "short",
+        Drawn(named=("succeeded", "failed", "lost", "running")),
+        span=10,
+        height=9,
+    )
+
+
+def _findings() -> Panel:
+    return rows(
+        "Findings",
+        "What the heuristics found, the worst first, one row for each kind and job; the link opens the latest execution"
+        " with it. Time and bytes say what it is about, summed over the time range. findings.md explains each kind and"
+        " what can be done.",
+        Sql(
+            f"""
+            SELECT severity, finding, job_name, count(*) AS times,
+                sum(impact_ms)::bigint AS impact_ms, sum(impact_bytes)::bigint AS impact_bytes,
+                (array_agg(title ORDER BY started_at DESC))[1] AS latest, max(started_at) AS last_run,
+                (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,
+                (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,
+                (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id
+            FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
+            {HERE}
+            GROUP BY severity, finding, job_name
+            ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity),
+                coalesce(sum(impact_ms), 0) + coalesce(sum(impact_bytes), 0) / 1e5 DESC
+            LIMIT 50
+            """
+        ),
+        {
+            "severity": Column("Severity", coloured=True, width=80),
+            "finding": Column("Finding", width=170),
+            "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=190),
+            "times": Column("Times", "short", width=60),
+            "impact_ms": Column("Time", "ms", width=90),
+            "impact_bytes": Column("Bytes", "bytes", width=90),
+            "latest": Column("The latest", links=[to_query()]),
+            "last_run": HIDDEN,
+            **KEY,
+        },
+        span=14,
+    )
+
+
+def _amounts() -> Panel:
+    return series(
+        "Bytes",
+        "Bytes that executions shuffled, broadcast, spilled to disk and read from sources, by when they started. Much"
+        " more shuffled than read, or anything spilled, is where to save: see Shuffles.",
+        [
+            Sql(
+                f"""
+                SELECT $__timeGroup(started_at, $__interval) AS time,
+                    sum(shuffle_write_bytes)::bigint AS "shuffle written", sum(broadcast_bytes)::bigint AS broadcast,
+                    sum(disk_spilled_bytes)::bigint AS "spilled to disk",
+                    sum(input_bytes)::bigint AS "read from sources"
+                FROM execution {HERE}
+                GROUP BY time ORDER BY time
+                """,
+                form="time_series",
+            )
+        ],
+        "bytes",
+        Drawn(named=("shuffle written", "broadcast", "spilled to disk", "read from sources"), stacked=False),
+    )
+
+
+def _task_time() -> Panel:
+    return series(
+        "Task time of the most costly jobs",
+        "Run time of all tasks, summed, of the ten jobs with the most of it; by when the executions started. This is"
+        " what a cluster is paid for. A job that grows is a question to History and regressions.",
+        [
+            Sql(
+                f"""
+                SELECT $__timeGroup(started_at, $__interval) AS time, job_name AS metric,
+                    sum(task_time_ms)::bigint AS task_time_ms
+                FROM execution
+                {HERE} AND job_name IN (
+                    SELECT job_name FROM execution {HERE}
+                    GROUP BY job_name ORDER BY sum(task_time_ms) DESC NULLS LAST LIMIT 10
+                )
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "ms",
+    )
+
+
+def _jobs() -> Panel:
+    return rows(
+        "Jobs",
+        "What each job cost in the time range, the most task time first. The links limit this or another dashboard to"
+        " the job.",
+        Sql(
+            f"""
+            SELECT job_name, count(*) AS executions, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,
+                sum(task_time_ms)::bigint AS task_time_ms, sum(shuffle_write_bytes)::bigint AS shuffle_bytes,
+                sum(broadcast_bytes)::bigint AS broadcast_bytes, sum(disk_spilled_bytes)::bigint AS spilled_bytes,
+                sum(input_bytes)::bigint AS input_bytes, max(started_at) AS last_run
+            FROM execution {HERE}
+            GROUP BY job_name ORDER BY task_time_ms DESC NULLS LAST LIMIT 100
+            """
+        ),
+        {
+            "job_name": Column(
+                "Job",
+                links=[
+                    to_job("overview", "Only this job"),
+                    to_job("broadcasts", "Its broadcasts"),
+                    to_job("shuffles", "Its shuffles"),
+                    to_job("joins", "Its joins"),
+                    to_job("history", "Its history"),
+                ],
+            ),
+            "executions": Column("Executions", "short", width=95),
+            "failed": Column("Failed or lost", "short", width=105),
+            "task_time_ms": Column("Task time", "ms", bar=True, width=190),
+            "shuffle_bytes": Column("Shuffled", "bytes", width=100),
+            "broadcast_bytes": Column("Broadcast", "bytes", width=100),
+            "spilled_bytes": Column("Spilled", "bytes", width=100),
+            "input_bytes": Column("Read", "bytes", width=100),
+            "last_run": Column("Last run", "dateTimeAsIso", width=165),
+        },
+    )
+
+
+def _executions() -> Panel:
+    return rows(
+        "Executions",
+        "The executions with the most task time. The description opens the execution: its plan, what its operators"
+        " cost, what was found in it.",
+        Sql(
+            f"""
+            SELECT started_at, job_name, description, state, duration_ms, task_time_ms,
+                shuffle_write_bytes, broadcast_bytes, disk_spilled_bytes, query_shape,
+                application_id, attempt_id, execution_id
+            FROM execution {HERE}
+            ORDER BY task_time_ms DESC NULLS LAST LIMIT 50
+            """
+        ),
+        {
+            "started_at": Column("Started", "dateTimeAsIso", width=165),
+            "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=200),
+            "description": Column("Execution", links=[to_query(), to_history()]),
+            "state": Column("State", coloured=True, width=90),
+            "duration_ms": Column("Duration", "ms", width=90),
+            "task_time_ms": Column("Task time", "ms", bar=True, width=170),
+            "shuffle_write_bytes": Column("Shuffled", "bytes", width=95),
+            "broadcast_bytes": Column("Broadcast", "bytes", width=95),
+            "disk_spilled_bytes": Column("Spilled", "bytes", width=95),
+            "query_shape": HIDDEN,
+            **KEY,
+        },
+    )

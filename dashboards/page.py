@@ -1,0 +1,86 @@
+"""A whole dashboard: variables, rows of panels, and the way to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from grafana_foundation_sdk.models import dashboard as board
+
+from dashboards.parts import POSTGRESQL, Built, Panel, dashboard
+
+Variable = Any
+"""A builder of a variable."""
+_OTHERS = board.DashboardLink("Joinsight", board.DashboardLinkType.DASHBOARDS, tags=["joinsight"])
+_OTHERS.include_vars = _OTHERS.keep_time = True
+_OTHERS.placement = None  # else Grafana hides them in a menu
+_JOBS = "SELECT DISTINCT job_name FROM execution WHERE $__timeFilter(started_at) ORDER BY job_name"
+
+
+def postgresql() -> Variable:
+    """Which PostgreSQL is asked."""
+    return (
+        dashboard.DatasourceVariable("postgresql")
+        .label("PostgreSQL")
+        .description("The data source with Joinsight's tables")
+        .type("grafana-postgresql-datasource")
+    )
+
+
+def job() -> Variable:
+    """Which jobs are shown, all at first."""
+    everything = board.VariableOption(True, "All", "$__all")
+    return (
+        dashboard.QueryVariable("job")
+        .label("Job")
+        .description("spark.joinsight.jobName, else the application's name")
+        .datasource(POSTGRESQL)
+        .query(_JOBS)
+        .refresh(board.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .multi(True)
+        .include_all(True)
+        .all_value("job_name")
+        .current(everything)
+    )
+
+
+def text_variable(name: str, label: str, description: str) -> Variable:
+    """A field to write into; links fill it."""
+    return dashboard.TextBoxVariable(name).label(label).description(description).default_value("")
+
+
+def page(
+    name: str,
+    title: str,
+    description: str,
+    variables: Sequence[Variable],
+    rows: Sequence[tuple[str, Sequence[Panel]]],
+    *,
+    time: str = "now-7d",
+    refresh: str = "",
+) -> dashboard.Dashboard:
+    """A dashboard with the uid joinsight-`name`; `rows` are titles with their panels."""
+    found = (
+        dashboard.Dashboard(title)
+        .uid(f"joinsight-{name}")
+        .description(description)
+        .tags(["joinsight"])
+        .readonly()
+        .time(time, "now")
+        .timezone("browser")
+        .refresh(refresh)
+        .tooltip(board.DashboardCursorSync.CROSSHAIR)
+        .link(Built(_OTHERS))
+    )
+    for variable in variables:
+        found = found.with_variable(variable)
+    number = 0
+    for heading, panels in rows:
+        number += 1
+        found = found.with_row(dashboard.Row(heading).id(number))
+        for panel in panels:
+            number += 1
+            built = panel.build()
+            built.id_val = number
+            found = found.with_panel(panel)
+    return found

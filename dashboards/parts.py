@@ -1,0 +1,267 @@
+"""Panels, queries and variables as all dashboards have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from textwrap import dedent
+from typing import Any, Literal
+
+from grafana_foundation_sdk.builders import common, nodegraph, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders import dashboard as dashboard
+from grafana_foundation_sdk.cog import builder, runtime, variants
+from grafana_foundation_sdk.models import common as models
+from grafana_foundation_sdk.models import dashboard as board
+from grafana_foundation_sdk.models import nodegraph as graph_models
+
+from dashboards.links import Link
+from dashboards.style import COLOURS, GOOD
+
+TIME = "$__timeFilter(started_at)"
+JOB = "job_name IN (${job:sqlstring})"
+"""Its value for all jobs is the column itself, so that the condition holds for every row."""
+POSTGRESQL = models.DataSourceRef(type_val="grafana-postgresql-datasource", uid="${postgresql}")
+PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
+
+Panel = Any
+"""A builder of a panel."""
+Units = Literal["bytes", "ms", "ns", "s", "h", "short", "percentunit", "string", "dateTimeAsIso", "x"]
+UNITS: Mapping[str, str] = {"x": "suffix:×", "h": "suffix: h"}
+"""Ours that Grafana calls otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built(builder.Builder[Any]):
+    """A builder of what is there already."""
+
+    made: Any
+
+    def build(self) -> Any:
+        return self.made
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a column of a table is shown. `coloured`: by its value, as `style.COLOURS` says."""
+
+    title: str = ""
+    unit: Units | None = None
+    links: Sequence[Link] = ()
+    width: int | None = None
+    coloured: bool = False
+    bar: bool = False
+    is_hidden: bool = False
+    wraps: bool = False
+
+    def properties(self) -> list[board.DynamicConfigValue]:
+        """As overrides of the column."""
+        found: dict[str, Any] = {}
+        if self.is_hidden:
+            return [board.DynamicConfigValue("custom.hideFrom.viz", True)]
+        if self.title:
+            found["displayName"] = self.title
+        if self.unit:
+            found["unit"] = UNITS.get(self.unit, self.unit)
+        if self.width:
+            found["custom.width"] = self.width
+        if self.links:
+            found["links"] = list(self.links)
+        if self.coloured:
+            found["mappings"] = _mappings()
+            found["custom.cellOptions"] = {"type": "color-text"}
+        if self.bar:
+            found["custom.cellOptions"] = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
+            found["color"] = {"mode": "fixed", "fixedColor": "blue"}
+            found["min"] = 0
+        if self.wraps:
+            found["custom.wrapText"] = True
+        return [board.DynamicConfigValue(name, value) for name, value in found.items()]
+
+
+HIDDEN = Column(is_hidden=True)
+KEY = {"application_id": HIDDEN, "attempt_id": HIDDEN, "execution_id": HIDDEN}
+"""Columns that links need and nobody reads."""
+
+
+def _mappings() -> list[Any]:
+    named = {name: {"color": colour, "index": i} for i, (name, colour) in enumerate(COLOURS.items())}
+    return [{"type": "value", "options": named}]
+
+
+@dataclass(slots=True)
+class Sql(builder.Builder[variants.Dataquery]):
+    """A query to PostgreSQL. The SDK has no model of this data source's queries."""
+
+    sql: str
+    ref: str = "A"
+    form: Literal["table", "time_series"] = "table"
+
+    def build(self) -> variants.Dataquery:
+        """As the data source wants it."""
+        return runtime.UnknownDataquery(
+            {
+                "refId": self.ref,
+                "datasource": POSTGRESQL.to_json(),
+                "editorMode": "code",
+                "rawQuery": True,
+                "format": self.form,
+                "rawSql": dedent(self.sql).strip(),
+            }
+        )
+
+
+def promql(expression: str, legend: str = "__auto", ref: str = "A", *, instant: bool = False) -> prometheus.Dataquery:
+    """A query to Prometheus, over the time or of now."""
+    query = prometheus.Dataquery().expr(expression).legend_format(legend).ref_id(ref).datasource(PROMETHEUS)
+    return query.instant() if instant else query.range()
+
+
+def _source(query: object) -> models.DataSourceRef:
+    return POSTGRESQL if isinstance(query, Sql) else PROMETHEUS
+
+
+def number(
+    title: str,
+    description: str,
+    query: Sql | prometheus.Dataquery,
+    unit: Units = "short",
+    *,
+    levels: Mapping[float, str] | None = None,
+    links: Sequence[Link] = (),
+    span: int = 4,
+) -> Panel:
+    """One number. `levels`: colours from a value on; without any it is no judgement."""
+    steps = [board.Threshold(None, GOOD if levels else "text")]
+    steps += [board.Threshold(value, colour) for value, colour in (levels or {}).items()]
+    return (
+        stat.Panel()
+        .title(title)
+        .description(description)
+        .datasource(_source(query))
+        .with_target(query)
+        .unit(UNITS.get(unit, unit))
+        .thresholds(dashboard.ThresholdsConfig().mode(board.ThresholdsMode.ABSOLUTE).steps(steps))
+        .color_scheme(dashboard.FieldColor().mode(board.FieldColorModeId.THRESHOLDS))
+        .color_mode(models.BigValueColorMode.VALUE)
+        .graph_mode(models.BigValueGraphMode.NONE)
+        .text_mode(models.BigValueTextMode.VALUE)
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+        .no_value("–")
+        .data_links([Built(link) for link in links])
+        .height(4)
+        .span(span)
+    )
+
+
+def rows(
+    title: str,
+    description: str,
+    query: Sql | prometheus.Dataquery,
+    columns: Mapping[str, Column],
+    *,
+    span: int = 24,
+    height: int = 9,
+) -> Panel:
+    """A table; the columns' names are those of the query."""
+    panel = (
+        table.Panel()
+        .title(title)
+        .description(description)
+        .datasource(_source(query))
+        .with_target(query)
+        .cell_height(models.TableCellHeight.SM)
+        .no_value("–")
+        .height(height)
+        .span(span)
+    )
+    for name, column in columns.items():
+        panel = panel.override_by_name(name, column.properties())
+    return panel
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How a time series is drawn. `named`: series that have a colour of their own, see `style.COLOURS`."""
+
+    bars: bool = True
+    stacked: bool = True
+    named: Sequence[str] = field(default_factory=tuple)
+    links: Sequence[Link] = ()
+    interval: str = "5m"
+
+
+BARS = Drawn()
+
+
+def series(
+    title: str,
+    description: str,
+    queries: Sequence[Sql | prometheus.Dataquery],
+    unit: Units,
+    drawn: Drawn = BARS,
+    *,
+    span: int = 12,
+    height: int = 8,
+) -> Panel:
+    """Values over time: bars of what happened in each interval, or lines."""
+    panel = (
+        timeseries.Panel()
+        .title(title)
+        .description(description)
+        .datasource(_source(queries[0]))
+        .unit(UNITS.get(unit, unit))
+        .min(0)
+        .draw_style(models.GraphDrawStyle.BARS if drawn.bars else models.GraphDrawStyle.LINE)
+        .line_width(1)
+        .fill_opacity(70 if drawn.bars else 8)
+        .show_points(models.VisibilityMode.AUTO)
+        .span_nulls(not drawn.bars)
+        .stacking(
+            common.StackingConfig().mode(models.StackingMode.NORMAL if drawn.stacked else models.StackingMode.NONE)
+        )
+        .legend(
+            common.VizLegendOptions()
+            .display_mode(models.LegendDisplayMode.LIST)
+            .placement(models.LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+        .tooltip(common.VizTooltipOptions().mode(models.TooltipDisplayMode.MULTI).sort(models.SortOrder.DESCENDING))
+        .data_links([Built(link) for link in drawn.links])
+        .interval(drawn.interval)
+        .max_data_points(120 if drawn.bars else 400)
+        .height(height)
+        .span(span)
+    )
+    for query in queries:
+        panel = panel.with_target(query)
+    for name in drawn.named:
+        fixed = {"mode": "fixed", "fixedColor": COLOURS[name]}
+        panel = panel.override_by_name(name, [board.DynamicConfigValue("color", fixed)])
+    return panel
+
+
+def graph(
+    title: str, description: str, nodes: Sql, edges: Sql, kinds: Sequence[str], links: Sequence[Link], height: int
+) -> Panel:
+    """A node graph. Each kind is an arc, a whole circle where it is 1, so that the legend names the colours."""
+    arcs = [graph_models.ArcOption(f"arc__{kind}", COLOURS[kind]) for kind in kinds]
+    panel = (
+        nodegraph.Panel()
+        .title(title)
+        .description(description)
+        .datasource(POSTGRESQL)
+        .with_target(nodes)
+        .with_target(edges)
+        .nodes(nodegraph.NodeOptions().arcs([Built(arc) for arc in arcs]))
+        .zoom_mode(graph_models.ZoomMode.COOPERATIVE)
+        .override_by_name("id", [board.DynamicConfigValue("links", list(links))])
+        .height(height)
+        .span(24)
+    )
+    for kind in kinds:
+        properties = [
+            board.DynamicConfigValue("displayName", kind),
+            board.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": COLOURS[kind]}),
+        ]
+        panel = panel.override_by_name(f"arc__{kind}", properties)
+    return panel
