@@ -6,9 +6,12 @@ import json
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
+from dashboards.broadcasts import broadcasts
+from dashboards.joins import joins
 from dashboards.overview import overview
+from dashboards.shuffles import shuffles
 
-ALL = (overview,)
+ALL = (overview, broadcasts, shuffles, joins)
 
 
 def rendered() -> dict[str, str]:

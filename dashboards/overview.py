@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dashboards.links import to, to_history, to_job, to_query
 from dashboards.page import job, page, postgresql
-from dashboards.parts import HIDDEN, JOB, KEY, TIME, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.sql import HERE, JOB, LATEST, PERIOD, ten_jobs
 from dashboards.style import BAD, WARNING
-
-HERE = f"WHERE {TIME} AND {JOB}"
 
 
 def overview() -> dashboard.Dashboard:
@@ -100,7 +99,7 @@ def _states() -> Panel:
         [
             Sql(
                 f"""
-                SELECT $__timeGroup(started_at, $__interval) AS time, state AS metric, count(*) AS executions
+                SELECT {PERIOD}, state AS metric, count(*) AS executions
                 FROM execution {HERE}
                 GROUP BY time, metric ORDER BY time, metric
                 """,
@@ -124,10 +123,7 @@ def _findings() -> Panel:
             f"""
             SELECT severity, finding, job_name, count(*) AS times,
                 sum(impact_ms)::bigint AS impact_ms, sum(impact_bytes)::bigint AS impact_bytes,
-                (array_agg(title ORDER BY started_at DESC))[1] AS latest, max(started_at) AS last_run,
-                (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,
-                (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,
-                (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id
+                (array_agg(title ORDER BY started_at DESC))[1] AS latest, {LATEST}
             FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
             {HERE}
             GROUP BY severity, finding, job_name
@@ -159,7 +155,7 @@ def _amounts() -> Panel:
         [
             Sql(
                 f"""
-                SELECT $__timeGroup(started_at, $__interval) AS time,
+                SELECT {PERIOD},
                     sum(shuffle_write_bytes)::bigint AS "shuffle written", sum(broadcast_bytes)::bigint AS broadcast,
                     sum(disk_spilled_bytes)::bigint AS "spilled to disk",
                     sum(input_bytes)::bigint AS "read from sources"
@@ -179,21 +175,7 @@ def _task_time() -> Panel:
         "Task time of the most costly jobs",
         "Run time of all tasks, summed, of the ten jobs with the most of it; by when the executions started. This is"
         " what a cluster is paid for. A job that grows is a question to History and regressions.",
-        [
-            Sql(
-                f"""
-                SELECT $__timeGroup(started_at, $__interval) AS time, job_name AS metric,
-                    sum(task_time_ms)::bigint AS task_time_ms
-                FROM execution
-                {HERE} AND job_name IN (
-                    SELECT job_name FROM execution {HERE}
-                    GROUP BY job_name ORDER BY sum(task_time_ms) DESC NULLS LAST LIMIT 10
-                )
-                GROUP BY time, metric ORDER BY time, metric
-                """,
-                form="time_series",
-            )
-        ],
+        [Sql(ten_jobs("execution", "sum(task_time_ms)::bigint"), form="time_series")],
         "ms",
     )
 

@@ -17,9 +17,6 @@ from grafana_foundation_sdk.models import nodegraph as graph_models
 from dashboards.links import Link
 from dashboards.style import COLOURS, GOOD
 
-TIME = "$__timeFilter(started_at)"
-JOB = "job_name IN (${job:sqlstring})"
-"""Its value for all jobs is the column itself, so that the condition holds for every row."""
 POSTGRESQL = models.DataSourceRef(type_val="grafana-postgresql-datasource", uid="${postgresql}")
 PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
 

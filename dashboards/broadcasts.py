@@ -1,0 +1,226 @@
+"""Broadcasts: what they cost the driver, which grow, which are near a limit, which fail."""
+
+from __future__ import annotations
+
+from dashboards.links import of_row, to, to_query
+from dashboards.page import job, page, postgresql, text_variable
+from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, ten_jobs
+from dashboards.style import BAD, WARNING
+
+GB = 1 << 30
+OPERATOR = Column(
+    "Broadcast",
+    links=[to("Only this broadcast", "broadcasts", of_row(job="job_name", operator="operator_key"))],
+    width=150,
+)
+JOB = Column("Job", links=[to("Only this job", "broadcasts", of_row(job="job_name"))], width=220)
+LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
+
+
+def broadcasts() -> dashboard.Dashboard:
+    """A row of numbers, two pictures, and the questions of docs/sql.md on broadcasts."""
+    return page(
+        "broadcasts",
+        "Joinsight: Broadcasts",
+        "What broadcasts cost the driver, which of them grow, come near a limit, or fail.",
+        [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
+        [
+            ("All broadcasts", [*_numbers(), _phases(), _sizes()]),
+            ("Which broadcasts?", [_busy(), _near(), _grown(), _failed()]),
+        ],
+    )
+
+
+def _of(what: str, condition: str = "") -> Sql:
+    return Sql(f"SELECT {what} FROM v_broadcasts {OF_OPERATORS} {condition}")
+
+
+def _numbers() -> list[Panel]:
+    return [
+        number(
+            "Failed",
+            "Broadcasts that did not get ready before their execution failed: too large, too slow"
+            " (spark.sql.broadcastTimeout) or out of memory. The table below has the errors.",
+            _of("count(*) AS broadcasts", "AND outcome = 'failed'"),
+            levels={1: BAD},
+            span=6,
+        ),
+        number(
+            "Driver time",
+            "Time that drivers spent to collect, build and send broadcasts, summed. Nothing else of the query runs"
+            " meanwhile. If it is a large part of the executions' time, look at the first table.",
+            _of("sum(driver_ms)::bigint AS driver_ms"),
+            "ms",
+            span=6,
+        ),
+        number(
+            "Largest",
+            "The largest relation in a driver's memory. Spark refuses 8 GiB; the driver needs its size more than once,"
+            " and each executor has it too. Over 2 GiB is a reason to look for a shuffle join.",
+            _of("max(size_bytes) AS size_bytes"),
+            "bytes",
+            levels={2 * GB: WARNING, 6 * GB: BAD},
+            span=6,
+        ),
+        number(
+            "Near the threshold",
+            "Broadcasts that AQE chose because their shuffled size was under the threshold, but by a fifth or less."
+            " When the data grows they become sort-merge joins from one run to the next.",
+            _of("count(DISTINCT operator_key) AS operators", "AND threshold_share >= 0.8"),
+            levels={1: WARNING},
+            span=6,
+        ),
+    ]
+
+
+def _phases() -> Panel:
+    return series(
+        "Driver time by phase",
+        "Where the driver's time went, by when the executions started. Collect includes the tasks that make the rows:"
+        " if it dominates, what is below the broadcast is slow. Build and send are the driver alone: a smaller or"
+        " narrower relation is the way out.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, sum(collect_ms)::bigint AS collect, sum(build_ms)::bigint AS build,
+                    sum(broadcast_ms)::bigint AS send
+                FROM v_broadcasts {OF_OPERATORS}
+                GROUP BY time ORDER BY time
+                """,
+                form="time_series",
+            )
+        ],
+        "ms",
+        Drawn(named=("collect", "build", "send")),
+    )
+
+
+def _sizes() -> Panel:
+    return series(
+        "Largest broadcast of each job",
+        "Size in the driver's memory, of the ten jobs with the largest. A line that rises runs into a limit some day; a"
+        " line that ends has become another join, see Joins and AQE. Sizes leap by powers of two, as hash tables do.",
+        [Sql(ten_jobs("v_broadcasts", "max(size_bytes)", OF_OPERATORS, ranked_by="max"), form="time_series")],
+        "bytes",
+        Drawn(bars=False, stacked=False),
+    )
+
+
+def _busy() -> Panel:
+    return rows(
+        "Which broadcasts keep the driver busy?",
+        "The same broadcast in all its runs, the most driver time first. Can it be smaller: fewer columns, a filter"
+        " before it? Is it worth it: how large is the other side of the join? The last run leads to its plan.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, count(*) AS runs, sum(driver_ms)::bigint AS driver_ms,
+                max(driver_ms) AS slowest_ms, avg(collect_ms)::bigint AS collect_ms, avg(build_ms)::bigint AS build_ms,
+                avg(broadcast_ms)::bigint AS send_ms, max(size_bytes) AS size_bytes, max(rows) AS rows, {LATEST}
+            FROM v_broadcasts {OF_OPERATORS} AND driver_ms IS NOT NULL
+            GROUP BY job_name, operator_key
+            ORDER BY driver_ms DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "runs": Column("Runs", "short", width=70),
+            "driver_ms": Column("Driver time", "ms", bar=True),
+            "slowest_ms": Column("Slowest", "ms", width=90),
+            "collect_ms": Column("Collect, mean", "ms", width=110),
+            "build_ms": Column("Build, mean", "ms", width=105),
+            "send_ms": Column("Send, mean", "ms", width=105),
+            "size_bytes": Column("Largest", "bytes", width=95),
+            "rows": Column("Most rows", "short", width=95),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _near() -> Panel:
+    return rows(
+        "Which come near the threshold?",
+        "Broadcasts that AQE chose with a shuffled size from 80 % of the threshold on. Past 100 % they are sort-merge"
+        " joins. Raise spark.sql.adaptive.autoBroadcastJoinThreshold, or make that side smaller. Broadcasts that were"
+        " planned beforehand are not among them: Spark shows its estimate nowhere.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, count(*) AS runs, max(threshold_share) AS nearest,
+                max(shuffled_bytes) AS shuffled_bytes, max(threshold_bytes) AS threshold_bytes, {LATEST}
+            FROM v_broadcasts {OF_OPERATORS} AND threshold_share >= 0.8
+            GROUP BY job_name, operator_key
+            ORDER BY nearest DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "runs": Column("Runs", "short", width=70),
+            "nearest": Column("Nearest", "percentunit", width=80),
+            "shuffled_bytes": Column("Largest", "bytes", width=90),
+            "threshold_bytes": Column("Threshold", "bytes", width=90),
+            "last_run": LAST,
+            **KEY,
+        },
+        span=12,
+    )
+
+
+def _grown() -> Panel:
+    return rows(
+        "Which have grown?",
+        "Mean rows of the last third of the time range beside those of its first third. Choose a month or more. What"
+        " doubles in a quarter has a date at which it fails or becomes another join.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, rows_before, rows_now, rows_now / rows_before AS growth, size_bytes,
+                last_run, application_id, attempt_id, execution_id
+            FROM (
+                SELECT job_name, operator_key, (avg(rows) FILTER (WHERE {FIRST_THIRD}))::float8 AS rows_before,
+                    (avg(rows) FILTER (WHERE {LAST_THIRD}))::float8 AS rows_now, max(size_bytes) AS size_bytes, {LATEST}
+                FROM v_broadcasts {OF_OPERATORS}
+                GROUP BY job_name, operator_key
+            ) AS grown
+            WHERE rows_before > 0 AND rows_now > rows_before
+            ORDER BY growth DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "rows_before": Column("Rows before", "short", width=95),
+            "rows_now": Column("Rows now", "short", width=90),
+            "growth": Column("Growth", "x", width=80),
+            "size_bytes": Column("Largest", "bytes", width=90),
+            "last_run": LAST,
+            **KEY,
+        },
+        span=12,
+    )
+
+
+def _failed() -> Panel:
+    return rows(
+        "Which failed?",
+        "Each broadcast that was not ready when its execution failed, the latest first, with the execution's error. If"
+        " the error is of something else, the broadcast had only not finished yet.",
+        Sql(
+            f"""
+            SELECT started_at, job_name, operator_key, split_part(error, E'\\n', 1) AS error, size_bytes, rows,
+                application_id, attempt_id, execution_id
+            FROM v_broadcasts {OF_OPERATORS} AND outcome = 'failed'
+            ORDER BY started_at DESC LIMIT 50
+            """
+        ),
+        {
+            "started_at": Column("Started", "dateTimeAsIso", links=[to_query()], width=165),
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "error": Column("Error"),
+            "size_bytes": HIDDEN,
+            "rows": HIDDEN,
+            **KEY,
+        },
+    )

@@ -1,0 +1,310 @@
+"""Joins and AQE: strategies, what could be better, and what AQE decided while queries ran."""
+
+from __future__ import annotations
+
+from dashboards.links import of_row, to, to_query
+from dashboards.page import job, page, postgresql, text_variable
+from dashboards.parts import KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
+from dashboards.style import BAD, WARNING
+
+OPERATOR = Column(
+    "Join", links=[to("Only this join", "joins", of_row(job="job_name", operator="operator_key"))], width=150
+)
+JOB = Column("Job", links=[to("Only this job", "joins", of_row(job="job_name"))], width=220)
+LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
+RUNS = Column("Runs", "short", width=70)
+STRATEGIES = (
+    "BroadcastHashJoin",
+    "SortMergeJoin",
+    "ShuffledHashJoin",
+    "BroadcastNestedLoopJoin",
+    "CartesianProduct",
+)
+DECISIONS = ("join_strategy", "coalesced", "skew_split", "local_read", "empty_relation", "dropped_stage")
+DECIDED = f"FROM aqe_decision JOIN execution USING ({EXECUTION_KEY}) {OF_OPERATORS}"
+
+
+def joins() -> dashboard.Dashboard:
+    """A row of numbers, two pictures, and the questions of docs/sql.md on joins and AQE."""
+    return page(
+        "joins",
+        "Joinsight: Joins and AQE",
+        "Which strategies joins have, which joins could be better, and what adaptive execution decided.",
+        [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
+        [
+            ("All joins", [*_numbers(), _strategies(), _decisions()]),
+            ("Which joins?", [_flipped(), _missed(), _multiplying(), _spilling()]),
+            ("Adaptive execution", [_kinds(), _late()]),
+        ],
+    )
+
+
+def _of(what: str, condition: str = "") -> Sql:
+    return Sql(f"SELECT {what} FROM v_joins {OF_OPERATORS} {condition}")
+
+
+def _numbers() -> list[Panel]:
+    return [
+        number(
+            "Changed strategy",
+            "Joins that succeeded with more than one strategy in the time range. A side that grew past the threshold is"
+            " the usual reason; the table below says from what to what.",
+            Sql(
+                f"""
+                SELECT count(*) AS operators FROM (
+                    SELECT FROM v_joins {OF_OPERATORS} AND state = 'succeeded'
+                    GROUP BY job_name, operator_key HAVING count(DISTINCT strategy) > 1
+                ) AS flipped
+                """
+            ),
+            levels={1: WARNING},
+            span=6,
+        ),
+        number(
+            "Could have been broadcast",
+            "Joins that shuffled both sides though one was measured to be under the broadcast threshold. A hint or"
+            " fresh statistics would save the shuffles.",
+            _of("count(DISTINCT operator_key) AS operators", "AND broadcast_verdict = 'possible'"),
+            levels={1: WARNING},
+            span=6,
+        ),
+        number(
+            "Compare all pairs",
+            "Joins without an equality that compare every row with every other, more than a thousand million pairs.",
+            _of(
+                "count(DISTINCT operator_key) AS operators",
+                "AND strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')"
+                " AND left_rows::float8 * right_rows > 1e9",
+            ),
+            levels={1: BAD},
+            span=6,
+        ),
+        number(
+            "Spilled",
+            "Bytes that joins and the sorts below them wrote to disk because memory was short.",
+            _of("coalesce(sum(spill_bytes), 0)::bigint AS spill_bytes"),
+            "bytes",
+            span=6,
+        ),
+    ]
+
+
+def _strategies() -> Panel:
+    return series(
+        "Joins by strategy",
+        "How many joins ran, by strategy and by when their executions started. A setting that was changed for all shows"
+        " here first. Purple is broadcast, orange sort-merge; red compares all pairs.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, strategy AS metric, count(*) AS joins FROM v_joins {OF_OPERATORS}
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "short",
+        Drawn(named=STRATEGIES),
+    )
+
+
+def _decisions() -> Panel:
+    return series(
+        "Decisions of AQE",
+        "What adaptive execution changed while queries ran, by kind: aqe.md says what each means. Red, dropped_stage,"
+        " is work that was thrown away. No bars at all: AQE is off, or had nothing to do.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, kind AS metric, count(*) AS decisions {DECIDED}
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "short",
+        Drawn(named=DECISIONS),
+    )
+
+
+def _flipped() -> Panel:
+    return rows(
+        "Which changed their strategy?",
+        "Joins that succeeded with more than one strategy in the time range, with the largest side that was or could"
+        " have been broadcast, beside the threshold. operator_key is the same whatever the strategy.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, (array_agg(strategy ORDER BY started_at))[1] AS first_strategy,
+                (array_agg(strategy ORDER BY started_at DESC))[1] AS last_strategy, count(*) AS runs,
+                max(broadcast_side_bytes) FILTER (WHERE broadcast_verdict <> 'was_broadcast') AS side_bytes,
+                max(threshold_bytes) AS threshold_bytes, {LATEST}
+            FROM v_joins {OF_OPERATORS} AND state = 'succeeded'
+            GROUP BY job_name, operator_key HAVING count(DISTINCT strategy) > 1
+            ORDER BY last_run DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "first_strategy": Column("First", coloured=True),
+            "last_strategy": Column("Now", coloured=True),
+            "runs": RUNS,
+            "side_bytes": Column("Side when shuffled", "bytes", width=150),
+            "threshold_bytes": Column("Threshold", "bytes", width=90),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _missed() -> Panel:
+    return rows(
+        "Which could have been broadcast?",
+        "Spark learned the size of a side too late: both were shuffled already. Give that side the hint BROADCAST, or"
+        " ANALYZE TABLE what it is read from.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, min(strategy) AS strategy, min(join_type) AS join_type,
+                min(broadcast_side) AS side, count(*) AS runs, max(broadcast_side_bytes) AS side_bytes,
+                max(threshold_bytes) AS threshold_bytes,
+                sum(left_bytes + right_bytes)::bigint AS shuffled_bytes, {LATEST}
+            FROM v_joins {OF_OPERATORS} AND broadcast_verdict = 'possible'
+            GROUP BY job_name, operator_key
+            ORDER BY shuffled_bytes DESC NULLS LAST LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "strategy": Column("Strategy", coloured=True),
+            "join_type": Column("Type", width=100),
+            "side": Column("Side", width=60),
+            "runs": RUNS,
+            "side_bytes": Column("Side's bytes", "bytes", width=100),
+            "threshold_bytes": Column("Threshold", "bytes", width=90),
+            "shuffled_bytes": Column("Shuffled for it", "bytes", width=110),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _multiplying() -> Panel:
+    return rows(
+        "Which multiply rows or compare all pairs?",
+        "Ten times more rows out than the larger side has, a million at least: keys that repeat on both sides, or a"
+        " condition that is missing. Or joins without an equality, with the pairs of rows that they compare: look for"
+        " an equality to join on.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, strategy, join_type, count(*) AS runs, max(left_rows) AS left_rows,
+                max(right_rows) AS right_rows, max(output_rows) AS output_rows, max(output_ratio) AS output_ratio,
+                max(left_rows::float8 * right_rows) FILTER (
+                    WHERE strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')
+                ) AS pairs, {LATEST}
+            FROM v_joins {OF_OPERATORS} AND (
+                (output_ratio >= 10 AND output_rows >= 1000000)
+                OR strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')
+            )
+            GROUP BY job_name, operator_key, strategy, join_type
+            ORDER BY greatest(max(output_rows), max(left_rows::float8 * right_rows)) DESC NULLS LAST LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "strategy": Column("Strategy", coloured=True),
+            "join_type": Column("Type", width=100),
+            "runs": RUNS,
+            "left_rows": Column("Left rows", "short", width=90),
+            "right_rows": Column("Right rows", "short", width=90),
+            "output_rows": Column("Rows out", "short", width=90),
+            "output_ratio": Column("Out per row in", "x", width=110),
+            "pairs": Column("Pairs", "short", width=90),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _spilling() -> Panel:
+    return rows(
+        "Which spill?",
+        "Bytes that the join and the sorts below it wrote to disk, the most first. More partitions, more memory per"
+        " task, or a skew to be split end it; the time is that of the sorts, summed over tasks.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, strategy, min({in_words("left_keys")}) AS keys, count(*) AS runs,
+                sum(spill_bytes)::bigint AS spill_bytes, sum(sort_ms)::bigint AS sort_ms, {LATEST}
+            FROM v_joins {OF_OPERATORS} AND spill_bytes > 0
+            GROUP BY job_name, operator_key, strategy
+            ORDER BY spill_bytes DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "strategy": Column("Strategy", coloured=True),
+            "keys": Column("On"),
+            "runs": RUNS,
+            "spill_bytes": Column("Spilled", "bytes", bar=True, width=190),
+            "sort_ms": Column("Sort time", "ms", width=90),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _kinds() -> Panel:
+    return rows(
+        "What does AQE decide?",
+        "Decisions in the time range by kind. Bytes before and after are of what was changed; aqe.md says which. A"
+        " large dropped_stage is work for nothing: see the table beside.",
+        Sql(
+            f"""
+            SELECT kind, count(*) AS times, count(DISTINCT job_name) AS jobs,
+                sum(bytes_before)::bigint AS bytes_before, sum(bytes_after)::bigint AS bytes_after
+            {DECIDED}
+            GROUP BY kind
+            ORDER BY times DESC
+            """
+        ),
+        {
+            "kind": Column("Decision", coloured=True),
+            "times": Column("Times", "short", width=80),
+            "jobs": Column("Jobs", "short", width=70),
+            "bytes_before": Column("Bytes before", "bytes", width=110),
+            "bytes_after": Column("Bytes after", "bytes", width=110),
+        },
+        span=9,
+    )
+
+
+def _late() -> Panel:
+    return rows(
+        "Which joins does AQE broadcast only after it has shuffled them?",
+        "The same decision in every run: Spark could know it before. Give that side the hint BROADCAST, or ANALYZE"
+        " TABLE what it is read from, and the shuffles are not made at all.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, count(*) AS runs, avg(bytes_before)::bigint AS side_bytes,
+                percentile_cont(0.5) WITHIN GROUP (
+                    ORDER BY extract(epoch FROM decided_at - started_at)::float8
+                ) AS decided_after, {LATEST}
+            {DECIDED} AND kind = 'join_strategy' AND after = 'BroadcastHashJoin'
+            GROUP BY job_name, operator_key
+            ORDER BY runs DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "runs": RUNS,
+            "side_bytes": Column("Bytes of the side", "bytes", width=130),
+            "decided_after": Column("Decided after", "s", width=110),
+            "last_run": LAST,
+            **KEY,
+        },
+        span=15,
+    )

@@ -1,0 +1,217 @@
+"""Shuffles: how much is written, who waits for it, which are skewed or badly cut."""
+
+from __future__ import annotations
+
+from dashboards.links import of_row, to, to_query
+from dashboards.page import job, page, postgresql, text_variable
+from dashboards.parts import KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.sql import LATEST, OF_OPERATORS, PERIOD, in_words, ten_jobs
+from dashboards.style import BAD, WARNING
+
+OPERATOR = Column(
+    "Shuffle",
+    links=[to("Only this shuffle", "shuffles", of_row(job="job_name", operator="operator_key"))],
+    width=150,
+)
+JOB = Column("Job", links=[to("Only this job", "shuffles", of_row(job="job_name"))], width=220)
+LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
+RUNS = Column("Runs", "short", width=70)
+
+
+def shuffles() -> dashboard.Dashboard:
+    """A row of numbers, pictures, and the questions of docs/sql.md on shuffles."""
+    return page(
+        "shuffles",
+        "Joinsight: Shuffles",
+        "How much is shuffled, who waits for it, which shuffles are skewed or cut into pieces of the wrong size.",
+        [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
+        [
+            ("All shuffles", [*_numbers(), _written(), _times(), _skew_over_time()]),
+            ("Which shuffles?", [_heaviest(), _skewed(), _cut()]),
+        ],
+    )
+
+
+def _of(what: str, condition: str = "") -> Sql:
+    return Sql(f"SELECT {what} FROM v_shuffles {OF_OPERATORS} {condition}")
+
+
+def _numbers() -> list[Panel]:
+    return [
+        number(
+            "Written",
+            "Bytes that shuffles wrote, compressed. Each is read again, mostly over the network.",
+            _of("sum(bytes_written)::bigint AS bytes_written"),
+            "bytes",
+            span=6,
+        ),
+        number(
+            "Waited",
+            "Time that tasks did nothing but wait for shuffled data, summed. A slow network, slow disks under the"
+            " shuffle files, or executors in a long garbage collection.",
+            _of("sum(fetch_wait_ms)::bigint AS fetch_wait_ms"),
+            "ms",
+            span=6,
+        ),
+        number(
+            "Worst skew",
+            "Rows that the largest task read over those of the median task, the largest such ratio among shuffles of"
+            " 100,000 rows or more. From 5 on one task keeps the stage waiting; the table says where.",
+            _of("max(skew_ratio) AS skew_ratio", "AND rows_read >= 100000"),
+            "x",
+            levels={5: WARNING, 20: BAD},
+            span=6,
+        ),
+        number(
+            "Saved by reuse",
+            "Bytes that were not written again because an exchange was read by several operators. Nothing to do; it"
+            " falls when queries are changed so that their exchanges differ.",
+            _of("coalesce(sum(bytes_written * (consumers - 1)), 0)::bigint AS bytes", "AND consumers > 1"),
+            "bytes",
+            span=6,
+        ),
+    ]
+
+
+def _written() -> Panel:
+    return series(
+        "Written by job",
+        "Bytes that shuffles wrote, of the ten jobs with most of them, by when the executions started. A step up"
+        " without more data is a plan that changed: see History and regressions.",
+        [Sql(ten_jobs("v_shuffles", "sum(bytes_written)::bigint", OF_OPERATORS), form="time_series")],
+        "bytes",
+        span=8,
+    )
+
+
+def _times() -> Panel:
+    return series(
+        "Writing and waiting",
+        "Time that tasks took to write shuffles and time that they waited for blocks, summed over tasks. More waiting"
+        " with the same bytes is the cluster's doing: network, disks, garbage collection.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, (sum(write_time_ns) / 1000000)::bigint AS write, sum(fetch_wait_ms)::bigint AS wait
+                FROM v_shuffles {OF_OPERATORS}
+                GROUP BY time ORDER BY time
+                """,
+                form="time_series",
+            )
+        ],
+        "ms",
+        Drawn(named=("write", "wait")),
+        span=8,
+    )
+
+
+def _skew_over_time() -> Panel:
+    return series(
+        "Skew by job",
+        "The largest ratio of the largest task to the median task among a job's shuffles of 100,000 rows or more, of"
+        " the ten jobs with the most. A step is a key that has come to dominate: often NULL or a default.",
+        [
+            Sql(
+                ten_jobs("v_shuffles", "max(skew_ratio)", f"{OF_OPERATORS} AND rows_read >= 100000", ranked_by="max"),
+                form="time_series",
+            )
+        ],
+        "x",
+        Drawn(bars=False, stacked=False),
+        span=8,
+    )
+
+
+def _heaviest() -> Panel:
+    return rows(
+        "Which shuffles cost most?",
+        "The same shuffle in all its runs, the most bytes first. By says what it partitions by: a table that is"
+        " bucketed by that need not be shuffled. Remote is the share that was read over the network.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, min({in_words("keys")}) AS keys, count(*) AS runs,
+                sum(bytes_written)::bigint AS bytes_written, avg(rows_written)::bigint AS rows_written,
+                sum(fetch_wait_ms)::bigint AS wait_ms,
+                sum(remote_bytes_read)::float8 / nullif(sum(bytes_read), 0)::float8 AS remote_share,
+                avg(read_partitions)::bigint AS partitions, {LATEST}
+            FROM v_shuffles {OF_OPERATORS} AND bytes_written IS NOT NULL
+            GROUP BY job_name, operator_key
+            ORDER BY bytes_written DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "keys": Column("By"),
+            "runs": RUNS,
+            "bytes_written": Column("Written", "bytes", bar=True, width=190),
+            "rows_written": Column("Rows, mean", "short", width=100),
+            "wait_ms": Column("Waited", "ms", width=90),
+            "remote_share": Column("Remote", "percentunit", width=80),
+            "partitions": Column("Partitions", "short", width=90),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _skewed() -> Panel:
+    return rows(
+        "Which are skewed?",
+        "Shuffles of 100,000 rows or more whose largest task read three times the median or more. Split by AQE says how"
+        " many partitions it cut up: 0 means that it did not see or could not split them. Find the key (NULL? a"
+        " default?), filter or salt it, or lower spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, min({in_words("keys")}) AS keys, count(*) AS runs,
+                max(skew_ratio) AS skew_ratio, max(rows_read_max) AS rows_of_largest_task,
+                coalesce(max(aqe_skewed_partitions), 0) AS split, min(started_at) AS skewed_since, {LATEST}
+            FROM v_shuffles {OF_OPERATORS} AND skew_ratio >= 3 AND rows_read >= 100000
+            GROUP BY job_name, operator_key
+            ORDER BY skew_ratio DESC LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "keys": Column("By"),
+            "runs": RUNS,
+            "skew_ratio": Column("Skew", "x", bar=True, width=150),
+            "rows_of_largest_task": Column("Rows of the largest task", "short", width=170),
+            "split": Column("Split by AQE", "short", width=100),
+            "skewed_since": Column("Since", "dateTimeAsIso", width=165),
+            "last_run": LAST,
+            **KEY,
+        },
+    )
+
+
+def _cut() -> Panel:
+    return rows(
+        "Which are cut into pieces of the wrong size?",
+        "Too small: 100 partitions or more of less than 1 MiB on average; a task costs more to start than to run. AQE"
+        " coalesces these unless it is off or the number was asked for. Too large: over 256 MiB compressed; they spill,"
+        " or fail when memory is short. Set spark.sql.shuffle.partitions, or let AQE decide.",
+        Sql(
+            f"""
+            SELECT CASE WHEN bytes_per_partition < 1024 ^ 2 THEN 'too small' ELSE 'too large' END AS verdict,
+                job_name, operator_key, count(*) AS runs, avg(read_partitions)::bigint AS partitions,
+                avg(bytes_per_partition)::bigint AS partition_bytes, {LATEST}
+            FROM v_shuffles {OF_OPERATORS} AND (
+                bytes_per_partition > 256 * 1024 ^ 2 OR (bytes_per_partition < 1024 ^ 2 AND read_partitions >= 100)
+            )
+            GROUP BY verdict, job_name, operator_key
+            ORDER BY verdict, greatest(avg(read_partitions), avg(bytes_per_partition) / 1e6) DESC LIMIT 50
+            """
+        ),
+        {
+            "verdict": Column("Pieces are", width=100),
+            "job_name": JOB,
+            "operator_key": OPERATOR,
+            "runs": RUNS,
+            "partitions": Column("Partitions, mean", "short"),
+            "partition_bytes": Column("Bytes of one, mean", "bytes"),
+            "last_run": LAST,
+            **KEY,
+        },
+    )

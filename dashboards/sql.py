@@ -1,0 +1,40 @@
+"""Pieces of SQL that several dashboards have in common."""
+
+from __future__ import annotations
+
+TIME = "$__timeFilter(started_at)"
+JOB = "job_name IN (${job:sqlstring})"
+"""Its value for all jobs is the column itself, so that the condition holds for every row."""
+OPERATOR = "('${operator}' = '' OR operator_key = '${operator}')"
+"""Of every operator while none is named."""
+HERE = f"WHERE {TIME} AND {JOB}"
+OF_OPERATORS = f"{HERE} AND {OPERATOR}"
+
+EXECUTION_KEY = "started_at, application_id, attempt_id, execution_id"
+LATEST = """max(started_at) AS last_run,
+    (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,
+    (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,
+    (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"""
+"""The key of the last execution of a group, for links."""
+PERIOD = "$__timeGroup(started_at, $__interval) AS time"
+FIRST_THIRD = "started_at < $__timeFrom()::timestamptz + ($__timeTo()::timestamptz - $__timeFrom()) / 3"
+LAST_THIRD = "started_at > $__timeTo()::timestamptz - ($__timeTo()::timestamptz - $__timeFrom()) / 3"
+
+
+def in_words(keys: str) -> str:
+    """Keys as people wrote them, without Spark's ids of columns."""
+    return f"regexp_replace(array_to_string({keys}, ', '), '#[0-9]+L?', '', 'g')"
+
+
+def ten_jobs(source: str, measure: str, condition: str = HERE, *, ranked_by: str = "sum") -> str:
+    """A time series for each of the ten jobs with the most: as many as a person can tell apart."""
+    return f"""
+        WITH found AS (
+            SELECT {PERIOD}, job_name AS metric, {measure} AS value FROM {source} {condition} GROUP BY time, metric
+        )
+        SELECT time, metric, value FROM found
+        WHERE metric IN (
+            SELECT metric FROM found GROUP BY metric ORDER BY {ranked_by}(value) DESC NULLS LAST LIMIT 10
+        )
+        ORDER BY time, metric
+    """
