@@ -9,9 +9,10 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from dashboards.broadcasts import broadcasts
 from dashboards.joins import joins
 from dashboards.overview import overview
+from dashboards.query import query
 from dashboards.shuffles import shuffles
 
-ALL = (overview, broadcasts, shuffles, joins)
+ALL = (overview, broadcasts, shuffles, joins, query)
 
 
 def rendered() -> dict[str, str]:

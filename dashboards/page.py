@@ -44,9 +44,9 @@ def job() -> Variable:
     )
 
 
-def text_variable(name: str, label: str, description: str) -> Variable:
+def text_variable(name: str, label: str, description: str, value: str = "") -> Variable:
     """A field to write into; links fill it."""
-    return dashboard.TextBoxVariable(name).label(label).description(description).default_value("")
+    return dashboard.TextBoxVariable(name).label(label).description(description).default_value(value)
 
 
 def page(

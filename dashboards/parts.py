@@ -22,7 +22,7 @@ PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
 
 Panel = Any
 """A builder of a panel."""
-Units = Literal["bytes", "ms", "ns", "s", "h", "short", "percentunit", "string", "dateTimeAsIso", "x"]
+Units = Literal["bytes", "ms", "ns", "s", "h", "short", "percentunit", "none", "dateTimeAsIso", "x"]
 UNITS: Mapping[str, str] = {"x": "suffix:×", "h": "suffix: h"}
 """Ours that Grafana calls otherwise."""
 
