@@ -22,8 +22,10 @@ PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
 
 Panel = Any
 """A builder of a panel."""
-Units = Literal["bytes", "ms", "ns", "s", "h", "short", "percentunit", "none", "dateTimeAsIso", "x"]
-UNITS: Mapping[str, str] = {"x": "suffix:×", "h": "suffix: h"}
+Units = Literal[
+    "bytes", "Bps", "ms", "s", "short", "none", "percentunit", "dateTimeAsIso", "x", "docs/s", "reqps", "ops"
+]  # fmt: skip
+UNITS: Mapping[str, str] = {"x": "suffix:×", "docs/s": "suffix:docs/s"}
 """Ours that Grafana calls otherwise."""
 
 

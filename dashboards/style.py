@@ -11,6 +11,15 @@ COLOURS = {
     "lost": "dark-red",
     "running": "blue",
     "unknown": "gray",
+    # outcomes of documents, status of requests
+    "stored": "green",
+    "stale": "gray",
+    "refused": "red",
+    "200": "green",
+    "400": "red",
+    "401": "dark-red",
+    "429": "orange",
+    "503": "dark-orange",
     # severities of findings
     "info": "blue",
     "warning": "orange",

@@ -17,6 +17,7 @@ from tests.dashboards.grafana import ALL, SQL, Json, Value, dashboards, last, sq
 from tests.documents import planned
 from tests.findings.recorded import SMALL, recordings
 
+from joinsight.demo.history import Planted
 from joinsight.findings import Finder
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
@@ -33,10 +34,16 @@ RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "r
 
 
 @pytest.fixture(scope="module")
-def connection(engine: Engine) -> Iterator[Connection]:
-    """Of a role that may read and no more, to a history with all that the dashboards look for."""
-    plant(engine)
+def planted(engine: Engine) -> Planted:
+    """A history with all that the dashboards look for."""
+    planted = plant(engine)
     assert Writer(engine, finder=Finder(SMALL)).write(list(recordings().values())).refused == []
+    return planted
+
+
+@pytest.fixture(scope="module")
+def connection(engine: Engine, planted: Planted) -> Iterator[Connection]:
+    """Of a role that may read and no more, to that history."""
     grant_reader(engine, READER)
     try:
         with engine.connect() as connection:
@@ -234,3 +241,12 @@ def test_a_plan_that_is_too_large_for_grafana(engine: Engine, connection: Connec
     assert monotonic() - started < 10
     assert len(nodes) == MOST_NODES
     check_drawing(nodes, edges)
+
+
+def test_the_regressions_are_those_that_were_planted(connection: Connection, planted: Planted) -> None:
+    """A query that became slow of its own, one whose plan changed and one whose data grew, each with the reason."""
+    dashboard, panel, target = QUERIES["joinsight-history/What is worse than it used to be?/A"]
+    names, rows = ask(connection, sql(target["rawSql"], dashboard, panel, values_of(dashboard, EVERYTHING), SHOWN))
+    found = {(row["query_shape"], row["kind"]) for each in rows for row in [dict(zip(names, each, strict=True))]}
+    for event, kind in (("slower", "same_plan"), ("plan_changed", "plan_changed"), ("data_grew", "data_grew")):
+        assert (planted.of(event).query_shape, kind) in found

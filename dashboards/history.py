@@ -1,0 +1,283 @@
+"""History and regressions: what became worse, since when and why, and how one query has gone over time."""
+
+from __future__ import annotations
+
+from dashboards.links import of_row, to, to_query
+from dashboards.page import job, page, postgresql, text_variable
+from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.sql import FIRST_THIRD, HERE, JOB, LAST_THIRD, LATEST, PERIOD, in_words
+from dashboards.style import WARNING
+
+WORSE = f"FROM joinsight_regressions($__timeFrom()) WHERE {JOB}"
+SHAPE = "('${query_shape}' = '' OR query_shape = '${query_shape}')"
+OF_QUERY = f"{HERE} AND {SHAPE}"
+DONE = f"{OF_QUERY} AND state = 'succeeded'"
+JOB_COLUMN = Column("Job", links=[to("Only this job", "history", of_row(job="job_name"))], width=210)
+ONLY_THIS = to("Only this query", "history", of_row(job="job_name", query_shape="query_shape"))
+
+
+def history() -> dashboard.Dashboard:
+    """For the weekly look, and for the question since when something is slow."""
+    return page(
+        "history",
+        "Joinsight: History and regressions",
+        "What became worse since the time range began, why and since when; and how queries have gone over time."
+        " Regressions compare the last runs in the range with those before it.",
+        [postgresql(), job(), text_variable("query_shape", "Query", "A query_shape; links fill it. Empty: all.")],
+        [
+            ("What became worse?", [*_numbers(), _regressions()]),
+            ("Queries", [_queries()]),
+            ("The chosen query or job over time", [_durations(), _input(), _plans(), _states(), _operators()]),
+        ],
+    )
+
+
+def _numbers() -> list[Panel]:
+    def count(kind: str, description: str) -> Panel:
+        words = kind.replace("_", " ")
+        return number(
+            f"Slower: {words}",
+            description,
+            Sql(f"SELECT count(*) AS queries {WORSE} AND subject = 'query' AND kind = '{kind}'"),
+            levels={1: WARNING},
+            span=6,
+        )
+
+    return [
+        count(
+            "plan_changed",
+            "Queries that are slower and most of whose last runs have a plan that was rare before. Open the run now and"
+            " the run before and compare: a join that changed its strategy, a broadcast that is gone.",
+        ),
+        count(
+            "data_grew",
+            "Queries that are slower because there is about as much more data. Nothing is broken; see whether it has to"
+            " grow like this.",
+        ),
+        count(
+            "same_plan",
+            "Queries that are slower with the plan and the data of before: the cluster, another user, a skew, a disk.",
+        ),
+        number(
+            "Cost of it",
+            "Time that queries took longer than their median before, summed over the runs since they became slower.",
+            Sql(f"SELECT coalesce(sum(cost_ms), 0)::bigint AS cost_ms {WORSE} AND subject = 'query'"),
+            "ms",
+            span=6,
+        ),
+    ]
+
+
+def _regressions() -> Panel:
+    return rows(
+        "What is worse than it used to be?",
+        "Each query and operator against its own past, the most costly first: the median of its last runs in the time"
+        " range beside that of the runs before. Grew is by how much what goes in grew. Now opens a typical run of now,"
+        " Before one of before; `joinsight diff` lays them beside each other. regressions.md says how it is decided.",
+        Sql(
+            f"""
+            SELECT job_name, description, subject, measure, kind, baseline, current, factor, data_factor,
+                first_bad_at, bad_runs, cost_ms, query_shape, application_id, attempt_id, execution_id,
+                baseline_application_id, baseline_attempt_id, baseline_execution_id
+            {WORSE}
+            ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC LIMIT 100
+            """
+        ),
+        {
+            "job_name": JOB_COLUMN,
+            "description": Column("Query", links=[ONLY_THIS]),
+            "subject": Column("Of", width=85),
+            "measure": Column("Measure", width=110),
+            "kind": Column("Why", coloured=True, width=105),
+            "baseline": Column("Before", "short", links=[_run_before()], width=85),
+            "current": Column("Now", "short", links=[to_query()], width=85),
+            "factor": Column("Factor", "x", width=75),
+            "data_factor": Column("Grew", "x", width=75),
+            "first_bad_at": Column("Since", "dateTimeAsIso", width=165),
+            "bad_runs": Column("Runs since", "short", width=85),
+            "cost_ms": Column("Cost", "ms", bar=True, width=150),
+            "query_shape": HIDDEN,
+            **KEY,
+            **{f"baseline_{name}": HIDDEN for name in KEY},
+        },
+        height=10,
+    )
+
+
+def _run_before() -> dict[str, object]:
+    """Before the time range: the link goes back 90 days, which is as far as a baseline does."""
+    names = {name: f"baseline_{name}" for name in KEY}
+    return {
+        "title": "Open a typical run before",
+        "url": "/d/joinsight-query?from=now-180d&to=now&${postgresql:queryparam}&${job:queryparam}&" + of_row(**names),
+    }
+
+
+def _queries() -> Panel:
+    return rows(
+        "Which queries take longest, and how have they changed?",
+        "Queries by the time of all their runs that succeeded. Median before and now are of the first and the last"
+        " third of the time range. Several plans mean that its data is near the edge of some decision. The query limits"
+        " the panels below to it.",
+        Sql(
+            f"""
+            SELECT job_name, query_shape, description, runs, total_ms, median_before, median_now,
+                median_now / nullif(median_before, 0) AS factor, plans, last_run,
+                application_id, attempt_id, execution_id
+            FROM (
+                SELECT job_name, query_shape, max(description) AS description, count(*) AS runs,
+                    sum(duration_ms)::bigint AS total_ms, count(DISTINCT plan_fingerprint) AS plans,
+                    percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {FIRST_THIRD})
+                        AS median_before,
+                    percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {LAST_THIRD})
+                        AS median_now, {LATEST}
+                FROM execution {DONE}
+                GROUP BY job_name, query_shape
+            ) AS queries
+            ORDER BY total_ms DESC LIMIT 100
+            """
+        ),
+        {
+            "job_name": JOB_COLUMN,
+            "query_shape": HIDDEN,
+            "description": Column("Query", links=[ONLY_THIS]),
+            "runs": Column("Runs", "short", width=70),
+            "total_ms": Column("Time of all runs", "ms", bar=True, width=190),
+            "median_before": Column("Median before", "ms", width=110),
+            "median_now": Column("Median now", "ms", width=100),
+            "factor": Column("Factor", "x", width=75),
+            "plans": Column("Plans", "short", width=65),
+            "last_run": Column("Last run", "dateTimeAsIso", links=[to_query()], width=165),
+            **KEY,
+        },
+    )
+
+
+def _durations() -> Panel:
+    return series(
+        "Duration",
+        "Median, 95th percentile and longest of the runs that succeeded, by when they started. Of all queries it is a"
+        " mixture; choose one above. If the input grows alike, it only has more to do.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) AS median,
+                    percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms) AS p95, max(duration_ms) AS largest
+                FROM execution {DONE} AND duration_ms IS NOT NULL
+                GROUP BY time ORDER BY time
+                """,
+                form="time_series",
+            )
+        ],
+        "ms",
+        Drawn(bars=False, stacked=False, named=("median", "p95", "largest"), interval="1h"),
+    )
+
+
+def _input() -> Panel:
+    return series(
+        "Bytes of a run",
+        "What a run read, shuffled, broadcast and spilled on average. More shuffled with the same input is a plan that"
+        " changed; more of everything is more data.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, avg(input_bytes)::bigint AS "read from sources",
+                    avg(shuffle_write_bytes)::bigint AS "shuffle written", avg(broadcast_bytes)::bigint AS broadcast,
+                    avg(disk_spilled_bytes)::bigint AS "spilled to disk"
+                FROM execution {DONE}
+                GROUP BY time ORDER BY time
+                """,
+                form="time_series",
+            )
+        ],
+        "bytes",
+        Drawn(
+            bars=False,
+            stacked=False,
+            named=("read from sources", "shuffle written", "broadcast", "spilled to disk"),
+            interval="1h",
+        ),
+    )
+
+
+def _plans() -> Panel:
+    return series(
+        "Runs by plan",
+        "How many runs had which plan, of the ten most frequent (the first digits of plan_fingerprint). One colour that"
+        " gives way to another is the day on which the plan changed. Choose a query first.",
+        [
+            Sql(
+                f"""
+                WITH found AS (
+                    SELECT {PERIOD}, left(plan_fingerprint, 8) AS metric, count(*) AS value
+                    FROM execution {DONE} AND plan_fingerprint IS NOT NULL GROUP BY time, metric
+                )
+                SELECT time, metric, value FROM found
+                WHERE metric IN (SELECT metric FROM found GROUP BY metric ORDER BY sum(value) DESC LIMIT 10)
+                ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "short",
+        Drawn(interval="1h"),
+    )
+
+
+def _states() -> Panel:
+    return series(
+        "Runs by state",
+        "How the runs ended. Failures do not count in durations and regressions: a query that only fails is not"
+        " slower.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, state AS metric, count(*) AS executions FROM execution {OF_QUERY}
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "short",
+        Drawn(named=("succeeded", "failed", "lost", "running"), interval="1h"),
+    )
+
+
+def _operators() -> Panel:
+    return rows(
+        "How have its joins changed?",
+        "Each join of the chosen query or job, mean rows and spill of the first and the last third of the time range,"
+        " and its strategies. The join leads to all its runs on Joins and AQE.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, min({in_words("left_keys")}) AS keys,
+                string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
+                avg(output_rows) FILTER (WHERE {FIRST_THIRD})::bigint AS rows_before,
+                avg(output_rows) FILTER (WHERE {LAST_THIRD})::bigint AS rows_now,
+                avg(spill_bytes) FILTER (WHERE {FIRST_THIRD})::bigint AS spill_before,
+                avg(spill_bytes) FILTER (WHERE {LAST_THIRD})::bigint AS spill_now, {LATEST}
+            FROM v_joins {DONE}
+            GROUP BY job_name, operator_key
+            ORDER BY abs(ln(greatest(avg(output_rows) FILTER (WHERE {LAST_THIRD}), 1)
+                / greatest(avg(output_rows) FILTER (WHERE {FIRST_THIRD}), 1))) DESC NULLS LAST LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB_COLUMN,
+            "operator_key": Column(
+                "Join",
+                links=[to("All its runs", "joins", of_row(job="job_name", operator="operator_key"))],
+                width=150,
+            ),
+            "keys": Column("On"),
+            "strategies": Column("Strategies"),
+            "runs": Column("Runs", "short", width=70),
+            "rows_before": Column("Rows before", "short", width=100),
+            "rows_now": Column("Rows now", "short", width=95),
+            "spill_before": Column("Spill before", "bytes", width=100),
+            "spill_now": Column("Spill now", "bytes", width=95),
+            "last_run": Column("Last run", "dateTimeAsIso", links=[to_query()], width=165),
+            **KEY,
+        },
+    )

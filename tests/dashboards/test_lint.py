@@ -1,0 +1,161 @@
+"""What every dashboard keeps to: rules of Grafana's dashboard linter, and ours."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from tests.dashboards.grafana import FOLDER, PROMETHEUS, SQL, Json, dashboards, panels, targets, variables
+
+PAGES = dashboards()
+SOURCES = {SQL: "${postgresql}", PROMETHEUS: "${prometheus}"}
+EVERY_QUERY = [*targets(SQL), *targets(PROMETHEUS)]
+
+
+def links(dashboard: Json) -> Iterator[Json]:
+    """All data links, of panels and of columns."""
+    for panel in panels(dashboard):
+        yield from panel["fieldConfig"]["defaults"].get("links", [])
+        for override in panel["fieldConfig"]["overrides"]:
+            for each in override["properties"]:
+                yield from each["value"] if each["id"] == "links" else []
+
+
+def test_there_are_seven() -> None:
+    """Under uids that stay, in files of that name."""
+    names = ("overview", "broadcasts", "shuffles", "joins", "query", "history", "collector")
+    assert set(PAGES) == {f"joinsight-{name}" for name in names}
+    assert {file.stem for file in FOLDER.glob("*.json")} == set(PAGES)
+    assert len({page["title"] for page in PAGES.values()}) == len(names)
+
+
+@pytest.mark.parametrize("uid", PAGES)
+def test_dashboard(uid: str) -> None:
+    """It has a description, is not to be edited in place, follows the reader's clock, and leads to the others."""
+    page = PAGES[uid]
+    assert page["description"] and page["editable"] is False and page["timezone"] == "browser"
+    assert page["schemaVersion"] == 42, "of another version of Grafana than docs/dashboards.md names"
+    (others,) = page["links"]
+    assert others["type"] == "dashboards" and others["keepTime"] and others["includeVars"]
+    assert all(set(others["tags"]) <= set(each["tags"]) for each in PAGES.values())
+    assert "id" not in page and "version" not in page, "these are Grafana's to give"
+
+
+@pytest.mark.parametrize("uid", PAGES)
+def test_panels(uid: str) -> None:
+    """Each has its own id and title, a description that says more than the title, a unit, and a place of its own."""
+    everything = [*PAGES[uid]["panels"], *panels(PAGES[uid])]
+    assert len({each["id"] for each in everything}) == len(PAGES[uid]["panels"])
+    found = panels(PAGES[uid])
+    assert len({each["title"] for each in found}) == len(found)
+    for panel in found:
+        assert len(panel["description"]) > len(panel["title"]) + 20, panel["title"]
+        assert panel["description"].rstrip().endswith("."), panel["title"]
+        if panel["type"] in ("stat", "timeseries"):
+            assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert panel["targets"]
+    taken: set[tuple[int, int]] = set()
+    for panel in PAGES[uid]["panels"]:
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= 24, panel["title"]
+        squares = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not squares & taken, panel["title"]
+        taken |= squares
+
+
+@pytest.mark.parametrize("uid", PAGES)
+def test_variables(uid: str) -> None:
+    """Each has a label and a description and is used; data sources are chosen by a variable."""
+    page = PAGES[uid]
+    texts = repr([page["panels"], [each.get("datasource") for each in variables(page).values()]])
+    for name, each in variables(page).items():
+        assert each["label"] and each["description"]
+        assert re.search(rf"\$\{{?{name}\b", texts), f"{name} is not used"
+    sources = {name: each["query"] for name, each in variables(page).items() if each["type"] == "datasource"}
+    assert {f"${{{name}}}": kind for name, kind in sources.items()}.items() <= {
+        v: k for k, v in SOURCES.items()
+    }.items()
+    for name in re.findall(r"\$\{(\w+)", texts):
+        assert name in variables(page) or name.startswith("__"), f"{name} is no variable"
+
+
+def test_queries_ask_the_data_source_that_was_chosen() -> None:
+    """And so do their panels; the references are unique within a panel."""
+    for page, panel, target in EVERY_QUERY:
+        kind = target["datasource"]["type"]
+        assert target["datasource"] == panel["datasource"] == {"type": kind, "uid": SOURCES[kind]}
+        assert SOURCES[kind].strip("${}") in variables(page)
+        assert len({each["refId"] for each in panel["targets"]}) == len(panel["targets"])
+    assert len(EVERY_QUERY) == sum(len(panel["targets"]) for page in PAGES.values() for panel in panels(page))
+
+
+def test_sql_is_limited_by_the_time_that_is_shown() -> None:
+    """Each table that is partitioned is asked for the time range, and the jobs that are chosen."""
+    for page, panel, target in targets(SQL):
+        sql = target["rawSql"]
+        where = f"{page['title']}/{panel['title']}"
+        assert "$__timeFilter(" in sql or "joinsight_regressions($__timeFrom())" in sql, where
+        assert "${job:sqlstring}" in sql, where
+
+
+def test_promql_selects_the_collectors_that_are_chosen() -> None:
+    """By job and instance; rates are over an interval that fits the scrapes."""
+    for _, panel, target in targets(PROMETHEUS):
+        selectors = re.findall(r"(?:joinsight_\w+|up)\{[^}]*\}", target["expr"])
+        assert selectors and len(re.findall(r"joinsight_\w+|\bup\b", target["expr"])) == len(selectors), panel["title"]
+        assert all('job=~"$scrape"' in each and 'instance=~"$instance"' in each for each in selectors)
+        assert set(re.findall(r"\[(.*?)\]", target["expr"])) <= {"$__rate_interval", "$__range"}
+        for counter in re.findall(r"(\w+)\((joinsight_\w+_(?:total|bucket|sum|count))\b", target["expr"]):
+            assert counter[0] in ("rate", "increase")
+
+
+@pytest.mark.parametrize("uid", PAGES)
+def test_links(uid: str) -> None:
+    """Each leads to a dashboard that is there, sets only variables that it has, and keeps time and data source."""
+    for link in links(PAGES[uid]):
+        assert set(link) <= {"title", "url", "targetBlank"} and link["title"]
+        if link["url"].startswith("${collector}/executions/"):
+            continue
+        path, _, query = link["url"].partition("?")
+        assert path.startswith("/d/joinsight-")
+        names = [path.removeprefix("/d/joinsight-")]
+        if names == ["${__data.fields.dashboard}"]:
+            names = ["shuffles", "broadcasts", "joins"]  # test_sql.py sees to it that it says no others
+        for name in names:
+            known = variables(PAGES[f"joinsight-{name}"])
+            parts = query.split("&")
+            assert "${__url_time_range}" in parts or any(part.startswith("from=") for part in parts)
+            assert "${postgresql:queryparam}" in parts
+            for passed in re.findall(r"\$\{(\w+):queryparam\}", query):
+                assert passed in known and passed in variables(PAGES[uid])
+            for passed in re.findall(r"var-(\w+)=", query):
+                assert passed in known
+            assert all(re.fullmatch(r"var-\w+=\$\{__data\.fields\.\w+:percentencode\}", part)
+                       for part in parts if part.startswith("var-"))  # fmt: skip
+
+
+@pytest.mark.parametrize("uid", PAGES)
+def test_links_read_columns_that_are_there(uid: str) -> None:
+    """Of the row that was clicked."""
+    for panel in panels(PAGES[uid]):
+        columns = {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]}
+        assert set(re.findall(r"__data\.fields\.(\w+)", repr(panel["fieldConfig"]))) <= columns
+
+
+def test_the_same_colour_for_the_same_thing() -> None:
+    """On all dashboards; and nothing that has a colour of its own goes without."""
+    colours: defaultdict[str, set[str]] = defaultdict(set)
+    for page in PAGES.values():
+        for panel in panels(page):
+            for override in panel["fieldConfig"]["overrides"]:
+                name = override["matcher"]["options"].removeprefix("arc__")
+                for each in override["properties"]:
+                    if each["id"] == "color" and panel["type"] != "table":
+                        colours[name].add(each["value"]["fixedColor"])
+                    if each["id"] == "mappings":
+                        for value, shown in each["value"][0]["options"].items():
+                            colours[value].add(shown["color"])
+    assert len(colours) > 30
+    assert {name: found for name, found in colours.items() if len(found) > 1} == {}
