@@ -73,6 +73,8 @@ def page(
         .link(Built(_OTHERS))
     )
     for variable in variables:
+        built = variable.build()
+        built.auto = built.auto_count = built.auto_min = None  # of intervals only; the SDK sets them on all
         found = found.with_variable(variable)
     number = 0
     for heading, panels in rows:

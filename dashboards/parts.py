@@ -175,7 +175,9 @@ def rows(
     )
     for name, column in columns.items():
         panel = panel.override_by_name(name, column.properties())
-    return panel
+    made = panel.build()
+    made.options.footer = None  # the SDK's standard, which Grafana no longer knows
+    return Built(made)
 
 
 @dataclass(frozen=True, slots=True)
