@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models import dashboard as board
 
 from dashboards.page import Variable, page
 from dashboards.parts import PROMETHEUS, Drawn, Panel, dashboard, number, promql, series
-from dashboards.style import BAD, WARNING
+from dashboards.style import BAD, GROUPS, WARNING
 
 OURS = '{job=~"$scrape", instance=~"$instance"}'
 REFUSED, QUERIES = 'outcome="refused"', 'subject="query"'
@@ -127,7 +127,7 @@ def _documents() -> Panel:
         " answers do not reach the listeners. Refused ones are lost.",
         [promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}")],
         "docs/s",
-        Drawn(bars=False, named=("stored", "stale", "refused")),
+        Drawn(bars=False, named=tuple(GROUPS["documents"])),
         span=8,
     )
 
@@ -139,7 +139,7 @@ def _requests() -> Panel:
         " too large. 429 and 503: too much at once or no database; listeners try again.",
         [promql(_rate("joinsight_requests_total", "status"), "{{status}}")],
         "reqps",
-        Drawn(bars=False, named=("200", "400", "401", "429", "503")),
+        Drawn(bars=False, named=tuple(GROUPS["statuses"])),
         span=8,
     )
 
@@ -255,13 +255,7 @@ def _joins() -> Panel:
         "ops",
         Drawn(
             bars=False,
-            named=(
-                "BroadcastHashJoin",
-                "SortMergeJoin",
-                "ShuffledHashJoin",
-                "BroadcastNestedLoopJoin",
-                "CartesianProduct",
-            ),
+            named=tuple(GROUPS["strategies"]),
         ),
         span=8,
     )

@@ -88,7 +88,7 @@ def _regressions() -> Panel:
             "description": Column("Query", links=[ONLY_THIS]),
             "subject": Column("Of", width=85),
             "measure": Column("Measure", width=110),
-            "kind": Column("Why", coloured=True, width=105),
+            "kind": Column("Why", coloured="reasons", width=105),
             "baseline": Column("Before", "short", links=[_run_before()], width=85),
             "current": Column("Now", "short", links=[to_query()], width=85),
             "factor": Column("Factor", "x", width=75),

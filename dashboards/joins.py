@@ -6,7 +6,7 @@ from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
-from dashboards.style import BAD, WARNING
+from dashboards.style import BAD, GROUPS, WARNING
 
 OPERATOR = Column(
     "Join", links=[to("Only this join", "joins", of_row(job="job_name", operator="operator_key"))], width=150
@@ -14,14 +14,8 @@ OPERATOR = Column(
 JOB = Column("Job", links=[to("Only this job", "joins", of_row(job="job_name"))], width=220)
 LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
 RUNS = Column("Runs", "short", width=70)
-STRATEGIES = (
-    "BroadcastHashJoin",
-    "SortMergeJoin",
-    "ShuffledHashJoin",
-    "BroadcastNestedLoopJoin",
-    "CartesianProduct",
-)
-DECISIONS = ("join_strategy", "coalesced", "skew_split", "local_read", "empty_relation", "dropped_stage")
+STRATEGIES = tuple(GROUPS["strategies"])
+DECISIONS = tuple(GROUPS["decisions"])
 DECIDED = f"FROM aqe_decision JOIN execution USING ({EXECUTION_KEY}) {OF_OPERATORS}"
 
 
@@ -147,8 +141,8 @@ def _flipped() -> Panel:
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
-            "first_strategy": Column("First", coloured=True),
-            "last_strategy": Column("Now", coloured=True),
+            "first_strategy": Column("First", coloured="strategies"),
+            "last_strategy": Column("Now", coloured="strategies"),
             "runs": RUNS,
             "side_bytes": Column("Side when shuffled", "bytes", width=150),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
@@ -177,7 +171,7 @@ def _missed() -> Panel:
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
-            "strategy": Column("Strategy", coloured=True),
+            "strategy": Column("Strategy", coloured="strategies"),
             "join_type": Column("Type", width=100),
             "side": Column("Side", width=60),
             "runs": RUNS,
@@ -214,7 +208,7 @@ def _multiplying() -> Panel:
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
-            "strategy": Column("Strategy", coloured=True),
+            "strategy": Column("Strategy", coloured="strategies"),
             "join_type": Column("Type", width=100),
             "runs": RUNS,
             "left_rows": Column("Left rows", "short", width=90),
@@ -245,7 +239,7 @@ def _spilling() -> Panel:
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
-            "strategy": Column("Strategy", coloured=True),
+            "strategy": Column("Strategy", coloured="strategies"),
             "keys": Column("On"),
             "runs": RUNS,
             "spill_bytes": Column("Spilled", "bytes", bar=True, width=190),
@@ -271,7 +265,7 @@ def _kinds() -> Panel:
             """
         ),
         {
-            "kind": Column("Decision", coloured=True),
+            "kind": Column("Decision", coloured="decisions"),
             "times": Column("Times", "short", width=80),
             "jobs": Column("Jobs", "short", width=70),
             "bytes_before": Column("Bytes before", "bytes", width=110),

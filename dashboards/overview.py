@@ -133,7 +133,7 @@ def _findings() -> Panel:
             """
         ),
         {
-            "severity": Column("Severity", coloured=True, width=80),
+            "severity": Column("Severity", coloured="severities", width=80),
             "finding": Column("Finding", width=170),
             "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=190),
             "times": Column("Times", "short", width=60),
@@ -236,7 +236,7 @@ def _executions() -> Panel:
             "started_at": Column("Started", "dateTimeAsIso", width=165),
             "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=200),
             "description": Column("Execution", links=[to_query(), to_history()]),
-            "state": Column("State", coloured=True, width=90),
+            "state": Column("State", coloured="states", width=90),
             "duration_ms": Column("Duration", "ms", width=90),
             "task_time_ms": Column("Task time", "ms", bar=True, width=170),
             "shuffle_write_bytes": Column("Shuffled", "bytes", width=95),

@@ -15,7 +15,7 @@ from grafana_foundation_sdk.models import dashboard as board
 from grafana_foundation_sdk.models import nodegraph as graph_models
 
 from dashboards.links import Link
-from dashboards.style import COLOURS, GOOD
+from dashboards.style import COLOURS, GOOD, GROUPS
 
 POSTGRESQL = models.DataSourceRef(type_val="grafana-postgresql-datasource", uid="${postgresql}")
 PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
@@ -41,13 +41,13 @@ class Built(builder.Builder[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a column of a table is shown. `coloured`: by its value, as `style.COLOURS` says."""
+    """How a column of a table is shown. `coloured`: by its value, as this group of `style` says."""
 
     title: str = ""
     unit: Units | None = None
     links: Sequence[Link] = ()
     width: int | None = None
-    coloured: bool = False
+    coloured: str = ""
     bar: bool = False
     is_hidden: bool = False
     wraps: bool = False
@@ -66,7 +66,9 @@ class Column:
         if self.links:
             found["links"] = list(self.links)
         if self.coloured:
-            found["mappings"] = _mappings()
+            colours = GROUPS[self.coloured].items()
+            named = {name: {"color": colour, "index": i} for i, (name, colour) in enumerate(colours)}
+            found["mappings"] = [{"type": "value", "options": named}]
             found["custom.cellOptions"] = {"type": "color-text"}
         if self.bar:
             found["custom.cellOptions"] = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
@@ -80,11 +82,6 @@ class Column:
 HIDDEN = Column(is_hidden=True)
 KEY = {"application_id": HIDDEN, "attempt_id": HIDDEN, "execution_id": HIDDEN}
 """Columns that links need and nobody reads."""
-
-
-def _mappings() -> list[Any]:
-    named = {name: {"color": colour, "index": i} for i, (name, colour) in enumerate(COLOURS.items())}
-    return [{"type": "value", "options": named}]
 
 
 @dataclass(slots=True)

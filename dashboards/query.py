@@ -74,7 +74,7 @@ def _what() -> Panel:
         {
             "description": Column("Execution", links=[TO_PAGE, to_history()]),
             "job_name": Column("Job", links=[to("Only this job", "overview", of_row(job="job_name"))]),
-            "state": Column("State", coloured=True, width=90),
+            "state": Column("State", coloured="states", width=90),
             "started_at": Column("Started", "dateTimeAsIso", width=165),
             "duration_ms": Column("Duration", "ms", width=90),
             "application": Column("Application"),
@@ -158,7 +158,7 @@ def _findings() -> Panel:
             """
         ),
         {
-            "severity": Column("Severity", coloured=True, width=85),
+            "severity": Column("Severity", coloured="severities", width=85),
             "node_id": NODE,
             "finding": Column("Finding", width=180),
             "title": Column("What", wraps=True),
@@ -196,7 +196,7 @@ def _operators() -> Panel:
             """
         ),
         {
-            "kind": Column("Kind", coloured=True, width=90),
+            "kind": Column("Kind", coloured="operators", width=90),
             "node_id": NODE,
             "what": Column(
                 "What",
@@ -271,7 +271,7 @@ def _stages() -> Panel:
             "stage_id": Column("Stage", "none", width=65),
             "stage_attempt": Column("Attempt", "none", width=75),
             "name": Column("Name"),
-            "state": Column("State", coloured=True, width=90),
+            "state": Column("State", coloured="states", width=90),
             "tasks": Column("Tasks", "short", width=70),
             "failed_tasks": Column("Failed", "short", width=70),
             "run_time_ms": Column("Task time", "ms", bar=True, width=150),
@@ -325,7 +325,7 @@ def _decisions() -> Panel:
         ),
         {
             "version": Column("Version", "none", width=75),
-            "kind": Column("Decision", coloured=True, width=120),
+            "kind": Column("Decision", coloured="decisions", width=120),
             "operator": Column("Operator"),
             "before": Column("Before"),
             "after": Column("After"),
@@ -381,7 +381,7 @@ def _runs() -> Panel:
         ),
         {
             "started_at": Column("Started", "dateTimeAsIso", links=[to_query()], width=165),
-            "state": Column("State", coloured=True, width=90),
+            "state": Column("State", coloured="states", width=90),
             "duration_ms": Column("Duration", "ms", bar=True),
             "input_bytes": Column("Read", "bytes", width=90),
             "shuffle_write_bytes": Column("Shuffled", "bytes", width=90),
