@@ -34,9 +34,11 @@ def of_chosen(table: str) -> str:
 
 def short(number: str) -> str:
     """A number of rows as text."""
-    return f"""CASE WHEN {number} >= 1e9 THEN round({number} / 1e9, 1) || ' G' WHEN {number} >= 1e6
-            THEN round({number} / 1e6, 1) || ' M' WHEN {number} >= 1e4 THEN round({number} / 1e3, 1) || ' k'
-            ELSE {number}::text END || ' rows'"""
+    steps = " ".join(
+        f"WHEN {number} >= {size} THEN trim_scale(round({number} / {size}, 1)) || ' {letter}'"
+        for size, letter in (("1e9", "G"), ("1e6", "M"), ("1e4", "k"))
+    )
+    return f"(CASE {steps} ELSE {number}::text END || ' rows')".replace("/ 1e4", "/ 1e3")
 
 
 _TREE = f"""
@@ -69,7 +71,7 @@ NODES = f"""{_TREE},
     place AS (SELECT node_id, (min(place) + max(place)) / 2.0 AS place FROM leaf_below GROUP BY node_id),
     written AS (
         SELECT node_id, bytes_written, rows_written, skew_ratio, coalesce(aqe_partitions, partitions) AS partitions,
-            fetch_wait_ms, {in_words("keys")} AS keys
+            fetch_wait_ms, partitioning, {in_words("keys")} AS keys
         {of_chosen("shuffle")}
     ),
     sent AS (
@@ -94,8 +96,9 @@ NODES = f"""{_TREE},
         END AS kind FROM node
     )
 SELECT node_id::text AS id, name AS title,
-    left(coalesce('⚠ ' || findings, join_type || ' on ' || joined.keys, join_type, 'by ' || written.keys, ''), 60)
-        AS subtitle,
+    left(concat_ws(' · ', '⚠ ' || findings, CASE WHEN skew_ratio >= 3 THEN 'skew ' || round(skew_ratio) || '×' END,
+        coalesce(join_type || ' on ' || joined.keys, join_type, 'by ' || nullif(written.keys, ''), partitioning)
+    ), 60) AS subtitle,
     coalesce(pg_size_pretty(coalesce(bytes_written, size_bytes, bytes)), '') AS mainstat,
     coalesce({short("coalesce(output_rows, rows_written, sent.rows, measured.rows)")}, '') AS secondarystat,
     {", ".join(f"(kind = '{each}')::int AS arc__{each}" for each in KINDS)},
@@ -114,12 +117,23 @@ ORDER BY node_id
 """
 
 EDGES = f"""{_TREE},
+    counted AS (
+        SELECT node_id, max(total) AS rows {of_chosen("node_metric")}
+            AND name IN ('number of output rows', 'shuffle records written') AND total IS NOT NULL
+        GROUP BY node_id
+    ),
+    silent AS (  -- operators that count no rows and have one input: a line is as thick below them as above
+        SELECT parent_id, max(child_id) AS child_id FROM edge
+        WHERE parent_id NOT IN (SELECT node_id FROM counted) AND parent_id < child_id
+        GROUP BY parent_id HAVING count(*) = 1
+    ),
     flow AS (
-        SELECT node_id, max(total) FILTER (WHERE name IN ('number of output rows', 'shuffle records written')) AS rows
-        {of_chosen("node_metric")} GROUP BY node_id
+        SELECT node_id, rows, rows AS own FROM counted
+        UNION ALL
+        SELECT parent_id, rows, NULL FROM flow JOIN silent ON child_id = node_id
     )
 SELECT position::text AS id, child_id::text AS source, parent_id::text AS target,
-    coalesce({short("rows")}, '') AS mainstat,
+    coalesce({short("own")}, '') AS mainstat,
     1 + least(7, round(log(greatest(coalesce(rows, 0), 1)))) AS thickness
 FROM edge LEFT JOIN flow ON node_id = child_id
 ORDER BY position
