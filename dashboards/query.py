@@ -13,8 +13,7 @@ SAME = "${application_id:queryparam}&${attempt_id:queryparam}&${execution_id:que
 TO_NODE: Link = to("Its metrics below", "query", f"{SAME}&{of_row(node='node_id')}")
 TO_PAGE: Link = {
     "title": "The collector's own page",
-    "url": "${collector}/executions/${__data.fields.application_id:percentencode}"
-    "/${__data.fields.attempt_id:percentencode}/${__data.fields.execution_id:percentencode}",
+    "url": "${collector}/executions/${__data.fields.page}",
     "targetBlank": True,
 }
 NODE = Column("Node", "short", links=[TO_NODE], width=65)
@@ -62,7 +61,8 @@ def _what() -> Panel:
             SELECT description, job_name, state, execution.started_at, duration_ms, application.name AS application,
                 application_id, attempt_id, execution_id, spark_version, is_adaptive::text AS adaptive,
                 coalesce(split_part(error, E'\\n', 1), '') AS error,
-                coalesce(array_to_string(incomplete, '; '), '') AS partial, query_shape
+                coalesce(array_to_string(incomplete, '; '), '') AS partial, query_shape,
+                concat_ws('/', application_id, nullif(attempt_id, ''), execution_id) AS page
             FROM execution JOIN chosen USING ({EXECUTION_KEY})
                 LEFT JOIN LATERAL (
                     SELECT name, spark_version FROM application AS its
@@ -86,6 +86,7 @@ def _what() -> Panel:
             "error": Column("Error"),
             "partial": Column("Partial"),
             "query_shape": HIDDEN,
+            "page": HIDDEN,
         },
         height=4,
     )
