@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+from dashboards import GRAFANA
 from tests.dashboards.grafana import FOLDER, PROMETHEUS, SQL, Json, dashboards, panels, targets, variables
 
 PAGES = dashboards()
@@ -159,3 +160,11 @@ def test_the_same_colour_for_the_same_thing() -> None:
                             colours[value].add(shown["color"])
     assert len(colours) > 30
     assert {name: found for name, found in colours.items() if len(found) > 1} == {}
+
+
+def test_the_documentation_names_them_all() -> None:
+    """And the version of Grafana that they are made for."""
+    page = (FOLDER.parents[1] / "docs" / "dashboards.md").read_text()
+    assert f"Grafana {GRAFANA}" in page
+    for each in PAGES.values():
+        assert f"| *{each['title'].removeprefix('Joinsight: ')}* |" in page
