@@ -9,7 +9,8 @@ from dashboards.parts import PROMETHEUS, Drawn, Panel, dashboard, number, promql
 from dashboards.style import BAD, GROUPS, WARNING
 
 OURS = '{job=~"$scrape", instance=~"$instance"}'
-REFUSED, QUERIES = 'outcome="refused"', 'subject="query"'
+REFUSED = 'outcome="refused"'
+GONE = 'application!="running", fate!="refused"'
 
 
 def collector() -> dashboard.Dashboard:
@@ -22,9 +23,13 @@ def collector() -> dashboard.Dashboard:
         [_prometheus(), _label("scrape", "Scrape job", "job"), _label("instance", "Collector", "instance")],
         [
             ("Is anything wrong?", _numbers()),
-            ("What comes in", [_documents(), _requests(), _senders()]),
-            ("Writing", [_write_time(), _waiting(), _held()]),
-            ("What live executions cost", [_executions(), _durations(), _shuffled(), _broadcasts(), _joins(), _skew()]),
+            ("What comes in", [_documents(), _refusals(), _requests(), _senders()]),
+            ("Working it off", [_work_time(), _waiting(), _held()]),
+            (
+                "What live executions cost",
+                [_executions(), _running(), _durations(), _bytes(), _broadcasts(), _joins(), _decisions(), _skew()],
+            ),
+            ("By job", [_jobs(), _findings()]),
         ],
         time="now-6h",
         refresh="1m",
@@ -55,14 +60,13 @@ def _label(name: str, label: str, of: str) -> Variable:
     )
 
 
-def _with(selector: str) -> str:
-    return OURS.replace("}", f", {selector}}}")
+def _of(metric: str, selector: str = "") -> str:
+    return metric + (OURS.replace("}", f", {selector}}}") if selector else OURS)
 
 
-def _rate(metric: str, *by: str, selector: str = "") -> str:
-    labels = _with(selector) if selector else OURS
+def _rate(metric: str, *by: str) -> str:
     grouped = f" by ({', '.join(by)})" if by else ""
-    return f"sum{grouped} (rate({metric}{labels}[$__rate_interval]))"
+    return f"sum{grouped} (rate({_of(metric)}[$__rate_interval]))"
 
 
 def _quantile(share: float, metric: str) -> str:
@@ -70,52 +74,48 @@ def _quantile(share: float, metric: str) -> str:
 
 
 def _numbers() -> list[Panel]:
+    database = _of("joinsight_database_up")
     return [
         number(
             "Collectors",
             "Collectors that answer Prometheus now. Fewer than you run: look at their logs, and at /readyz.",
             promql(f"sum(up{OURS})", instant=True),
-            span=4,
+        ),
+        number(
+            "Collectors without database",
+            "Collectors that PostgreSQL does not answer, as each asks every 15 seconds. Listeners spool meanwhile,"
+            " nothing is lost; see to PostgreSQL.",
+            promql(f"count({database} == 0) or sum({database} * 0)", instant=True),
+            levels={1: BAD},
         ),
         number(
             "Last write",
             "How long ago a batch was last written. While jobs run it is seconds. Longer than the quietest hour of the"
-            " night: nothing comes, or nothing can be written.",
-            promql(f"time() - max(joinsight_last_write_timestamp_seconds{OURS})", instant=True),
+            " night: nothing comes, or nothing can be written. A dash: not since the collector started.",
+            promql(f"time() - max({_of('joinsight_last_write_timestamp_seconds')} > 0)", instant=True),
             "s",
             levels={3600: WARNING, 86400: BAD},
-            span=4,
         ),
         number(
             "Refused",
-            "Documents of the time range that will never be taken. The collector's log names the first of each batch,"
-            " `joinsight doctor` the reason; usually a listener that is newer than the collector.",
-            promql(f"sum(increase(joinsight_documents_total{_with(REFUSED)}[$__range]))", instant=True),
+            "Documents of the time range that will never be taken; Refused by reason says why. The collector's log"
+            " names the first of each batch.",
+            promql(f"sum(increase({_of('joinsight_documents_total', REFUSED)}[$__range]))", instant=True),
             levels={0.5: BAD},
-            span=4,
         ),
         number(
-            "Waiting",
-            "Requests that are written or wait for it now, in all collectors. Many for long: PostgreSQL is slow.",
-            promql(f"sum(joinsight_requests_waiting{OURS})", instant=True),
-            levels={50: WARNING, 200: BAD},
-            span=4,
+            "Not delivered",
+            "Documents of the last day that are missing or were dropped, of applications that have ended or are silent."
+            " `joinsight doctor` says of which, and what can be done; `joinsight ship` delivers what is in a spool.",
+            promql(f"sum(max by (application, fate) ({_of('joinsight_undelivered_documents', GONE)}))", instant=True),
+            levels={1: WARNING},
         ),
         number(
             "In no month",
             "Executions whose start no clock can rightly show, so that they are in the default partition. A driver's"
             " clock is wrong; configuration.md says how to get rid of them.",
-            promql(f"max(joinsight_default_partition_executions{OURS})", instant=True),
+            promql(f"max({_of('joinsight_default_partition_executions')})", instant=True),
             levels={1: WARNING},
-            span=4,
-        ),
-        number(
-            "Regressed queries",
-            "Queries that became slower in the last seven days, as the collector counts them every five minutes. The"
-            " dashboard History and regressions says which and why.",
-            promql(f"sum(max by (kind) (joinsight_regressions{_with(QUERIES)}))", instant=True),
-            levels={1: WARNING},
-            span=4,
         ),
     ]
 
@@ -128,7 +128,19 @@ def _documents() -> Panel:
         [promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}")],
         "docs/s",
         Drawn(bars=False, named=tuple(GROUPS["documents"])),
-        span=8,
+        span=6,
+    )
+
+
+def _refusals() -> Panel:
+    return series(
+        "Refused by reason",
+        "Documents a second that were refused. version: a listener that is newer than the collector; json, schema: no"
+        " listener of ours, or a proxy that cuts; size: set a lower limit for plans; fault: please report it.",
+        [promql(_rate("joinsight_refused_documents_total", "reason"), "{{reason}}")],
+        "docs/s",
+        Drawn(bars=False),
+        span=6,
     )
 
 
@@ -140,7 +152,7 @@ def _requests() -> Panel:
         [promql(_rate("joinsight_requests_total", "status"), "{{status}}")],
         "reqps",
         Drawn(bars=False, named=tuple(GROUPS["statuses"])),
-        span=8,
+        span=6,
     )
 
 
@@ -152,21 +164,21 @@ def _senders() -> Panel:
         [promql(_rate("joinsight_token_requests_total", "token"), "{{token}}")],
         "reqps",
         Drawn(bars=False),
-        span=8,
+        span=6,
     )
 
 
-def _write_time() -> Panel:
+def _work_time() -> Panel:
     return series(
-        "Time to write a batch",
-        "Median and 95th percentile of the time that PostgreSQL took for a batch. Over a second for long: look at its"
-        " disks, its checkpoints, and at who else uses it.",
+        "Time for a batch",
+        "95th percentile of the time to read and check a request, and to write it. Writing over a second for long: look"
+        " at PostgreSQL's disks, its checkpoints, and at who else uses it.",
         [
-            promql(_quantile(0.5, "joinsight_write_seconds"), "median"),
-            promql(_quantile(0.95, "joinsight_write_seconds"), "p95", "B"),
+            promql(_quantile(0.95, "joinsight_decode_seconds"), "read and check"),
+            promql(_quantile(0.95, "joinsight_write_seconds"), "write", "B"),
         ],
         "s",
-        Drawn(bars=False, stacked=False, named=("median", "p95")),
+        Drawn(bars=False, stacked=False, named=("write",)),
         span=8,
     )
 
@@ -201,7 +213,7 @@ def _executions() -> Panel:
         [promql(_rate("joinsight_executions_total", "state"), "{{state}}")],
         "ops",
         Drawn(bars=False, named=("succeeded", "failed", "lost")),
-        span=8,
+        span=6,
     )
 
 
@@ -216,22 +228,35 @@ def _durations() -> Panel:
         ],
         "s",
         Drawn(bars=False, stacked=False, named=("median", "p95")),
-        span=8,
+        span=6,
     )
 
 
-def _shuffled() -> Panel:
+def _running() -> Panel:
     return series(
-        "Shuffle written, joins spilled",
-        "Bytes a second that shuffles wrote and that joins and their sorts spilled, of executions that ended. Spilling"
-        " is memory that is short; the dashboard Joins and AQE says where.",
+        "Executions that run",
+        "SQL executions that run now, as the listeners' reports say. It falls by itself some minutes after drivers were"
+        " lost. A line that only rises is a driver that hangs: Overview and Query show its executions.",
+        [promql(f"max({_of('joinsight_running_executions')})", "running")],
+        "short",
+        Drawn(bars=False, named=("running",)),
+        span=6,
+    )
+
+
+def _bytes() -> Panel:
+    return series(
+        "Bytes",
+        "Bytes a second of executions that ended: shuffled, spilled to disk, read from sources. Spilling is memory that"
+        " is short; the dashboard Joins and AQE says where.",
         [
             promql(_rate("joinsight_shuffle_written_bytes_total"), "shuffle written"),
-            promql(_rate("joinsight_join_spilled_bytes_total"), "spilled to disk", "B"),
+            promql(_rate("joinsight_execution_spilled_bytes_total"), "spilled to disk", "B"),
+            promql(_rate("joinsight_execution_input_bytes_total"), "read from sources", "C"),
         ],
         "Bps",
-        Drawn(bars=False, stacked=False, named=("shuffle written", "spilled to disk")),
-        span=8,
+        Drawn(bars=False, stacked=False, named=("shuffle written", "spilled to disk", "read from sources")),
+        span=6,
     )
 
 
@@ -243,7 +268,7 @@ def _broadcasts() -> Panel:
         [promql(_rate("joinsight_broadcasts_total", "outcome"), "{{outcome}}")],
         "ops",
         Drawn(bars=False, named=("succeeded", "failed", "unknown")),
-        span=8,
+        span=6,
     )
 
 
@@ -257,7 +282,19 @@ def _joins() -> Panel:
             bars=False,
             named=tuple(GROUPS["strategies"]),
         ),
-        span=8,
+        span=6,
+    )
+
+
+def _decisions() -> Panel:
+    return series(
+        "Decisions of AQE",
+        "What adaptive execution changed in plans while they ran, a second, by kind: aqe.md says what each means. None"
+        " at all: it is switched off, or has nothing to do.",
+        [promql(_rate("joinsight_aqe_decisions_total", "kind"), "{{kind}}")],
+        "ops",
+        Drawn(bars=False, named=tuple(GROUPS["decisions"])),
+        span=6,
     )
 
 
@@ -272,5 +309,28 @@ def _skew() -> Panel:
         ],
         "x",
         Drawn(bars=False, stacked=False, named=("median", "p95")),
-        span=8,
+        span=6,
+    )
+
+
+def _jobs() -> Panel:
+    most = f"topk(10, {_rate('joinsight_job_task_seconds_total', 'job_name')})"
+    return series(
+        "Task time of jobs",
+        "Seconds of task time a second, of the ten jobs with the most: how many cores they keep busy. Jobs beyond those"
+        " that have a name here are other. Overview has all of them, by when their executions started.",
+        [promql(most, "{{job_name}}")],
+        "short",
+        Drawn(bars=False),
+    )
+
+
+def _findings() -> Panel:
+    return series(
+        "Findings",
+        "What the heuristics found in executions that ended, a second, by kind: findings.md explains each. A kind that"
+        " is new is worth a look at Overview, which names the executions.",
+        [promql(f"{_rate('joinsight_findings_total', 'finding')} > 0", "{{finding}}")],
+        "ops",
+        Drawn(bars=False),
     )

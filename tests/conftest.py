@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
+from joinsight.demo.history import Planted
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 
@@ -71,6 +72,24 @@ def make_store(make_database: Callable[..., str]) -> Callable[[], str]:
 def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
     """An engine on a new database with the schema, one for each test module."""
     with connect(make_store()) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def planted(make_database: Callable[[], str]) -> tuple[str, Planted]:
+    """The name of a database with the history of `tests/cookbook`, made once, to be copied; and what is in it."""
+    from tests.cookbook.history import plant
+
+    url = make_database()
+    with connect(url) as engine:
+        upgrade(engine)
+        return str(make_url(url).database), plant(engine)
+
+
+@pytest.fixture(scope="module")
+def planted_engine(planted: tuple[str, Planted], make_database: Callable[[str], str]) -> Iterator[Engine]:
+    """An engine on a copy of it, one for each test module."""
+    with connect(make_database(planted[0])) as engine:
         yield engine
 
 

@@ -25,11 +25,12 @@ from tests.cookbook.history import (
     known,
     largest,
     percentile,
-    plant,
     since,
     total,
     week,
 )
+
+from joinsight.demo.history import Planted
 
 PAGE = Path(__file__).parents[2] / "docs/sql.md"
 QUESTIONS = dict(re.findall(r"^### (.*?)\n\n```sql\n(.*?)```", PAGE.read_text(), re.MULTILINE | re.DOTALL))
@@ -52,11 +53,10 @@ def answers(question: str) -> Callable[[Callable[[History], Answer]], Callable[[
 
 
 @pytest.fixture(scope="module")
-def history(engine: Engine) -> Iterator[History]:
+def history(planted_engine: Engine, planted: tuple[str, Planted]) -> Iterator[History]:
     """Read once; it does not change."""
-    planted = plant(engine)
-    with engine.connect() as connection:
-        yield History(connection, planted)
+    with planted_engine.connect() as connection:
+        yield History(connection, planted[1])
 
 
 def asked(question: str, history: History) -> str:
@@ -76,10 +76,10 @@ def test_there_are_enough_questions() -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_answer(question: str, engine: Engine, history: History) -> None:
+def test_answer(question: str, planted_engine: Engine, history: History) -> None:
     """The rows are those that Python finds, and stand in the order that the question asks for."""
     sql = re.sub(r" LIMIT \d+;", ";", asked(question, history))
-    with engine.connect() as connection:
+    with planted_engine.connect() as connection:
         result = connection.exec_driver_sql(sql.replace("%", "%%"))
         names = list(result.keys())
         found = [plain(row) for row in result]
@@ -92,9 +92,9 @@ def test_answer(question: str, engine: Engine, history: History) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_spares_other_months(question: str, engine: Engine, history: History) -> None:
+def test_a_question_spares_other_months(question: str, planted_engine: Engine, history: History) -> None:
     """All tables are asked for a time. Questions that have none follow one key, by an index."""
-    with engine.connect() as connection:
+    with planted_engine.connect() as connection:
 
         def moment(found: re.Match[str]) -> str:
             """A constant: what PostgreSQL works out of ``now()``, it only knows after planning."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine
-from tests.cookbook.history import LONG_AGO, NOW, plant
+from tests.cookbook.history import LONG_AGO, NOW
 from tests.dashboards.grafana import ALL, SQL, Json, Value, dashboards, last, sql, targets, variables
 from tests.documents import planned
 from tests.findings.recorded import SMALL, recordings
@@ -34,15 +34,14 @@ RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "r
 
 
 @pytest.fixture(scope="module")
-def planted(engine: Engine) -> Planted:
-    """A history with all that the dashboards look for."""
-    planted = plant(engine)
-    assert Writer(engine, finder=Finder(SMALL)).write(list(recordings().values())).refused == []
-    return planted
+def engine(planted_engine: Engine) -> Engine:
+    """On a history with all that the dashboards look for."""
+    assert Writer(planted_engine, finder=Finder(SMALL)).write(list(recordings().values())).refused == []
+    return planted_engine
 
 
 @pytest.fixture(scope="module")
-def connection(engine: Engine, planted: Planted) -> Iterator[Connection]:
+def connection(engine: Engine) -> Iterator[Connection]:
     """Of a role that may read and no more, to that history."""
     grant_reader(engine, READER)
     try:
@@ -243,10 +242,10 @@ def test_a_plan_that_is_too_large_for_grafana(engine: Engine, connection: Connec
     check_drawing(nodes, edges)
 
 
-def test_the_regressions_are_those_that_were_planted(connection: Connection, planted: Planted) -> None:
+def test_the_regressions_are_those_that_were_planted(connection: Connection, planted: tuple[str, Planted]) -> None:
     """A query that became slow of its own, one whose plan changed and one whose data grew, each with the reason."""
     dashboard, panel, target = QUERIES["joinsight-history/What is worse than it used to be?/A"]
     names, rows = ask(connection, sql(target["rawSql"], dashboard, panel, values_of(dashboard, EVERYTHING), SHOWN))
     found = {(row["query_shape"], row["kind"]) for each in rows for row in [dict(zip(names, each, strict=True))]}
     for event, kind in (("slower", "same_plan"), ("plan_changed", "plan_changed"), ("data_grew", "data_grew")):
-        assert (planted.of(event).query_shape, kind) in found
+        assert (planted[1].of(event).query_shape, kind) in found
