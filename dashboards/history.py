@@ -76,7 +76,8 @@ def _regressions() -> Panel:
         " Before one of before; `joinsight diff` lays them beside each other. regressions.md says how it is decided.",
         Sql(
             f"""
-            SELECT job_name, description, subject, measure, kind, baseline, current, factor, data_factor,
+            SELECT job_name, description, subject, measure, kind, {_in_unit("baseline")} AS before,
+                {_in_unit("current")} AS now, factor, data_factor,
                 first_bad_at, bad_runs, cost_ms, query_shape, application_id, attempt_id, execution_id,
                 baseline_application_id, baseline_attempt_id, baseline_execution_id
             {WORSE}
@@ -89,8 +90,8 @@ def _regressions() -> Panel:
             "subject": Column("Of", width=85),
             "measure": Column("Measure", width=110),
             "kind": Column("Why", coloured="reasons", width=105),
-            "baseline": Column("Before", "short", links=[_run_before()], width=85),
-            "current": Column("Now", "short", links=[to_query()], width=85),
+            "before": Column("Before", links=[_run_before()], width=85),
+            "now": Column("Now", links=[to_query()], width=85),
             "factor": Column("Factor", "x", width=75),
             "data_factor": Column("Grew", "x", width=75),
             "first_bad_at": Column("Since", "dateTimeAsIso", width=165),
@@ -102,6 +103,12 @@ def _regressions() -> Panel:
         },
         height=10,
     )
+
+
+def _in_unit(column: str) -> str:
+    return f"""CASE WHEN right(measure, 3) = '_ms' THEN round({column}::numeric / 1000, 1) || ' s'
+                    WHEN measure ~ 'bytes' THEN pg_size_pretty({column}::bigint)
+                    ELSE round({column}::numeric, 1) || '×' END"""
 
 
 def _run_before() -> dict[str, object]:

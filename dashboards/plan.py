@@ -103,7 +103,7 @@ SELECT node_id::text AS id, name AS title,
     coalesce({short("coalesce(output_rows, rows_written, sent.rows, measured.rows)")}, '') AS secondarystat,
     {", ".join(f"(kind = '{each}')::int AS arc__{each}" for each in KINDS)},
     CASE WHEN kind = 'other' THEN 28 WHEN kind = 'scan' THEN 34 ELSE 46 END AS noderadius,
-    {WIDTH} * place AS fixedx, {HEIGHT} * depth AS fixedy,
+    ({WIDTH} * place)::float8 AS fixedx, {HEIGHT} * depth AS fixedy,
     coalesce(findings, '') AS detail__findings,
     coalesce(round(skew_ratio::numeric, 1) || '×', '') AS detail__skew,
     coalesce(partitions::text, '') AS detail__partitions,
@@ -134,7 +134,7 @@ EDGES = f"""{_TREE},
     )
 SELECT position::text AS id, child_id::text AS source, parent_id::text AS target,
     coalesce({short("own")}, '') AS mainstat,
-    1 + least(7, round(log(greatest(coalesce(rows, 0), 1)))) AS thickness
+    1 + least(7, round(log(greatest(coalesce(rows, 0), 1))))::int AS thickness
 FROM edge LEFT JOIN flow ON node_id = child_id
 ORDER BY position
 """
