@@ -74,6 +74,7 @@ class Column:
             found["custom.cellOptions"] = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
             found["color"] = {"mode": "fixed", "fixedColor": "blue"}
             found["min"] = 0
+            found["fieldMinMax"] = True  # else the largest number of all columns is the whole bar
         if self.wraps:
             found["custom.wrapText"] = True
         return [board.DynamicConfigValue(name, value) for name, value in found.items()]
