@@ -10,6 +10,7 @@ from dashboards.style import BAD, GROUPS, WARNING
 
 OURS = '{job=~"$scrape", instance=~"$instance"}'
 REFUSED = 'outcome="refused"'
+FIRING = '{job=~"$scrape", alertname=~"Joinsight.+", alertstate="firing"}'
 GONE = 'application!="running", fate!="refused"'
 
 
@@ -111,10 +112,10 @@ def _numbers() -> list[Panel]:
             levels={1: WARNING},
         ),
         number(
-            "In no month",
-            "Executions whose start no clock can rightly show, so that they are in the default partition. A driver's"
-            " clock is wrong; configuration.md says how to get rid of them.",
-            promql(f"max({_of('joinsight_default_partition_executions')})", instant=True),
+            "Alerts",
+            "Alerts of dashboards/prometheus that fire now. RUNBOOK.md has a section for each. Always 0 where"
+            " Prometheus does not have these rules.",
+            promql(f"count(ALERTS{FIRING}) or vector(0)", instant=True),
             levels={1: WARNING},
         ),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import FIRST_THIRD, HERE, JOB, LAST_THIRD, LATEST, PERIOD, in_words
+from dashboards.sql import FIRST_THIRD, HERE, JOB, LAST_THIRD, LATEST, PERIOD, QUERY_TITLE, TITLE, in_words
 from dashboards.style import WARNING
 
 WORSE = f"FROM joinsight_regressions($__timeFrom()) WHERE {JOB}"
@@ -76,7 +76,7 @@ def _regressions() -> Panel:
         " Before one of before; `joinsight diff` lays them beside each other. regressions.md says how it is decided.",
         Sql(
             f"""
-            SELECT job_name, description, subject, measure, kind, {_in_unit("baseline")} AS before,
+            SELECT job_name, {TITLE} AS title, subject, measure, kind, {_in_unit("baseline")} AS before,
                 {_in_unit("current")} AS now, factor, data_factor,
                 first_bad_at, bad_runs, cost_ms, query_shape, application_id, attempt_id, execution_id,
                 baseline_application_id, baseline_attempt_id, baseline_execution_id
@@ -86,7 +86,7 @@ def _regressions() -> Panel:
         ),
         {
             "job_name": JOB_COLUMN,
-            "description": Column("Query", links=[ONLY_THIS]),
+            "title": Column("Query", links=[ONLY_THIS]),
             "subject": Column("Of", width=85),
             "measure": Column("Measure", width=110),
             "kind": Column("Why", coloured="reasons", width=105),
@@ -128,11 +128,11 @@ def _queries() -> Panel:
         " the panels below to it.",
         Sql(
             f"""
-            SELECT job_name, query_shape, description, runs, total_ms, median_before, median_now,
+            SELECT job_name, query_shape, title, runs, total_ms, median_before, median_now,
                 median_now / nullif(median_before, 0) AS factor, plans, last_run,
                 application_id, attempt_id, execution_id
             FROM (
-                SELECT job_name, query_shape, max(description) AS description, count(*) AS runs,
+                SELECT job_name, query_shape, {QUERY_TITLE} AS title, count(*) AS runs,
                     sum(duration_ms)::bigint AS total_ms, count(DISTINCT plan_fingerprint) AS plans,
                     percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms) FILTER (WHERE {FIRST_THIRD})
                         AS median_before,
@@ -147,7 +147,7 @@ def _queries() -> Panel:
         {
             "job_name": JOB_COLUMN,
             "query_shape": HIDDEN,
-            "description": Column("Query", links=[ONLY_THIS]),
+            "title": Column("Query", links=[ONLY_THIS]),
             "runs": Column("Runs", "short", width=70),
             "total_ms": Column("Time of all runs", "ms", bar=True, width=190),
             "median_before": Column("Median before", "ms", width=110),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards.links import to, to_history, to_job, to_query
 from dashboards.page import job, page, postgresql
 from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import HERE, JOB, LATEST, PERIOD, ten_jobs
+from dashboards.sql import HERE, JOB, LATEST, PERIOD, TITLE, ten_jobs
 from dashboards.style import BAD, WARNING
 
 
@@ -221,11 +221,11 @@ def _jobs() -> Panel:
 def _executions() -> Panel:
     return rows(
         "Executions",
-        "The executions with the most task time. The description opens the execution: its plan, what its operators"
+        "The executions with the most task time. The link opens the execution: its plan, what its operators"
         " cost, what was found in it.",
         Sql(
             f"""
-            SELECT started_at, job_name, description, state, duration_ms, task_time_ms,
+            SELECT started_at, job_name, {TITLE} AS title, state, duration_ms, task_time_ms,
                 shuffle_write_bytes, broadcast_bytes, disk_spilled_bytes, query_shape,
                 application_id, attempt_id, execution_id
             FROM execution {HERE}
@@ -235,7 +235,7 @@ def _executions() -> Panel:
         {
             "started_at": Column("Started", "dateTimeAsIso", width=165),
             "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=200),
-            "description": Column("Execution", links=[to_query(), to_history()]),
+            "title": Column("Execution", links=[to_query(), to_history()]),
             "state": Column("State", coloured="states", width=90),
             "duration_ms": Column("Duration", "ms", width=90),
             "task_time_ms": Column("Task time", "ms", bar=True, width=170),

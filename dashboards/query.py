@@ -6,7 +6,7 @@ from dashboards.links import Link, of_row, to, to_history, to_query
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, Units, dashboard, graph, number, rows, series
 from dashboards.plan import CHOSEN, EDGES, KINDS, NODES, of_chosen
-from dashboards.sql import EXECUTION_KEY, PERIOD, TIME, in_words
+from dashboards.sql import EXECUTION_KEY, PERIOD, TIME, TITLE, in_words
 from dashboards.style import WARNING
 
 SAME = "${application_id:queryparam}&${attempt_id:queryparam}&${execution_id:queryparam}&${job:queryparam}"
@@ -54,12 +54,13 @@ def _what() -> Panel:
     return rows(
         "Which execution is this?",
         "The execution that the variables above name; of several that fit, the newest. Partial says why its numbers are"
-        " lower bounds; empty means that they are whole. Its description leads to the collector's page, where the plan"
+        " lower bounds; empty means that they are whole. The execution leads to the collector's page, where the plan"
         " has no limit of size, and to the query's past.",
         _asked(
             f"""
-            SELECT description, job_name, state, execution.started_at, duration_ms, application.name AS application,
-                application_id, attempt_id, execution_id, spark_version, is_adaptive::text AS adaptive,
+            SELECT {TITLE} AS title, job_name, state, execution.started_at, duration_ms,
+                application.name AS application, application_id, attempt_id, execution_id,
+                spark_version, is_adaptive::text AS adaptive,
                 coalesce(split_part(error, E'\\n', 1), '') AS error,
                 coalesce(array_to_string(incomplete, '; '), '') AS partial, query_shape,
                 concat_ws('/', application_id, nullif(attempt_id, ''), execution_id) AS page
@@ -72,7 +73,7 @@ def _what() -> Panel:
             """
         ),
         {
-            "description": Column("Execution", links=[TO_PAGE, to_history()]),
+            "title": Column("Execution", links=[TO_PAGE, to_history()]),
             "job_name": Column("Job", links=[to("Only this job", "overview", of_row(job="job_name"))]),
             "state": Column("State", coloured="states", width=90),
             "started_at": Column("Started", "dateTimeAsIso", width=165),

@@ -104,9 +104,12 @@ def test_sql_is_limited_by_the_time_that_is_shown() -> None:
 def test_promql_selects_the_collectors_that_are_chosen() -> None:
     """By job and instance; rates are over an interval that fits the scrapes."""
     for _, panel, target in targets(PROMETHEUS):
-        selectors = re.findall(r"(?:joinsight_\w+|up)\{[^}]*\}", target["expr"])
-        assert selectors and len(re.findall(r"joinsight_\w+|\bup\b", target["expr"])) == len(selectors), panel["title"]
-        assert all('job=~"$scrape"' in each and 'instance=~"$instance"' in each for each in selectors)
+        selectors = re.findall(r"(?:joinsight_\w+|up|ALERTS)\{[^}]*\}", target["expr"])
+        assert selectors and len(re.findall(r"joinsight_\w+|\bup\b|ALERTS", target["expr"])) == len(selectors), panel[
+            "title"
+        ]
+        assert all('job=~"$scrape"' in each for each in selectors)
+        assert all('instance=~"$instance"' in each for each in selectors if not each.startswith("ALERTS"))
         assert set(re.findall(r"\[(.*?)\]", target["expr"])) <= {"$__rate_interval", "$__range"}
         for counter in re.findall(r"(\w+)\((joinsight_\w+_(?:total|bucket|sum|count))\b", target["expr"]):
             assert counter[0] in ("rate", "increase")
