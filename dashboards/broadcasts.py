@@ -164,7 +164,7 @@ def _near() -> Panel:
             "last_run": LAST,
             **KEY,
         },
-        span=12,
+        height=8,
     )
 
 
@@ -197,7 +197,7 @@ def _grown() -> Panel:
             "last_run": LAST,
             **KEY,
         },
-        span=12,
+        height=8,
     )
 
 

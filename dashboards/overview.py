@@ -108,7 +108,7 @@ def _states() -> Panel:
         ],
         "short",
         Drawn(named=("succeeded", "failed", "lost", "running")),
-        span=10,
+        span=8,
         height=9,
     )
 
@@ -143,7 +143,7 @@ def _findings() -> Panel:
             "last_run": HIDDEN,
             **KEY,
         },
-        span=14,
+        span=16,
     )
 
 
