@@ -15,7 +15,7 @@ GONE = 'application!="running", fate!="refused"'
 
 
 def collector() -> dashboard.Dashboard:
-    """The only one that asks Prometheus. It has no job of Spark's: names of jobs would be too many labels."""
+    """The only one that asks Prometheus, whose jobs are scrape jobs: here those of Spark cannot be chosen."""
     return page(
         "collector",
         "Joinsight: Collector",

@@ -240,23 +240,32 @@ def series(
 
 
 def graph(
-    title: str, description: str, nodes: Sql, edges: Sql, kinds: Sequence[str], links: Sequence[Link], height: int
+    title: str,
+    description: str,
+    frames: tuple[Sql, Sql],
+    kinds: Sequence[str],
+    details: Mapping[str, str],
+    links: Sequence[Link],
 ) -> Panel:
-    """A node graph. Each kind is an arc, a whole circle where it is 1, so that the legend names the colours."""
+    """A node graph of nodes and edges.
+
+    Each kind is an arc, a whole circle where it is 1, so that the legend names the colours.
+    """
     arcs = [graph_models.ArcOption(f"arc__{kind}", COLOURS[kind]) for kind in kinds]
     panel = (
         nodegraph.Panel()
         .title(title)
         .description(description)
         .datasource(POSTGRESQL)
-        .with_target(nodes)
-        .with_target(edges)
+        .targets(list(frames))
         .nodes(nodegraph.NodeOptions().arcs([Built(arc) for arc in arcs]))
         .zoom_mode(graph_models.ZoomMode.COOPERATIVE)
         .override_by_name("id", [board.DynamicConfigValue("links", list(links))])
-        .height(height)
+        .height(20)
         .span(24)
     )
+    for name, shown in details.items():
+        panel = panel.override_by_name(f"detail__{name}", [board.DynamicConfigValue("displayName", shown)])
     for kind in kinds:
         properties = [
             board.DynamicConfigValue("displayName", kind),

@@ -12,6 +12,15 @@ from dashboards.sql import EXECUTION_KEY, JOB, TIME, in_words
 MOST_NODES = 1500
 """More are too much for Grafana's panel; the collector's own page draws any number."""
 KINDS = ("join", "shuffle", "broadcast", "scan", "other")
+DETAILS = {
+    "findings": "Findings",
+    "skew": "Largest task to median",
+    "partitions": "Partitions read",
+    "spilled": "Spilled",
+    "time": "Waited, or driver time",
+    "text": "As Spark writes it",
+}
+"""What a click on a node shows of it."""
 WIDTH, HEIGHT = 190, 150
 """Between neighbours, in the units of Grafana's drawing: a circle has 80."""
 
@@ -35,10 +44,10 @@ def of_chosen(table: str) -> str:
 def short(number: str) -> str:
     """A number of rows as text."""
     steps = " ".join(
-        f"WHEN {number} >= {size} THEN trim_scale(round({number} / {size}, 1)) || ' {letter}'"
-        for size, letter in (("1e9", "G"), ("1e6", "M"), ("1e4", "k"))
+        f"WHEN {number} >= {least} THEN trim_scale(round({number} / {size}, 1)) || ' {letter}'"
+        for least, size, letter in (("1e9", "1e9", "G"), ("1e6", "1e6", "M"), ("1e4", "1e3", "k"))
     )
-    return f"(CASE {steps} ELSE {number}::text END || ' rows')".replace("/ 1e4", "/ 1e3")
+    return f"(CASE {steps} ELSE {number}::text END || ' rows')"
 
 
 _TREE = f"""
@@ -85,8 +94,9 @@ NODES = f"""{_TREE},
             max(total) FILTER (WHERE name = 'size of files read') AS bytes
         {of_chosen("node_metric")} GROUP BY node_id
     ),
-    found AS (SELECT node_id, string_agg(finding, ', ' ORDER BY finding) AS findings {of_chosen("finding")}
-        GROUP BY node_id),
+    found AS (
+        SELECT node_id, string_agg(finding, ', ' ORDER BY finding) AS findings {of_chosen("finding")} GROUP BY node_id
+    ),
     kind AS (
         SELECT node_id, CASE
             WHEN node_id IN (SELECT node_id FROM joined) THEN 'join'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards.links import Link, of_row, to, to_history, to_query
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, Units, dashboard, graph, number, rows, series
-from dashboards.plan import CHOSEN, EDGES, KINDS, NODES, of_chosen
+from dashboards.plan import CHOSEN, DETAILS, EDGES, KINDS, NODES, of_chosen
 from dashboards.sql import EXECUTION_KEY, PERIOD, TIME, TITLE, in_words
 from dashboards.style import WARNING
 
@@ -139,11 +139,10 @@ def _plan() -> Panel:
         "The final plan: the result on top, rows flow upwards, the thicker the more. Large circles are joins (blue),"
         " shuffles (orange) and broadcasts (purple), with bytes and rows in them; ⚠ names what was found there. Click a"
         " node for its details and its metrics. Grafana shows 200 nodes at a time, and markers for the rest.",
-        Sql(NODES, "nodes"),
-        Sql(EDGES, "edges"),
+        (Sql(NODES, "nodes"), Sql(EDGES, "edges")),
         KINDS,
+        DETAILS,
         [to("Its metrics below", "query", f"{SAME}&{of_row(node='id')}")],
-        height=20,
     )
 
 

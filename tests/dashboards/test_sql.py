@@ -139,7 +139,9 @@ def check_nodes(panel: Json, names: list[str], rows: Rows) -> None:
     assert all(sum(value for name, value in node.items() if name.startswith("arc__")) == 1 for node in nodes)
     arcs = {each["field"] for each in panel["options"]["nodes"]["arcs"]}
     assert arcs == {name for name in names if name.startswith("arc__")}
-    assert set(overrides_of(panel)) <= set(names)
+    overrides = overrides_of(panel)
+    assert set(overrides) <= set(names)
+    assert all("displayName" in overrides[name] for name in names if "__" in name)
 
 
 def check_edges(panel: Json, names: list[str], rows: Rows) -> None:
