@@ -76,18 +76,17 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def planted(make_database: Callable[[], str]) -> tuple[str, Planted]:
+def planted(make_store: Callable[[], str]) -> tuple[str, Planted]:
     """The name of a database with the history of `tests/cookbook`, made once, to be copied; and what is in it."""
     from tests.cookbook.history import plant
 
-    url = make_database()
+    url = make_store()
     with connect(url) as engine:
-        upgrade(engine)
         return str(make_url(url).database), plant(engine)
 
 
 @pytest.fixture(scope="module")
-def planted_engine(planted: tuple[str, Planted], make_database: Callable[[str], str]) -> Iterator[Engine]:
+def planted_engine(planted: tuple[str, Planted], make_database: Callable[..., str]) -> Iterator[Engine]:
     """An engine on a copy of it, one for each test module."""
     with connect(make_database(planted[0])) as engine:
         yield engine

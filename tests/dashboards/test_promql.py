@@ -22,6 +22,7 @@ from tests.serve.real import DOCUMENTS, service, until
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed (CI does so)")
+RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 CORPUS = Path(__file__).parents[1] / "corpus"
 TOKEN = "dashboards-test-0123456789"
 HEADERS = {"Content-Encoding": "gzip", "Authorization": f"Bearer {TOKEN}"}
@@ -39,7 +40,9 @@ def prometheus(target: str, folder: Path) -> Iterator[str]:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     scrapes = {"scrape_interval": f"{round(1000 * SCRAPES_SECONDS)}ms", "scrape_timeout": "200ms"}
     jobs = [{"job_name": "joinsight", "static_configs": [{"targets": [target]}]}]
-    (folder / "prometheus.yml").write_text(json.dumps({"global": scrapes, "scrape_configs": jobs}))
+    rules = [str(RULES / name) for name in ("rules.yml", "alerts.yml")]
+    config = {"global": scrapes, "rule_files": rules, "scrape_configs": jobs}
+    (folder / "prometheus.yml").write_text(json.dumps(config))
     options = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(["prometheus", *options, f"--web.listen-address={address}"], stderr=log, stdout=log)
