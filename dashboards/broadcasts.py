@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dashboards.links import of_row, to, to_query
+from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.links import to_query
 from dashboards.page import job, page, postgresql, text_variable
-from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, ten_jobs
 from dashboards.style import BAD, WARNING
 
 GB = 1 << 30
-OPERATOR = Column(
-    "Broadcast",
-    links=[to("Only this broadcast", "broadcasts", of_row(job="job_name", operator="operator_key"))],
-    width=150,
-)
-JOB = Column("Job", links=[to("Only this job", "broadcasts", of_row(job="job_name"))], width=220)
-LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
+OPERATOR = of_operator("broadcast", "broadcasts")
+JOB = of_job("broadcasts")
 
 
 def broadcasts() -> dashboard.Dashboard:
@@ -125,7 +121,7 @@ def _busy() -> Panel:
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
-            "runs": Column("Runs", "short", width=70),
+            "runs": RUNS,
             "driver_ms": Column("Driver time", "ms", bar=True),
             "slowest_ms": Column("Slowest", "ms", width=90),
             "collect_ms": Column("Collect, mean", "ms", width=110),
@@ -133,7 +129,7 @@ def _busy() -> Panel:
             "send_ms": Column("Send, mean", "ms", width=105),
             "size_bytes": Column("Largest", "bytes", width=95),
             "rows": Column("Most rows", "short", width=95),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -157,11 +153,11 @@ def _near() -> Panel:
         {
             "job_name": JOB,
             "operator_key": OPERATOR,
-            "runs": Column("Runs", "short", width=70),
+            "runs": RUNS,
             "nearest": Column("Nearest", "percentunit", width=80),
             "shuffled_bytes": Column("Largest", "bytes", width=90),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
         height=8,
@@ -194,7 +190,7 @@ def _grown() -> Panel:
             "rows_now": Column("Rows now", "short", width=90),
             "growth": Column("Growth", "x", width=80),
             "size_bytes": Column("Largest", "bytes", width=90),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
         height=8,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column
 from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, text_variable
-from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import FIRST_THIRD, HERE, JOB, LAST_THIRD, LATEST, PERIOD, QUERY_TITLE, TITLE, in_words
 from dashboards.style import WARNING
 
@@ -148,13 +149,13 @@ def _queries() -> Panel:
             "job_name": JOB_COLUMN,
             "query_shape": HIDDEN,
             "title": Column("Query", links=[ONLY_THIS]),
-            "runs": Column("Runs", "short", width=70),
+            "runs": RUNS,
             "total_ms": Column("Time of all runs", "ms", bar=True, width=190),
             "median_before": Column("Median before", "ms", width=110),
             "median_now": Column("Median now", "ms", width=100),
             "factor": Column("Factor", "x", width=75),
             "plans": Column("Plans", "short", width=65),
-            "last_run": Column("Last run", "dateTimeAsIso", links=[to_query()], width=165),
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -279,12 +280,12 @@ def _operators() -> Panel:
             ),
             "keys": Column("On"),
             "strategies": Column("Strategies"),
-            "runs": Column("Runs", "short", width=70),
+            "runs": RUNS,
             "rows_before": Column("Rows before", "short", width=100),
             "rows_now": Column("Rows now", "short", width=95),
             "spill_before": Column("Spill before", "bytes", width=100),
             "spill_now": Column("Spill now", "bytes", width=95),
-            "last_run": Column("Last run", "dateTimeAsIso", links=[to_query()], width=165),
+            "last_run": LAST_RUN,
             **KEY,
         },
     )

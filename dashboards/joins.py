@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dashboards.links import of_row, to, to_query
+from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.page import job, page, postgresql, text_variable
-from dashboards.parts import KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
 from dashboards.style import BAD, GROUPS, WARNING
 
-OPERATOR = Column(
-    "Join", links=[to("Only this join", "joins", of_row(job="job_name", operator="operator_key"))], width=150
-)
-JOB = Column("Job", links=[to("Only this job", "joins", of_row(job="job_name"))], width=220)
-LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
-RUNS = Column("Runs", "short", width=70)
+OPERATOR = of_operator("join", "joins")
+JOB = of_job("joins")
 STRATEGIES = tuple(GROUPS["strategies"])
 DECISIONS = tuple(GROUPS["decisions"])
 DECIDED = f"FROM aqe_decision JOIN execution USING ({EXECUTION_KEY}) {OF_OPERATORS}"
@@ -146,7 +142,7 @@ def _flipped() -> Panel:
             "runs": RUNS,
             "side_bytes": Column("Side when shuffled", "bytes", width=150),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -178,7 +174,7 @@ def _missed() -> Panel:
             "side_bytes": Column("Side's bytes", "bytes", width=100),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
             "shuffled_bytes": Column("Shuffled for it", "bytes", width=110),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -216,7 +212,7 @@ def _multiplying() -> Panel:
             "output_rows": Column("Rows out", "short", width=90),
             "output_ratio": Column("Out per row in", "x", width=110),
             "pairs": Column("Pairs", "short", width=90),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -244,7 +240,7 @@ def _spilling() -> Panel:
             "runs": RUNS,
             "spill_bytes": Column("Spilled", "bytes", bar=True, width=190),
             "sort_ms": Column("Sort time", "ms", width=90),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -297,7 +293,7 @@ def _late() -> Panel:
             "runs": RUNS,
             "side_bytes": Column("Bytes of the side", "bytes", width=130),
             "decided_after": Column("Decided after", "s", width=110),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
         span=15,

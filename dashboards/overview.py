@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dashboards.columns import HIDDEN, KEY, Column
 from dashboards.links import to, to_history, to_job, to_query
 from dashboards.page import job, page, postgresql
-from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import HERE, JOB, LATEST, PERIOD, TITLE, ten_jobs
 from dashboards.style import BAD, WARNING
 

@@ -14,19 +14,15 @@ from grafana_foundation_sdk.models import common as models
 from grafana_foundation_sdk.models import dashboard as board
 from grafana_foundation_sdk.models import nodegraph as graph_models
 
+from dashboards.columns import UNITS, Column, Units
 from dashboards.links import Link
-from dashboards.style import COLOURS, GOOD, GROUPS
+from dashboards.style import COLOURS, GOOD
 
 POSTGRESQL = models.DataSourceRef(type_val="grafana-postgresql-datasource", uid="${postgresql}")
 PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
 
 Panel = Any
 """A builder of a panel."""
-Units = Literal[
-    "bytes", "Bps", "ms", "s", "short", "none", "percentunit", "dateTimeAsIso", "x", "docs/s", "reqps", "ops"
-]  # fmt: skip
-UNITS: Mapping[str, str] = {"x": "suffix:×", "docs/s": "suffix:docs/s"}
-"""Ours that Grafana calls otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,52 +33,6 @@ class Built(builder.Builder[Any]):
 
     def build(self) -> Any:
         return self.made
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """How a column of a table is shown. `coloured`: by its value, as this group of `style` says."""
-
-    title: str = ""
-    unit: Units | None = None
-    links: Sequence[Link] = ()
-    width: int | None = None
-    coloured: str = ""
-    bar: bool = False
-    is_hidden: bool = False
-    wraps: bool = False
-
-    def properties(self) -> list[board.DynamicConfigValue]:
-        """As overrides of the column."""
-        found: dict[str, Any] = {}
-        if self.is_hidden:
-            return [board.DynamicConfigValue("custom.hideFrom.viz", True)]
-        if self.title:
-            found["displayName"] = self.title
-        if self.unit:
-            found["unit"] = UNITS.get(self.unit, self.unit)
-        if self.width:
-            found["custom.width"] = self.width
-        if self.links:
-            found["links"] = list(self.links)
-        if self.coloured:
-            colours = GROUPS[self.coloured].items()
-            named = {name: {"color": colour, "index": i} for i, (name, colour) in enumerate(colours)}
-            found["mappings"] = [{"type": "value", "options": named}]
-            found["custom.cellOptions"] = {"type": "color-text"}
-        if self.bar:
-            found["custom.cellOptions"] = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
-            found["color"] = {"mode": "fixed", "fixedColor": "blue"}
-            found["min"] = 0
-            found["fieldMinMax"] = True  # else the largest number of all columns is the whole bar
-        if self.wraps:
-            found["custom.wrapText"] = True
-        return [board.DynamicConfigValue(name, value) for name, value in found.items()]
-
-
-HIDDEN = Column(is_hidden=True)
-KEY = {"application_id": HIDDEN, "attempt_id": HIDDEN, "execution_id": HIDDEN}
-"""Columns that links need and nobody reads."""
 
 
 @dataclass(slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dashboards.columns import HIDDEN, KEY, Column, Units
 from dashboards.links import Link, of_row, to, to_history, to_query
 from dashboards.page import job, page, postgresql, text_variable
-from dashboards.parts import HIDDEN, KEY, Column, Drawn, Panel, Sql, Units, dashboard, graph, number, rows, series
+from dashboards.parts import Drawn, Panel, Sql, dashboard, graph, number, rows, series
 from dashboards.plan import CHOSEN, DETAILS, EDGES, KINDS, NODES, of_chosen
 from dashboards.sql import EXECUTION_KEY, PERIOD, TIME, TITLE, in_words
 from dashboards.style import WARNING

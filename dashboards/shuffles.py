@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dashboards.links import of_row, to, to_query
+from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.page import job, page, postgresql, text_variable
-from dashboards.parts import KEY, Column, Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import LATEST, OF_OPERATORS, PERIOD, in_words, ten_jobs
 from dashboards.style import BAD, WARNING
 
-OPERATOR = Column(
-    "Shuffle",
-    links=[to("Only this shuffle", "shuffles", of_row(job="job_name", operator="operator_key"))],
-    width=150,
-)
-JOB = Column("Job", links=[to("Only this job", "shuffles", of_row(job="job_name"))], width=220)
-LAST = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
-RUNS = Column("Runs", "short", width=70)
+OPERATOR = of_operator("shuffle", "shuffles")
+JOB = of_job("shuffles")
 
 
 def shuffles() -> dashboard.Dashboard:
@@ -149,7 +143,7 @@ def _heaviest() -> Panel:
             "wait_ms": Column("Waited", "ms", width=90),
             "remote_share": Column("Remote", "percentunit", width=80),
             "partitions": Column("Partitions", "short", width=90),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -180,7 +174,7 @@ def _skewed() -> Panel:
             "rows_of_largest_task": Column("Rows of the largest task", "short", width=170),
             "split": Column("Split by AQE", "short", width=100),
             "skewed_since": Column("Since", "dateTimeAsIso", width=165),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
@@ -211,7 +205,7 @@ def _cut() -> Panel:
             "runs": RUNS,
             "partitions": Column("Partitions, mean", "short"),
             "partition_bytes": Column("Bytes of one, mean", "bytes"),
-            "last_run": LAST,
+            "last_run": LAST_RUN,
             **KEY,
         },
     )
