@@ -20,7 +20,7 @@ LAYERS = (
     ("reading", "attach"),
     ("wording",),
     ("pages",),
-    ("serve",),
+    ("serve", "lake"),
     ("demo",),
     ("cli",),
 )

@@ -1,10 +1,12 @@
 """Joinsight: what every join and shuffle of a Spark SQL query really cost.
 
-``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener; the rest is the command ``joinsight``.
+``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener,
+``joinsight.history(spark, table)`` reads what is stored; the rest is the command ``joinsight``.
 """
 
 from joinsight.attach import JoinsightWarning, attach, listener_jar
+from joinsight.lake import history
 
-__all__ = ["JoinsightWarning", "__version__", "attach", "listener_jar"]
+__all__ = ["JoinsightWarning", "__version__", "attach", "history", "listener_jar"]
 
 __version__ = "0.1.0"

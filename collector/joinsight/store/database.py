@@ -12,6 +12,7 @@ import alembic.command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
@@ -121,6 +122,12 @@ def _connect_arguments(options: str = "") -> dict[str, Any]:
         # Partitionwise: a time asked of one table then spares the other months of those that are joined to it too
         "options": f"-c timezone=UTC -c enable_partitionwise_join=on {options}".strip(),
     }
+
+
+def conninfo(engine: Engine) -> str:
+    """For psycopg in another process: how to connect as the engine does. It holds the password."""
+    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return make_conninfo(url, **_connect_arguments(), client_encoding="UTF8")
 
 
 def upgrade(engine: Engine) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from itertools import product
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, Table, text
 
 from joinsight.rows import Row
 from joinsight.store import models
@@ -23,6 +23,10 @@ _AHEAD_LOCK_MS = 2_000  # nothing waits for a month that has not come; what queu
 _ATTACHED = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
+"""
+_SIZES = """
+    SELECT c.relname, pg_table_size(c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = CAST(to_regclass(:table) AS oid)
 """
 _DEFAULT_MONTHS = """
     SELECT to_char(started_at AT TIME ZONE 'UTC', 'YYYY_MM'), count(*) FROM execution_default GROUP BY 1
@@ -67,6 +71,15 @@ def create_ahead(engine: Engine) -> int:
 def misplaced(connection: Connection, limit: int) -> list[Row]:
     """Applications with executions in the default partition, most first: how many, their first and last start."""
     return [dict(row) for row in connection.execute(text(_MISPLACED), {"limit": limit}).mappings()]
+
+
+def sizes(connection: Connection, table: Table) -> dict[str, int]:
+    """Bytes on disk by month that has a partition, or rows in the default one: which counts as a whole for each."""
+    found: dict[str, int] = {row[0]: row[1] for row in connection.execute(text(_SIZES), {"table": table.name})}
+    default = found.pop(f"{table.name}_default", 0)
+    return {name.removeprefix(f"{table.name}_"): size for name, size in found.items()} | dict.fromkeys(
+        _default_months(connection), default
+    )
 
 
 def _default_months(connection: Connection) -> dict[str, int]:

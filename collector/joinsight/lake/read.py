@@ -1,0 +1,192 @@
+"""Makes a DataFrame of a table or view: which queries read it, in which of Spark's partitions, and its schema."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from calendar import monthrange
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import BigInteger, Boolean, Date, DateTime, Double, Engine, Integer, Table
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import TypeEngine
+
+from joinsight.errors import ConfigurationError
+from joinsight.lake.copying import Field, reader
+from joinsight.store import models, partitions, views
+from joinsight.store.database import URL_VARIABLE, check_schema, conninfo, open_database
+
+TABLES: Mapping[str, Table] = {**models.metadata.tables, **views.metadata.tables}
+_OPERATORS = {"v_broadcasts": models.broadcast, "v_shuffles": models.shuffle, "v_joins": models.joins}
+"""Views by what they are rows of."""
+PIECE_BYTES = 64 << 20
+"""Of a table on disk, about what one query reads."""
+
+_kept = ExitStack()
+atexit.register(_kept.close)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one query reads of a partitioned table."""
+
+    since: datetime
+    until: datetime
+    """Excluded."""
+    bytes: float
+    """On disk, if the rows of a month are spread evenly over it."""
+
+
+def read(
+    spark: SparkSession,
+    table: str,
+    since: datetime | None,
+    until: datetime | None,
+    columns: Sequence[str] | None,
+    url: str | None,
+    connections: int,
+) -> DataFrame:
+    """`joinsight.history`."""
+    with ExitStack() as stack:
+        database = stack.enter_context(open_database(url))
+        check_schema(database)
+        frame = read_from(spark, database, table, since, until, columns, connections)
+        if not (url or os.environ.get(URL_VARIABLE)):
+            _kept.push(stack.pop_all())  # the embedded server is needed when the DataFrame is
+    return frame
+
+
+def read_from(
+    spark: SparkSession,
+    engine: Engine,
+    table: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    columns: Sequence[str] | None = None,
+    connections: int = 16,
+) -> DataFrame:
+    """The same of a database that is open, and stays so until the DataFrame was used."""
+    fields = [_field(TABLES[table].columns[name]) for name in _names(table, columns)]
+    selected = ", ".join(field.sql for field in fields)
+    if is_partitioned(table):
+        queries = [
+            [
+                f"SELECT {selected} FROM {table} WHERE started_at >= '{piece.since.isoformat()}'"
+                f" AND started_at < '{piece.until.isoformat()}'"
+                for piece in share
+            ]
+            for share in _shares(list(_pieces(engine, table, _utc(since), _utc(until))), connections)
+        ]
+    elif since is not None or until is not None:
+        problem = "it is not kept by the time of executions"
+        raise ConfigurationError("table", table, problem, "Read it whole, without since and until.")
+    else:
+        queries = [[f"SELECT {selected} FROM {table}"]]
+    schema = ", ".join(f"`{field.name}` {_SPARK[field.arrow]}" for field in fields)
+    numbers = spark.range(0, len(queries), 1, max(1, len(queries)))
+    return numbers.mapInArrow(reader(conninfo(engine), queries, fields), schema)
+
+
+def is_partitioned(table: str) -> bool:
+    """Whether its rows belong to executions, so that it can be asked for a time."""
+    return TABLES[table] in models.PARTITIONED or table in _OPERATORS
+
+
+def _names(table: str, columns: Sequence[str] | None) -> list[str]:
+    if table not in TABLES:
+        raise ConfigurationError("table", table, "there is no such table or view", f"Name one of {', '.join(TABLES)}.")
+    there = list(TABLES[table].columns.keys())
+    if columns is None:
+        return there
+    for name in columns:
+        if name not in there:
+            raise ConfigurationError("columns", name, f"{table} has no such column", f"It has {', '.join(there)}.")
+    if not columns:
+        raise ConfigurationError("columns", columns, "it is empty", "Name columns, or leave it out to read all.")
+    return list(columns)
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    if moment is None:
+        return None
+    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+
+
+def _pieces(engine: Engine, table: str, since: datetime | None, until: datetime | None) -> Iterator[Piece]:
+    """In order: whole days, or hours where a day is larger than a piece should be."""
+    base = _OPERATORS.get(table, TABLES[table])
+    with engine.connect() as connection:
+        sizes = partitions.sizes(connection, base)
+    for month, size in sorted(sizes.items()):
+        starts, ends = month_bounds(month)
+        wanted = size / PIECE_BYTES
+        days = monthrange(starts.year, starts.month)[1]
+        step = (
+            timedelta(hours=max(1, min(24, round(24 * days / wanted))))
+            if wanted > days
+            else timedelta(days=max(1, int(days / max(1.0, wanted))))
+        )
+        begin = starts
+        while begin < ends:
+            end = ends if ends - begin <= step else begin + step
+            first, last = max(begin, since or begin), min(end, until or end)
+            if first < last:
+                yield Piece(first, last, size * ((last - first) / (ends - starts)))
+            begin = end
+
+
+def month_bounds(month: str) -> tuple[datetime, datetime]:
+    """Of ``2026_11``: when it starts, and the next one; no document has the last microsecond of the year 9999."""
+    starts = datetime.strptime(month + " +0000", "%Y_%m %z")
+    if (starts.year, starts.month) == (9999, 12):
+        return starts, datetime.max.replace(tzinfo=timezone.utc)
+    return starts, (starts + timedelta(days=31)).replace(day=1)
+
+
+def _shares(pieces: list[Piece], most: int) -> list[list[Piece]]:
+    """At most so many, each with a stretch of time; about the same size, as far as the pieces allow."""
+    total = sum(piece.bytes for piece in pieces) or 1.0
+    shares: dict[int, list[Piece]] = {}
+    before = 0.0
+    for piece in pieces:
+        shares.setdefault(min(most - 1, int(before / total * most)), []).append(piece)
+        before += piece.bytes
+    return list(shares.values())
+
+
+_SPARK = {
+    "timestamp": "timestamp",
+    "date32": "date",
+    "bool": "boolean",
+    "int32": "int",
+    "int64": "bigint",
+    "double": "double",
+    "string": "string",
+    "list<int32>": "array<int>",
+    "list<string>": "array<string>",
+}
+_SENT: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
+    (BigInteger, "int64"),
+    (Integer, "int32"),
+    (Double, "double"),
+    (Boolean, "bool"),
+    (Date, "date32"),
+)
+
+
+def _field(column: Any) -> Field:
+    kind, name = column.type, f'"{column.name}"'
+    if isinstance(kind, DateTime):  # as a number, for it is exact in any year
+        return Field(column.name, f"CAST(extract(epoch FROM {name}) * 1000000 AS bigint)", "int64", "timestamp")
+    if isinstance(kind, ARRAY):
+        item = "int32" if isinstance(kind.item_type, Integer) else "string"
+        return Field(column.name, f"to_json({name})", "string", f"list<{item}>")
+    for known, sent in _SENT:
+        if isinstance(kind, known):
+            return Field(column.name, name, sent, sent)
+    return Field(column.name, name, "string", "string")

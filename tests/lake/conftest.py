@@ -1,0 +1,109 @@
+"""One Spark for all tests of this folder, and one history that they read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from tests.documents import application, planned
+
+from joinsight.demo.history import Planted, generate
+from joinsight.document import Document, Stage
+from joinsight.findings import Case, Finder, Finding, Heuristic
+from joinsight.store.database import connect, upgrade
+from joinsight.store.writer import Writer
+
+MASTER = os.environ.get("JOINSIGHT_TEST_SPARK_MASTER", "local[2]")
+"""`test_matrix.py` runs these tests again on another Spark, whose executors are processes of their own."""
+TABLES = {"execution", "joins", "shuffle", "broadcast"}
+"""Those that are filled with the generated history; what is odd is in all."""
+END = datetime(2026, 11, 5, 12, tzinfo=timezone.utc)
+"""The history goes over the end of a month."""
+ODD = """
+SortMergeJoin | [k#1], [k#2], Inner | number of output rows=3
+  Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=9
+  Exchange | hashpartitioning(k#2, 8), [plan_id=3] | shuffle bytes written=9
+"""
+TEXTS = ("", "\\N", 'say "no", \r\nthen;\tgo', "ünï→😀", "{a,NULL}", "x" * 5_000_000)
+MOMENTS = (
+    END - timedelta(hours=15, microseconds=-1000),
+    datetime(1970, 1, 1, tzinfo=timezone.utc),
+    datetime(9999, 12, 31, 23, 59, 59, 999_000, timezone.utc),
+)
+"""Of the second and the third no month has a partition."""
+
+
+@pytest.fixture(scope="session")
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which this Spark writes what its UI shows."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """In a time zone that is half an hour off."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master(MASTER)
+        .config("spark.ui.enabled", "false")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.dir", event_log.as_uri())
+        .config("spark.eventLog.rolling.enabled", "false")
+        .config("spark.eventLog.compress", "false")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.sql.session.timeZone", "America/St_Johns")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def engine(make_database: Callable[[], str]) -> Iterator[Engine]:
+    """A database for all tests of this folder: none of them changes what `planted` has written."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def planted(engine: Engine) -> Planted:
+    """Two weeks of fourteen jobs, and executions that are odd: texts, times and lists that are hard to write down."""
+    planted = generate(engine, days=14, end=END, jobs=14, tables=TABLES)
+    documents: list[Document] = [application(application_id="odd")]
+    for number, (moment, text) in enumerate((moment, text) for moment in MOMENTS for text in TEXTS):
+        start = round(moment.timestamp() * 1000)
+        changes = {"state": "running", "ended_at_ms": None} if number % 2 else {"ended_at_ms": start}
+        documents.append(
+            planned(
+                ODD,
+                application_id="odd",
+                execution_id=number,
+                job_name=text[:50],
+                started_at_ms=start,
+                description=text,
+                tags={"text": text[:100]},
+                job_tags=[text[:9], "b,{}"] if number % 3 else [],
+                stages=[Stage(1, 0, text[:9], 3, "succeeded", 3, run_time_ms=62_000)],
+                incomplete=[text[:9]] if number % 4 else [],
+                **changes,
+            )
+        )
+    finder = Finder(heuristics=(Heuristic("found", _found),))
+    assert Writer(engine, finder).write(documents).refused == []
+    return planted
+
+
+def _found(case: Case) -> Iterator[Finding]:
+    yield Finding("found", "info", "It is odd.", {"n": 0.1}, "", case.rows["joins"][0]["node_id"], "key", 5, 9)
