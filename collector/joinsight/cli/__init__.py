@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, demo, diff, doctor, read, regressions, ship
+from joinsight.cli import admin, demo, diff, doctor, lake, read, regressions, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store.database import reason
 
@@ -22,6 +22,7 @@ Start here:      joinsight demo
 Collect:         joinsight serve
 Look:            joinsight queries, then plan, shuffles, broadcasts, joins, findings
 Compare:         joinsight diff, joinsight regressions
+With Spark:      joinsight export
 
 Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
 """
@@ -41,6 +42,7 @@ for command in (
     regressions.regressions,
     doctor.doctor,
     ship.ship,
+    *lake.COMMANDS,
 ):
     cli.add_command(command)
 
