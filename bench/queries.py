@@ -99,7 +99,7 @@ def fill(engine: Engine, rows: int) -> None:
         partitions.create(engine, {partitions.month_of(day + timedelta(days=days)) for days in (-1, 0, 1)})
         with engine.begin() as connection:
             for table in models.metadata.sorted_tables:
-                if table.name not in NOT_COPIED:
+                if table.name not in NOT_COPIED and table not in models.ROLLUPS:
                     _copy(connection, table.name, day, step // GENERATED_DAYS, copies)
             _note(connection, f"day {step}")
         progress(step, DAYS - 1)

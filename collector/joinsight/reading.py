@@ -359,11 +359,12 @@ def read_regressions(
 ) -> list[Row]:
     """Queries and operators whose last runs since then are worse than those before, the most costly first.
 
+    The window begins up to a day earlier where there are baselines of that moment (`joinsight rollup`).
     `thresholds` are arguments of the function `joinsight_regressions`, by name; what is left out has its default there.
     """
     arguments = "".join(f", {name} => :{name}" for name in thresholds)
     regressions = text(
-        f"SELECT * FROM joinsight_regressions(:since{arguments})"
+        f"SELECT * FROM joinsight_regressions(joinsight_window(:since){arguments})"
         " WHERE job_name = coalesce(:job, job_name) AND kind = coalesce(:kind, kind)"
         " ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC NULLS FIRST, operator_key,"
         " measure"

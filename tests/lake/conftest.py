@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from tests.documents import application, planned
 
 from joinsight.demo.history import Planted, generate
@@ -31,6 +31,13 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=3
   Exchange | hashpartitioning(k#2, 8), [plan_id=3] | shuffle bytes written=9
 """
 TEXTS = ("", "\\N", 'say "no", \r\nthen;\tgo', "ünï→😀", "{a,NULL}", "x" * 5_000_000)
+ROLLED_UP = (
+    "INSERT INTO rollup_day VALUES (:moment, 'j', '', 'live', 'd', 1, 1, 0, 0, 0, 1, 5, 0.1, NULL, NULL, NULL, NULL,"
+    " NULL, NULL, NULL, NULL, NULL, :moment)",
+    "INSERT INTO rollup_operator_day VALUES (:moment, 'j', 'k', 'live', 'join', 1, 2, 3, 3, 4, 5, NULL, '{a,b}')",
+    "INSERT INTO baseline VALUES (:moment, 'j', 'q', 'live', '', 'duration_ms', 'query', 5, 0.1, 0.2, NULL, '{p,NULL}',"
+    " :moment, 'a', '', 7)",
+)
 MOMENTS = (
     END - timedelta(hours=15, microseconds=-1000),
     datetime(1970, 1, 1, tzinfo=timezone.utc),
@@ -58,6 +65,7 @@ def spark(event_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         .config("spark.eventLog.dir", event_log.as_uri())
         .config("spark.eventLog.rolling.enabled", "false")
         .config("spark.eventLog.compress", "false")
+        .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.sql.session.timeZone", "America/St_Johns")
         .config("spark.sql.shuffle.partitions", "2")
@@ -67,6 +75,19 @@ def spark(event_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def ours(spark: Any) -> Iterator[Any]:
+    """The session as our commands set it up."""
+    from joinsight.lake.session import _SETTINGS
+
+    before = {key: spark.conf.get(key) for key in _SETTINGS}
+    for key, value in _SETTINGS.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, value in before.items():
+        spark.conf.set(key, value)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +103,7 @@ def planted(engine: Engine) -> Planted:
     """Two weeks of fourteen jobs, and executions that are odd: texts, times and lists that are hard to write down."""
     planted = generate(engine, days=14, end=END, jobs=14, tables=TABLES)
     documents: list[Document] = [application(application_id="odd")]
-    for number, (moment, text) in enumerate((moment, text) for moment in MOMENTS for text in TEXTS):
+    for number, (moment, words) in enumerate((moment, words) for moment in MOMENTS for words in TEXTS):
         start = round(moment.timestamp() * 1000)
         changes = {"state": "running", "ended_at_ms": None} if number % 2 else {"ended_at_ms": start}
         documents.append(
@@ -90,18 +111,21 @@ def planted(engine: Engine) -> Planted:
                 ODD,
                 application_id="odd",
                 execution_id=number,
-                job_name=text[:50],
+                job_name=words[:50],
                 started_at_ms=start,
-                description=text,
-                tags={"text": text[:100]},
-                job_tags=[text[:9], "b,{}"] if number % 3 else [],
-                stages=[Stage(1, 0, text[:9], 3, "succeeded", 3, run_time_ms=62_000)],
-                incomplete=[text[:9]] if number % 4 else [],
+                description=words,
+                tags={"text": words[:100]},
+                job_tags=[words[:9], "b,{}"] if number % 3 else [],
+                stages=[Stage(1, 0, words[:9], 3, "succeeded", 3, run_time_ms=62_000)],
+                incomplete=[words[:9]] if number % 4 else [],
                 **changes,
             )
         )
     finder = Finder(heuristics=(Heuristic("found", _found),))
     assert Writer(engine, finder).write(documents).refused == []
+    with engine.begin() as connection:
+        for statement in ROLLED_UP:
+            connection.execute(text(statement), {"moment": END})
     return planted
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,6 @@ from joinsight.store import models
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def ours(spark: Any) -> Iterator[Any]:
-    """The session as our commands set it up."""
-    from joinsight.lake.session import _SETTINGS
-
-    before = {key: spark.conf.get(key) for key in _SETTINGS}
-    for key, value in _SETTINGS.items():
-        spark.conf.set(key, value)
-    yield spark
-    for key, value in before.items():
-        spark.conf.set(key, value)
 
 
 def written(spark: Any, engine: Engine, to: Path, *tables: str, since: Any = None, until: Any = None) -> dict[str, int]:

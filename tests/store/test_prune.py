@@ -65,6 +65,7 @@ def applications(engine: Engine) -> dict[str, list[str]]:
         found = {
             table.name: connection.scalars(select(table.c.application_id).distinct().order_by("application_id")).all()
             for table in models.metadata.sorted_tables
+            if "application_id" in table.c
         }
     return {name: list(ids) for name, ids in found.items() if ids}
 

@@ -22,7 +22,7 @@ Start here:      joinsight demo
 Collect:         joinsight serve
 Look:            joinsight queries, then plan, shuffles, broadcasts, joins, findings
 Compare:         joinsight diff, joinsight regressions
-With Spark:      joinsight export
+With Spark:      joinsight export, joinsight rollup
 
 Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
 """

@@ -1,16 +1,18 @@
-"""Commands that Spark carries out: export."""
+"""Commands that Spark carries out: export, rollup."""
 
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
 from itertools import groupby
 from pathlib import Path
 
 import click
 
-from joinsight.cli.options import database_options
+from joinsight.cli.options import Duration, database_options
 from joinsight.cli.read import Moment
+from joinsight.errors import ConfigurationError
 from joinsight.lake import CONNECTIONS, check_packages
 from joinsight.store.database import check_schema, open_database
 
@@ -69,4 +71,60 @@ def export_(
                 click.echo(f"{what}: {rows:,} rows of {len(found)} tables after {seconds:.0f} s")
 
 
-COMMANDS = (export_,)
+@click.command("rollup")
+@database_options
+@click.option("--since", type=Moment(), help="All days from this one on.  [default: days of which there is news]")
+@click.option(
+    "--until", type=Moment(), help="As if it were then; days that begin later are left alone.  [default: now]"
+)
+@click.option("--from", "source", metavar="PATH", help="Read what `joinsight export` wrote, not PostgreSQL.")
+@click.option(
+    "--keep",
+    type=Duration(at_least="30d", examples="3650d or 520w"),
+    default="3650d",
+    show_default=True,
+    help="Totals of earlier days are deleted.",
+)
+@_master
+@_connections
+def rollup(
+    database_url: str | None,
+    data: Path | None,
+    since: datetime | None,
+    until: datetime | None,
+    source: str | None,
+    keep: timedelta,
+    master: str | None,
+    connections: int,
+) -> None:
+    """Compute totals by day and baselines, with Spark, and store them.
+
+    Once a night is enough. Each day's totals of jobs, queries and operators are written as a whole, as often as it is
+    run. Baselines are those of a week ago, with which `joinsight regressions` compares.
+    """
+    check_packages()
+    if source is not None and since is None:
+        problem = "which days are to be read of Parquet is not known"
+        raise ConfigurationError("--since", None, problem, "Write --since 2026-01-01, or leave out --from.")
+    from joinsight.lake import rollup as work
+    from joinsight.lake.session import session
+
+    now = until or datetime.now(timezone.utc)
+    with open_database(database_url, data) as engine, ExitStack() as stack:
+        check_schema(engine)
+        days = work.days_since(since, now) if since else work.stale_days(engine, now)
+        spark = stack.enter_context(session("joinsight rollup", master))
+        if source is None:
+            read = work.of_postgres(spark, engine, connections)
+        else:
+            read = work.of_parquet(spark, source.rstrip("/"))
+        done = work.roll_up(engine, read, work.stretches(days), work.baseline_moment(now), connections)
+        forgotten = work.forget(engine, (now - keep).date())
+        click.echo(
+            f"{done.days} days: {done.queries:,} totals of queries, {done.operators:,} of operators;"
+            f" {done.baselines:,} baselines as of {done.as_of:%Y-%m-%d}"
+            + (f"; {forgotten:,} totals are deleted" if forgotten else "")
+        )
+
+
+COMMANDS = (export_, rollup)

@@ -73,5 +73,6 @@ def export(
 def _write(frame: DataFrame, path: str, *partitioned_by: str) -> int:
     counted = Observation()
     counting = frame.observe(counted, f.count(f.lit(1)).alias("rows"))
-    counting.write.mode("overwrite").partitionBy(*partitioned_by).parquet(path)
+    writer = counting.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    writer.partitionBy(*partitioned_by).parquet(path)
     return int(counted.get["rows"])

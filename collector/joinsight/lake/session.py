@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # days are days of UTC, wherever it runs
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Date,
     DateTime,
     Double,
     Index,
@@ -544,7 +545,90 @@ finding = _of_execution(
     _largest("finding", IMPACT, "impact"),
 )
 
-PARTITIONED = tuple(table for table in metadata.sorted_tables if table not in (application, delivery))
+rollup_day = Table(
+    "rollup_day",
+    metadata,
+    _needed(_column("day", Date, "the day, of UTC, on which they started")),
+    _needed(_text("job_name", "the job")),
+    _needed(_text("query_shape", "the query; empty: executions without a plan")),
+    _needed(_text("origin", "live (listener) or event_log (backfill)")),
+    _needed(_text("description", "the description of one of them")),
+    _needed(_long("executions", "executions that started")),
+    _needed(_long("succeeded", "of these, those that succeeded")),
+    _needed(_long("failed", "those that failed")),
+    _needed(_long("lost", "those whose driver was lost")),
+    _needed(_long("incomplete", "those whose numbers may be partial")),
+    _needed(_long("plans", "different final plans (plan_fingerprint) that they had")),
+    _long("duration_ms", "from start to end, summed, milliseconds"),
+    _column("duration_ms_median", Double, "median duration of those that succeeded, milliseconds"),
+    _long("duration_ms_max", "longest duration of those that succeeded, milliseconds"),
+    _long("tasks", "tasks that succeeded"),
+    _long("task_time_ms", "run time of all tasks, milliseconds"),
+    _long("input_bytes", "bytes read from sources"),
+    _long("output_bytes", "bytes written to sinks"),
+    _long("shuffle_write_bytes", "bytes written for shuffles"),
+    _long("shuffle_read_bytes", "bytes read from shuffles"),
+    _long("broadcast_bytes", "bytes broadcast"),
+    _long("disk_spilled_bytes", "bytes written to disk by spilling"),
+    _needed(_time("newest_at", "when the newest row of `execution` that is counted here was written")),
+    PrimaryKeyConstraint("day", "job_name", "query_shape", "origin"),
+    Index(None, "job_name", "day"),
+    Index(None, "query_shape", "day"),
+    comment="What the executions of a query in a job came to in a day; `joinsight rollup` writes it.",
+)
+
+rollup_operator_day = Table(
+    "rollup_operator_day",
+    metadata,
+    _needed(_column("day", Date, "the day, of UTC, on which their executions started")),
+    _needed(_text("job_name", "the job")),
+    _needed(_text("operator_key", "the operator")),
+    _needed(_text("origin", "live (listener) or event_log (backfill)")),
+    _needed(_text("subject", "join, shuffle or broadcast")),
+    _needed(_long("runs", "how often it is in a final plan")),
+    _long("rows", "join: rows out; shuffle: rows written; broadcast: rows; summed"),
+    _long("bytes", "join: bytes in from both sides; shuffle: bytes written; broadcast: size in memory; summed"),
+    _long("largest_bytes", "the same of the largest run"),
+    _long(
+        "time_ms",
+        "join: sort_ms and build_ms; shuffle: write time and fetch wait; broadcast: driver_ms; summed, milliseconds",
+    ),
+    _long("spill_bytes", "bytes that joins spilled; NULL for others"),
+    _column("skew_ratio", Double, "the largest skew_ratio of shuffles; NULL for others"),
+    _column("strategies", ARRAY(Text), "strategies of joins, by alphabet; NULL for others"),
+    PrimaryKeyConstraint("day", "job_name", "operator_key", "origin"),
+    Index(None, "operator_key", "day"),
+    comment="What the runs of an operator in a job came to in a day; `joinsight rollup` writes it.",
+)
+
+baseline = Table(
+    "baseline",
+    metadata,
+    _needed(_time("as_of", "runs before then are counted: a midnight of UTC")),
+    _needed(_text("job_name", "the job")),
+    _needed(_text("query_shape", "the query")),
+    _needed(_text("origin", "live (listener) or event_log (backfill)")),
+    _needed(_text("operator_key", "the operator; empty: the query as a whole")),
+    _needed(_text("measure", "as in v_regressions: duration_ms, spill_bytes, ...")),
+    _needed(_text("subject", "query, join, shuffle or broadcast")),
+    _needed(_long("runs", "in how many of the last 20 runs it was measured")),
+    _needed(_column("median", Double, "its median over these")),
+    _needed(_column("spread", Double, "their median distance from it, times 1.4826: as much as a standard deviation")),
+    _column("data", Double, "the median of what goes in: input bytes of the query, rows of the operator"),
+    _column("plan_fingerprints", ARRAY(Text), "of the query: the plan of each of these runs; NULL for operators"),
+    _needed(_time("started_at", "key of a typical run")),
+    _needed(_text("application_id", "the same")),
+    _needed(_text("attempt_id", "the same")),
+    _needed(_long("execution_id", "the same")),
+    PrimaryKeyConstraint("as_of", "job_name", "query_shape", "origin", "operator_key", "measure"),
+    comment="What is usual of a query or an operator, as joinsight_regressions defines it; `joinsight rollup` writes"
+    " it.",
+)
+
+ROLLUPS = (rollup_day, rollup_operator_day, baseline)
+"""Written by `joinsight rollup`, and kept longer than what they were made of."""
+
+PARTITIONED = tuple(table for table in metadata.sorted_tables if table not in (application, delivery, *ROLLUPS))
 """Tables that are partitioned by the month of the execution's start."""
 
 CHILDREN = tuple(table for table in PARTITIONED if table is not execution)

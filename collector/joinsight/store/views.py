@@ -150,5 +150,6 @@ v_regressions = Table(
     _column("application_id", Text, "the same"),
     _column("attempt_id", Text, "the same"),
     _column("execution_id", BigInteger, "the same"),
-    comment="What is worse in the last 7 days than before: joinsight_regressions(now() - interval '7 days').",
+    comment="What is worse in the last 7 days than before: joinsight_regressions(now() - interval '7 days'), and up to"
+    " a day longer where there are baselines.",
 )

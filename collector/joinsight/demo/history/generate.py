@@ -115,7 +115,7 @@ def repeat(engine: Engine, times: int, tables: Collection[str] | None = None) ->
     The server copies its own rows, many times faster than `generate` makes them. `tables`: as in `generate`.
     """
     for table in models.metadata.sorted_tables:
-        if tables is not None and table.name not in tables:
+        if table in models.ROLLUPS or (tables is not None and table.name not in tables):
             continue
         changed = {
             column.name: f"{column.name} || '_' || copy" if column.name == "application_id" else _later(column)
