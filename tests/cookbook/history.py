@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, select
 from tests.documents import application, planned
+from tests.lake import by_sql
 
 from joinsight.decode import decode_document
 from joinsight.demo.history import Planted, generate
@@ -150,6 +151,8 @@ def plant(engine: Engine) -> Planted:
         documents += [moved for path in REPLANNED for moved in _recorded(path, days)]
     planted = generate(engine, days=45, end=NOW, jobs=16)
     assert Writer(engine).write(documents).refused == []
+    with engine.begin() as connection:
+        by_sql.fill(connection)
     return planted
 
 
@@ -196,6 +199,11 @@ def day(row: Row) -> datetime:
     """Midnight before it started."""
     started: datetime = row["started_at"]
     return started.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def month(row: Row) -> datetime:
+    """Midnight of the first of its month."""
+    return day(row).replace(day=1)
 
 
 def week(row: Row) -> datetime:
