@@ -62,7 +62,7 @@ def export(
         starts, ends = month_bounds(month)
         first, last = max(starts, since or starts), min(ends, until or ends)
         for table in filter(is_partitioned, tables if first < last else ()):
-            frame = read_from(spark, engine, table, first, last, connections=connections)
+            frame = read_from(spark, engine, table, ranges=[(first, last)], connections=connections)
             yield Exported(table, month, _write(frame.withColumn(DAY, f.to_date("started_at")), f"{to}/{table}", DAY))
     for table in tables:
         if not is_partitioned(table):

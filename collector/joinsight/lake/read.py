@@ -27,6 +27,12 @@ _OPERATORS = {"v_broadcasts": models.broadcast, "v_shuffles": models.shuffle, "v
 PIECE_BYTES = 64 << 20
 """Of a table on disk, about what one query reads."""
 
+Range = tuple[datetime, datetime]
+"""From a moment up to another, which is not included."""
+_FIRST, _LAST = (moment.replace(tzinfo=timezone.utc) for moment in (datetime.min, datetime.max))
+ALWAYS: Sequence[Range] = ((_FIRST, _LAST),)
+"""No document has the last microsecond of the year 9999."""
+
 _kept = ExitStack()
 atexit.register(_kept.close)
 
@@ -55,7 +61,9 @@ def read(
     with ExitStack() as stack:
         database = stack.enter_context(open_database(url))
         check_schema(database)
-        frame = read_from(spark, database, table, since, until, columns, connections)
+        _check_time(table, since, until)
+        ranges = [(_utc(since) or _FIRST, _utc(until) or _LAST)]
+        frame = read_from(spark, database, table, columns, ranges, connections)
         if not (url or os.environ.get(URL_VARIABLE)):
             _kept.push(stack.pop_all())  # the embedded server is needed when the DataFrame is
     return frame
@@ -65,14 +73,14 @@ def read_from(
     spark: SparkSession,
     engine: Engine,
     table: str,
-    since: datetime | None = None,
-    until: datetime | None = None,
     columns: Sequence[str] | None = None,
+    ranges: Sequence[Range] = ALWAYS,
     connections: int = 16,
 ) -> DataFrame:
-    """The same of a database that is open, and stays so until the DataFrame was used."""
+    """The same of a database that is open, and stays so until the DataFrame was used; of several ranges, in order."""
     fields = [_field(TABLES[table].columns[name]) for name in _names(table, columns)]
     selected = ", ".join(field.sql for field in fields)
+    queries = [[f"SELECT {selected} FROM {table}"]]
     if is_partitioned(table):
         queries = [
             [
@@ -80,13 +88,8 @@ def read_from(
                 f" AND started_at < '{piece.until.isoformat()}'"
                 for piece in share
             ]
-            for share in _shares(list(_pieces(engine, table, _utc(since), _utc(until))), connections)
+            for share in _shares(list(_pieces(engine, table, ranges)), connections)
         ]
-    elif since is not None or until is not None:
-        problem = "it is not kept by the time of executions"
-        raise ConfigurationError("table", table, problem, "Read it whole, without since and until.")
-    else:
-        queries = [[f"SELECT {selected} FROM {table}"]]
     schema = ", ".join(f"`{field.name}` {_SPARK[field.arrow]}" for field in fields)
     numbers = spark.range(0, len(queries), 1, max(1, len(queries)))
     return numbers.mapInArrow(reader(conninfo(engine), queries, fields), schema)
@@ -111,13 +114,19 @@ def _names(table: str, columns: Sequence[str] | None) -> list[str]:
     return list(columns)
 
 
+def _check_time(table: str, since: datetime | None, until: datetime | None) -> None:
+    if table in TABLES and not is_partitioned(table) and (since is not None or until is not None):
+        problem = "it is not kept by the time of executions"
+        raise ConfigurationError("table", table, problem, "Read it whole, without since and until.")
+
+
 def _utc(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 
-def _pieces(engine: Engine, table: str, since: datetime | None, until: datetime | None) -> Iterator[Piece]:
+def _pieces(engine: Engine, table: str, ranges: Sequence[Range]) -> Iterator[Piece]:
     """In order: whole days, or hours where a day is larger than a piece should be."""
     base = _OPERATORS.get(table, TABLES[table])
     with engine.connect() as connection:
@@ -134,17 +143,18 @@ def _pieces(engine: Engine, table: str, since: datetime | None, until: datetime 
         begin = starts
         while begin < ends:
             end = ends if ends - begin <= step else begin + step
-            first, last = max(begin, since or begin), min(end, until or end)
-            if first < last:
-                yield Piece(first, last, size * ((last - first) / (ends - starts)))
+            for since, until in ranges:
+                first, last = max(begin, since), min(end, until)
+                if first < last:
+                    yield Piece(first, last, size * ((last - first) / (ends - starts)))
             begin = end
 
 
 def month_bounds(month: str) -> tuple[datetime, datetime]:
-    """Of ``2026_11``: when it starts, and the next one; no document has the last microsecond of the year 9999."""
+    """Of ``2026_11``: when it starts, and the next one."""
     starts = datetime.strptime(month + " +0000", "%Y_%m %z")
     if (starts.year, starts.month) == (9999, 12):
-        return starts, datetime.max.replace(tzinfo=timezone.utc)
+        return starts, _LAST
     return starts, (starts + timedelta(days=31)).replace(day=1)
 
 

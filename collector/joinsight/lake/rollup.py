@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from sqlalchemy import Engine, Table, delete, text
 
 from joinsight.lake.copying import replacer
-from joinsight.lake.read import read_from
+from joinsight.lake.read import Range, read_from
 from joinsight.store import models
 from joinsight.store.database import conninfo
 
@@ -41,8 +41,8 @@ _STALE = """
         AND (e.day >= :late OR r.executions IS DISTINCT FROM e.executions OR r.newest_at < e.newest_at)
     ORDER BY 1
 """
-Read = Callable[[str, Sequence[str], datetime, datetime], DataFrame]
-"""Columns of a table, of executions that started between two moments; `updated_at` of executions is among them."""
+Read = Callable[[str, Sequence[str], Sequence[Range]], DataFrame]
+"""Columns of a table, of executions that started in these ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ def days_since(since: datetime, now: datetime) -> list[date]:
     return [first + timedelta(days=number) for number in range((today - first).days + 1)]
 
 
-def stretches(days: Sequence[date]) -> list[tuple[datetime, datetime]]:
+def stretches(days: Sequence[date]) -> list[Range]:
     """Days in order, as ranges: those that follow each other make one."""
-    found: list[tuple[datetime, datetime]] = []
+    found: list[Range] = []
     for day in days:
         starts = datetime.combine(day, time(0), timezone.utc)
         ends = starts + timedelta(days=1) if day < date.max else datetime.max.replace(tzinfo=timezone.utc)
@@ -91,8 +91,8 @@ def stretches(days: Sequence[date]) -> list[tuple[datetime, datetime]]:
 def of_postgres(spark: SparkSession, engine: Engine, connections: int) -> Read:
     """From the tables themselves."""
 
-    def read(table: str, columns: Sequence[str], since: datetime, until: datetime) -> DataFrame:
-        return read_from(spark, engine, table, since, until, columns, connections)
+    def read(table: str, columns: Sequence[str], ranges: Sequence[Range]) -> DataFrame:
+        return read_from(spark, engine, table, columns, ranges, connections)
 
     return read
 
@@ -100,31 +100,32 @@ def of_postgres(spark: SparkSession, engine: Engine, connections: int) -> Read:
 def of_parquet(spark: SparkSession, path: str) -> Read:
     """From what `joinsight export` has written."""
 
-    def read(table: str, columns: Sequence[str], since: datetime, until: datetime) -> DataFrame:
+    def read(table: str, columns: Sequence[str], ranges: Sequence[Range]) -> DataFrame:
         day, started_at = f.col("day"), f.col("started_at")
-        frame = spark.read.parquet(f"{path}/{table}")
-        within = (day >= f.lit(since.date())) & (day <= f.lit(until.date()))
-        return frame.where(within & (started_at >= f.lit(since)) & (started_at < f.lit(until))).select(*columns)
+        within = [
+            (day >= f.lit(since.date()))
+            & (day <= f.lit(until.date()))
+            & (started_at >= f.lit(since))
+            & (started_at < f.lit(until))
+            for since, until in ranges
+        ]
+        return spark.read.parquet(f"{path}/{table}").where(reduce(Column.__or__, within)).select(*columns)
 
     return read
 
 
-def roll_up(
-    engine: Engine, read: Read, ranges: Sequence[tuple[datetime, datetime]], as_of: datetime, connections: int
-) -> RolledUp:
+def roll_up(engine: Engine, read: Read, ranges: Sequence[Range], as_of: datetime, connections: int) -> RolledUp:
     """Write the days of these ranges, and the baselines as of a midnight; delete baselines that are out of use."""
-    queries = operators = days = 0
-    for since, until in ranges:
-        operators += _replace(
-            engine, operator_days(read, since, until), models.rollup_operator_day, ["day"], connections
-        )
-        queries += _replace(engine, query_days(read, since, until), models.rollup_day, ["day"], connections)
-        days += max(1, (until - since).days)
+    queries = operators = 0
+    if ranges:
+        operators = _replace(engine, operator_days(read, ranges), models.rollup_operator_day, ["day"], connections)
+        queries = _replace(engine, query_days(read, ranges), models.rollup_day, ["day"], connections)
     baselines = _replace(
         engine, baselines_of(read, as_of), models.baseline, ["as_of", "job_name", "query_shape", "origin"], connections
     )
     with engine.begin() as connection:
         connection.execute(delete(models.baseline).where(models.baseline.c.as_of < as_of - BASELINES_KEPT))
+    days = sum(round((until - since) / timedelta(days=1)) for since, until in ranges)
     return RolledUp(days, queries, operators, baselines, as_of)
 
 
@@ -152,7 +153,7 @@ _SUMS = (
 )
 
 
-def query_days(read: Read, since: datetime, until: datetime) -> DataFrame:
+def query_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
     """Rows of `rollup_day`."""
     columns = ["started_at", "job_name", "query_shape", "origin", "description", "state", "incomplete"]
     more = ["plan_fingerprint", "duration_ms", "updated_at"]
@@ -162,7 +163,7 @@ def query_days(read: Read, since: datetime, until: datetime) -> DataFrame:
         return f.coalesce(f.sum(condition.cast("bigint")), f.lit(0))
 
     return (
-        read("execution", [*columns, *more, *_SUMS], since, until)
+        read("execution", [*columns, *more, *_SUMS], ranges)
         .withColumn("day", _day())
         .withColumn("query_shape", f.coalesce("query_shape", f.lit("")))
         .groupBy("day", "job_name", "query_shape", "origin")
@@ -234,11 +235,11 @@ _OPERATORS = (
 _TABLES = {"join": "joins", "shuffle": "shuffle", "broadcast": "broadcast"}
 
 
-def operator_days(read: Read, since: datetime, until: datetime) -> DataFrame:
+def operator_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
     """Rows of `rollup_operator_day`."""
-    executions = read("execution", [*models.EXECUTION_KEY, "job_name", "origin"], since, until)
+    executions = read("execution", [*models.EXECUTION_KEY, "job_name", "origin"], ranges)
     all_of = _union(
-        _operators(read, operator, since, until).selectExpr(
+        _operators(read, operator, ranges).selectExpr(
             *models.EXECUTION_KEY,
             "operator_key",
             f"'{operator.subject}' AS subject",
@@ -272,14 +273,13 @@ def operator_days(read: Read, since: datetime, until: datetime) -> DataFrame:
 
 def baselines_of(read: Read, as_of: datetime) -> DataFrame:
     """Rows of `baseline`: as joinsight_regressions takes runs before a window, and what it makes of their measures."""
-    earliest = as_of - timedelta(days=BASELINE_DAYS)
+    before = [(as_of - timedelta(days=BASELINE_DAYS), as_of)]
     query = ["job_name", "query_shape", "origin"]
     comparable = read(
         "execution",
         [*models.EXECUTION_KEY, *query, "state", "incomplete", "plan_fingerprint", "duration_ms", "input_bytes",
          "shuffle_write_bytes"],
-        earliest,
-        as_of,
+        before,
     ).where("state = 'succeeded' AND incomplete IS NULL AND query_shape IS NOT NULL")  # fmt: skip
     of_query = Window.partitionBy(*query)
     week_before = f.lit(as_of - timedelta(days=7))
@@ -303,7 +303,7 @@ def baselines_of(read: Read, as_of: datetime) -> DataFrame:
     ]  # fmt: skip
     for operator in _OPERATORS:
         pairs = ", ".join(f"'{name}', {value}" for name, value in operator.measures.items())
-        found = _operators(read, operator, earliest, as_of).selectExpr(
+        found = _operators(read, operator, before).selectExpr(
             *models.EXECUTION_KEY,
             "operator_key",
             f"double({operator.data}) AS data",
@@ -338,9 +338,9 @@ def baselines_of(read: Read, as_of: datetime) -> DataFrame:
     )
 
 
-def _operators(read: Read, operator: _Operator, since: datetime, until: datetime) -> DataFrame:
+def _operators(read: Read, operator: _Operator, ranges: Sequence[Range]) -> DataFrame:
     columns = [*models.EXECUTION_KEY, "operator_key", *operator.columns]
-    return read(_TABLES[operator.subject], columns, since, until).where("operator_key IS NOT NULL")
+    return read(_TABLES[operator.subject], columns, ranges).where("operator_key IS NOT NULL")
 
 
 def _union(frames: Sequence[DataFrame] | Iterator[DataFrame]) -> DataFrame:
