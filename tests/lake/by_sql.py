@@ -9,7 +9,7 @@ from joinsight.store import models
 QUERIES = """
     SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS day, job_name,
         coalesce(query_shape, '') AS query_shape, origin,
-        min(description COLLATE "C") AS description, count(*) AS executions,
+        min(left(description, 200) COLLATE "C") AS description, count(*) AS executions,
         count(*) FILTER (WHERE state = 'succeeded') AS succeeded, count(*) FILTER (WHERE state = 'failed') AS failed,
         count(*) FILTER (WHERE state = 'lost') AS lost, count(incomplete) AS incomplete,
         count(DISTINCT plan_fingerprint) AS plans, sum(duration_ms) AS duration_ms,

@@ -71,6 +71,7 @@ def test_twice_is_once_and_other_days_are_left_alone(
     assert of_spark(ours.read.parquet(str(tmp_path / "joins")).select(columns)) == of_postgres(engine, "joins")
 
 
+@pytest.mark.matrix
 def test_a_run_that_dies_leaves_nothing_wrong(
     ours: Any, engine: Engine, planted: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,15 +66,14 @@ def test_every_row_of_every_table(spark: Any, engine: Engine, planted: Planted, 
     assert expected or table in ("aqe_decision", "v_regressions")
 
 
-@pytest.mark.parametrize("table", ["execution", "v_shuffles"])
 @pytest.mark.parametrize(
-    ("since", "until"),
+    ("table", "since", "until"),
     [
-        (END - timedelta(days=2, hours=3), None),
-        (None, END - timedelta(days=6)),
-        (END - timedelta(days=6), END - timedelta(days=2)),
-        (END.replace(year=2020, tzinfo=None), END.replace(year=2021, tzinfo=None)),
-        (END, END - timedelta(days=1)),
+        ("execution", END - timedelta(days=2, hours=3), None),
+        ("v_shuffles", END - timedelta(days=6), END - timedelta(days=2)),
+        ("v_joins", END.replace(year=2020, tzinfo=None), END.replace(year=2021, tzinfo=None)),
+        pytest.param("v_shuffles", None, END - timedelta(days=6), marks=pytest.mark.matrix),
+        pytest.param("execution", END, END - timedelta(days=1), marks=pytest.mark.matrix),
     ],
 )
 def test_a_time(

@@ -48,7 +48,7 @@ def roll_up(
     from joinsight.lake import rollup
 
     read = rollup.of_parquet(spark, str(path)) if path else rollup.of_postgres(spark, engine, CONNECTIONS)
-    days = rollup.stale_days(engine, now) if days is None else days
+    days = rollup.stale_days(engine, FIRST, now) if days is None else days
     return rollup.roll_up(engine, read, rollup.stretches(days), rollup.baseline_moment(now), CONNECTIONS)
 
 
@@ -139,13 +139,15 @@ def test_a_window_begins_where_baselines_are(store: tuple[Engine, Planted], roll
     }
 
 
+@pytest.mark.matrix
 def test_only_days_with_news_are_rolled_up_again(store: tuple[Engine, Planted], rolled_up: Any, spark: Any) -> None:
     """A row that came late, one that was replaced, today and yesterday; and then everything is right again."""
     from joinsight.lake.rollup import stale_days, stretches
 
     engine = store[0]
-    assert stale_days(engine, END) == DAYS[-2:]
-    assert stale_days(engine, END + timedelta(days=9)) == []
+    assert stale_days(engine, FIRST, END) == DAYS[-2:]
+    assert stale_days(engine, FIRST, END + timedelta(days=9)) == []
+    assert stale_days(engine, DAYS[-1], END) == DAYS[-1:]
     with engine.begin() as connection:
         late = "started_at >= '2026-11-02' AND started_at < '2026-11-03'"
         newer = "started_at >= '2026-11-05' AND started_at < '2026-11-06'"
@@ -155,11 +157,11 @@ def test_only_days_with_news_are_rolled_up_again(store: tuple[Engine, Planted], 
             text(f"INSERT INTO execution ({columns}) SELECT {values} FROM execution WHERE {late} LIMIT 1")
         )
         connection.execute(text(f"UPDATE execution SET tasks = 9, updated_at = now() WHERE {newer}"))
-    days = stale_days(engine, END)
+    days = stale_days(engine, FIRST, END)
     assert days == [date(2026, 11, 2), date(2026, 11, 5), *DAYS[-2:]]
     assert [(since.day, until.day) for since, until in stretches(days)] == [(2, 3), (5, 6), (19, 21)]
     assert roll_up(spark, engine).days == 4
-    assert stale_days(engine, END) == DAYS[-2:]
+    assert stale_days(engine, FIRST, END) == DAYS[-2:]
     assert rows_of(engine, select(models.rollup_day)) == approximately(rows_of(engine, text(QUERIES)))
 
 
@@ -213,6 +215,14 @@ def test_old_totals_are_forgotten(store: tuple[Engine, Planted], rolled_up: Any)
     assert forget(engine, FIRST + timedelta(days=1)) > 0
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT min(day) FROM rollup_day")) == FIRST + timedelta(days=1)
+
+
+def test_nothing_to_roll_up(spark: Any, make_database: Callable[[], str]) -> None:
+    """A new database, or a history that has no run before the window, is no error."""
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        done = roll_up(spark, engine)
+    assert (done.days, done.queries, done.operators, done.baselines) == (0, 0, 0, 0)
 
 
 def test_parquet_wants_a_time() -> None:

@@ -51,7 +51,7 @@ def main() -> None:
     """Run the command; errors meant for a person are printed without a traceback."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # an exception: contexts are left in order
-    for name in ("alembic", "httpx"):
+    for name in ("alembic", "httpx", "py4j"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         cli()

@@ -24,7 +24,7 @@ _connections = click.option(
     type=click.IntRange(1, 1000),
     default=CONNECTIONS,
     show_default=True,
-    help="To PostgreSQL, at the same time.",
+    help="To PostgreSQL at the same time, for each table that is read or written.",
 )
 
 
@@ -51,7 +51,7 @@ def export_(
     """Write the history as Parquet, by table and day, with Spark.
 
     Days (of UTC) that are there already are replaced, all others are left alone: it can be repeated. Tables that are
-    not kept by time (application, delivery) are written whole.
+    not kept by time (application, delivery, roll-ups) are written whole.
     """
     check_packages()
     from joinsight.lake.export import DEFAULT_TABLES, export, whole_days
@@ -68,7 +68,9 @@ def export_(
                 found = list(some)
                 rows, seconds = sum(each.rows for each in found), time.monotonic() - started
                 what = month.replace("_", "-") if month else "whole"
-                click.echo(f"{what}: {rows:,} rows of {len(found)} tables after {seconds:.0f} s")
+                click.echo(
+                    f"{what}: {rows:,} rows of {len(found)} table{'s' if len(found) > 1 else ''} after {seconds:.0f} s"
+                )
 
 
 @click.command("rollup")
@@ -110,16 +112,17 @@ def rollup(
     from joinsight.lake.session import session
 
     now = until or datetime.now(timezone.utc)
+    oldest = (now - keep).date()
     with open_database(database_url, data) as engine, ExitStack() as stack:
         check_schema(engine)
-        days = work.days_since(since, now) if since else work.stale_days(engine, now)
+        days = work.days_since(since, now) if since else work.stale_days(engine, oldest, now)
         spark = stack.enter_context(session("joinsight rollup", master))
         if source is None:
             read = work.of_postgres(spark, engine, connections)
         else:
             read = work.of_parquet(spark, source.rstrip("/"))
         done = work.roll_up(engine, read, work.stretches(days), work.baseline_moment(now), connections)
-        forgotten = work.forget(engine, (now - keep).date())
+        forgotten = work.forget(engine, oldest)
         click.echo(
             f"{done.days} days: {done.queries:,} totals of queries, {done.operators:,} of operators;"
             f" {done.baselines:,} baselines as of {done.as_of:%Y-%m-%d}"

@@ -37,7 +37,7 @@ _STALE = """
     ) AS e LEFT JOIN (
         SELECT day, sum(executions) AS executions, max(newest_at) AS newest_at FROM rollup_day GROUP BY day
     ) AS r ON r.day = e.day
-    WHERE e.day <= :today
+    WHERE e.day BETWEEN :oldest AND :today
         AND (e.day >= :late OR r.executions IS DISTINCT FROM e.executions OR r.newest_at < e.newest_at)
     ORDER BY 1
 """
@@ -62,11 +62,12 @@ def baseline_moment(now: datetime) -> datetime:
     return datetime.combine((now - timedelta(days=7)).astimezone(timezone.utc).date(), time(0), timezone.utc)
 
 
-def stale_days(engine: Engine, now: datetime) -> list[date]:
-    """Days with executions that no roll-up knows, and today and yesterday; in order, none after `now`."""
+def stale_days(engine: Engine, oldest: date, now: datetime) -> list[date]:
+    """Days with executions that no roll-up knows, and today and yesterday; in order, none before or after these."""
     today = now.astimezone(timezone.utc).date()
     with engine.connect() as connection:
-        return list(connection.scalars(text(_STALE), {"late": today - _LATE, "today": today}))
+        days = connection.scalars(text(_STALE), {"oldest": oldest, "late": today - _LATE, "today": today})
+        return list(days)
 
 
 def days_since(since: datetime, now: datetime) -> list[date]:
@@ -142,7 +143,8 @@ def _replace(engine: Engine, frame: DataFrame, table: Table, unit: list[str], co
     keys = [column.name for column in table.primary_key]
     write = replacer(conninfo(engine), table.name, columns, keys, unit)
     # Ordered by key: tasks that write the same, because one was started twice, wait for each other in turn
-    ordered = frame.select(*columns).repartition(connections, *unit).sortWithinPartitions(*keys)
+    tasks = min(connections, frame.sparkSession.sparkContext.defaultParallelism)
+    ordered = frame.select(*columns).repartition(tasks, *unit).sortWithinPartitions(*keys)
     written = ordered.mapInArrow(write, "rows bigint").agg(f.sum("rows")).collect()[0][0]
     return int(written or 0)
 
@@ -168,7 +170,7 @@ def query_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
         .withColumn("query_shape", f.coalesce("query_shape", f.lit("")))
         .groupBy("day", "job_name", "query_shape", "origin")
         .agg(
-            f.min("description").alias("description"),
+            f.min(f.substring("description", 1, 200)).alias("description"),
             f.count(f.lit(1)).alias("executions"),
             *(those(f.col("state") == state).alias(state) for state in ("succeeded", "failed", "lost")),
             those(f.col("incomplete").isNotNull()).alias("incomplete"),

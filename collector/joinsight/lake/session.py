@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+
+from joinsight.errors import JoinsightError
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # days are days of UTC, wherever it runs
@@ -15,7 +18,10 @@ _SETTINGS = {
 
 @contextmanager
 def session(name: str, master: str | None) -> Iterator[SparkSession]:
-    """A session with what we rely on; where no master is set anywhere, Spark runs in this process, on all cores."""
+    """A session with what we rely on; where no master is set anywhere, Spark runs on this machine, on all cores.
+
+    What is wrong with a path or a table is raised as `JoinsightError`.
+    """
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
@@ -24,5 +30,7 @@ def session(name: str, master: str | None) -> Iterator[SparkSession]:
     spark = builder.getOrCreate()
     try:
         yield spark
+    except AnalysisException as error:
+        raise JoinsightError(f"Spark says: {str(error).strip().splitlines()[0]}") from None
     finally:
         spark.stop()

@@ -552,7 +552,7 @@ rollup_day = Table(
     _needed(_text("job_name", "the job")),
     _needed(_text("query_shape", "the query; empty: executions without a plan")),
     _needed(_text("origin", "live (listener) or event_log (backfill)")),
-    _needed(_text("description", "the description of one of them")),
+    _needed(_text("description", "the description of one of them, its first 200 characters")),
     _needed(_long("executions", "executions that started")),
     _needed(_long("succeeded", "of these, those that succeeded")),
     _needed(_long("failed", "those that failed")),

@@ -1,0 +1,41 @@
+"""The commands as users run them, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from joinsight.demo.history import Planted
+
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
+
+
+def run(engine: Engine, *arguments: Any, code: int = 0) -> str:
+    """What it prints; or what it says when it fails, among the words of Spark."""
+    url = engine.url.render_as_string(hide_password=False)
+    command = [sys.executable, "-m", "joinsight.cli", *map(str, arguments), "--master", "local[2]"]
+    environment = {**os.environ, "JOINSIGHT_DATABASE_URL": url, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr[-3000:]
+    assert str(engine.url.password) not in done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_export_and_roll_up(engine: Engine, planted: Planted, tmp_path: Path) -> None:
+    """Parquet of a day, roll-ups of all days, and roll-ups of Parquet."""
+    said = run(engine, "export", "--to", tmp_path, "--table", "joins", "--since", "2026-11-04", "--until", "2026-11-05")
+    assert said.startswith("2026-11: ") and " rows of 1 table after " in said
+    assert [path.name for path in (tmp_path / "joins").glob("day=*")] == ["day=2026-11-04"]
+    said = run(engine, "rollup", "--until", "2026-11-06")
+    with engine.connect() as connection:
+        days = connection.scalar(text("SELECT count(DISTINCT day) FROM rollup_day WHERE day > '2000-01-01'"))
+    assert said.startswith(f"{days} days: ") and said.endswith(" baselines as of 2026-10-30\n")
+    assert "total" not in said.partition(";")[2]  # the executions of 1970 are not rolled up to be deleted
+    said = run(engine, "rollup", "--from", tmp_path / "nowhere", "--since", "2026-11-01", code=1)
+    assert "joinsight: Spark says: [PATH_NOT_FOUND]" in said
