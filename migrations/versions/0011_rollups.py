@@ -269,7 +269,9 @@ def upgrade() -> None:
         sa.Column("job_name", sa.Text(), nullable=False, comment="the job"),
         sa.Column("query_shape", sa.Text(), nullable=False, comment="the query; empty: executions without a plan"),
         sa.Column("origin", sa.Text(), nullable=False, comment="live (listener) or event_log (backfill)"),
-        sa.Column("description", sa.Text(), nullable=False, comment="the description of one of them, its first 200 characters"),
+        sa.Column(
+            "description", sa.Text(), nullable=False, comment="the description of one of them, its first 200 characters"
+        ),
         sa.Column("executions", sa.BigInteger(), nullable=False, comment="executions that started"),
         sa.Column("succeeded", sa.BigInteger(), nullable=False, comment="of these, those that succeeded"),
         sa.Column("failed", sa.BigInteger(), nullable=False, comment="those that failed"),
