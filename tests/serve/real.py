@@ -16,6 +16,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from joinsight.store import partitions
+
 DOCUMENTS = "/v1/documents"
 SECONDS = 15
 """Until a test gives up waiting for what should take a moment."""
@@ -92,6 +94,7 @@ def service(url: str, *options: str, environment: Mapping[str, str] = {}, patch:
 @contextmanager
 def locked(engine: Engine, table: str = "execution") -> Iterator[Connection]:
     """Nobody can write to the table; gives the connection that holds the lock."""
+    partitions.create_ahead(engine)  # so that a collector that starts has none to make, and does not wait like a writer
     with engine.connect() as connection:
         connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
         yield connection
