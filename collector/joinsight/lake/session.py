@@ -16,6 +16,8 @@ from joinsight.errors import JoinsightError
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # days are days of UTC, wherever it runs
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark does not know what its tasks will read of PostgreSQL, takes it for tiny, and broadcasts all of it
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$", re.MULTILINE)
 
