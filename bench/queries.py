@@ -252,11 +252,12 @@ def command_cases(sample: Sample) -> Iterator[Case]:
         return compare(reading.read_run(connection, before), reading.read_run(connection, after))
 
     yield Case("diff A B", COMMAND_MS, diff)
-    for days in (1, 7, 30):
+    for days in (1, 3, 7, 30):
+        since = datetime.now(timezone.utc) - timedelta(days=days)
         yield Case(
             f"regressions --since {days}d",
             COMMAND_MS,
-            lambda connection, days=days: reading.read_regressions(connection, sample.ago(days), {}),  # type: ignore[misc]
+            lambda connection, since=since: reading.read_regressions(connection, since, {}),  # type: ignore[misc]
         )
     yield Case("doctor", COMMAND_MS, lambda connection: reading.read_deliveries(connection, None, None, 10))
     yield Case(

@@ -204,7 +204,7 @@ def test_from_parquet(store: tuple[Engine, Planted], rolled_up: Any, spark: Any,
 
 
 def test_old_totals_are_forgotten(store: tuple[Engine, Planted], rolled_up: Any) -> None:
-    """Those of days before, and no others; baselines two weeks after they were of use."""
+    """Those of days before, and no others."""
     from joinsight.lake.rollup import forget
 
     engine = store[0]

@@ -25,7 +25,8 @@ BASELINE_DAYS = 90
 BASELINE_RUNS = 20
 MINIMUM_RUNS = 5
 """With fewer a query has no baseline: joinsight_regressions says nothing of it, either."""
-BASELINES_KEPT = timedelta(days=14)
+BASELINES_KEPT = timedelta(days=35)
+"""So that windows of a week and of a month find theirs, where it is run every night."""
 _LATE = timedelta(days=1)
 """Days that ended no longer ago are rolled up again in any case."""
 
