@@ -17,7 +17,7 @@ LAYERS = (
     ("rows",),
     ("compare", "findings"),
     ("store",),
-    ("reading", "attach"),
+    ("reading", "attach", "grafana"),
     ("wording",),
     ("pages",),
     ("serve", "lake"),

@@ -9,6 +9,7 @@
     │   └── SchemaError         the schema is missing, older or newer than this program
     ├── DocumentError           one document cannot be accepted; permanent, the sender must not retry it
     ├── TooLarge                a request is over a size limit
+    ├── GrafanaError            a Grafana cannot be reached, or does not do as asked
     └── NotFound                what was asked for is not in the store
 
 The command line prints the message alone and exits with 2 (configuration) or 1 (all else).
@@ -57,6 +58,10 @@ class DocumentError(JoinsightError):
 
 class TooLarge(JoinsightError):
     """A request is over a size limit."""
+
+
+class GrafanaError(JoinsightError):
+    """A Grafana cannot be reached, or does not do as asked."""
 
 
 class NotFound(JoinsightError):

@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, demo, diff, doctor, lake, read, regressions, ship
+from joinsight.cli import admin, dashboards, demo, diff, doctor, lake, read, regressions, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store.database import reason
 
@@ -43,6 +43,7 @@ for command in (
     doctor.doctor,
     ship.ship,
     *lake.COMMANDS,
+    dashboards.dashboards,
 ):
     cli.add_command(command)
 

@@ -13,6 +13,7 @@ import click
 import httpx
 
 from joinsight.attach import DEFAULT_URL
+from joinsight.cli.options import read_secret
 from joinsight.errors import ConfigurationError
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
@@ -56,16 +57,10 @@ def send(client: httpx.Client, body: bytes) -> httpx.Response:
 
 def _token(file: Path | None) -> str:
     if file is None:
-        key, shown, text = TOKEN_VARIABLE, "(not shown)", os.environ.get(TOKEN_VARIABLE, "")
+        key, shown = TOKEN_VARIABLE, "(not shown)"
+        token = (os.environ.get(TOKEN_VARIABLE, "").strip().splitlines() or [""])[0].strip()
     else:
-        key, shown = "--token-file", str(file)
-        try:
-            text = file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(key, shown, str(error), "Name a readable text file.") from None
-        if not text.strip():
-            raise ConfigurationError(key, shown, "the file is empty", "Write the token into its first line.")
-    token = (text.strip().splitlines() or [""])[0].strip()
+        key, shown, token = "--token-file", str(file), read_secret("--token-file", file)
     if not (token.isascii() and token.isprintable()):
         raise ConfigurationError(key, shown, "a token has only ASCII characters", "Write it as the collector has it.")
     return token

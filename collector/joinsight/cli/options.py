@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from joinsight.errors import ConfigurationError
 from joinsight.store.database import URL_VARIABLE
 from joinsight.wording.moments import parse_duration
 
@@ -52,3 +53,14 @@ def database_options(command: Command) -> Command:
         metavar="URL",
         help=f"PostgreSQL server to use instead of the embedded one; better set as {URL_VARIABLE}.",
     )(command)
+
+
+def read_secret(option: str, file: Path) -> str:
+    """The first line of a file that an option names; raises `ConfigurationError` that does not show it."""
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(option, str(file), str(error), "Name a readable text file.") from None
+    if not text.strip():
+        raise ConfigurationError(option, str(file), "the file is empty", "Write the secret into its first line.")
+    return text.strip().splitlines()[0].strip()

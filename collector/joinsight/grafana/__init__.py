@@ -1,0 +1,1 @@
+"""Brings the dashboards to a Grafana: over its HTTP interface, or as files that it reads."""
