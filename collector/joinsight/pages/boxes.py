@@ -127,9 +127,9 @@ def _said(node: Row) -> tuple[str, str]:
         if parts:
             return name, " · ".join(parts)
     if operators.is_broadcast(name):
-        mode = operators.broadcast_mode(simple) or ""
-        if mode.startswith(tuple(_BROADCAST_MODES)):
-            return name, _BROADCAST_MODES[mode.partition("(")[0]]
+        mode = (operators.broadcast_mode(simple) or "").partition("(")[0]
+        if mode in _BROADCAST_MODES:
+            return name, _BROADCAST_MODES[mode]
     short = clean(name) or "(no plan)"
     text = describe(node).removeprefix("File" if short.startswith("Scan ") else "")
     if operators.is_scan(name) and text.startswith(short):  # Scan parquet db.sales: the table goes with the columns
