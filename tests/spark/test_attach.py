@@ -132,6 +132,7 @@ def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -
     assert row["tags"] == {"team": "sales"}
 
 
+@pytest.mark.matrix
 def test_attaching_twice_is_attaching_once(run: Run, engine: Engine) -> None:
     """The second call changes nothing; on a running context it says so."""
     done = run(TWICE)

@@ -262,6 +262,7 @@ def test_disk_full(engine: Engine, start: Callable[..., Job], request: pytest.Fi
         assert missing(engine, disk) == [0]
 
 
+@pytest.mark.matrix
 def test_tls(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
     """A collector whose certificate a CA of the team has signed is trusted by its file, and by nothing else."""
     good, other = (tmp_path / name for name in ("good", "other"))
