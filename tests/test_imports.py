@@ -14,7 +14,7 @@ PACKAGE = Path(joinsight.__file__).parent
 LAYERS = (
     ("errors", "document"),
     ("schema", "plan", "decode", "display"),
-    ("rows",),
+    ("rows", "eventlog"),
     ("compare", "findings"),
     ("store",),
     ("reading", "attach", "grafana"),

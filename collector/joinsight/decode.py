@@ -107,7 +107,7 @@ def decode_request(body: bytes | bytearray) -> Batch:
 
 def decode_document(line: bytes) -> Document:
     """Read one document; raises `DocumentError` that says where it breaks the schema."""
-    line = _without_nul(line)
+    line = without_nul(line)
     try:
         document = _decoder.decode(line)
     except msgspec.ValidationError as error:
@@ -121,12 +121,12 @@ def decode_document(line: bytes) -> Document:
 
 def _stamp(line: bytes | None) -> Stamp | None:
     try:
-        return None if line is None else _stamp_decoder.decode(_without_nul(line))
+        return None if line is None else _stamp_decoder.decode(without_nul(line))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _without_nul(line: bytes) -> bytes:
+def without_nul(line: bytes) -> bytes:
     return _NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line
 
 

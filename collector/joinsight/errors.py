@@ -8,6 +8,7 @@
     ├── DatabaseError           PostgreSQL cannot be started, reached or used as it is
     │   └── SchemaError         the schema is missing, older or newer than this program
     ├── DocumentError           one document cannot be accepted; permanent, the sender must not retry it
+    ├── LogError                an event log cannot be read, or not on from a point
     ├── TooLarge                a request is over a size limit
     ├── GrafanaError            a Grafana cannot be reached, or does not do as asked
     └── NotFound                what was asked for is not in the store
@@ -54,6 +55,10 @@ class DocumentError(JoinsightError):
     def __init__(self, reason: str, kind: str = "schema") -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+class LogError(JoinsightError):
+    """An event log cannot be read, or not on from a point: it is truncated, broken, or a library is missing."""
 
 
 class TooLarge(JoinsightError):

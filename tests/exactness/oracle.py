@@ -33,7 +33,11 @@ def dump(spark: SparkSession) -> dict[str, Any]:
                      "edges": [[from, to]]} | None}}
     """
     settle(spark)
-    store = spark._jsparkSession.sharedState().statusStore()
+    return executions(spark._jsparkSession.sharedState().statusStore())
+
+
+def executions(store: Any) -> dict[str, Any]:
+    """The same of a `SQLAppStatusStore`."""
     return {str(execution.executionId()): _execution(store, execution) for execution in _each(store.executionsList())}
 
 

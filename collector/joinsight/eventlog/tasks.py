@@ -1,0 +1,182 @@
+"""The ends of tasks by the block: those of one stage attempt that follow each other, as columns.
+
+Nothing is summed that could not be merged exactly later: a block keeps a value for each task and accumulator. Tasks
+of a stage report their accumulators in the same order, so most blocks hold one `Group`.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from joinsight.eventlog.events import Accumulable, TaskInfo, TaskMetrics
+
+FAILED, KILLED, SUCCEEDED = range(3)
+PEAK_MEMORY = 7
+TOTALS = (
+    "run_time_ms",
+    "cpu_time_ns",
+    "gc_time_ms",
+    "deserialize_time_ms",
+    "result_bytes",
+    "memory_spilled_bytes",
+    "disk_spilled_bytes",
+    "peak_memory_bytes",
+    "input_bytes",
+    "input_rows",
+    "output_bytes",
+    "output_rows",
+    "shuffle_read_local_bytes",
+    "shuffle_read_remote_bytes",
+    "shuffle_read_rows",
+    "shuffle_fetch_wait_ms",
+    "shuffle_write_bytes",
+    "shuffle_write_rows",
+    "shuffle_write_time_ns",
+)
+"""What is added up over the tasks of a stage attempt, as the document names it; of the peak memory the largest."""
+
+_RUN_TIME, _LOCAL, _REMOTE, _ROWS = 0, 12, 13, 14
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_WIDTHS = (("b", 7), ("h", 15), ("i", 31), ("q", 63))
+
+
+def packed(values: Iterable[int]) -> array[int]:
+    """The values in as few bytes each as the largest of them needs; one past Java's long is cut to it."""
+    values = list(values)
+    low, high = (min(values), max(values)) if values else (0, 0)
+    for code, bits in _WIDTHS:
+        if -(1 << bits) <= low and high < 1 << bits:
+            return array(code, values)
+    return array("q", [max(-(1 << 63), min(value, (1 << 63) - 1)) for value in values])
+
+
+@dataclass(slots=True)
+class Group:
+    """Tasks that reported the same accumulators in the same order: a column for each of them."""
+
+    ids: tuple[int, ...]
+    positions: array[int]
+    """Where the tasks stand in the block."""
+    columns: list[array[int]]
+
+
+@dataclass(slots=True)
+class TaskBlock:
+    """Tasks of a stage attempt in the order in which they ended. Columns have an entry for each task."""
+
+    stage: int
+    attempt: int
+    task_ids: array[int]
+    indexes: array[int]
+    outcomes: bytearray
+    totals: tuple[int, ...]
+    measured: bytearray
+    """1: the task brought metrics."""
+    run_times: array[int]
+    read_bytes: array[int]
+    read_rows: array[int]
+    groups: list[Group]
+    finished_at: int
+    """When the last one ended."""
+
+
+@dataclass(slots=True)
+class OpenBlock:
+    """A block that is being filled."""
+
+    stage: int
+    attempt: int
+    tasks: list[TaskInfo] = field(default_factory=list)
+    metrics: list[tuple[int, ...] | None] = field(default_factory=list)
+    rows: dict[tuple[int, ...], tuple[list[int], list[list[str]]]] = field(default_factory=dict)
+    reported: dict[int, bool] = field(default_factory=dict)
+    """By index: whether the task that reported its accumulators succeeded."""
+
+    def takes(self, task: TaskInfo) -> bool:
+        """False if the block must be closed first: this task overwrites values of one in it."""
+        return self.reported.get(task.index, True)
+
+    def add(self, task: TaskInfo, metrics: TaskMetrics | None) -> None:
+        position = len(self.tasks)
+        self.tasks.append(task)
+        self.metrics.append(None if metrics is None else _totals(metrics))
+        if task.accumulables and task.index not in self.reported:
+            some: list[Accumulable] = [a for a in task.accumulables if a.metadata == "sql" and a.update is not None]
+            ids = tuple([a.id for a in some])
+            group = self.rows.get(ids)
+            if group is None:
+                group = self.rows[ids] = ([], [])
+            group[0].append(position)
+            group[1].append([a.update for a in some])
+            self.reported[task.index] = outcome(task) == SUCCEEDED
+
+    def close(self) -> TaskBlock:
+        """The columns. A task with an update that is no number counts, but its updates do not."""
+        measured = [m for m in self.metrics if m is not None]
+        columns = list(zip(*measured, strict=True)) or [(0,)] * len(TOTALS)
+        totals = [sum(column) for column in columns]
+        totals[PEAK_MEMORY] = max(columns[PEAK_MEMORY])
+        nothing = (0,) * len(TOTALS)
+        all_of = [nothing if m is None else m for m in self.metrics]
+        return TaskBlock(
+            self.stage,
+            self.attempt,
+            packed(task.id for task in self.tasks),
+            packed(task.index for task in self.tasks),
+            bytearray(outcome(task) for task in self.tasks),
+            tuple(totals),
+            bytearray(m is not None for m in self.metrics),
+            packed(max(0, m[_RUN_TIME]) for m in all_of),
+            packed(max(0, m[_LOCAL] + m[_REMOTE]) for m in all_of),
+            packed(max(0, m[_ROWS]) for m in all_of),
+            [_group(ids, positions, rows) for ids, (positions, rows) in self.rows.items()],
+            max(task.finished_at for task in self.tasks),
+        )
+
+
+def _group(ids: tuple[int, ...], positions: list[int], rows: list[list[str]]) -> Group:
+    try:
+        return Group(ids, packed(positions), [packed(map(int, column)) for column in zip(*rows, strict=True)])
+    except (TypeError, ValueError):
+        good = [(position, row) for position, row in zip(positions, rows, strict=True) if all(map(_is_number, row))]
+        columns = [packed(map(int, column)) for column in zip(*(row for _, row in good), strict=True)]
+        return Group(ids if good else (), packed(position for position, _ in good), columns)
+
+
+def _is_number(update: object) -> bool:
+    return isinstance(update, (str, int)) and _NUMBER.fullmatch(str(update)) is not None
+
+
+def outcome(task: TaskInfo) -> int:
+    """As Spark's TaskInfo.successful."""
+    if task.killed:
+        return KILLED
+    return FAILED if task.failed or not task.finished_at else SUCCEEDED
+
+
+def _totals(m: TaskMetrics) -> tuple[int, ...]:
+    read, write = m.shuffle_read, m.shuffle_write
+    return (
+        m.run_time,
+        m.cpu_time,
+        m.gc_time,
+        m.deserialize_time,
+        m.result_size,
+        m.memory_spilled,
+        m.disk_spilled,
+        m.peak_memory,
+        m.input.bytes,
+        m.input.rows,
+        m.output.bytes,
+        m.output.rows,
+        read.local_bytes,
+        read.remote_bytes,
+        read.rows,
+        read.fetch_wait,
+        write.bytes,
+        write.rows,
+        write.time,
+    )

@@ -1,0 +1,98 @@
+"""Record small event logs of every Spark version, with what Spark's own replay says of them.
+
+``python tests/eventlog/record.py [VERSION...] --cache FOLDER``: PySpark of each version is installed below FOLDER
+once. The logs go to recorded/VERSION/, packed by Spark's own codec, each version's by another one; the replay's answer
+to recorded/VERSION/replay.json.gz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RECORDED = HERE / "recorded"
+# Compression, and whether the log is rolling; gz: a plain log, packed by us
+FORMS = {
+    "3.4.4": ("lz4", False),
+    "3.5.9": ("gz", False),
+    "4.0.5": ("zstd", True),
+    "4.1.4": ("snappy", True),
+    "4.2.1": ("lzf", False),
+    "4.3.0": ("zstd", True),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Record event logs and Spark's replay of them.")
+    parser.add_argument("versions", nargs="*", default=list(FORMS))
+    parser.add_argument("--cache", type=Path, default=ROOT / ".venvs")
+    arguments = parser.parse_args()
+    for version in arguments.versions:
+        record(version, arguments.cache.resolve())
+
+
+def record(version: str, cache: Path) -> None:
+    """One version: workload, replay, files."""
+    spark = cache / f"pyspark-{version}"
+    if not (spark / "pyspark" / "jars").is_dir():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(spark)]
+        subprocess.run([*pip, f"pyspark=={version}"], check=True)
+    environment = {**os.environ, "PYTHONPATH": f"{spark}{os.pathsep}{ROOT}", "PYSPARK_PYTHON": sys.executable}
+    environment.pop("SPARK_HOME", None)
+    codec, rolling = FORMS[version]
+    target = RECORDED / version
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "logs").mkdir()
+        shutil.copy(HERE / "workload.py", folder)
+        run = [sys.executable, str(folder / "workload.py"), "--logs", str(folder / "logs")]
+        subprocess.run(run, env=environment, check=True, cwd=folder)
+        (written,) = (path for path in (folder / "logs").iterdir() if not path.name.startswith("."))
+        log = folder / written.name
+        log.write_bytes(b"".join(impersonal(line, folder) for line in written.read_bytes().splitlines()))
+        if rolling:
+            packed = target / f"eventlog_v2_{log.name}" / f"events_1_{log.name}.{codec}"
+            packed.parent.mkdir()
+            packed.with_name(f"appstatus_{log.name}").touch()
+        else:
+            packed = target / f"{log.name}.{codec}"
+        replay = [sys.executable, str(HERE / "replay.py"), str(log), "--out", str(folder / "replay.json")]
+        if codec == "gz":
+            packed.write_bytes(gzip.compress(log.read_bytes(), mtime=0))
+        else:
+            replay += ["--pack", f"{codec}={packed}"]
+        subprocess.run(replay, env=environment, check=True, cwd=folder)
+        executions = json.loads((folder / "replay.json").read_text())[0]["executions"]
+        (target / "replay.json.gz").write_bytes(gzip.compress(json.dumps(executions).encode(), mtime=0))
+    assert executions, "the replay found nothing"
+    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    print(f"{version}: {len(executions)} executions, {size / 1024:.0f} KB")
+
+
+def impersonal(line: bytes, folder: Path) -> bytes:
+    """The line without what it tells of the machine."""
+    if line.startswith(b'{"Event":"SparkListenerEnvironmentUpdate"'):
+        event = json.loads(line)
+        kept = {key: value for key, value in event["Spark Properties"].items() if "ath" not in key and "ava" not in key}
+        for name, section in event.items():
+            if isinstance(section, (dict, list)):
+                event[name] = kept if name == "Spark Properties" else type(section)()
+        line = json.dumps(event, separators=(",", ":")).encode()
+    line = line.replace(str(folder).encode(), b"/data").replace(getpass.getuser().encode() + b'"', b'someone"')
+    return line + b"\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The recorded logs, and documents as the rows that the store would have."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Table
+
+from joinsight.document import Document, Execution
+from joinsight.eventlog.files import ROLLING, Log, find, log_of_file
+from joinsight.eventlog.read import Outcome, documents
+from joinsight.rows import Row, execution_rows
+from joinsight.store.models import node_metric, plan_edge, plan_node
+
+RECORDED = Path(__file__).with_name("recorded")
+VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+
+
+def recorded(version: str, folder: Path) -> tuple[Log, dict[str, Any]]:
+    """A recorded log, unpacked in `folder` where it was packed by us, and what Spark's replay said of it."""
+    (source,) = (path for path in (RECORDED / version).iterdir() if path.name != "replay.json.gz")
+    target = folder / source.name.removesuffix(".gz")
+    if source.name.startswith(ROLLING):
+        shutil.copytree(source, target)
+    elif source.suffix == ".gz":
+        target.write_bytes(gzip.decompress(source.read_bytes()))
+    else:
+        shutil.copy(source, target)
+    (log,) = find(target) if target.is_dir() else [log_of_file(str(target))]
+    truth: dict[str, Any] = json.loads(gzip.decompress((RECORDED / version / "replay.json.gz").read_bytes()))
+    return log, truth
+
+
+def read(log: Log) -> tuple[list[Document], Outcome]:
+    outcome = Outcome()
+    return list(documents(log, outcome)), outcome
+
+
+def as_stored(found: Iterable[Document]) -> dict[int, Any]:
+    """Executions by id, each with its rows: what `tests.exactness.test_exactness.compare` takes."""
+    stored: dict[int, Any] = {}
+    for document in found:
+        if isinstance(document, Execution):
+            rows = execution_rows(document)
+            stored[document.execution_id] = {
+                "row": rows["execution"][0],
+                "metrics": _whole(node_metric, rows["node_metric"]),
+                "nodes": _whole(plan_node, rows["plan_node"]),
+                "edges": _whole(plan_edge, rows["plan_edge"]),
+            }
+    return stored
+
+
+def _whole(table: Table, rows: list[Row]) -> list[Row]:
+    return [{column.name: row.get(column.name) for column in table.columns} for row in rows]

@@ -1,0 +1,101 @@
+"""Spark's own answer about an event log: its History Server's listeners replay it, then their store is read.
+
+A script, not a test: it runs in a process of its own, with a PySpark of any version, without a SparkContext::
+
+    python replay.py LOG... --out FILE
+
+``--pack CODEC=FILE`` also writes the first LOG, a plain one, as Spark's own codec packs it, flushed now and then.
+Each LOG is a file, or a folder of a rolling log. FILE becomes a list, for each log `{"log", "seconds", "executions":
+what oracle.dump says}`; `seconds` is the time of the replay alone, of the last of `--times` replays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.exactness import oracle
+
+FLUSH_BYTES = 250_000
+STORE_OPTIONS = {
+    "spark.appStateStore.asyncTracking.enable": "false",
+    "spark.sql.ui.retainedExecutions": "100000",
+    "spark.ui.retainedJobs": "100000",
+    "spark.ui.retainedStages": "100000",
+    "spark.ui.retainedTasks": "1000000",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Replay event logs as Spark's History Server does.")
+    parser.add_argument("logs", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--pack", metavar="CODEC=FILE")
+    arguments = parser.parse_args()
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    found = []
+    for log in arguments.logs:
+        for _ in range(arguments.times):
+            store, seconds = replay(jvm, log)
+        found.append({"log": str(log), "seconds": seconds, "executions": oracle.executions(store)})
+    arguments.out.write_text(json.dumps(found), encoding="utf-8")
+    if arguments.pack:
+        pack(jvm, arguments.logs[0], *arguments.pack.split("=", 1))
+
+
+def replay(jvm: Any, log: Path) -> tuple[Any, float]:
+    """The SQL store after a replay, and the seconds that the replay took."""
+    spark = jvm.org.apache.spark
+    conf = spark.SparkConf(False)
+    for key, value in STORE_OPTIONS.items():
+        conf.set(key, value)
+    kvstore = spark.status.ElementTrackingStore(spark.util.kvstore.InMemoryStore(), conf)
+    bus = spark.scheduler.ReplayListenerBus()
+    nothing = jvm.scala.Option.empty()
+    bus.addListener(spark.sql.execution.ui.SQLAppStatusListener(conf, kvstore, False))
+    bus.addListener(spark.status.AppStatusListener(kvstore, conf, False, nothing, nothing))
+    path = jvm.org.apache.hadoop.fs.Path(log.resolve().as_uri())
+    file_system = path.getFileSystem(jvm.org.apache.hadoop.conf.Configuration())
+    started = time.monotonic()
+    for file in files(log):
+        path = jvm.org.apache.hadoop.fs.Path(file.resolve().as_uri())
+        stream = spark.deploy.history.EventLogFileReader.openEventLog(path, file_system)
+        bus.replay(stream, str(file), True, getattr(bus, "replay$default$4")())
+        stream.close()
+    seconds = time.monotonic() - started
+    kvstore.close(False)
+    return spark.sql.execution.ui.SQLAppStatusStore(kvstore, nothing), seconds
+
+
+def pack(jvm: Any, log: Path, codec: str, target: str) -> None:
+    """Write a log through Spark's codec."""
+    conf = jvm.org.apache.spark.SparkConf(False)
+    stream = jvm.org.apache.spark.io.CompressionCodec.createCodec(conf, codec).compressedContinuousOutputStream(
+        jvm.java.io.FileOutputStream(target)
+    )
+    content = log.read_bytes()
+    for start in range(0, len(content), FLUSH_BYTES):
+        stream.write(bytearray(content[start : start + FLUSH_BYTES]))
+        stream.flush()
+    stream.close()
+
+
+def files(log: Path) -> list[Path]:
+    """The files of a log in their order."""
+    if log.is_file():
+        return [log]
+    return sorted(log.glob("events_*"), key=lambda path: int(path.name.split("_")[1]))
+
+
+if __name__ == "__main__":
+    main()
