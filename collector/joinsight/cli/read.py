@@ -227,6 +227,8 @@ def print_header(out: Console, stored: StoredPlan) -> None:
     out.print(Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))
     if e["query_shape"]:
         out.print(Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
+    if e["origin"] == "event_log":
+        out.print(Text("read from an event log", "dim"))
     if e["error"]:
         out.print(Text(one_line(e["error"])[:500], style="red"))
     for reason in e["incomplete"] or ():

@@ -141,9 +141,9 @@ class Fold:
         return {
             "schema_version": 1,
             "origin": "event_log",
-            # The same for each reading of the same log: a later one replaces what an earlier one gave
+            # The same for each reading of the same log by the same version of this program
             "listener": Listener(
-                str(uuid.uuid5(_NAMESPACE, f"{application_id}\n{attempt_id}")),
+                str(uuid.uuid5(_NAMESPACE, f"{application_id}\n{attempt_id}\n{joinsight.__version__}")),
                 joinsight.__version__,
                 self._spark_version or "unknown",
             ),

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.types.json import Jsonb
-from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, false, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, case, false, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
@@ -33,6 +33,7 @@ _APPLICATION_KEY = ("application_id", "attempt_id")
 _STATEMENT_ROWS = 500
 _GOING_ON = ("running", "unknown")
 _ENDED = ("succeeded", "failed")
+_OVER = ("succeeded", "failed", "ended")
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
 _T = TypeVar("_T")
@@ -47,6 +48,8 @@ class Written:
     """Documents that changed it."""
     stale: int = 0
     """Documents that were old news: repeated or overtaken."""
+    repaired: int = 0
+    """Of these, the executions of live documents that those of an event log replaced."""
     finished: list[Rows] = field(default_factory=list)
     """The rows of executions that have succeeded or failed and had not before."""
     refused: list[tuple[Document, str]] = field(default_factory=list)
@@ -80,6 +83,7 @@ class Writer:
         for document in documents:
             one = self.write([document])
             written.stored += one.stored
+            written.repaired += one.repaired
             written.stale += one.stale
             written.finished += one.finished
             written.refused += one.refused
@@ -103,20 +107,24 @@ class Writer:
             stored = _write_applications(connection, applications, executions.values())
             by_key = {_row_key(rows[key]["execution"][0]): rows[key] for key in sorted(rows)}
             ended_before = _ended(connection, list(by_key))
+            live_before = _live(connection, [key for key, rows in by_key.items() if _of_log(rows["execution"][0])])
             accepted = _write_executions(connection, [found["execution"][0] for found in by_key.values()])
             _delete_children(connection, accepted)
             history = EarlierRuns(connection)
             for key in accepted:
                 by_key[key]["finding"] = self._finder.rows(by_key[key], history)
             _copy_children(connection, [by_key[key] for key in accepted])
-            delivery.record(connection, documents, refused)
+            # A log is read again and again, whole: of what it brings no account is kept
+            of_listeners = [each for each in refused if getattr(each[0], "origin", "live") == "live"]
+            delivery.record(connection, [d for d in documents if d.origin == "live"], of_listeners)
         stored += len(accepted)
         finished = [
             by_key[key]
             for key in accepted
             if by_key[key]["execution"][0]["state"] in _ENDED and key not in ended_before
         ]
-        return Written(stored, len(documents) - stored, finished)
+        repaired = len(live_before.intersection(accepted))
+        return Written(stored, len(documents) - stored, repaired, finished)
 
     def _make_partitions(self, rows: list[Row]) -> None:
         months = {partitions.month_of(row["started_at"]) for row in rows} - self._months
@@ -143,22 +151,64 @@ def _newest(documents: Iterable[_D], key: Callable[[_D], _Key]) -> dict[_Key, _D
     newest: dict[_Key, _D] = {}
     for new in documents:
         old = newest.get(key(new))
-        if (
-            old is None
-            or (old.listener.id == new.listener.id and old.sequence < new.sequence)
-            or (old.listener.id != new.listener.id and (old.state in _GOING_ON or new.state not in _GOING_ON))
-        ):
+        if old is None or _replaces(new, old):
             newest[key(new)] = new
     return newest
 
 
+def _replaces(new: Application | Execution, old: Application | Execution) -> bool:
+    """`_supersedes`, of documents."""
+    new_is_over, old_is_over = new.state in _OVER, old.state in _OVER
+    new_is_whole = not (isinstance(new, Execution) and new.incomplete)
+    old_is_whole = not (isinstance(old, Execution) and old.incomplete)
+    if new.origin != old.origin:
+        if new.origin == "event_log":
+            return new_is_over and (not old_is_over or (new_is_whole and not old_is_whole))
+        return not old_is_over or (new_is_over and (new_is_whole or not old_is_whole))
+    if new.origin == "event_log":
+        better = (new_is_over, new_is_whole), (old_is_over, old_is_whole)
+        told = (new.state, new.listener.id) != (old.state, old.listener.id)
+        return better[0] > better[1] or (
+            better[0] == better[1] and (new.sequence > old.sequence or (new.sequence == old.sequence and told))
+        )
+    if old.listener.id == new.listener.id:
+        return old.sequence < new.sequence
+    return old.state in _GOING_ON or new.state not in _GOING_ON
+
+
 def _supersedes(new: Any, old: Any) -> ColumnElement[bool]:
-    """Between documents of a listener its count decides; one of another listener yields if it is not final."""
+    """Between documents of a listener its count decides; one of another listener yields if it is not final.
+
+    A live document is better than one of an event log, which replaces it only if it ends what the live one did not, or
+    is whole where the live one is partial. Of two readings of a log the one that ends it is better, then the one
+    that is whole, then the one that read further: compaction makes a log shorter. Of equal ones, that of another
+    version of this program.
+    """
+    new_is_over, old_is_over = new.state.in_(_OVER), old.state.in_(_OVER)
+    new_is_whole, old_is_whole = ~_is_partial(new), ~_is_partial(old)
+    log_over_live = and_(new_is_over, or_(~old_is_over, and_(new_is_whole, ~old_is_whole)))
+    live_over_log = or_(~old_is_over, and_(new_is_over, or_(new_is_whole, ~old_is_whole)))
+    better = tuple_(new_is_over, new_is_whole), tuple_(old_is_over, old_is_whole)
+    told = or_(new.state != old.state, new.listener_id != old.listener_id)
+    further = or_(new.sequence > old.sequence, and_(new.sequence == old.sequence, told))
+    log_over_log = or_(better[0] > better[1], and_(better[0] == better[1], further))
     same = old.listener_id == new.listener_id
-    return or_(
-        and_(same, old.sequence < new.sequence),
-        and_(~same, or_(old.state.in_(_GOING_ON), new.state.not_in(_GOING_ON))),
+    of_another = or_(old.state.in_(_GOING_ON), new.state.not_in(_GOING_ON))
+    live_over_live = case((same, old.sequence < new.sequence), else_=of_another)
+    return case(
+        (new.origin != old.origin, case((new.origin == "event_log", log_over_live), else_=live_over_log)),
+        (new.origin == "event_log", log_over_log),
+        else_=live_over_live,
     )
+
+
+def _is_partial(row: Any) -> ColumnElement[bool]:
+    """Of an execution; an application is never."""
+    return row.incomplete.is_not(None) if "incomplete" in row else false()
+
+
+def _of_log(row: Row) -> bool:
+    return bool(row["origin"] == "event_log")
 
 
 def _row_key(row: Row) -> _Key:
@@ -217,6 +267,16 @@ def _ended(connection: Connection, keys: list[_Key]) -> set[_Key]:
         found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.state.in_(_ENDED))
         ended.update(map(tuple, connection.execute(found)))
     return ended
+
+
+def _live(connection: Connection, keys: list[_Key]) -> set[_Key]:
+    """Of these executions, those that are stored as the listener told of them."""
+    columns = [models.execution.c[name] for name in _KEY]
+    live: set[_Key] = set()
+    for some in _portions(keys):
+        found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.origin == "live")
+        live.update(map(tuple, connection.execute(found)))
+    return live
 
 
 def _delete_children(connection: Connection, keys: list[_Key]) -> None:
