@@ -21,6 +21,7 @@ LAYERS = (
     ("wording",),
     ("pages",),
     ("serve", "lake"),
+    ("backfill",),
     ("demo",),
     ("cli",),
 )

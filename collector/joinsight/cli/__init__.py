@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, dashboards, demo, diff, doctor, lake, read, regressions, ship
+from joinsight.cli import admin, backfill, dashboards, demo, diff, doctor, lake, read, regressions, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store.database import reason
 
@@ -22,7 +22,7 @@ Start here:      joinsight demo
 Collect:         joinsight serve
 Look:            joinsight queries, then plan, shuffles, broadcasts, joins, findings
 Compare:         joinsight diff, joinsight regressions
-With Spark:      joinsight export, joinsight rollup
+With Spark:      joinsight backfill, joinsight export, joinsight rollup
 
 Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
 """
@@ -44,6 +44,7 @@ for command in (
     ship.ship,
     *lake.COMMANDS,
     dashboards.dashboards,
+    backfill.backfill,
 ):
     cli.add_command(command)
 

@@ -77,6 +77,12 @@ def log_of_folder(path: str, names: Iterable[str]) -> Log:
     return Log(path, files, application_id, attempt_id, is_open, missing, is_compacted=compacted > 0)
 
 
+def number_of(name: str) -> int:
+    """The number of a file of a rolling log, from 1; 0 for another file."""
+    match = _EVENTS.fullmatch(name)
+    return int(match.group(1)) if match else 0
+
+
 def is_log_name(name: str) -> bool:
     """Whether a file of this name, met in a folder, is a log that Spark wrote."""
     return _LOG_NAME.fullmatch(name) is not None

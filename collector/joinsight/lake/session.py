@@ -19,6 +19,7 @@ _SETTINGS = {
     # Spark does not know what its tasks will read of PostgreSQL, takes it for tiny, and broadcasts all of it
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
+_LAUNCH = {"spark.ui.showConsoleProgress": "false"}  # our commands say themselves how far they are
 _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$", re.MULTILINE)
 
 
@@ -31,7 +32,7 @@ def session(name: str, master: str | None) -> Iterator[SparkSession]:
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    for key, value in _SETTINGS.items():
+    for key, value in (_SETTINGS | _LAUNCH).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     _use_this_python(spark)

@@ -628,7 +628,32 @@ baseline = Table(
 ROLLUPS = (rollup_day, rollup_operator_day, baseline)
 """Written by `joinsight rollup`, and kept longer than what they were made of."""
 
-PARTITIONED = tuple(table for table in metadata.sorted_tables if table not in (application, delivery, *ROLLUPS))
+event_log = Table(
+    "event_log",
+    metadata,
+    _needed(_text("path", "where it is, as Spark's file system names it; without .inprogress")),
+    _needed(_text("application_id", "Spark's application id, by the log's name")),
+    _needed(_text("attempt_id", "Spark's application attempt id; empty where there is none")),
+    _needed(_long("size_bytes", "size of its files when they were read")),
+    _needed(_time("modified_at", "when the newest of them was last changed")),
+    _needed(_column("is_open", Boolean, "its application had not ended it: it may grow")),
+    _needed(_text("outcome", "whole, partial (not all of it can be read) or failed (it is tried again each time)")),
+    _column("problems", ARRAY(Text), "why not all of it was read; NULL: it was"),
+    _needed(_column("is_compacted", Boolean, "the History Server has removed from it what had ended")),
+    _needed(_int("missing_files", "files of a rolling log that are not there")),
+    _needed(_long("lines", "lines that were read")),
+    _needed(_long("event_bytes", "bytes of these, uncompressed")),
+    _needed(_long("executions", "executions that it told of")),
+    _needed(_text("reader_version", "version of Joinsight that read it")),
+    _needed(_time("read_at", "when it was read")),
+    PrimaryKeyConstraint("path"),
+    CheckConstraint("outcome IN ('whole', 'partial', 'failed')", name="outcome"),
+    comment="An event log that `joinsight backfill` has read: one that has not changed since is not read again.",
+)
+
+PARTITIONED = tuple(
+    table for table in metadata.sorted_tables if table not in (application, delivery, event_log, *ROLLUPS)
+)
 """Tables that are partitioned by the month of the execution's start."""
 
 CHILDREN = tuple(table for table in PARTITIONED if table is not execution)

@@ -1,0 +1,83 @@
+"""One Spark for all tests of this folder: it writes an event log, with the listener attached, and then reads logs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.demo.runner import collector
+from joinsight.store.database import connect, upgrade
+
+_SALES = "(SELECT id, id % 10 AS store, id % 7 AS amount FROM range(0, 2000, 1, 3))"
+_STORES = "(SELECT id AS store, id % 3 AS region FROM range(10))"
+QUERIES = (
+    *(
+        f"SELECT /*+ {hint}(s) */ region, sum(amount) FROM {_SALES} JOIN {_STORES} s USING (store) GROUP BY region"
+        for hint in ("BROADCAST", "MERGE", "SHUFFLE_HASH")
+    ),
+    f"SELECT count(*) FROM {_SALES} WHERE amount > (SELECT avg(amount) FROM {_SALES})",
+    f"SELECT raise_error('on purpose') FROM {_SALES}",
+    f"SELECT /*+ REPARTITION(3) */ * FROM {_SALES} ORDER BY amount LIMIT 3",
+)
+
+
+@dataclass(frozen=True)
+class Live:
+    """A Spark that ran queries, what the listener told of them, and its event log, which is still open."""
+
+    spark: Any
+    engine: Engine
+    application_id: str
+    log: Path
+
+
+@pytest.fixture(scope="package")
+def live(make_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """After a few queries."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    logs = tmp_path_factory.mktemp("logs")
+    options = {
+        "spark.driver.extraClassPath": str(listener_jar()),
+        "spark.extraListeners": LISTENER,
+        "spark.joinsight.spool": str(tmp_path_factory.mktemp("spool")),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": logs.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.local.dir": str(tmp_path_factory.mktemp("local")),
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+    }
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        with collector(engine, 0, []) as (url, _):
+            builder = SparkSession.builder.master("local[2]").appName("live and logged")
+            for key, value in (options | {"spark.joinsight.url": url}).items():
+                builder = builder.config(key, value)
+            spark = builder.getOrCreate()
+            spark.sparkContext.setLogLevel("OFF")
+            for query in QUERIES:
+                with contextlib.suppress(Exception):
+                    spark.sql(query).collect()
+            (log,) = (path for path in logs.iterdir() if not path.name.startswith("."))
+            yield Live(spark, engine, spark.sparkContext.applicationId, log)
+            spark.stop()
+
+
+@pytest.fixture(scope="package")
+def spark(live: Live) -> Any:
+    return live.spark

@@ -1,0 +1,277 @@
+"""Logs on disk into a real PostgreSQL by a real Spark: the same rows as live, once, whatever happened to the logs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+from tests.backfill.conftest import Live
+from tests.backfill.stored import content, ledger
+from tests.eventlog.recorded import VERSIONS, recorded
+from tests.eventlog.recorded import read as read_log
+
+from joinsight.backfill import share as run
+from joinsight.backfill.run import Progress, Report, backfill
+from joinsight.errors import JoinsightError
+from joinsight.eventlog.framing import lines
+from joinsight.store.database import connect, upgrade
+from joinsight.store.writer import Writer
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded logs of all versions, a folder each, and other files."""
+    folder = tmp_path_factory.mktemp("all logs")
+    for version in VERSIONS:
+        (folder / version).mkdir()
+        recorded(version, folder / version)
+        (folder / version / "README.txt").write_text("nothing\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A recorded log, unpacked."""
+    log, _ = recorded("4.3.0", tmp_path_factory.mktemp("log"))
+    with Path(log.files[0]).open("rb") as file:
+        return b"".join(line + b"\n" for line in lines(file, log.files[0]))
+
+
+@pytest.fixture
+def empty(make_database: Callable[[], str]) -> Iterator[Engine]:
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        yield engine
+
+
+def told(report: Report) -> dict[str, str]:
+    """By the name of the log what became of it."""
+    return {each.entry.path.rpartition("/")[2]: each.entry.outcome for each in report.done}
+
+
+def test_every_log_is_stored_and_only_once(spark: Any, empty: Engine, logs: Path, engine: Engine) -> None:
+    """Logs of all versions and codecs below a folder give the rows of their documents; then they are left alone."""
+    writer = Writer(engine)
+    for version in VERSIONS:
+        (log,) = (_found(path) for path in (logs / version).iterdir() if path.name != "README.txt")
+        writer.write(read_log(log)[0])
+    progress: list[Progress] = []
+    report = backfill(spark, empty, [str(logs)], follow=progress.append)
+    assert set(told(report).values()) == {"whole"}
+    assert len(report.done) == report.found == len(VERSIONS)
+    assert report.is_complete
+    assert content(empty) == content(engine)
+    with empty.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM delivery")) == 0
+        assert set(connection.scalars(text("SELECT origin FROM execution UNION SELECT origin FROM application"))) == {
+            "event_log"
+        }
+        executions = connection.scalar(text("SELECT count(*) FROM execution"))
+    entries = ledger(empty)
+    assert sum(row["executions"] for row in entries.values()) == executions > 100
+    assert all(row["problems"] is None and row["event_bytes"] > 1_000_000 for row in entries.values())
+
+    again = backfill(spark, empty, [f"{logs}/*", str(logs)])
+    assert (again.found, again.unchanged, again.done) == (len(VERSIONS), len(VERSIONS), [])
+    forced = backfill(spark, empty, [str(logs)], again=True)
+    assert (len(forced.done), sum(each.stored for each in forced.done)) == (len(VERSIONS), 0)
+
+
+def _found(path: Path) -> Any:
+    from joinsight.eventlog.files import find, log_of_file
+
+    return next(find(path)) if path.is_dir() else log_of_file(str(path))
+
+
+def test_an_unchanged_log_is_not_opened(spark: Any, empty: Engine, plain: bytes, tmp_path: Path) -> None:
+    """What has the size and time that it had is not read, even if it could not be."""
+    path = tmp_path / "local-1"
+    path.write_bytes(plain)
+    assert told(backfill(spark, empty, [str(tmp_path)])) == {"local-1": "whole"}
+    before = path.stat()
+    path.write_bytes(b"x" * len(plain))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    report = backfill(spark, empty, [str(tmp_path)])
+    assert (report.unchanged, report.done) == (1, [])
+
+
+@pytest.mark.parametrize("connections", [1, 16])
+def test_a_log_that_is_cut_in_stretches_gives_the_same(
+    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, connections: int
+) -> None:
+    """Plain in one file and rolling, packed or not; a small one is read beside them."""
+    split = plain.splitlines(keepends=True)
+    (tmp_path / "local-1").write_bytes(plain.replace(b"local-1795263707474", b"local-1"))
+    rolling = tmp_path / "eventlog_v2_local-2_3"
+    rolling.mkdir()
+    (rolling / "appstatus_local-2_3").touch()
+    for number, start in enumerate(range(0, len(split), len(split) // 11), 1):
+        part = b"".join(split[start : start + len(split) // 11]).replace(b"local-1795263707474", b"local-2")
+        (rolling / f"events_{number}_local-2_3").write_bytes(part)
+    shutil.copytree(recorded("4.0.5", tmp_path)[0].path, tmp_path / "more" / "eventlog_v2_local-1795263771473")
+    writer = Writer(engine)
+    for path in (tmp_path / "local-1", rolling):
+        documents, outcome = read_log(_found(path))
+        assert outcome.problems == []
+        writer.write(documents)
+    report = backfill(spark, empty, [str(tmp_path)], split=200_000, connections=connections)
+    assert set(told(report).values()) == {"whole"}
+    for application in ("local-1", "local-2"):
+        assert content(empty, application) == content(engine, application)
+    assert {row["attempt_id"] for row in content(empty, "local-2")["execution"]} == {"3"}
+
+
+@pytest.mark.parametrize("split", [150_000, 1 << 30], ids=["in stretches", "whole"])
+def test_a_log_that_grows_is_read_again(
+    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, split: int
+) -> None:
+    """While it is written executions run; when it has its name, all is as if it had been read once."""
+    start = plain.rindex(b"SparkListenerSQLExecutionStart")
+    cut = plain.index(b"\n", plain.index(b"SparkListenerJobStart", start)) - 20
+    path = tmp_path / "local-1.inprogress"
+    path.write_bytes(plain[:cut])
+    report = backfill(spark, empty, [str(path)], split=split)
+    assert told(report) == {"local-1": "whole"}
+    assert ledger(empty)["local-1"]["is_open"]
+    assert states(empty)["running"] == 1
+    path.write_bytes(plain)
+    assert len(backfill(spark, empty, [str(path)], split=split).done) == 1
+    path.rename(tmp_path / "local-1")
+    assert len(backfill(spark, empty, [str(tmp_path)], split=split).done) == 1
+    assert backfill(spark, empty, [str(tmp_path)], split=split).unchanged == 1
+    assert not ledger(empty)["local-1"]["is_open"]
+    Writer(engine).write(read_log(_found(tmp_path / "local-1"))[0])
+    application = content(empty)["application"][0]["application_id"]
+    assert content(empty) == content(engine, application)
+
+
+def states(engine: Engine) -> dict[str, int]:
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT state, count(*) FROM execution GROUP BY state"))
+        return {row[0]: row[1] for row in rows}
+
+
+def test_what_is_broken_is_said_and_stops_nothing(spark: Any, empty: Engine, plain: bytes, tmp_path: Path) -> None:
+    """Garbage, cut off and incomplete logs give what they hold, which is said once: another run would find no more."""
+    split = plain.splitlines(keepends=True)
+
+    def of_application(name: str, content: bytes = plain) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content.replace(b"local-1795263707474", name.rpartition("/")[2].encode()))
+
+    of_application("local-1")
+    of_application("local-2", b"\x00garbage\n" * 1000)
+    of_application("local-3", plain[: len(plain) // 2])
+    of_application("local-4", b"".join([*split[:200], b"{not json\n", *split[200:]]))
+    for number in (1, 3):
+        of_application(
+            f"eventlog_v2_local-6/events_{number}_local-6", b"".join(split[number * 100 - 100 : number * 100])
+        )
+    of_application("local-7.zstd", b"\x28\xb5\x2f\xfd broken")
+    (tmp_path / "eventlog_v2_local-8").mkdir()  # has no file yet
+    report = backfill(spark, empty, [str(tmp_path)])
+    assert told(report) == {
+        "local-1": "whole",
+        "local-2": "partial",
+        "local-3": "partial",
+        "local-4": "partial",
+        "eventlog_v2_local-6": "partial",
+        "local-7.zstd": "partial",
+    }
+    problems = {name: row["problems"] for name, row in ledger(empty).items()}
+    assert problems["local-1"] is None
+    assert problems["local-2"][0].startswith("local-2: 1000 lines are unreadable, the first: line 1: ")
+    assert problems["local-3"] == ["local-3: the last line is cut off"]
+    assert problems["local-4"][0].startswith("local-4: 1 lines are unreadable, the first: line 201: ")
+    assert problems["eventlog_v2_local-6"] == ["file 2 of the rolling log is missing"]
+    assert ledger(empty)["eventlog_v2_local-6"]["missing_files"] == 1
+    assert "zstd" in problems["local-7.zstd"][0]
+    assert any(row["incomplete"] for row in content(empty)["execution"])
+    assert report.is_complete
+    second = backfill(spark, empty, [str(tmp_path)])
+    assert (second.unchanged, second.unchanged_partial, second.done) == (6, 5, [])
+
+
+@pytest.mark.parametrize("split", [150_000, 1 << 30], ids=["in stretches", "whole"])
+def test_a_log_that_cannot_be_opened_fails_alone(
+    spark: Any, empty: Engine, plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int
+) -> None:
+    """The others are read; it is tried again the next time, also if it has not changed."""
+    for name in ("local-1", "local-2"):
+        (tmp_path / name).write_bytes(plain)
+
+    def share(*arguments: Any) -> Any:
+        (tmp_path / "local-2").rename(tmp_path / "away")  # after it was listed
+        return run.share(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("joinsight.backfill.run.share", share)
+        report = backfill(spark, empty, [str(tmp_path)], split=split)
+    assert told(report) == {"local-1": "whole", "local-2": "failed"}
+    assert not report.is_complete
+    assert "No such file" in ledger(empty)["local-2"]["problems"][0]
+    (tmp_path / "away").rename(tmp_path / "local-2")
+    report = backfill(spark, empty, [str(tmp_path)], split=split)
+    assert (told(report), report.is_complete) == ({"local-2": "whole"}, True)
+
+
+def test_paths_that_are_not_there(spark: Any, empty: Engine, tmp_path: Path) -> None:
+    """Nothing is read; the path is named. An empty folder is no mistake."""
+    with pytest.raises(JoinsightError, match="nowhere does not exist"):
+        backfill(spark, empty, [str(tmp_path), str(tmp_path / "nowhere")])
+    with pytest.raises(JoinsightError, match="none"):
+        backfill(spark, empty, ["none://such/logs"])
+    report = backfill(spark, empty, [str(tmp_path)])
+    assert (report.found, report.is_complete) == (0, True)
+
+
+def test_live_rows_and_those_of_the_log_agree(live: Live, empty: Engine) -> None:
+    """Of the same run the totals of both are the same; where both are in one database the live ones stay."""
+    report = backfill(live.spark, empty, [str(live.log)])
+    assert told(report) == {live.application_id: "whole"}
+    ours, theirs = (totals(engine, live.application_id) for engine in (empty, live.engine))
+    assert len(ours) > 5
+    assert ours == theirs
+    before = content(live.engine, live.application_id)
+    report = backfill(live.spark, live.engine, [str(live.log)])
+    assert (told(report), sum(each.repaired for each in report.done)) == ({live.application_id: "whole"}, 0)
+    assert content(live.engine, live.application_id) == before
+
+
+TOTALS = """
+    SELECT execution_id, state, description, query_shape, plan_fingerprint, plan_versions, tasks, shuffle_write_bytes,
+        shuffle_read_bytes, broadcast_bytes, input_bytes, output_bytes,
+        (SELECT array_agg(s.rows_written ORDER BY s.node_id) FROM shuffle s WHERE s.execution_id = e.execution_id
+            AND s.application_id = e.application_id),
+        (SELECT array_agg((j.strategy, j.output_rows)::text ORDER BY j.node_id) FROM joins j
+            WHERE j.execution_id = e.execution_id AND j.application_id = e.application_id)
+    FROM execution e WHERE application_id = :application
+"""
+
+
+def totals(engine: Engine, application: str) -> dict[int, tuple[Any, ...]]:
+    with engine.connect() as connection:
+        rows = connection.execute(text(TOTALS), {"application": application})
+        return {row[0]: tuple(row) for row in rows}
+
+
+def test_an_execution_that_the_listener_knew_in_part_is_repaired(live: Live) -> None:
+    """What the collector had to call lost or partial is replaced by what the log says, and the report says so."""
+    with live.engine.begin() as connection:
+        connection.execute(
+            text(
+                "UPDATE execution SET state = 'lost', incomplete = '{the driver was lost}' WHERE application_id = :a"
+                " AND execution_id = (SELECT min(execution_id) FROM execution WHERE application_id = :a)"
+            ),
+            {"a": live.application_id},
+        )
+    report = backfill(live.spark, live.engine, [str(live.log)], again=True)
+    assert sum(each.repaired for each in report.done) == 1
+    repaired = [row for row in content(live.engine, live.application_id)["execution"] if row["origin"] == "event_log"]
+    assert [(row["state"], row["incomplete"]) for row in repaired] == [("succeeded", None)]
