@@ -221,6 +221,28 @@ def test_a_log_that_cannot_be_opened_fails_alone(
     assert (told(report), report.is_complete) == ({"local-2": "whole"}, True)
 
 
+@pytest.mark.parametrize("split", [150_000, 1 << 30], ids=["in stretches", "whole"])
+def test_logs_of_another_file_system(
+    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, split: int
+) -> None:
+    """Of any that Hadoop has: listed, and read by executors through Java."""
+    shutil.copytree(recorded("4.1.4", tmp_path)[0].path, tmp_path / "logs" / "eventlog_v2_local-1795263799251")
+    (tmp_path / "logs" / "local-1").write_bytes(plain)
+    (tmp_path / "logs" / "local-2").touch()
+    mounts = spark.sparkContext._jsc.hadoopConfiguration()
+    mounts.set("fs.viewfs.mounttable.far.link./away", (tmp_path / "logs").as_uri())
+    report = backfill(spark, empty, ["viewfs://far/away"], split=split)
+    assert {each.entry.path: each.entry.outcome for each in report.done} == {
+        f"viewfs://far/away/{name}": "whole" for name in ("eventlog_v2_local-1795263799251", "local-1", "local-2")
+    }
+    for path in (tmp_path / "logs" / "local-1", tmp_path / "logs" / "eventlog_v2_local-1795263799251"):
+        Writer(engine).write(read_log(_found(path))[0])
+    applications = {row["application_id"] for row in content(empty)["application"]}
+    assert len(applications) == 2  # an empty log tells of none
+    for application in applications:
+        assert content(empty, application) == content(engine, application)
+
+
 def test_paths_that_are_not_there(spark: Any, empty: Engine, tmp_path: Path) -> None:
     """Nothing is read; the path is named. An empty folder is no mistake."""
     with pytest.raises(JoinsightError, match="nowhere does not exist"):

@@ -9,22 +9,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from joinsight.attach import listener_jar
 from joinsight.backfill.find import find
-from joinsight.backfill.share import SPLIT_BYTES, Found, Shares, share
-from joinsight.backfill.work import Done, Store, fold_logs, open_local, read_logs, read_units
+from joinsight.backfill.share import SPLIT_BYTES, Found, Shares, Unit, share
+from joinsight.backfill.streams import INPUT_FORMAT, SETTING, Streams, setting
+from joinsight.backfill.work import LOCAL, Done, Opener, Store, fold_logs, open_local, read_logs, read_units
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import Thresholds
+from joinsight.lake import CONNECTIONS
 from joinsight.store import ledger
 
-CONNECTIONS = 16
 _FOLLOW_SECONDS = 1.0
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -99,43 +103,64 @@ def backfill(
     if news:
         store = Store(engine.url.render_as_string(hide_password=False), thresholds or Thresholds())
         with _following(engine, news, follow):
-            report.done = _read(spark, news, share(news, split, connections), store, connections)
+            try:
+                report.done = _read(spark, news, share(news, split, connections), store, connections)
+            except Py4JJavaError as error:
+                problem = f"Spark gave up; run it again to go on from here. {_reason(error)}"
+                raise JoinsightError(problem) from error
     report.seconds = time.monotonic() - started
     return report
 
 
 def _read(spark: SparkSession, logs: list[Found], shares: Shares, store: Store, connections: int) -> list[Done]:
-    context = spark.sparkContext
     parts: list[Any] = []
     if shares.large:
-        parts.append(_large(context, logs, shares, store))
+        parts.append(_large(spark, logs, shares, store))
     if shares.small:
         groups = [[logs[number] for number in group] for group in shares.small]
-        parts.append(context.parallelize(groups, len(groups)).mapPartitions(partial(_read_groups, store)))
+        parts.append(_spread(spark, groups, _files, partial(read_logs, store)))
     # One job, so that small logs are read while large ones are put together; only its last stage writes
-    try:
-        work = context.union(parts)
-        if work.getNumPartitions() > connections:
-            work = work.coalesce(connections)
-        found: list[Done] = work.collect()
-    except Py4JJavaError as error:
-        raise JoinsightError(f"Spark gave up; run it again to go on from here. {_reason(error)}") from error
+    work = spark.sparkContext.union(parts)
+    if work.getNumPartitions() > connections:
+        work = work.coalesce(connections)
+    found: list[Done] = work.collect()
     return found
 
 
-def _large(context: Any, logs: list[Found], shares: Shares, store: Store) -> Any:
-    units = context.parallelize(shares.units, len(shares.units))
-    records = units.mapPartitions(partial(read_units, opener=open_local))
+def _large(spark: SparkSession, logs: list[Found], shares: Shares, store: Store) -> Any:
+    records = _spread(spark, [[unit] for unit in shares.units], list, read_units)
     task = {number: group for group, numbers in enumerate(shares.large) for number in numbers}
     in_order = records.repartitionAndSortWithinPartitions(len(shares.large), lambda key: task[key[0]])
     large = {number: logs[number] for number in task}
     names = {(unit.log, unit.part): unit.path.rpartition("/")[2] for unit in shares.units}
-    return in_order.mapPartitions(lambda some: fold_logs(some, large, names, store))
+    return in_order.mapPartitions(partial(fold_logs, store, large, names))
 
 
-def _read_groups(store: Store, groups: Iterator[list[Found]]) -> Iterator[Done]:
-    for group in groups:
-        yield from read_logs(group, open_local, store)
+def _files(logs: list[Found]) -> list[Unit]:
+    return [Unit(0, 0, path) for found in logs for path in found.log.files]
+
+
+def _spread(
+    spark: SparkSession,
+    tasks: list[_T],
+    units: Callable[[_T], list[Unit]],
+    work: Callable[[Opener, _T], Iterator[Any]],
+) -> Any:
+    """What `work` gives of each task, for which it can open the `units`."""
+    context: Any = spark.sparkContext
+    of_tasks = [units(task) for task in tasks]
+    if all(unit.path.startswith(LOCAL) for some in of_tasks for unit in some):
+        return context.parallelize(tasks, len(tasks)).mapPartitions(
+            lambda some: chain.from_iterable(work(open_local, task) for task in some)
+        )
+    # Python has no way to other file systems: Java reads for it
+    spark.sql(f"ADD JAR '{listener_jar()}'")
+    conf = {SETTING: setting(of_tasks)}
+    types = "org.apache.hadoop.io.IntWritable", "org.apache.hadoop.io.BytesWritable"
+    chunks = context.newAPIHadoopRDD(INPUT_FORMAT, *types, conf=conf)
+    return chunks.mapPartitionsWithIndex(
+        lambda number, records: work(Streams(records, of_tasks[number]).open, tasks[number])
+    )
 
 
 @contextmanager

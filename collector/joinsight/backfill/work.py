@@ -70,7 +70,7 @@ def open_local(path: str, start: int) -> IO[bytes]:
     return file
 
 
-def read_logs(logs: Iterable[Found], opener: Opener, store: Store) -> Iterator[Done]:
+def read_logs(store: Store, opener: Opener, logs: Iterable[Found]) -> Iterator[Done]:
     """Read logs whole and write them, one after the other."""
     with connect(store.url) as engine:
         writer = Writer(engine, Finder(store.thresholds))
@@ -80,7 +80,7 @@ def read_logs(logs: Iterable[Found], opener: Opener, store: Store) -> Iterator[D
             yield _write(engine, writer, found, told, outcome)
 
 
-def read_units(units: Iterable[Unit], opener: Opener) -> Iterator[Record]:
+def read_units(opener: Opener, units: Iterable[Unit]) -> Iterator[Record]:
     """Read stretches of logs."""
     for unit in units:
         number = 0
@@ -92,7 +92,7 @@ def read_units(units: Iterable[Unit], opener: Opener) -> Iterator[Record]:
 
 
 def fold_logs(
-    records: Iterable[Record], logs: Mapping[int, Found], names: Mapping[tuple[int, int], str], store: Store
+    store: Store, logs: Mapping[int, Found], names: Mapping[tuple[int, int], str], records: Iterable[Record]
 ) -> Iterator[Done]:
     """Put logs together from the records of their stretches, in order, and write them. `names`: files, by part."""
     with connect(store.url) as engine:

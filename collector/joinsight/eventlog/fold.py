@@ -74,8 +74,8 @@ class Fold:
             document = self._document(e, is_open)
             if document is not None:
                 yield document
-        application = self._checked(self._application_document())
-        if application is not None:
+        application = self._checked(self._application_document()) if self._started else None
+        if application is not None:  # else only its executions, if there are any, say that it was
             yield application
 
     def _apply(self, item: Item) -> None:

@@ -15,9 +15,9 @@ _INTRODUCTION = """# Data dictionary
 Generated from the schema's comments by `make docs`; in the database they are comments too (`\\d+ shuffle` in psql).
 
 Every table but `application`, `delivery`, `event_log` and the [roll-ups](lake.md#roll-ups) is partitioned by month of
-`started_at` and begins with the key of its execution: `started_at`, `application_id`, `attempt_id`, `execution_id`. Join
-tables on all four. A value that was not measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and nanoseconds
-(`_ns`) are plain numbers.
+`started_at` and begins with the key of its execution: `started_at`, `application_id`, `attempt_id`, `execution_id`.
+Join tables on all four. A value that was not measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and
+nanoseconds (`_ns`) are plain numbers.
 
 The views `v_broadcasts`, `v_shuffles` and `v_joins` have done the joining, and have what is most asked for:
 [SQL](sql.md) shows how to use them. Their columns stay, with their names and meanings, from version to version; new
