@@ -15,10 +15,11 @@ import click
 from rich.console import Console
 
 from joinsight.cli import read
-from joinsight.cli.options import database_options
+from joinsight.cli.options import database_options, master_option
 from joinsight.display import bytes_text
 from joinsight.errors import ConfigurationError
 from joinsight.findings.thresholds import VARIABLE, Thresholds, split
+from joinsight.lake import CONNECTIONS
 from joinsight.rows import byte_size
 from joinsight.store.database import URL_VARIABLE, check_schema, open_database
 
@@ -46,13 +47,11 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
 @click.command("backfill")
 @database_options
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option(
-    "--master", metavar="URL", help="Spark's master: local[4], yarn, spark://...  [default: Spark's own, else local[*]]"
-)
+@master_option
 @click.option(
     "--connections",
     type=click.IntRange(1, 1000),
-    default=16,
+    default=CONNECTIONS,
     show_default=True,
     help="To PostgreSQL at the same time; so many logs are written at once, at most.",
 )

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import click
 
-from joinsight.cli.options import Duration, database_options
+from joinsight.cli.options import Duration, database_options, master_option
 from joinsight.cli.read import Moment
 from joinsight.errors import ConfigurationError
 from joinsight.lake import CONNECTIONS, check_packages
 from joinsight.store.database import check_schema, open_database
 
-_master = click.option(
-    "--master", metavar="URL", help="Spark's master: local[4], yarn, spark://...  [default: Spark's own, else local[*]]"
-)
 _connections = click.option(
     "--connections",
     type=click.IntRange(1, 1000),
@@ -36,7 +33,7 @@ _connections = click.option(
     "--since", type=Moment(), help="Executions that started since then, from its midnight on: 7d, 2026-11-20."
 )
 @click.option("--until", type=Moment(), help="Executions that started before then, up to its midnight.")
-@_master
+@master_option
 @_connections
 def export_(
     database_url: str | None,
@@ -87,7 +84,7 @@ def export_(
     show_default=True,
     help="Totals of earlier days are deleted.",
 )
-@_master
+@master_option
 @_connections
 def rollup(
     database_url: str | None,

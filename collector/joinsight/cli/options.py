@@ -64,3 +64,12 @@ def read_secret(option: str, file: Path) -> str:
     if not text.strip():
         raise ConfigurationError(option, str(file), "the file is empty", "Write the secret into its first line.")
     return text.strip().splitlines()[0].strip()
+
+
+def master_option(command: Command) -> Command:
+    """``--master``, of commands that Spark carries out."""
+    return click.option(
+        "--master",
+        metavar="URL",
+        help="Spark's master: local[4], yarn, spark://...  [default: Spark's own, else local[*]]",
+    )(command)
