@@ -196,5 +196,5 @@ def _reason(error: Py4JJavaError) -> str:
     """What the Python of an executor raised, if that was it, else what Spark says."""
     text = str(error.java_exception.getMessage() or error.java_exception.toString())
     _, _, trace = text.partition("Traceback (most recent call last):")
-    raised = [line for line in trace.partition("\n\n")[0].splitlines() if line and not line.startswith(" ")]
-    return (raised[0] if raised else text.strip().splitlines()[0])[:1000]
+    raised = next((line for line in trace.splitlines() if line and not line.startswith(" ")), None)
+    return (raised or text.strip().splitlines()[0]).removeprefix("joinsight.errors.DatabaseError: ")[:1000]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -28,7 +29,7 @@ from joinsight.eventlog.tasks import TaskBlock
 from joinsight.findings import Finder
 from joinsight.findings.thresholds import Thresholds
 from joinsight.store import ledger
-from joinsight.store.database import connect
+from joinsight.store.database import connect, reason
 from joinsight.store.writer import Writer
 
 Key = tuple[int, int, int]
@@ -139,22 +140,33 @@ def _items(records: Iterable[Record], part: Part) -> Iterator[tuple[int, Item]]:
 
 
 def _write(engine: Engine, writer: Writer, found: Found, told: Iterator[Document], outcome: Outcome) -> Done:
-    """Write a log's documents and enter it in the ledger. Raises what the database says; all else fails this log."""
+    """Write a log's documents and enter it in the ledger. All but `DatabaseError` fails this log only."""
     stored = repaired = 0
     try:
         for batch in _batches(told):
-            written = writer.write(batch)
+            with _database():
+                written = writer.write(batch)
             stored += written.stored
             repaired += written.repaired
             outcome.problems += [_refusal(*each) for each in written.refused]
-    except (SQLAlchemyError, DatabaseError):
+    except DatabaseError:
         raise
     except Exception as error:
         outcome.problems.append(f"{type(error).__name__}: {error}")
         outcome.failed = True
     entry = _entry(found, outcome)
-    ledger.write(engine, entry)
+    with _database():
+        ledger.write(engine, entry)
     return Done(entry, stored, repaired)
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    """What the database says, in a line and without the rows, which Spark would log."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise DatabaseError(reason(error).splitlines()[0]) from None
 
 
 def _batches(told: Iterator[Document]) -> Iterator[Sequence[Document]]:
@@ -171,9 +183,9 @@ def _batches(told: Iterator[Document]) -> Iterator[Sequence[Document]]:
         yield batch
 
 
-def _refusal(document: object, reason: str) -> str:
+def _refusal(document: Document, why: str) -> str:
     what = f"execution {document.execution_id}" if isinstance(document, Execution) else "the application"
-    return f"{what}: {reason}"
+    return f"{what}: {why}"
 
 
 def _entry(found: Found, outcome: Outcome) -> ledger.Entry:

@@ -1,0 +1,184 @@
+"""The command as users run it, on a standalone cluster of two workers: real processes, of which one run is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from sqlalchemy import Engine, text
+from tests.backfill.stored import content
+from tests.eventlog.recorded import read, recorded
+
+from joinsight.eventlog.files import find
+from joinsight.eventlog.framing import lines
+from joinsight.store.database import connect, upgrade
+from joinsight.store.writer import Writer
+
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
+ROOT = Path(__file__).parents[2]
+LOGS = 24
+RECORDED = b"local-1795263707474"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A master and two workers with a core each; their URL, and the folder of what their executors log."""
+    folder = tmp_path_factory.mktemp("cluster")
+    spark = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_HOME": str(spark), "PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+    commands = [master, *([*worker, "--work-dir", str(folder / str(number)), url] for number in range(2))]
+    with contextlib.ExitStack() as stack:
+        for number, command in enumerate(commands):
+            log = stack.enter_context((folder / f"{number}.log").open("w"))
+            process = subprocess.Popen(
+                [str(spark / "bin" / "spark-class"), *command], env=environment, stdout=log, stderr=log
+            )
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        wait_for(lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "the workers are not there")
+        yield url, folder
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of each of many applications; one is rolling."""
+    folder = tmp_path_factory.mktemp("logs")
+    log, _ = recorded("4.3.0", tmp_path_factory.mktemp("recorded"))
+    with Path(log.files[0]).open("rb") as file:
+        plain = b"".join(line + b"\n" for line in lines(file, log.files[0]))
+    for number in range(LOGS):
+        (folder / f"local-{number}").write_bytes(plain.replace(RECORDED, b"local-%d" % number))
+    rolling = folder / "eventlog_v2_local-99"
+    rolling.mkdir()
+    (rolling / "appstatus_local-99").touch()
+    split = plain.replace(RECORDED, b"local-99").splitlines(keepends=True)
+    for number in range(5):
+        part = split[number * len(split) // 5 : (number + 1) * len(split) // 5]
+        (rolling / f"events_{number + 1}_local-99").write_bytes(b"".join(part))
+    return folder
+
+
+@pytest.fixture
+def empty(make_database: Callable[[], str]) -> Iterator[Engine]:
+    with connect(make_database()) as engine:
+        upgrade(engine)
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def expected(engine: Engine, logs: Path) -> dict[str, list[Any]]:
+    """What the documents of the logs are in the store."""
+    writer = Writer(engine)
+    for log in find(logs):
+        writer.write(read(log)[0])
+    return content(engine)
+
+
+def wait_for(condition: Callable[[], bool], otherwise: str, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)
+
+
+def start(engine: Engine, master: str, *arguments: Any) -> subprocess.Popen[str]:
+    """In a process group of its own: the driver's Java is in it."""
+    url = engine.url.render_as_string(hide_password=False)
+    environment = {**os.environ, "JOINSIGHT_DATABASE_URL": url, "PYSPARK_PYTHON": sys.executable}
+    environment |= {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}", "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-m", "joinsight.cli", "backfill", "--master", master, *map(str, arguments)]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(engine: Engine, master: str, *arguments: Any, code: int = 0) -> tuple[str, str]:
+    process = start(engine, master, *arguments)
+    out, err = process.communicate(timeout=400)
+    assert process.returncode == code, err[-5000:]
+    assert str(engine.url.password) not in out + err
+    return out, err
+
+
+def in_ledger(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return int(connection.scalar(text("SELECT count(*) FROM event_log")) or 0)
+
+
+def test_a_killed_run_is_run_again(
+    cluster: tuple[str, Path], logs: Path, empty: Engine, expected: dict[str, list[Any]]
+) -> None:
+    """Whatever a killed run left, the next one goes on from there and all is as if there had been one."""
+    master, _ = cluster
+    process = start(empty, master, logs, "--connections", 2)
+    try:
+        wait_for(lambda: in_ledger(empty) > 2 or process.poll() is not None, "no log was read")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    finished = in_ledger(empty)
+    assert 2 < finished < LOGS, "it was killed too late to show anything"
+    said = json.loads(run(empty, master, logs, "--json")[0])
+    assert said["complete"]
+    assert said["found"] == LOGS + 1
+    assert said["unchanged"] >= finished
+    assert said["read"] == said["whole"] == LOGS + 1 - said["unchanged"]
+    assert content(empty) == expected
+
+
+def test_both_workers_read_a_large_log(
+    cluster: tuple[str, Path], logs: Path, empty: Engine, expected: dict[str, list[Any]]
+) -> None:
+    """Its stretches are read by executors of both, and put together by one; small logs are read beside it."""
+    master, folder = cluster
+    before = set(folder.glob("*/app-*/*/stderr"))
+    out, _ = run(empty, master, logs / "eventlog_v2_*", logs / "local-1*", "--split", "100k")
+    assert out.splitlines()[0].startswith("12 of 12 event logs read: ")
+    assert "  12 whole" in out
+    stderr = set(folder.glob("*/app-*/*/stderr")) - before
+    assert {path.relative_to(folder).parts[0] for path in stderr if "Finished task" in path.read_text()} == {"0", "1"}
+    applications = {
+        "local-99",
+        *(row["application_id"] for row in expected["application"] if row["application_id"][:7] == "local-1"),
+    }
+    for table, rows in content(empty).items():
+        assert rows == [row for row in expected[table] if row["application_id"] in applications], table
+
+
+def test_what_is_wrong_is_said_in_a_line(logs: Path, empty: Engine, tmp_path: Path) -> None:
+    """A path that is not there; a database that goes away; a log that is broken does not count as wrong."""
+    _, err = run(empty, "local[1]", tmp_path / "nowhere", code=1)
+    assert "nowhere does not exist; it must be an event log, or a folder of event logs" in err.splitlines()[-1]
+    (tmp_path / "local-1").write_bytes((logs / "local-1").read_bytes()[:-9])
+    out, _ = run(empty, "local[1]", tmp_path)
+    assert out.splitlines()[0].endswith("/local-1 (partial): local-1: the last line is cut off")
+    with empty.begin() as connection:
+        connection.execute(text("ALTER TABLE joins RENAME TO no_joins"))
+    _, err = run(empty, "local[1]", logs / "local-2", code=1)
+    last = err.splitlines()[-1]
+    assert last.startswith('joinsight: Spark gave up; run it again to go on from here. relation "joins" does not exist')
+    assert in_ledger(empty) == 1
