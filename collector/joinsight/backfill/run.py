@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -25,6 +26,7 @@ from joinsight.backfill.work import LOCAL, Done, Opener, Store, fold_logs, open_
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import Thresholds
 from joinsight.lake import CONNECTIONS
+from joinsight.lake.session import task_reason
 from joinsight.store import ledger
 
 _FOLLOW_SECONDS = 1.0
@@ -105,9 +107,9 @@ def backfill(
         with _following(engine, news, follow):
             try:
                 report.done = _read(spark, news, share(news, split, connections), store, connections)
-            except Py4JJavaError as error:
-                problem = f"Spark gave up; run it again to go on from here. {_reason(error)}"
-                raise JoinsightError(problem) from error
+            except (Py4JJavaError, PythonException) as error:
+                problem = f"Spark gave up; run it again to go on from here. {task_reason(str(error))}"
+                raise JoinsightError(problem) from None
     report.seconds = time.monotonic() - started
     return report
 
@@ -190,11 +192,3 @@ def _following(engine: Engine, logs: list[Found], follow: Callable[[Progress], N
     finally:
         over.set()
         thread.join()
-
-
-def _reason(error: Py4JJavaError) -> str:
-    """What the Python of an executor raised, if that was it, else what Spark says."""
-    text = str(error.java_exception.getMessage() or error.java_exception.toString())
-    _, _, trace = text.partition("Traceback (most recent call last):")
-    raised = next((line for line in trace.splitlines() if line and not line.startswith(" ")), None)
-    return (raised or text.strip().splitlines()[0]).removeprefix("joinsight.errors.DatabaseError: ")[:1000]

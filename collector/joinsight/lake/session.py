@@ -41,7 +41,7 @@ def session(name: str, master: str | None) -> Iterator[SparkSession]:
     except AnalysisException as error:
         raise JoinsightError(f"Spark says: {str(error).strip().splitlines()[0]}") from None
     except PythonException as error:
-        raise JoinsightError(f"A task of Spark has failed: {_reason(str(error))}") from None
+        raise JoinsightError(f"A task of Spark has failed: {task_reason(str(error))}") from None
     finally:
         spark.stop()
 
@@ -54,12 +54,12 @@ def _use_this_python(spark: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
-def _reason(text: str) -> str:
-    """The last line of a worker's traceback."""
+def task_reason(text: str) -> str:
+    """What a task failed of: the last line of a worker's traceback."""
     found = _PYTHON_ERROR.findall(text.rstrip())
     reason = found[-1] if found else text.strip().splitlines()[-1]
     if "No module named" in reason:
         reason += (
             ". The Python of the executors needs joinsight[spark]: PYSPARK_PYTHON says which one it is (docs/lake.md)"
         )
-    return reason
+    return re.sub(r"^joinsight\.errors\.\w+: ", "", reason)
