@@ -22,6 +22,8 @@ from joinsight.eventlog.framing import lines
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -119,14 +121,14 @@ def test_a_log_that_is_cut_in_stretches_gives_the_same(
         documents, outcome = read_log(_found(path))
         assert outcome.problems == []
         writer.write(documents)
-    report = backfill(spark, empty, [str(tmp_path)], split=200_000, connections=connections)
+    report = backfill(spark, empty, [str(tmp_path)], split=500_000, connections=connections)
     assert set(told(report).values()) == {"whole"}
     for application in ("local-1", "local-2"):
         assert content(empty, application) == content(engine, application)
     assert {row["attempt_id"] for row in content(empty, "local-2")["execution"]} == {"3"}
 
 
-@pytest.mark.parametrize("split", [150_000, 1 << 30], ids=["in stretches", "whole"])
+@pytest.mark.parametrize("split", [500_000, 1 << 30], ids=["in stretches", "whole"])
 def test_a_log_that_grows_is_read_again(
     spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, split: int
 ) -> None:
@@ -198,7 +200,7 @@ def test_what_is_broken_is_said_and_stops_nothing(spark: Any, empty: Engine, pla
     assert (second.unchanged, second.unchanged_partial, second.done) == (6, 5, [])
 
 
-@pytest.mark.parametrize("split", [150_000, 1 << 30], ids=["in stretches", "whole"])
+@pytest.mark.parametrize("split", [500_000, 1 << 30], ids=["in stretches", "whole"])
 def test_a_log_that_cannot_be_opened_fails_alone(
     spark: Any, empty: Engine, plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int
 ) -> None:
@@ -221,7 +223,7 @@ def test_a_log_that_cannot_be_opened_fails_alone(
     assert (told(report), report.is_complete) == ({"local-2": "whole"}, True)
 
 
-@pytest.mark.parametrize("split", [150_000, 1 << 30], ids=["in stretches", "whole"])
+@pytest.mark.parametrize("split", [500_000, 1 << 30], ids=["in stretches", "whole"])
 def test_logs_of_another_file_system(
     spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, split: int
 ) -> None:

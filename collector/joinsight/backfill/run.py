@@ -70,6 +70,9 @@ class Progress:
     bytes: int
     of_bytes: int
     """As the files have them."""
+    stretches: int
+    of_stretches: int
+    """Of large logs, which are read before they are written."""
     seconds: float
 
 
@@ -104,9 +107,10 @@ def backfill(
             report.unchanged_partial += outcome == "partial"
     if news:
         store = Store(engine.url.render_as_string(hide_password=False), thresholds or Thresholds())
-        with _following(engine, news, follow):
+        shares = share(news, split, connections)
+        with _following(spark, engine, news, len(shares.units), follow):
             try:
-                report.done = _read(spark, news, share(news, split, connections), store, connections)
+                report.done = _read(spark, news, shares, store, connections)
             except (Py4JJavaError, PythonException) as error:
                 problem = f"Spark gave up; run it again to go on from here. {task_reason(str(error))}"
                 raise JoinsightError(problem) from None
@@ -166,8 +170,10 @@ def _spread(
 
 
 @contextmanager
-def _following(engine: Engine, logs: list[Found], follow: Callable[[Progress], None] | None) -> Iterator[None]:
-    """Calls `follow` with what the ledger says: executors enter each log that is done."""
+def _following(
+    spark: SparkSession, engine: Engine, logs: list[Found], stretches: int, follow: Callable[[Progress], None] | None
+) -> Iterator[None]:
+    """Calls `follow` with what the ledger says, in which executors enter each log, and what Spark says of stretches."""
     if follow is None:
         yield
         return
@@ -176,14 +182,20 @@ def _following(engine: Engine, logs: list[Found], follow: Callable[[Progress], N
     started = time.monotonic()
     over = threading.Event()
     size = sum(found.size for found in logs)
+    tracker = spark.sparkContext.statusTracker()
 
     def tell() -> None:
+        read = 0
         while not over.wait(_FOLLOW_SECONDS):
             try:
                 number, its_size = ledger.done(engine, since)
             except SQLAlchemyError:  # the executors' word counts
                 continue
-            follow(Progress(number, len(logs), its_size, size, time.monotonic() - started))
+            running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            tasks = [stage.numCompletedTasks for stage in running if stage and stage.numTasks == stretches]
+            read = max([read, *tasks]) if tasks else stretches if read else 0
+            seconds = time.monotonic() - started
+            follow(Progress(number, len(logs), its_size, size, read, stretches, seconds))
 
     thread = threading.Thread(target=tell, name="progress", daemon=True)
     thread.start()

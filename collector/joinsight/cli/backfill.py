@@ -122,6 +122,8 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         def follow(now: Progress) -> None:
             nonlocal told
             read_by_now = f"{now.bytes / _MB:,.0f} of {now.of_bytes / _MB:,.0f} MB"
+            if now.stretches < now.of_stretches:
+                read_by_now += f"; of large logs {now.stretches:,} of {now.of_stretches:,} stretches"
             bar.update(task, completed=now.logs, total=now.of_logs, description=f"Event logs ({read_by_now})")
             if not bar.console.is_terminal and now.seconds - told >= _LINE_SECONDS:
                 told = now.seconds
