@@ -17,6 +17,8 @@ from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
 from joinsight.store.database import connect, upgrade
 
+MASTER = os.environ.get("JOINSIGHT_TEST_SPARK_MASTER", "local[2]")
+"""`test_cluster.py` runs these tests again on another Spark, whose executors are processes of their own."""
 _SALES = "(SELECT id, id % 10 AS store, id % 7 AS amount FROM range(0, 2000, 1, 3))"
 _STORES = "(SELECT id AS store, id % 3 AS region FROM range(10))"
 QUERIES = (
@@ -65,7 +67,7 @@ def live(make_database: Callable[[], str], tmp_path_factory: pytest.TempPathFact
     with connect(make_database()) as engine:
         upgrade(engine)
         with collector(engine, 0, []) as (url, _):
-            builder = SparkSession.builder.master("local[2]").appName("live and logged")
+            builder = SparkSession.builder.master(MASTER).appName("live and logged")
             for key, value in (options | {"spark.joinsight.url": url}).items():
                 builder = builder.config(key, value)
             spark = builder.getOrCreate()

@@ -182,3 +182,15 @@ def test_what_is_wrong_is_said_in_a_line(logs: Path, empty: Engine, tmp_path: Pa
     last = err.splitlines()[-1]
     assert last.startswith('joinsight: Spark gave up; run it again to go on from here. relation "joins" does not exist')
     assert in_ledger(empty) == 1
+
+
+def test_on_another_spark(spark_environment: Callable[[str], dict[str, str]]) -> None:
+    """The tests of this folder once more, on Spark 3.5: its `collect` leaves it to Python to close sockets."""
+    environment = spark_environment("3.5.9")
+    paths = [environment["PYTHONPATH"], str(ROOT / "collector"), str(ROOT)]
+    environment |= {"PYTHONPATH": ":".join(paths), "JOINSIGHT_TEST_SPARK_MASTER": "local-cluster[2,1,1024]"}
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "spark and not matrix", str(Path(__file__).parent)]
+    for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+        command += ["-W", f"ignore::{warning}"]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:]

@@ -145,6 +145,9 @@ def print_report(out: Console, report: Report) -> None:
     for each in report.done:
         for problem in each.entry.problems:
             say(f"{each.entry.path} ({each.entry.outcome}): {problem}")
+    if not report.found:
+        say("There is no event log: in folders, files count that have a name as Spark gives its logs.")
+        return
     done = report.done
     size = report.event_bytes
     speed = f", {size / _MB / report.seconds:,.0f} MB/s" if done and report.seconds else ""
