@@ -22,7 +22,7 @@ from tests.eventlog.recorded import read, recorded
 
 from joinsight.eventlog.files import find
 from joinsight.eventlog.framing import lines
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
@@ -77,9 +77,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def empty(make_database: Callable[[], str]) -> Iterator[Engine]:
-    with connect(make_database()) as engine:
-        upgrade(engine)
+def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
+    with connect(make_store()) as engine:
         yield engine
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from joinsight.cli import cli
 from joinsight.decode import decode_request
 from joinsight.demo.runner import collector
 from joinsight.errors import ConfigurationError
+from joinsight.store import ledger
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -245,3 +249,21 @@ def test_executions_in_the_default_partition(engine: Engine, url: str) -> None:
     with engine.begin() as connection:
         connection.execute(text("DELETE FROM execution_default"))
     assert doctor(engine, url).exit_code == 0
+
+
+def test_event_logs(engine: Engine, url: str) -> None:
+    """Where only logs were read, no listener is missed; one that failed wants attention."""
+    entry = ledger.Entry(
+        *("file:/logs/local-1", "local-1", "", 9, datetime.now(timezone.utc), False, "partial", ["x"]),
+        *(False, 0, 1, 9, 1, "0.1.0"),
+    )
+    ledger.write(engine, entry)
+    result = doctor(engine, url)
+    assert result.exit_code == 0
+    assert re.search(r"✓ event logs 1 were read, the last one \S+ \S+ ago \(1 in part\)", said(result))
+    assert "✓ documents no listener has sent any; what is here is of event logs" in said(result)
+    assert "no document that fits has ever arrived" in said(doctor(engine, url, "--application", "local-1"))
+    ledger.write(engine, replace(entry, path="file:/logs/local-2", outcome="failed"))
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    assert re.search(r"✗ event logs 2 were read, the last one \S+ \S+ ago \(1 in part, 1 failed\)", said(result))

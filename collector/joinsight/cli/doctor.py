@@ -25,7 +25,7 @@ from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
 from joinsight.reading import read_deliveries
 from joinsight.rows import Row
-from joinsight.store import partitions
+from joinsight.store import ledger, partitions
 from joinsight.store.database import check_schema, open_database, reason
 from joinsight.store.lost import DEFAULT_LOST_AFTER
 
@@ -46,6 +46,9 @@ _MISPLACED = (
     "No month has a partition for them, so they are in the default one. If a clock was wrong, set it: the rows stay"
     " readable, and `joinsight db prune --keep 400d --misdated` deletes them. If the time is right, `joinsight db"
     " upgrade` makes their month's partition and moves them there; a running collector does so within a minute."
+)
+_FAILED_LOGS = (
+    "The table event_log says why (outcome 'failed'). `joinsight backfill` tries them again each time it finds them."
 )
 _NOTHING = (
     "Is the listener attached? Check spark.jars and spark.extraListeners of the job: `joinsight listener-jar --conf`"
@@ -108,10 +111,14 @@ def _look_at_database(
             with engine.connect() as connection:
                 deliveries = read_deliveries(connection, application, since, limit)
                 findings += _look_at_default_partition(partitions.misplaced(connection, limit))
+                event_logs = ledger.summary(connection)
+                findings += _look_at_event_logs(event_logs)
     except DatabaseError as error:
         return [Finding("database", str(error), "Nothing can be stored or read until this is mended.")], []
     except DBAPIError as error:
         return [Finding("database", reason(error), "Check the rights of this user, and PostgreSQL's log.")], []
+    if not deliveries and event_logs.logs and not application and not since:
+        return [*findings, Finding("documents", "no listener has sent any; what is here is of event logs")], []
     if not deliveries:
         asked = " that fits" if application or since else ""
         return [*findings, Finding("documents", f"no document{asked} has ever arrived", _NOTHING)], []
@@ -127,6 +134,16 @@ def _look_at_default_partition(misplaced: list[Row]) -> Iterator[Finding]:
         yield Finding(
             "clock", f"{row['application_id']}: {_executions(row['executions'])} started on {started}", _MISPLACED
         )
+
+
+def _look_at_event_logs(found: ledger.Summary) -> Iterator[Finding]:
+    if found.last_read_at is not None:
+        ago = _ago(datetime.now(timezone.utc) - found.last_read_at)
+        parts = [
+            f"{number:,} {what}" for number, what in ((found.partial, "in part"), (found.failed, "failed")) if number
+        ]
+        said = f"{found.logs:,} were read, the last one {ago} ago" + (f" ({', '.join(parts)})" if parts else "")
+        yield Finding("event logs", said, _FAILED_LOGS if found.failed else None)
 
 
 def look_at_collector(url: str, token_file: Path | None, ca_file: Path | None) -> list[Finding]:

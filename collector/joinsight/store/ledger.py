@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from joinsight.store.models import event_log
@@ -22,6 +22,16 @@ class Seen:
     modified_at: datetime
     """To the millisecond."""
     is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the ledger has."""
+
+    logs: int
+    partial: int
+    failed: int
+    last_read_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,13 @@ def done(engine: Engine, since: datetime) -> tuple[int, int]:
             select(func.count(), func.coalesce(func.sum(c.size_bytes), 0)).where(c.read_at >= since)
         ).one()
     return number, int(size)
+
+
+def summary(connection: Connection) -> Summary:
+    """Of all logs that were ever read."""
+    c = event_log.c
+    partial, failed = (func.count().filter(c.outcome == outcome) for outcome in ("partial", "failed"))
+    return Summary(*connection.execute(select(func.count(), partial, failed, func.max(c.read_at))).one())
 
 
 def _portions(paths: Sequence[str]) -> Iterator[Sequence[str]]:
