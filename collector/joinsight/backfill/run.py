@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from sqlalchemy import Engine, func, select
@@ -189,9 +189,9 @@ def _following(
         while not over.wait(_FOLLOW_SECONDS):
             try:
                 number, its_size = ledger.done(engine, since)
-            except SQLAlchemyError:  # the executors' word counts
+                running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            except (SQLAlchemyError, Py4JError):  # the word of those who do the work counts
                 continue
-            running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             tasks = [stage.numCompletedTasks for stage in running if stage and stage.numTasks == stretches]
             read = max([read, *tasks]) if tasks else stretches if read else 0
             seconds = time.monotonic() - started

@@ -6,6 +6,7 @@ log in the order of their keys are the log; never is more of it in memory than a
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,8 @@ import joinsight
 from joinsight.backfill.share import Found, Unit
 from joinsight.backfill.stretch import Stretch, first_byte
 from joinsight.document import Document, Execution
-from joinsight.errors import DatabaseError
+from joinsight.errors import DatabaseError, JoinsightError
+from joinsight.eventlog.framing import codec_of
 from joinsight.eventlog.piece import Counts, Item
 from joinsight.eventlog.read import Outcome, Part, documents, fold, part
 from joinsight.eventlog.tasks import TaskBlock
@@ -38,6 +40,7 @@ Record = tuple[Key, bytes]
 Opener = Callable[[str, int], IO[bytes]]
 """Opens a file at a byte."""
 LOCAL = "file:"
+_LIBRARIES = {"zstd": "zstandard", "lz4": "cramjam", "snappy": "cramjam"}
 _RECORD_WEIGHT = 2_000
 _BATCH_DOCUMENTS = 200
 _BATCH_WEIGHT = 20_000
@@ -71,8 +74,21 @@ def open_local(path: str, start: int) -> IO[bytes]:
     return file
 
 
+def check_libraries(paths: Iterable[str]) -> None:
+    """Raises `JoinsightError` if one is missing that these need; each log would be taken for a broken one."""
+    for codec in {codec_of(path.rpartition("/")[2], b"") for path in paths}:
+        library = _LIBRARIES.get(codec or "")
+        if library is not None and importlib.util.find_spec(library) is None:
+            raise JoinsightError(
+                f"Event logs packed with {codec} need {library} in the Python of the executors:"
+                " pip install 'joinsight[eventlog]'"
+            )
+
+
 def read_logs(store: Store, opener: Opener, logs: Iterable[Found]) -> Iterator[Done]:
     """Read logs whole and write them, one after the other."""
+    logs = list(logs)
+    check_libraries(path for found in logs for path in found.log.files)
     with connect(store.url) as engine:
         writer = Writer(engine, Finder(store.thresholds))
         for found in logs:
@@ -83,6 +99,8 @@ def read_logs(store: Store, opener: Opener, logs: Iterable[Found]) -> Iterator[D
 
 def read_units(opener: Opener, units: Iterable[Unit]) -> Iterator[Record]:
     """Read stretches of logs."""
+    units = list(units)
+    check_libraries(unit.path for unit in units)
     for unit in units:
         number = 0
         found = part(unit.path, partial(_open_stretch, unit, opener))
