@@ -62,6 +62,7 @@ def documents() -> list[Any]:
         description="broken\n  query",
         state="failed",
         error="it broke",
+        origin="event_log",
         started_at_ms=STARTED_AT_MS + HOUR,
         ended_at_ms=STARTED_AT_MS + HOUR + 10,
     )
@@ -208,6 +209,12 @@ def test_plan_draws_the_tree_with_what_it_cost(invoke: Invoke) -> None:
     assert invoke("plan", f"{MINE}/1").stdout.split("\n")[:4] == TREE.split("\n")[:4]
     drawn = [line.split() for line in invoke("plan", f"{MINE}/1").stdout.splitlines()]
     assert drawn == [line.split() for line in TREE.splitlines()]
+
+
+def test_plan_says_that_it_is_of_an_event_log(invoke: Invoke) -> None:
+    """Where the listener did not measure it."""
+    assert "read from an event log" in invoke("plan", "app-other/2/1").stdout
+    assert "event log" not in invoke("plan", f"{MINE}/1").stdout
 
 
 def test_plan_shows_earlier_versions(invoke: Invoke) -> None:
