@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder: it writes an event log, with the listener attached, and then reads logs."""
+"""One Spark for all tests of a module: it writes an event log, with the listener attached, and then reads logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Live:
     log: Path
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def live(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """After a few queries."""
     from pyspark.sql import SparkSession
@@ -75,8 +75,20 @@ def live(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
         (log,) = (path for path in logs.iterdir() if not path.name.startswith("."))
         yield Live(spark, engine, spark.sparkContext.applicationId, log)
         spark.stop()
+        _end_java()
 
 
-@pytest.fixture(scope="package")
+def _end_java() -> None:
+    """So that the next Spark of this process does not inherit the settings."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@pytest.fixture(scope="module")
 def spark(live: Live) -> Any:
     return live.spark
