@@ -144,9 +144,9 @@ class TaskInfo(Struct, gc=False):
 
 
 class ShuffleRead(Struct, gc=False):
+    fetch_wait: int = field(name="Fetch Wait Time", default=0)
     remote_bytes: int = field(name="Remote Bytes Read", default=0)
     local_bytes: int = field(name="Local Bytes Read", default=0)
-    fetch_wait: int = field(name="Fetch Wait Time", default=0)
     rows: int = field(name="Total Records Read", default=0)
 
 
@@ -167,14 +167,14 @@ class Output(Struct, gc=False):
 
 
 class TaskMetrics(Struct, gc=False):
+    deserialize_time: int = field(name="Executor Deserialize Time", default=0)
     run_time: int = field(name="Executor Run Time", default=0)
     cpu_time: int = field(name="Executor CPU Time", default=0)
-    gc_time: int = field(name="JVM GC Time", default=0)
-    deserialize_time: int = field(name="Executor Deserialize Time", default=0)
+    peak_memory: int = field(name="Peak Execution Memory", default=0)
     result_size: int = field(name="Result Size", default=0)
+    gc_time: int = field(name="JVM GC Time", default=0)
     memory_spilled: int = field(name="Memory Bytes Spilled", default=0)
     disk_spilled: int = field(name="Disk Bytes Spilled", default=0)
-    peak_memory: int = field(name="Peak Execution Memory", default=0)
     shuffle_read: ShuffleRead = field(name="Shuffle Read Metrics", default_factory=ShuffleRead)
     shuffle_write: ShuffleWrite = field(name="Shuffle Write Metrics", default_factory=ShuffleWrite)
     input: Input = field(name="Input Metrics", default_factory=Input)

@@ -87,7 +87,7 @@ def items(lines: Iterable[bytes], counts: Counts) -> Iterator[tuple[int, Item]]:
                 block = open_blocks[key] = OpenBlock(end.stage, end.attempt)
             elif not block.takes(task):
                 yield number, block.close()
-                held -= len(block.tasks)
+                held -= block.tasks
                 block = open_blocks[key] = OpenBlock(end.stage, end.attempt)
             block.add(task, end.metrics)
             held += 1

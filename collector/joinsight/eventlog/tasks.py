@@ -10,8 +10,10 @@ import re
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import add
+from typing import Any
 
-from joinsight.eventlog.events import Accumulable, TaskInfo, TaskMetrics
+from joinsight.eventlog.events import TaskInfo, TaskMetrics
 
 FAILED, KILLED, SUCCEEDED = range(3)
 PEAK_MEMORY = 7
@@ -39,18 +41,25 @@ TOTALS = (
 """What is added up over the tasks of a stage attempt, as the document names it; of the peak memory the largest."""
 
 _RUN_TIME, _LOCAL, _REMOTE, _ROWS = 0, 12, 13, 14
+_NOTHING = (0,) * len(TOTALS)
+_NUMBERS = 3 + len(TOTALS)
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _WIDTHS = (("b", 7), ("h", 15), ("i", 31), ("q", 63))
 
 
-def packed(values: Iterable[int]) -> array[int]:
+def packed(values: list[int]) -> array[int]:
     """The values in as few bytes each as the largest of them needs; one past Java's long is cut to it."""
-    values = list(values)
     low, high = (min(values), max(values)) if values else (0, 0)
     for code, bits in _WIDTHS:
         if -(1 << bits) <= low and high < 1 << bits:
             return array(code, values)
     return array("q", [max(-(1 << 63), min(value, (1 << 63) - 1)) for value in values])
+
+
+def packed_sizes(values: Iterable[int]) -> array[int]:
+    """The same; what is negative is 0."""
+    values = list(values)
+    return packed(values if min(values) >= 0 else [max(0, value) for value in values])
 
 
 @dataclass(slots=True)
@@ -85,13 +94,17 @@ class TaskBlock:
 
 @dataclass(slots=True)
 class OpenBlock:
-    """A block that is being filled."""
+    """A block that is being filled. Numbers stand in one list, task by task: it becomes columns by slices."""
 
     stage: int
     attempt: int
-    tasks: list[TaskInfo] = field(default_factory=list)
-    metrics: list[tuple[int, ...] | None] = field(default_factory=list)
-    rows: dict[tuple[int, ...], tuple[list[int], list[list[str]]]] = field(default_factory=dict)
+    tasks: int = 0
+    numbers: list[int] = field(default_factory=list)
+    """Of each task `_NUMBERS`: id, index, when it ended, and what is added up."""
+    outcomes: bytearray = field(default_factory=bytearray)
+    measured: bytearray = field(default_factory=bytearray)
+    rows: dict[tuple[int, ...], tuple[list[int], list[Any]]] = field(default_factory=dict)
+    """By accumulators: positions of tasks, and all their updates."""
     reported: dict[int, bool] = field(default_factory=dict)
     """By index: whether the task that reported its accumulators succeeded."""
 
@@ -100,50 +113,52 @@ class OpenBlock:
         return self.reported.get(task.index, True)
 
     def add(self, task: TaskInfo, metrics: TaskMetrics | None) -> None:
-        position = len(self.tasks)
-        self.tasks.append(task)
-        self.metrics.append(None if metrics is None else _totals(metrics))
+        its_outcome = outcome(task)
+        self.numbers += (task.id, task.index, task.finished_at)
+        self.numbers += _NOTHING if metrics is None else _totals(metrics)
+        self.outcomes.append(its_outcome)
+        self.measured.append(metrics is not None)
         if task.accumulables and task.index not in self.reported:
-            some: list[Accumulable] = [a for a in task.accumulables if a.metadata == "sql" and a.update is not None]
+            some = [a for a in task.accumulables if a.metadata == "sql" and a.update is not None]
             ids = tuple([a.id for a in some])
             group = self.rows.get(ids)
             if group is None:
                 group = self.rows[ids] = ([], [])
-            group[0].append(position)
-            group[1].append([a.update for a in some])
-            self.reported[task.index] = outcome(task) == SUCCEEDED
+            group[0].append(self.tasks)
+            group[1].extend([a.update for a in some])
+            self.reported[task.index] = its_outcome == SUCCEEDED
+        self.tasks += 1
 
     def close(self) -> TaskBlock:
         """The columns. A task with an update that is no number counts, but its updates do not."""
-        measured = [m for m in self.metrics if m is not None]
-        columns = list(zip(*measured, strict=True)) or [(0,)] * len(TOTALS)
+        task_ids, indexes, finished_at, *columns = (self.numbers[i::_NUMBERS] for i in range(_NUMBERS))
         totals = [sum(column) for column in columns]
         totals[PEAK_MEMORY] = max(columns[PEAK_MEMORY])
-        nothing = (0,) * len(TOTALS)
-        all_of = [nothing if m is None else m for m in self.metrics]
         return TaskBlock(
             self.stage,
             self.attempt,
-            packed(task.id for task in self.tasks),
-            packed(task.index for task in self.tasks),
-            bytearray(outcome(task) for task in self.tasks),
+            packed(task_ids),
+            packed(indexes),
+            self.outcomes,
             tuple(totals),
-            bytearray(m is not None for m in self.metrics),
-            packed(max(0, m[_RUN_TIME]) for m in all_of),
-            packed(max(0, m[_LOCAL] + m[_REMOTE]) for m in all_of),
-            packed(max(0, m[_ROWS]) for m in all_of),
-            [_group(ids, positions, rows) for ids, (positions, rows) in self.rows.items()],
-            max(task.finished_at for task in self.tasks),
+            self.measured,
+            packed_sizes(columns[_RUN_TIME]),
+            packed_sizes(map(add, columns[_LOCAL], columns[_REMOTE])),
+            packed_sizes(columns[_ROWS]),
+            [_group(ids, positions, updates) for ids, (positions, updates) in self.rows.items()],
+            max(finished_at),
         )
 
 
-def _group(ids: tuple[int, ...], positions: list[int], rows: list[list[str]]) -> Group:
+def _group(ids: tuple[int, ...], positions: list[int], updates: list[Any]) -> Group:
+    width = len(ids)
     try:
-        return Group(ids, packed(positions), [packed(map(int, column)) for column in zip(*rows, strict=True)])
+        return Group(ids, packed(positions), [packed(list(map(int, updates[i::width]))) for i in range(width)])
     except (TypeError, ValueError):
+        rows = [updates[i * width : (i + 1) * width] for i in range(len(positions))]
         good = [(position, row) for position, row in zip(positions, rows, strict=True) if all(map(_is_number, row))]
-        columns = [packed(map(int, column)) for column in zip(*(row for _, row in good), strict=True)]
-        return Group(ids if good else (), packed(position for position, _ in good), columns)
+        columns = [packed(list(map(int, column))) for column in zip(*(row for _, row in good), strict=True)]
+        return Group(ids if good else (), packed([position for position, _ in good]), columns)
 
 
 def _is_number(update: object) -> bool:
