@@ -1,0 +1,337 @@
+"""How fast event logs are read, beside Spark's own replay of them: ``python -m bench.backfill --help``.
+
+**Logs.** Written by Spark in this run (`bench/backfill_logs.py`): ``tasks``, whose bytes are nearly all ends of tasks;
+``queries``, many short queries; ``tpch``, TPC-H's queries again and again. Each plain, and as Spark's zstd and lz4
+codecs pack it. MB are those of the plain log, a million bytes each.
+
+**Readers.** ``Spark``: ReplayListenerBus with AppStatusListener and SQLAppStatusListener on an in-memory store, the
+settings those of the History Server. One JVM with 4 GB reads all logs twice before anything counts. ``ours``: lines,
+items, fold, documents. Each is a process that stays; in each round one follows the other, who goes first alternates.
+Ratios are of a round: their median and range.
+
+**Cores.** Readers are bound to them. On one, the JVM's compiler and garbage collector (the serial one, by its own
+choice) share the core with the replay, as they would on any machine of one core. CPU is of the whole process, so what
+they take is in it. On two, Spark's replay of one log still is one thread, and it reads two logs in two threads of its
+JVM, as the History Server does; ours are two processes, for two logs (``2 logs``) or for splits of one (``splits``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.thread import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from joinsight.eventlog.files import log_of_file
+from joinsight.eventlog.fold import Fold
+from joinsight.eventlog.framing import lines
+from joinsight.eventlog.piece import Piece
+from joinsight.eventlog.read import Outcome, documents
+
+LOGS = ("tasks", "queries", "tpch")
+CODECS = ("plain", "zstd", "lz4")
+WARM_UPS = 2
+SPLIT_BYTES = 16 << 20
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Took:
+    wall_s: float
+    cpu_s: float
+
+
+# Spark's replay
+
+
+class Replay:
+    """A JVM that replays logs. Started after the process was bound to its cores."""
+
+    def __init__(self) -> None:
+        from pyspark import SparkContext
+
+        os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 4g pyspark-shell"
+        SparkContext._ensure_initialized()
+        self.jvm: Any = SparkContext._jvm
+
+    def __call__(self, paths: Sequence[Path]) -> None:
+        """All of these at the same time, a thread each."""
+        with ThreadPoolExecutor(len(paths)) as pool:
+            list(pool.map(self._one, paths))
+
+    def _one(self, path: Path) -> None:
+        jvm, spark = self.jvm, self.jvm.org.apache.spark
+        conf = spark.SparkConf(False).set("spark.appStateStore.asyncTracking.enable", "false")
+        store = spark.status.ElementTrackingStore(spark.util.kvstore.InMemoryStore(), conf)
+        bus = spark.scheduler.ReplayListenerBus()
+        bus.addListener(spark.sql.execution.ui.SQLAppStatusListener(conf, store, False))
+        nothing = jvm.scala.Option.empty()
+        bus.addListener(spark.status.AppStatusListener(store, conf, False, nothing, nothing))
+        file = jvm.org.apache.hadoop.fs.Path(path.as_uri())
+        stream = spark.deploy.history.EventLogFileReader.openEventLog(
+            file, file.getFileSystem(jvm.org.apache.hadoop.conf.Configuration())
+        )
+        if not bus.replay(stream, str(path), False, getattr(bus, "replay$default$4")()):
+            raise SystemExit(f"Spark did not read {path} to its end")
+        stream.close()
+        store.close(False)
+
+    def pack(self, path: Path, codec: str, target: Path) -> None:
+        """Write a plain log through Spark's codec."""
+        codecs = self.jvm.org.apache.spark.io.CompressionCodec
+        to = codecs.createCodec(self.jvm.org.apache.spark.SparkConf(False), codec)
+        stream = to.compressedContinuousOutputStream(self.jvm.java.io.FileOutputStream(str(target)))
+        self.jvm.java.nio.file.Files.copy(self.jvm.java.io.File(str(path)).toPath(), stream)
+        stream.close()
+
+
+# Ours
+
+
+def ours(paths: Sequence[Path]) -> None:
+    """One after the other."""
+    for path in paths:
+        outcome = Outcome()
+        for _ in documents(log_of_file(str(path)), outcome):
+            pass
+        if outcome.problems or not outcome.executions:
+            raise SystemExit(f"{path}: {outcome.executions} executions, {outcome.problems}")
+
+
+class Pool:
+    """Processes that stay, one for each core."""
+
+    def __init__(self, cores: int) -> None:
+        self._pool = ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"))
+
+    def logs(self, paths: Sequence[Path]) -> None:
+        """Each log in one process."""
+        list(self._pool.map(ours, [[path] for path in paths]))
+
+    def splits(self, paths: Sequence[Path]) -> None:
+        """Plain logs one after the other, each read by splits and folded in order."""
+        for path in paths:
+            fold, before = Fold(), 0
+            for piece in self._pool.map(read_split, itertools.repeat(path), splits(path)):
+                for _ in fold.add(piece.items, before):
+                    pass
+                before += piece.counts.lines
+            for _ in fold.finish(before, is_open=False):
+                pass
+
+
+def splits(path: Path) -> list[tuple[int, int]]:
+    """Start and end of each."""
+    size = path.stat().st_size
+    return [(start, min(start + SPLIT_BYTES, size)) for start in range(0, size, SPLIT_BYTES)]
+
+
+def read_split(path: Path, split: tuple[int, int]) -> Piece:
+    """The lines that begin in the split."""
+
+    def of_split() -> Iterator[bytes]:
+        start, end = split
+        with path.open("rb") as file:
+            if start:
+                file.seek(start - 1)
+                file.readline()
+            if file.tell() >= end:
+                return
+            left = end - file.tell()
+            for line in lines(file, path.name):
+                yield line
+                left -= len(line) + 1
+                if left <= 0:
+                    return
+
+    return Piece.read(of_split())
+
+
+# Processes that are measured
+
+
+class Reader:
+    """A process bound to its cores, which reads logs when told to."""
+
+    def __init__(self, kind: str, cores: Sequence[int]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs, kind, list(cores)))
+        self._process.start()
+
+    def __call__(self, method: str, *arguments: Any) -> Took:
+        """Read; the seconds that it took, and those of all its processes' CPU."""
+        assert self._process.pid is not None
+        cpu, wall = cpu_seconds(self._process.pid), time.perf_counter()
+        self._pipe.send((method, arguments))
+        if self._pipe.recv() is not True:
+            raise SystemExit(f"{method} failed")
+        wall = time.perf_counter() - wall
+        return Took(wall, cpu_seconds(self._process.pid) - cpu)
+
+    def stop(self) -> None:
+        self._pipe.send(None)
+        self._process.join()
+
+
+def serve(pipe: Connection, kind: str, cores: list[int]) -> None:
+    os.sched_setaffinity(0, cores)
+    methods: dict[str, Callable[..., None]]
+    if kind == "Spark":
+        replay = Replay()
+        methods = {"read": replay, "pack": replay.pack}
+    else:
+        pool = Pool(len(cores))
+        methods = {"read": ours, "logs": pool.logs, "splits": pool.splits}
+    while (told := pipe.recv()) is not None:
+        method, arguments = told
+        try:
+            methods[method](*arguments)
+        except BaseException:
+            pipe.send(False)
+            raise
+        pipe.send(True)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of a process and of those below it that live."""
+    used: dict[int, int] = {}
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        used[int(path.parent.name)] = int(fields[11]) + int(fields[12])
+        children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    total, open_ones = 0, [pid]
+    while open_ones:
+        each = open_ones.pop()
+        total += used.get(each, 0)
+        open_ones += children.get(each, [])
+    return total / TICKS
+
+
+# The report
+
+
+@dataclass(frozen=True)
+class Case:
+    """The same logs, read by both."""
+
+    name: str
+    paths: tuple[Path, ...]
+    method: str
+    megabytes: float
+    runs: list[tuple[Took, Took]]
+    """Spark's and ours, by round."""
+
+    def line(self) -> str:
+        spark, our = ([pair[i] for pair in self.runs] for i in (0, 1))
+        cells = [f"{self.name:<24}"]
+        for took in (spark, our):
+            cells.append(f"{spread([self.megabytes / each.wall_s for each in took], '.0f'):<18}")
+        cells.append(f"{spread([s.wall_s / o.wall_s for s, o in self.runs], '.1f'):<18}")
+        for took in (spark, our):
+            cells.append(f"{spread([self.megabytes / each.cpu_s for each in took], '.0f'):<18}")
+        cells.append(spread([s.cpu_s / o.cpu_s for s, o in self.runs], ".1f"))
+        return "".join(cells)
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """Median and range."""
+    middle, low, high = (format(value, form) for value in (statistics.median(values), min(values), max(values)))
+    return f"{middle} [{low}, {high}]"
+
+
+def measure(folder: Path, cores: int, only: str, rounds: int) -> list[Case]:
+    """All cases on so many cores, in interleaved rounds."""
+    at = sorted(os.sched_getaffinity(0))[:cores]
+    if len(at) < cores:
+        raise SystemExit(f"this machine gives {len(at)} cores, not {cores}")
+    cases = []
+    for log, codec in itertools.product(LOGS, CODECS):
+        path = folder / log if codec == "plain" else folder / f"{log}.{codec}"
+        megabytes = (folder / log).stat().st_size / 1e6
+        cases.append(Case(f"{log} {codec}", (path,), "read", megabytes, []))
+        if cores > 1:
+            cases.append(Case(f"{log} {codec}, {cores} logs", (path,) * cores, "logs", cores * megabytes, []))
+            if codec == "plain":
+                cases.append(Case(f"{log} {codec}, splits", (path,), "splits", megabytes, []))
+    cases = [case for case in cases if only in case.name]
+    readers = Reader("Spark", at), Reader("ours", at)
+    for case in {case.paths[0]: case for case in cases}.values():
+        for _ in range(WARM_UPS):
+            readers[0]("read", case.paths)
+    for case in cases:
+        readers[1](case.method, case.paths[:1])
+    for number in range(rounds):
+        for case in cases:
+            order = (0, 1) if number % 2 == 0 else (1, 0)
+            took = {i: readers[i]("read" if i == 0 else case.method, case.paths) for i in order}
+            case.runs.append((took[0], took[1]))
+    for reader in readers:
+        reader.stop()
+    return cases
+
+
+def fill(folder: Path, sizes: Sequence[int]) -> None:
+    """Write the logs, unless they are there."""
+    if not all((folder / log).exists() for log in LOGS):
+        command = [sys.executable, "-m", "bench.backfill_logs", str(folder), *map(str, sizes)]
+        subprocess.run(command, check=True)
+    packer = Reader("Spark", sorted(os.sched_getaffinity(0)))
+    for log, codec in itertools.product(LOGS, CODECS[1:]):
+        if not (folder / f"{log}.{codec}").exists():
+            packer("pack", folder / log, codec, folder / f"{log}.{codec}")
+    packer.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=60_000, help="of the log tasks (default: 60,000)")
+    parser.add_argument("--queries", type=int, default=900, help="of the log queries (default: 900)")
+    parser.add_argument("--passes", type=int, default=6, help="of TPC-H's queries (default: 6)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cores", type=int, action="append", help="1, 2 ...; may be repeated (default: 1 and 2)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--logs", type=Path, help="folder of the logs, kept (default: a temporary one)")
+    options = parser.parse_args()
+    import pyspark
+
+    folder = (options.logs or Path(tempfile.mkdtemp())).resolve()
+    folder.mkdir(exist_ok=True)
+    try:
+        fill(folder, (options.tasks, options.queries, options.passes))
+        print(f"Spark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
+        for log in LOGS:
+            sizes = (f"{path.name} {path.stat().st_size / 1e6:.1f} MB" for path in sorted(folder.glob(f"{log}*[!d]")))
+            print("  " + ", ".join(sizes))
+        head = ("", "Spark MB/s", "ours MB/s", "ratio", "Spark MB/CPU s", "ours MB/CPU s", "ratio")
+        for cores in options.cores or (1, 2):
+            load = os.getloadavg()[0]
+            print(f"\n{cores} cores, {options.rounds} rounds, load before {load:.1f}; median [range]")
+            print(f"{head[0]:<24}" + "".join(f"{title:<18}" for title in head[1:]), flush=True)
+            for case in measure(folder, cores, options.only, options.rounds):
+                print(case.line(), flush=True)
+    finally:
+        if options.logs is None:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
