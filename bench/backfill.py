@@ -6,8 +6,8 @@ codecs pack it. MB are those of the plain log, a million bytes each.
 
 **Readers.** ``Spark``: ReplayListenerBus with AppStatusListener and SQLAppStatusListener on an in-memory store, the
 settings those of the History Server. One JVM with 4 GB reads all logs twice before anything counts. ``ours``: lines,
-items, fold, documents. Each is a process that stays; in each round one follows the other, who goes first alternates.
-Ratios are of a round: their median and range.
+items, fold, documents. Each is a process that stays; in a round of a log one follows the other, who goes first
+alternates. Ratios are of a round: their median and range.
 
 **Cores.** Readers are bound to them. On one, the JVM's compiler and garbage collector (the serial one, by its own
 choice) share the core with the replay, as they would on any machine of one core. CPU is of the whole process, so what
@@ -34,8 +34,9 @@ from concurrent.futures.thread import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
+from joinsight.backfill.stretch import Stretch, first_byte
 from joinsight.eventlog.files import log_of_file
 from joinsight.eventlog.fold import Fold
 from joinsight.eventlog.framing import lines
@@ -143,22 +144,10 @@ def splits(path: Path) -> list[tuple[int, int]]:
 def read_split(path: Path, split: tuple[int, int]) -> Piece:
     """The lines that begin in the split."""
 
-    def of_split() -> Iterator[bytes]:
-        start, end = split
-        with path.open("rb") as file:
-            if start:
-                file.seek(start - 1)
-                file.readline()
-            if file.tell() >= end:
-                return
-            left = end - file.tell()
-            for line in lines(file, path.name):
-                yield line
-                left -= len(line) + 1
-                if left <= 0:
-                    return
-
-    return Piece.read(of_split())
+    start, end = split
+    with path.open("rb", buffering=0) as file:
+        file.seek(first_byte(start))
+        return Piece.read(lines(cast(IO[bytes], Stretch(file, start, end)), path.name))
 
 
 # Processes that are measured
@@ -258,14 +247,14 @@ def spread(values: Sequence[float], form: str) -> str:
     return f"{middle} [{low}, {high}]"
 
 
-def measure(folder: Path, cores: int, only: str, rounds: int) -> list[Case]:
-    """All cases on so many cores, in interleaved rounds."""
+def measure(folder: Path, cores: int, only: str, rounds: int) -> Iterator[Case]:
+    """All cases on so many cores, each in rounds."""
     at = sorted(os.sched_getaffinity(0))[:cores]
     if len(at) < cores:
         raise SystemExit(f"this machine gives {len(at)} cores, not {cores}")
     cases = []
     for log, codec in itertools.product(LOGS, CODECS):
-        path = folder / log if codec == "plain" else folder / f"{log}.{codec}"
+        path = path_of(folder, log, codec)
         megabytes = (folder / log).stat().st_size / 1e6
         cases.append(Case(f"{log} {codec}", (path,), "read", megabytes, []))
         if cores > 1:
@@ -279,14 +268,13 @@ def measure(folder: Path, cores: int, only: str, rounds: int) -> list[Case]:
             readers[0]("read", case.paths)
     for case in cases:
         readers[1](case.method, case.paths[:1])
-    for number in range(rounds):
-        for case in cases:
+        for number in range(rounds):
             order = (0, 1) if number % 2 == 0 else (1, 0)
             took = {i: readers[i]("read" if i == 0 else case.method, case.paths) for i in order}
             case.runs.append((took[0], took[1]))
+        yield case
     for reader in readers:
         reader.stop()
-    return cases
 
 
 def fill(folder: Path, sizes: Sequence[int]) -> None:
@@ -296,9 +284,13 @@ def fill(folder: Path, sizes: Sequence[int]) -> None:
         subprocess.run(command, check=True)
     packer = Reader("Spark", sorted(os.sched_getaffinity(0)))
     for log, codec in itertools.product(LOGS, CODECS[1:]):
-        if not (folder / f"{log}.{codec}").exists():
-            packer("pack", folder / log, codec, folder / f"{log}.{codec}")
+        if not path_of(folder, log, codec).exists():
+            packer("pack", folder / log, codec, path_of(folder, log, codec))
     packer.stop()
+
+
+def path_of(folder: Path, log: str, codec: str) -> Path:
+    return folder / (log if codec == "plain" else f"{log}.{codec}")
 
 
 def main() -> None:
@@ -319,8 +311,8 @@ def main() -> None:
         fill(folder, (options.tasks, options.queries, options.passes))
         print(f"Spark {pyspark.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
         for log in LOGS:
-            sizes = (f"{path.name} {path.stat().st_size / 1e6:.1f} MB" for path in sorted(folder.glob(f"{log}*[!d]")))
-            print("  " + ", ".join(sizes))
+            sizes = (f"{codec} {path_of(folder, log, codec).stat().st_size / 1e6:.1f} MB" for codec in CODECS)
+            print(f"  {log}: " + ", ".join(sizes))
         head = ("", "Spark MB/s", "ours MB/s", "ratio", "Spark MB/CPU s", "ours MB/CPU s", "ratio")
         for cores in options.cores or (1, 2):
             load = os.getloadavg()[0]

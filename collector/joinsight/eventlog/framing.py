@@ -50,7 +50,7 @@ def lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     size = 0
     for chunk in _chunks(_Input(file, start), codec):
         at = 0
-        while (end := chunk.find(b"\n", at)) >= 0:  # four times as fast as split
+        while (end := chunk.find(b"\n", at)) >= 0:  # faster than split
             if rest:
                 rest.append(chunk[:end])
                 yield b"".join(rest)

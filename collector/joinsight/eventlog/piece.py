@@ -27,7 +27,7 @@ class Gap:
 
 Item = Event | TaskBlock | Gap
 MAX_BLOCK_TASKS = 20_000
-"""Tasks of all open blocks: so many are held as objects before they become columns."""
+"""Tasks of all open blocks: so many are held, a Python number each value, before they become columns."""
 _START = b'{"Event":"'
 _TASK_END_START = _START + TASK_END + b'"'
 _NAME = re.compile(rb'\{"Event":"([\w.$]{1,200})"')
