@@ -18,6 +18,7 @@ JVM, as the History Server does; ours are two processes, for two logs (``2 logs`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import multiprocessing
 import os
@@ -170,10 +171,11 @@ class Reader:
         if self._pipe.recv() is not True:
             raise SystemExit(f"{method} failed")
         wall = time.perf_counter() - wall
-        return Took(wall, cpu_seconds(self._process.pid) - cpu)
+        return Took(wall, max(1 / TICKS, cpu_seconds(self._process.pid) - cpu))
 
     def stop(self) -> None:
-        self._pipe.send(None)
+        with contextlib.suppress(BrokenPipeError):  # it has failed
+            self._pipe.send(None)
         self._process.join()
 
 
@@ -263,18 +265,20 @@ def measure(folder: Path, cores: int, only: str, rounds: int) -> Iterator[Case]:
                 cases.append(Case(f"{log} {codec}, splits", (path,), "splits", megabytes, []))
     cases = [case for case in cases if only in case.name]
     readers = Reader("Spark", at), Reader("ours", at)
-    for case in {case.paths[0]: case for case in cases}.values():
-        for _ in range(WARM_UPS):
-            readers[0]("read", case.paths)
-    for case in cases:
-        readers[1](case.method, case.paths[:1])
-        for number in range(rounds):
-            order = (0, 1) if number % 2 == 0 else (1, 0)
-            took = {i: readers[i]("read" if i == 0 else case.method, case.paths) for i in order}
-            case.runs.append((took[0], took[1]))
-        yield case
-    for reader in readers:
-        reader.stop()
+    try:
+        for case in {case.paths[0]: case for case in cases}.values():
+            for _ in range(WARM_UPS):
+                readers[0]("read", case.paths)
+        for case in cases:
+            readers[1](case.method, case.paths[:1])
+            for number in range(rounds):
+                order = (0, 1) if number % 2 == 0 else (1, 0)
+                took = {i: readers[i]("read" if i == 0 else case.method, case.paths) for i in order}
+                case.runs.append((took[0], took[1]))
+            yield case
+    finally:
+        for reader in readers:
+            reader.stop()
 
 
 def fill(folder: Path, sizes: Sequence[int]) -> None:
