@@ -24,6 +24,8 @@ _SECRET_NAME = re.compile(
     r"|\b(?:pass|auth|sig|sas)\b",
     re.ASCII | re.IGNORECASE,
 )
+# One of these is in what matches the above, and in what matches the standard patterns: most texts have none
+_STEMS = ("pass", "pwd", "secret", "token", "credential", "auth", "sig", "key", "sas", "url")
 # A name and what stands between it and its value. Groups: name, a column's expression id, the sign
 _ASSIGNMENT = re.compile(
     r"(?<![\w.\-])([\w.\-]+)(#\d{1,10}L?)?(?:\\{0,2}[\"'`])?"
@@ -55,19 +57,23 @@ _SHAPE = re.compile(
 )
 _OPENING, _CLOSING = "([{", ")]}"
 _SEPARATORS = ",;&|" + _OPENING + _CLOSING
+_REMEMBERED = 10_000
+_REMEMBERED_CHARACTERS = 1000
 _BLANKS = " \t\n\r\f\v"
 
 
 class Redaction:
     """The rules of an application, or of a session of it."""
 
-    __slots__ = ("_options", "_properties", "_strings")
+    __slots__ = ("_options", "_properties", "_seen", "_strings")
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """`settings` are the application's, as its log has them."""
         self._properties = _pattern(settings.get(_PROPERTIES), _STANDARD_PROPERTIES)
         self._options = _pattern(settings.get(_SQL_OPTIONS), _STANDARD_OPTIONS)
         self._strings = [_pattern(settings[key], _EVERYTHING) for key in _STRINGS if settings.get(key)]
+        self._seen: dict[str, str] = {}
+        """Texts and what became of them: a log repeats most of its own."""
 
     def of_session(self, changed: Mapping[str, str]) -> Redaction:
         """That of a session that changed these settings."""
@@ -86,12 +92,30 @@ class Redaction:
         return {key: MASK if find(key) or find(value) else self.text(value) for key, value in sorted(raw.items())}
 
     def text(self, text: str) -> str:
+        known = self._seen.get(text)
+        if known is None:
+            known = self._masked(text)
+            if len(text) <= _REMEMBERED_CHARACTERS:
+                if len(self._seen) >= _REMEMBERED:
+                    self._seen.clear()
+                self._seen[text] = known
+        return known
+
+    def _masked(self, text: str) -> str:
         for pattern in self._strings:
             text = pattern.sub(MASK, text)
         return _shapes(_users(self._assignments(text))) if text else text
 
     def _is_secret(self, name: str) -> bool:
+        if self._is_standard and name.isascii():  # else ignoring case is more than lower()
+            lower = name.lower()
+            if not any(stem in lower for stem in _STEMS):
+                return False
         return bool(_SECRET_NAME.search(name) or self._properties.search(name) or self._options.search(name))
+
+    @property
+    def _is_standard(self) -> bool:
+        return self._properties is _STANDARD_PROPERTIES and self._options is _STANDARD_OPTIONS
 
     def _assignments(self, text: str) -> str:
         if not self._is_secret(text):
