@@ -34,7 +34,7 @@ class EnvironmentUpdate(Struct):
     spark: dict[str, str] = field(name="Spark Properties", default_factory=dict)
 
 
-class PlanMetric(Struct, gc=False):
+class PlanMetric(Struct, frozen=True, gc=False):
     name: str
     id: int = field(name="accumulatorId")
     type: str = field(name="metricType")
@@ -47,7 +47,7 @@ class PlanInfo(Struct):
     simple: str = field(name="simpleString", default="")
     children: list[PlanInfo] = []
     metadata: dict[str, str] = {}
-    metrics: list[PlanMetric] = []
+    metrics: tuple[PlanMetric, ...] = ()
 
 
 class ExecutionStart(Struct):

@@ -20,19 +20,19 @@ def table(plans: list[tuple[int, PlanInfo]], text: Callable[[str], str]) -> tupl
         open_nodes = [(root, -1)]  # plans can be hundreds of levels deep: no recursion
         while open_nodes:
             info, parent = open_nodes.pop()
-            metrics = tuple((metric.name, metric.id, metric.type) for metric in info.metrics)
-            key = (info.name, info.simple, metrics, tuple(sorted(info.metadata.items())))
+            metadata = sorted(info.metadata.items()) if info.metadata else ()
+            key = (info.name, info.simple, info.metrics, *metadata)
             place = places.get(key)
             if place is None:
                 place = places[key] = len(nodes)
-                metadata = {name: text(value) for name, value in sorted(info.metadata.items())}
-                nodes.append(
-                    PlanNode(text(info.name), text(info.simple), metadata, [Metric(*metric) for metric in metrics])
-                )
+                metrics = [Metric(metric.name, metric.id, metric.type) for metric in info.metrics]
+                masked = {name: text(value) for name, value in metadata}
+                nodes.append(PlanNode(text(info.name), text(info.simple), masked, metrics))
             position = len(in_tree)
             in_tree.append(place)
             parents.append(parent)
-            open_nodes += [(child, position) for child in reversed(info.children)]
+            for child in reversed(info.children):
+                open_nodes.append((child, position))
         if (in_tree, parents) != last:
             trees.append(Plan(at, in_tree, parents))
         last = (in_tree, parents)
