@@ -120,6 +120,12 @@ class Pool:
     def __init__(self, cores: int) -> None:
         self._pool = ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"))
 
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()  # a process waits for its children before it would do this by itself
+
     def logs(self, paths: Sequence[Path]) -> None:
         """Each log in one process."""
         list(self._pool.map(ours, [[path] for path in paths]))
@@ -182,20 +188,21 @@ class Reader:
 def serve(pipe: Connection, kind: str, cores: list[int]) -> None:
     os.sched_setaffinity(0, cores)
     methods: dict[str, Callable[..., None]]
+    pool = Pool(len(cores))
     if kind == "Spark":
         replay = Replay()
         methods = {"read": replay, "pack": replay.pack}
     else:
-        pool = Pool(len(cores))
         methods = {"read": ours, "logs": pool.logs, "splits": pool.splits}
-    while (told := pipe.recv()) is not None:
-        method, arguments = told
-        try:
-            methods[method](*arguments)
-        except BaseException:
-            pipe.send(False)
-            raise
-        pipe.send(True)
+    with pool:
+        while (told := pipe.recv()) is not None:
+            method, arguments = told
+            try:
+                methods[method](*arguments)
+            except BaseException:
+                pipe.send(False)
+                raise
+            pipe.send(True)
 
 
 def cpu_seconds(pid: int) -> float:
