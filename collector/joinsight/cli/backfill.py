@@ -89,7 +89,7 @@ def backfill(
     with ExitStack() as stack:
         engine = stack.enter_context(open_database(database_url, data))
         check_schema(engine)
-        spark = stack.enter_context(session("joinsight backfill", master))
+        spark = stack.enter_context(session("joinsight backfill", master, shows_progress=False))
         if embedded and not spark.sparkContext.master.startswith("local"):
             problem = "the embedded database cannot be reached from a cluster"
             raise ConfigurationError(URL_VARIABLE, None, problem, "Name a PostgreSQL server.")

@@ -19,21 +19,22 @@ _SETTINGS = {
     # Spark does not know what its tasks will read of PostgreSQL, takes it for tiny, and broadcasts all of it
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-_LAUNCH = {"spark.ui.showConsoleProgress": "false"}  # our commands say themselves how far they are
 _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$", re.MULTILINE)
 
 
 @contextmanager
-def session(name: str, master: str | None) -> Iterator[SparkSession]:
+def session(name: str, master: str | None, *, shows_progress: bool = True) -> Iterator[SparkSession]:
     """A session with what we rely on; where no master is set anywhere, Spark runs on this machine, on all cores.
 
+    `shows_progress`: Spark draws on a terminal how far its stages are, for commands that say nothing of it themselves.
     What is wrong with a path or a table, or what a task has failed of, is raised as `JoinsightError`.
     """
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    for key, value in (_SETTINGS | _LAUNCH).items():
+    for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
+    builder = builder.config("spark.ui.showConsoleProgress", str(shows_progress).lower())
     spark = builder.getOrCreate()
     _use_this_python(spark)
     try:
