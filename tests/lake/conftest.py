@@ -31,12 +31,14 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=3
   Exchange | hashpartitioning(k#2, 8), [plan_id=3] | shuffle bytes written=9
 """
 TEXTS = ("", "\\N", 'say "no", \r\nthen;\tgo', "ünï→😀", "{a,NULL}", "x" * 5_000_000)
-ROLLED_UP = (
+BESIDE = (
     "INSERT INTO rollup_day VALUES (:moment, 'j', '', 'live', 'd', 1, 1, 0, 0, 0, 1, 5, 0.1, NULL, NULL, NULL, NULL,"
     " NULL, NULL, NULL, NULL, NULL, :moment)",
     "INSERT INTO rollup_operator_day VALUES (:moment, 'j', 'k', 'live', 'join', 1, 2, 3, 3, 4, 5, NULL, '{a,b}')",
     "INSERT INTO baseline VALUES (:moment, 'j', 'q', 'live', '', 'duration_ms', 'query', 5, 0.1, 0.2, NULL, '{p,NULL}',"
     " :moment, 'a', '', 7)",
+    "INSERT INTO event_log VALUES ('file:/a', 'a', '', 9, :moment, true, 'partial', '{x,y}', false, 1, 2, 3, 4,"
+    " '0', :moment)",
 )
 MOMENTS = (
     END - timedelta(hours=15, microseconds=-1000),
@@ -124,7 +126,7 @@ def planted(engine: Engine) -> Planted:
     finder = Finder(heuristics=(Heuristic("found", _found),))
     assert Writer(engine, finder).write(documents).refused == []
     with engine.begin() as connection:
-        for statement in ROLLED_UP:
+        for statement in BESIDE:
             connection.execute(text(statement), {"moment": END})
     return planted
 

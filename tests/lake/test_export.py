@@ -45,9 +45,12 @@ def test_what_is_read_back_is_what_was_there(
     """Row for row; by day of UTC, and a file for a day of so few rows."""
     counted = written(ours, engine, tmp_path, *tables)
     for table in tables:
-        frame = ours.read.parquet(str(tmp_path / table))
         columns = list(read.TABLES[table].columns.keys())
         expected = of_postgres(engine, table)
+        if not expected:  # no day, no file
+            assert table == "aqe_decision"
+            continue
+        frame = ours.read.parquet(str(tmp_path / table))
         assert of_spark(frame.select(columns)) == expected
         assert sum(rows for name, rows in counted.items() if name.startswith(f"{table} ")) == expected.total()
     frame = ours.read.parquet(str(tmp_path / "execution"))
