@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import ARRAY, Connection, Engine, Text, any_, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 
 from joinsight.store.models import event_log
-
-_PATHS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +61,11 @@ def seen(engine: Engine, paths: Sequence[str]) -> dict[str, tuple[Seen, str]]:
     """Of the logs at these paths, as they were when they were last read, and with which outcome."""
     c = event_log.c
     found: dict[str, tuple[Seen, str]] = {}
+    wanted = any_(literal(list(paths), ARRAY(Text)))  # one parameter, however many there are
+    statement = select(c.path, c.size_bytes, c.modified_at, c.is_open, c.outcome).where(c.path == wanted)
     with engine.connect() as connection:
-        for some in _portions(paths):
-            statement = select(c.path, c.size_bytes, c.modified_at, c.is_open, c.outcome).where(c.path.in_(some))
-            for path, size, modified, is_open, outcome in connection.execute(statement):
-                found[path] = Seen(size, modified, is_open), outcome
+        for path, size, modified, is_open, outcome in connection.execute(statement):
+            found[path] = Seen(size, modified, is_open), outcome
     return found
 
 
@@ -95,8 +93,3 @@ def summary(connection: Connection) -> Summary:
     c = event_log.c
     partial, failed = (func.count().filter(c.outcome == outcome) for outcome in ("partial", "failed"))
     return Summary(*connection.execute(select(func.count(), partial, failed, func.max(c.read_at))).one())
-
-
-def _portions(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(paths), _PATHS):
-        yield paths[start : start + _PATHS]
