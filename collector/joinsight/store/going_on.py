@@ -5,15 +5,15 @@ Counted in the background, never while Prometheus asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.store.upkeep import repeating
+from joinsight.store.upkeep import counting
 
 GOING_ON_SECONDS = 15
 GOING_ON_TIMEOUT = "10s"
@@ -75,16 +75,7 @@ def count_going_on(engine: Engine) -> GoingOn:
     )
 
 
-@contextmanager
-def counting_going_on(engine: Engine, on_counted: Callable[[GoingOn | None], None]) -> Iterator[None]:
+def counting_going_on(engine: Engine, on_counted: Callable[[GoingOn | None], None]) -> AbstractContextManager[None]:
     """Count what is going on every 15 seconds; `on_counted` is told, None when the database does not answer."""
-
-    def turn() -> None:
-        try:
-            on_counted(count_going_on(engine))
-        except SQLAlchemyError:
-            on_counted(None)
-            raise
-
-    with repeating("going-on", GOING_ON_SECONDS, turn, "what is going on was not counted"):
-        yield
+    count = partial(count_going_on, engine)
+    return counting("going-on", GOING_ON_SECONDS, count, on_counted, "what is going on was not counted")

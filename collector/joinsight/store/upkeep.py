@@ -11,8 +11,10 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
+from typing import TypeVar
 
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -29,6 +31,8 @@ REGRESSIONS_TIMEOUT = "30s"
 _REGRESSIONS = "SELECT kind, subject, count(*) FROM v_regressions GROUP BY kind, subject"
 _LAST_TURN_SECONDS = 5
 """A turn that PostgreSQL keeps waiting must not keep the program from ending."""
+
+_T = TypeVar("_T")
 
 log = logging.getLogger("joinsight")
 
@@ -62,6 +66,23 @@ def repeating(name: str, seconds: float, turn: Callable[[], None], trouble: str)
 
 
 @contextmanager
+def counting(
+    name: str, seconds: float, count: Callable[[], _T], on_counted: Callable[[_T | None], None], trouble: str
+) -> Iterator[None]:
+    """The same for what is counted: `on_counted` is told the result, None when the database does not answer."""
+
+    def turn() -> None:
+        try:
+            on_counted(count())
+        except SQLAlchemyError:
+            on_counted(None)
+            raise
+
+    with repeating(name, seconds, turn, trouble):
+        yield
+
+
+@contextmanager
 def keeping_partitions(engine: Engine, on_misplaced: Callable[[int], None]) -> Iterator[None]:
     """Make partitions ahead of time, once a minute; `on_misplaced` is told how many executions are in the default one.
 
@@ -92,24 +113,16 @@ def count_regressions(engine: Engine) -> Mapping[tuple[str, str], int]:
         return Counter({(kind, subject): number for kind, subject, number in connection.execute(text(_REGRESSIONS))})
 
 
-@contextmanager
 def counting_regressions(
     engine: Engine, on_counted: Callable[[Mapping[tuple[str, str], int] | None], None]
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Count the regressions every five minutes; `on_counted` is told how many there are, None when that is not known.
 
     Each collector counts for itself: it is a question that changes nothing.
     """
 
-    def turn() -> None:
-        try:
-            on_counted(count_regressions(engine))
-        except SQLAlchemyError:
-            on_counted(None)
-            raise
-
-    with repeating("regressions", REGRESSIONS_SECONDS, turn, "regressions were not counted"):
-        yield
+    count = partial(count_regressions, engine)
+    return counting("regressions", REGRESSIONS_SECONDS, count, on_counted, "regressions were not counted")
 
 
 @contextmanager
