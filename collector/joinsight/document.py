@@ -166,6 +166,30 @@ class Stage(Struct, frozen=True):
     shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
 
 
+STAGE_TOTALS = (
+    "run_time_ms",
+    "cpu_time_ns",
+    "gc_time_ms",
+    "deserialize_time_ms",
+    "result_bytes",
+    "memory_spilled_bytes",
+    "disk_spilled_bytes",
+    "peak_memory_bytes",
+    "input_bytes",
+    "input_rows",
+    "output_bytes",
+    "output_rows",
+    "shuffle_read_local_bytes",
+    "shuffle_read_remote_bytes",
+    "shuffle_read_rows",
+    "shuffle_fetch_wait_ms",
+    "shuffle_write_bytes",
+    "shuffle_write_rows",
+    "shuffle_write_time_ns",
+)
+"""Of `Stage`, what is added up over its tasks; of the peak memory the largest."""
+
+
 class Listener(Struct, frozen=True):
     """Who measured."""
 

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from joinsight.document import MAX_LONG, Accumulator, Application, Execution, Metric, Stage
+from joinsight.document import MAX_LONG, STAGE_TOTALS, Accumulator, Application, Execution, Metric, Stage
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import Side, could_be_broadcast
 from joinsight.plan.decisions import Changes
@@ -76,27 +76,6 @@ _BROADCAST_TOTALS = {
     "time to build": "build_ms",
     "time to broadcast": "broadcast_ms",
 }
-_STAGE_TOTALS = (
-    "run_time_ms",
-    "cpu_time_ns",
-    "gc_time_ms",
-    "deserialize_time_ms",
-    "result_bytes",
-    "memory_spilled_bytes",
-    "disk_spilled_bytes",
-    "peak_memory_bytes",
-    "input_bytes",
-    "input_rows",
-    "output_bytes",
-    "output_rows",
-    "shuffle_read_local_bytes",
-    "shuffle_read_remote_bytes",
-    "shuffle_read_rows",
-    "shuffle_fetch_wait_ms",
-    "shuffle_write_bytes",
-    "shuffle_write_rows",
-    "shuffle_write_time_ns",
-)
 _STAGE_SPREADS = {
     "run_time": "run_time_ms",
     "shuffle_read": "shuffle_read_bytes",
@@ -486,7 +465,7 @@ def _stage(e: Execution, stage: Stage) -> Row:
         "killed_tasks": stage.killed_tasks,
     }
     if stage.state not in ("skipped", "pending"):
-        row.update({name: getattr(stage, name) for name in _STAGE_TOTALS})
+        row.update({name: getattr(stage, name) for name in STAGE_TOTALS})
     for name, column in _STAGE_SPREADS.items():
         spread = getattr(stage, name)
         if spread is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from joinsight.document import STAGE_TOTALS
 from joinsight.eventlog.events import Accumulable, TaskInfo, TaskMetrics
-from joinsight.eventlog.tasks import TOTALS, OpenBlock, TaskBlock
+from joinsight.eventlog.tasks import OpenBlock, TaskBlock
 
 
 def block(*tasks: tuple[list[object], TaskMetrics | None]) -> TaskBlock:
@@ -30,5 +31,5 @@ def test_sizes_below_zero_are_zero_and_numbers_stay_with_their_tasks() -> None:
     assert list(found.run_times) == [0, 0, 40]
     assert list(found.measured) == [1, 0, 1]
     assert list(found.task_ids) == [100, 101, 102]
-    assert dict(zip(TOTALS, found.totals, strict=True))["run_time_ms"] == 37
-    assert dict(zip(TOTALS, found.totals, strict=True))["peak_memory_bytes"] == 9
+    assert dict(zip(STAGE_TOTALS, found.totals, strict=True))["run_time_ms"] == 37
+    assert dict(zip(STAGE_TOTALS, found.totals, strict=True))["peak_memory_bytes"] == 9

@@ -13,14 +13,14 @@ import msgspec
 
 import joinsight
 from joinsight.decode import decode_document
-from joinsight.document import Application, Document, Execution, Job, Listener, Metric, Stage
+from joinsight.document import STAGE_TOTALS, Application, Document, Execution, Job, Listener, Metric, Stage
 from joinsight.errors import DocumentError
 from joinsight.eventlog import events, plans, settings
 from joinsight.eventlog.executions import Executions, Running
 from joinsight.eventlog.piece import Gap, Item
 from joinsight.eventlog.redaction import REDACT_LITERALS, Redaction
 from joinsight.eventlog.stages import StageAttempt
-from joinsight.eventlog.tasks import TOTALS, TaskBlock
+from joinsight.eventlog.tasks import TaskBlock
 
 _NAMESPACE = uuid.UUID("6f1c2d0e-2f0b-5d3c-9a53-7d6f0c1f9e11")
 _MAX_TEXT = 16 * 1024
@@ -226,7 +226,7 @@ def _stage(attempt: StageAttempt, execution_ended: bool, redaction: Redaction) -
         state = "succeeded" if attempt.failure is None else "failed"
     else:
         state = "running"
-    numbers: dict[str, Any] = {name: max(0, total) for name, total in zip(TOTALS, attempt.totals, strict=True)}
+    numbers: dict[str, Any] = {name: max(0, total) for name, total in zip(STAGE_TOTALS, attempt.totals, strict=True)}
     numbers |= attempt.spreads()
     return Stage(
         id=attempt.stage,

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from joinsight.document import Spread
-from joinsight.eventlog.tasks import FAILED, KILLED, PEAK_MEMORY, SUCCEEDED, TOTALS, Group, TaskBlock
+from joinsight.document import STAGE_TOTALS, Spread
+from joinsight.eventlog.tasks import FAILED, KILLED, PEAK_MEMORY, SUCCEEDED, Group, TaskBlock
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class StageAttempt:
     succeeded: int = 0
     failed: int = 0
     killed: int = 0
-    totals: list[int] = field(default_factory=lambda: [0] * len(TOTALS))
+    totals: list[int] = field(default_factory=lambda: [0] * len(STAGE_TOTALS))
     done: set[int] = field(default_factory=set)
     spread_of: list[tuple[list[int], ...]] = field(default_factory=list)
     """For each block task ids, run times, bytes and rows of shuffle reads, and indexes, of the tasks that count."""

@@ -13,36 +13,17 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any
 
+from joinsight.document import STAGE_TOTALS
 from joinsight.eventlog.events import TaskInfo, TaskMetrics
 
 FAILED, KILLED, SUCCEEDED = range(3)
-PEAK_MEMORY = 7
-TOTALS = (
-    "run_time_ms",
-    "cpu_time_ns",
-    "gc_time_ms",
-    "deserialize_time_ms",
-    "result_bytes",
-    "memory_spilled_bytes",
-    "disk_spilled_bytes",
-    "peak_memory_bytes",
-    "input_bytes",
-    "input_rows",
-    "output_bytes",
-    "output_rows",
-    "shuffle_read_local_bytes",
-    "shuffle_read_remote_bytes",
-    "shuffle_read_rows",
-    "shuffle_fetch_wait_ms",
-    "shuffle_write_bytes",
-    "shuffle_write_rows",
-    "shuffle_write_time_ns",
+PEAK_MEMORY = STAGE_TOTALS.index("peak_memory_bytes")
+_RUN_TIME, _LOCAL, _REMOTE, _ROWS = map(
+    STAGE_TOTALS.index,
+    ("run_time_ms", "shuffle_read_local_bytes", "shuffle_read_remote_bytes", "shuffle_read_rows"),
 )
-"""What is added up over the tasks of a stage attempt, as the document names it; of the peak memory the largest."""
-
-_RUN_TIME, _LOCAL, _REMOTE, _ROWS = 0, 12, 13, 14
-_NOTHING = (0,) * len(TOTALS)
-_NUMBERS = 3 + len(TOTALS)
+_NOTHING = (0,) * len(STAGE_TOTALS)
+_NUMBERS = 3 + len(STAGE_TOTALS)
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _WIDTHS = (("b", 7), ("h", 15), ("i", 31), ("q", 63))
 
@@ -173,6 +154,7 @@ def outcome(task: TaskInfo) -> int:
 
 
 def _totals(m: TaskMetrics) -> tuple[int, ...]:
+    """In the order of `STAGE_TOTALS`."""
     read, write = m.shuffle_read, m.shuffle_write
     return (
         m.run_time,
