@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
 from joinsight.errors import ConfigurationError
+from joinsight.lake import CONNECTIONS
 from joinsight.lake.copying import Field, reader
 from joinsight.store import models, partitions, views
 from joinsight.store.database import URL_VARIABLE, check_schema, conninfo, open_database
@@ -75,7 +76,7 @@ def read_from(
     table: str,
     columns: Sequence[str] | None = None,
     ranges: Sequence[Range] = ALWAYS,
-    connections: int = 16,
+    connections: int = CONNECTIONS,
 ) -> DataFrame:
     """The same of a database that is open, and stays so until the DataFrame was used; of several ranges, in order."""
     fields = [_field(TABLES[table].columns[name]) for name in _names(table, columns)]
