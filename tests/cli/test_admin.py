@@ -12,7 +12,8 @@ import uvicorn
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, text
 
-from joinsight.cli import admin, cli
+from joinsight.cli import cli
+from joinsight.serve import server
 from joinsight.store import partitions
 from joinsight.store.lost import sweeping
 from joinsight.store.upkeep import keeping_partitions, repeating
@@ -33,7 +34,7 @@ def test_serve_looks_for_lost_executions(engine: Engine, monkeypatch: pytest.Mon
     """As long as it serves, after the time that was asked for; what is lost is counted for Prometheus."""
     seen: list[Any] = []
 
-    def run(server: uvicorn.Server, sockets: Any = None) -> None:
+    def run(_: uvicorn.Server, sockets: Any = None) -> None:
         seen.append(len(sweepers()))
 
     def remember(*given: Any) -> Any:
@@ -41,7 +42,7 @@ def test_serve_looks_for_lost_executions(engine: Engine, monkeypatch: pytest.Mon
         return sweeping(*given)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    monkeypatch.setattr(admin, "sweeping", remember)
+    monkeypatch.setattr(server, "sweeping", remember)
     assert serve(engine, "--lost-after", "90s").exit_code == 0
     assert serve(engine).exit_code == 0
     (_, after, on_lost), threads, (_, standard, _), _ = seen
@@ -56,9 +57,9 @@ def test_serve_counts_regressions(engine: Engine, monkeypatch: pytest.MonkeyPatc
     """In the background, as long as it serves: all kinds and subjects, with 0 where there are none."""
     collectors: list[Any] = []
 
-    def run(server: Any, sockets: Any = None) -> None:
-        collectors.append(server.collector)
-        while b"joinsight_regressions{" not in server.collector._metrics.page():
+    def run(it: Any, sockets: Any = None) -> None:
+        collectors.append(it.collector)
+        while b"joinsight_regressions{" not in it.collector._metrics.page():
             time.sleep(0.01)
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
@@ -78,7 +79,7 @@ def test_serve_makes_partitions_ahead(engine: Engine, monkeypatch: pytest.Monkey
         return keeping_partitions(engine, on_misplaced)
 
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    monkeypatch.setattr(admin, "keeping_partitions", remember)
+    monkeypatch.setattr(server, "keeping_partitions", remember)
     assert serve(engine).exit_code == 0
     misplaced[0](3)
     assert b"joinsight_default_partition_executions 3.0" in misplaced[0].__self__._metrics.page()
@@ -96,7 +97,7 @@ def test_serve_prunes_if_asked_to(engine: Engine, monkeypatch: pytest.MonkeyPatc
     """Once a day with --keep, else never; less than a day is refused."""
     seen: list[Any] = []
 
-    def run(server: uvicorn.Server, sockets: Any = None) -> None:
+    def run(_: uvicorn.Server, sockets: Any = None) -> None:
         seen.append(any(thread.name == "joinsight-prune" for thread in threading.enumerate()))
 
     def remember(*given: Any) -> Any:
@@ -104,7 +105,7 @@ def test_serve_prunes_if_asked_to(engine: Engine, monkeypatch: pytest.MonkeyPatc
         return repeating("prune", 60, lambda: None, "")
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    monkeypatch.setattr(admin, "pruning", remember)
+    monkeypatch.setattr(server, "pruning", remember)
     assert serve(engine, "--keep", "400d").exit_code == 0
     assert serve(engine).exit_code == 0
     assert seen == [timedelta(days=400), True, False]

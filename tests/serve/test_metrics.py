@@ -8,19 +8,24 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from pathlib import Path
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine
 from tests.documents import planned
 from tests.findings.recorded import SMALL, Earlier, recordings
+from tests.serve.real import until
 
 from joinsight import __version__
 from joinsight.decode import decode_document
+from joinsight.demo.runner import collector
 from joinsight.document import Execution
 from joinsight.findings import Finder
 from joinsight.rows import Rows, execution_rows
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, TOKEN
 from joinsight.serve.places import Places
+from joinsight.serve.server import looking_after
 from joinsight.store.going_on import GoingOn
 
 GOLDEN = Path(__file__).parent / "metrics.golden"
@@ -182,6 +187,18 @@ def test_what_the_database_does_not_say_is_not_shown() -> None:
     assert "joinsight_database_up 0.0\n" in text
     for name in ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions"):
         assert f"joinsight_{name}" not in text
+
+
+def test_a_collector_that_is_looked_after_shows_what_the_store_knows(engine: Engine) -> None:
+    """Whoever starts one, `joinsight serve` or the demo, gets all that Prometheus is promised."""
+    expected = {metric.name for metric in METRICS if metric.of_store and "oldest_start" not in metric.name}
+    with collector(engine, 0, []) as (url, server), looking_after(engine, server.collector):
+
+        def missing() -> set[str]:
+            page = httpx.get(f"{url}/metrics").text
+            return {name for name in expected if f"\n{name}" not in page}
+
+        until(lambda: not missing(), "all are there")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,15 +21,13 @@ from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import VARIABLE
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
-from joinsight.serve.server import DEFAULT_PORT, make_server, open_door
+from joinsight.serve.server import DEFAULT_PORT, looking_after, make_server, open_door
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store import embedded, partitions
 from joinsight.store.database import check_schema, open_database, upgrade
-from joinsight.store.going_on import counting_going_on
 from joinsight.store.grants import grant_reader
-from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text, sweeping
+from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text
 from joinsight.store.prune import Pruned, find, prune
-from joinsight.store.upkeep import counting_regressions, keeping_partitions, pruning
 
 log = logging.getLogger("joinsight")
 KEEP = Duration(at_least="1d", examples="400d or 52w")
@@ -121,13 +118,7 @@ def serve(
         )
         if not len(door.tokens):
             log.warning("no token is set: only this machine can send, and anyone on it may")
-        with (
-            sweeping(engine, lost_after, server.collector.lost),
-            keeping_partitions(engine, server.collector.misplaced),
-            counting_regressions(engine, server.collector.regressed),
-            counting_going_on(engine, server.collector.going_on),
-            pruning(engine, keep) if keep else nullcontext(),
-        ):
+        with looking_after(engine, server.collector, lost_after, keep):
             server.run(sockets=[door.bound])
     log.info("stopped", extra=fields(unfinished=server.unfinished or None))
     if server.unfinished:

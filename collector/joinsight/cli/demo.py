@@ -19,7 +19,7 @@ from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
 from joinsight.reading import Filters
 from joinsight.rows import Row
-from joinsight.serve.server import DEFAULT_PORT
+from joinsight.serve.server import DEFAULT_PORT, looking_after
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database, upgrade
 from joinsight.store.models import EXECUTION_KEY
@@ -63,7 +63,10 @@ def demo(
     since = datetime.now(timezone.utc)
     with open_database(database_url, data) as engine:
         upgrade(engine)
-        with runner.collector(engine, port, [token], or_any_port=True) as (url, server):
+        with (
+            runner.collector(engine, port, [token], or_any_port=True) as (url, server),
+            looking_after(engine, server.collector),
+        ):
             with read.progress() as progress:
                 task = progress.add_task("Starting Spark", total=None)
 

@@ -16,12 +16,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-import uvicorn
 from sqlalchemy import Engine, func, select
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.errors import ConfigurationError, JoinsightError
-from joinsight.serve.server import Door, bind, make_server
+from joinsight.serve.server import Door, Server, bind, make_server
 from joinsight.serve.tokens import Tokens
 from joinsight.store.models import application
 
@@ -50,7 +49,7 @@ def check_requirements() -> None:
 @contextmanager
 def collector(
     engine: Engine, port: int, tokens: list[str], *, or_any_port: bool = False
-) -> Iterator[tuple[str, uvicorn.Server]]:
+) -> Iterator[tuple[str, Server]]:
     """A collector in a thread of this process; yields its URL and the server."""
     try:
         bound = bind("127.0.0.1", port)

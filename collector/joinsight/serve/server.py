@@ -7,8 +7,9 @@ import os
 import signal
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,6 +27,9 @@ from joinsight.serve.protocol import IDLE_SECONDS, Protocol
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
 from joinsight.store.database import check_settings
+from joinsight.store.going_on import counting_going_on
+from joinsight.store.lost import DEFAULT_LOST_AFTER, sweeping
+from joinsight.store.upkeep import counting_regressions, keeping_partitions, pruning
 
 DEFAULT_PORT = 9595
 SHUTDOWN_SECONDS = 25
@@ -189,6 +193,24 @@ def make_server(engine: Engine, door: Door, job_names: int = DEFAULT_JOB_NAMES) 
     config.load()
     config.ssl = door.tls.context if door.tls else None
     return Server(config, app.state.collector)
+
+
+@contextmanager
+def looking_after(
+    engine: Engine, collector: Collector, lost_after: timedelta = DEFAULT_LOST_AFTER, keep: timedelta | None = None
+) -> Iterator[None]:
+    """All that a collector does beside taking documents, in threads, as long as the context lasts.
+
+    `keep`: prune what is older; None: keep all.
+    """
+    with (
+        sweeping(engine, lost_after, collector.lost),
+        keeping_partitions(engine, collector.misplaced),
+        counting_regressions(engine, collector.regressed),
+        counting_going_on(engine, collector.going_on),
+        pruning(engine, keep) if keep else nullcontext(),
+    ):
+        yield
 
 
 def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
