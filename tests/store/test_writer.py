@@ -549,7 +549,7 @@ LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", 
         ({"stages": [RAN, RAN]}, "duplicate key value violates unique constraint"),  # found by COPY
         ({"plans_dropped": MAX_LONG}, "out of range"),  # found by INSERT
         ({"job_name": LONG}, "exceeds btree version"),  # a limit of PostgreSQL's own
-        ({"description": "a\0b"}, "NUL"),  # found by the driver
+        ({"description": "a\0b"}, "unsupported Unicode escape"),  # found by PostgreSQL, in JSON
         ({"error": "\ud800"}, "surrogates not allowed"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else value,

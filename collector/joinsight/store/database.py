@@ -119,6 +119,7 @@ def _connect_arguments(options: str = "") -> dict[str, Any]:
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "application_name": "joinsight",
+        "client_encoding": "UTF8",
         # Partitionwise: a time asked of one table then spares the other months of those that are joined to it too
         "options": f"-c timezone=UTC -c enable_partitionwise_join=on {options}".strip(),
     }
@@ -127,7 +128,7 @@ def _connect_arguments(options: str = "") -> dict[str, Any]:
 def conninfo(engine: Engine) -> str:
     """For psycopg in another process: how to connect as the engine does. It holds the password."""
     url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return make_conninfo(url, **_connect_arguments(), client_encoding="UTF8")
+    return make_conninfo(url, **_connect_arguments())
 
 
 def upgrade(engine: Engine) -> None:
