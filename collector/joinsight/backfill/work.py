@@ -30,6 +30,7 @@ from joinsight.eventlog.read import Outcome, Part, documents, fold, part
 from joinsight.eventlog.tasks import TaskBlock
 from joinsight.findings import Finder
 from joinsight.findings.thresholds import Thresholds
+from joinsight.garbage import collect_seldom
 from joinsight.store import ledger
 from joinsight.store.database import connect, reason
 from joinsight.store.writer import Writer
@@ -87,6 +88,7 @@ def check_libraries(paths: Iterable[str]) -> None:
 
 def read_logs(store: Store, opener: Opener, logs: Iterable[Found]) -> Iterator[Done]:
     """Read logs whole and write them, one after the other."""
+    collect_seldom()
     logs = list(logs)
     check_libraries(path for found in logs for path in found.log.files)
     with connect(store.url) as engine:
@@ -99,6 +101,7 @@ def read_logs(store: Store, opener: Opener, logs: Iterable[Found]) -> Iterator[D
 
 def read_units(opener: Opener, units: Iterable[Unit]) -> Iterator[Record]:
     """Read stretches of logs."""
+    collect_seldom()
     units = list(units)
     check_libraries(unit.path for unit in units)
     for unit in units:
@@ -114,6 +117,7 @@ def fold_logs(
     store: Store, logs: Mapping[int, Found], names: Mapping[tuple[int, int], str], records: Iterable[Record]
 ) -> Iterator[Done]:
     """Put logs together from the records of their stretches, in order, and write them. `names`: files, by part."""
+    collect_seldom()
     with connect(store.url) as engine:
         writer = Writer(engine, Finder(store.thresholds))
         for number, of_log in groupby(records, key=lambda record: record[0][0]):

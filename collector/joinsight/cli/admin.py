@@ -19,6 +19,7 @@ from joinsight.cli.table import Column
 from joinsight.display import bytes_text
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import VARIABLE
+from joinsight.garbage import collect_seldom
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
 from joinsight.serve.server import DEFAULT_PORT, looking_after, make_server, open_door
@@ -118,6 +119,7 @@ def serve(
         )
         if not len(door.tokens):
             log.warning("no token is set: only this machine can send, and anyone on it may")
+        collect_seldom()
         with looking_after(engine, server.collector, lost_after, keep):
             server.run(sockets=[door.bound])
     log.info("stopped", extra=fields(unfinished=server.unfinished or None))
