@@ -253,6 +253,14 @@ def _execution(facts: _Facts) -> Row:
 
 def _plan_versions(facts: _Facts) -> list[Row]:
     plans = facts.execution.plans
+    metrics: dict[int, list[list[object]]] = {}  # of a node's metrics, which versions share: made once
+
+    def listed(node: Node) -> list[list[object]]:
+        known = metrics.get(id(node.metrics))
+        if known is None:
+            known = metrics[id(node.metrics)] = [[metric.id, metric.name, metric.type] for metric in node.metrics]
+        return known
+
     return [
         {
             "version": version,
@@ -266,7 +274,7 @@ def _plan_versions(facts: _Facts) -> list[Row]:
                     "simple": node.simple,
                     "cluster": node.cluster,
                     "is_cluster": node.is_cluster,
-                    "metrics": [[metric.id, metric.name, metric.type] for metric in node.metrics],
+                    "metrics": listed(node),
                 }
                 for node in graph.nodes
             ],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -142,12 +143,7 @@ class Fold:
         return {
             "schema_version": 1,
             "origin": "event_log",
-            # The same for each reading of the same log by the same version of this program
-            "listener": Listener(
-                str(uuid.uuid5(_NAMESPACE, f"{application_id}\n{attempt_id}\n{joinsight.__version__}")),
-                joinsight.__version__,
-                self._spark_version or "unknown",
-            ),
+            "listener": _listener(application_id, attempt_id, self._spark_version or "unknown"),
             "sequence": max(1, self._sequence),
             "application_id": application_id,
             "attempt_id": attempt_id,
@@ -215,6 +211,13 @@ class Fold:
         except (DocumentError, UnicodeEncodeError, OverflowError) as error:
             self.refused.append((getattr(document, "execution_id", -1), str(error)))
             return None
+
+
+@lru_cache(8)
+def _listener(application_id: str, attempt_id: str, spark_version: str) -> Listener:
+    """The same for each reading of the same log by the same version of this program."""
+    version = joinsight.__version__
+    return Listener(str(uuid.uuid5(_NAMESPACE, f"{application_id}\n{attempt_id}\n{version}")), version, spark_version)
 
 
 def _stage(attempt: StageAttempt, execution_ended: bool, redaction: Redaction) -> Stage:

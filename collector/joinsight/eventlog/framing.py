@@ -14,7 +14,8 @@ from typing import IO
 from joinsight.errors import LogError
 
 CODECS = ("zstd", "lz4", "snappy", "lzf")
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
+"""Larger ones leave the allocator's heap: each would be new pages, which cost more than the reading."""
 MAX_BLOCK_BYTES = 64 << 20
 """A block of lz4 or snappy unpacked: Spark makes 32 KiB; one that says more than this is no block."""
 MAX_LINE_BYTES = 512 << 20
@@ -79,7 +80,7 @@ class _Input:
         self._start = start
 
     def some(self) -> bytes:
-        """The next bytes, up to 256 KiB; none at the end."""
+        """The next bytes, up to 64 KiB; none at the end."""
         if self._start:
             start, self._start = self._start, b""
             return start

@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from joinsight.document import MAX_LONG, Accumulator
@@ -351,12 +352,15 @@ def _measured(plan: _Plan, exchange: Node | None) -> tuple[int | None, int | Non
 
 def _text(node: Node) -> tuple[str, ...] | None:
     """What a node says of itself, without what another plan of the same execution may say otherwise."""
-    if node.is_cluster or node.name == _READ:
-        return None
-    join = operators.join_text(node.name, node.simple)
+    return None if node.is_cluster or node.name == _READ else _own_text(node.name, node.simple)
+
+
+@lru_cache(operators.REMEMBERED)
+def _own_text(name: str, simple: str) -> tuple[str, ...]:
+    join = operators.join_text(name, simple)
     if join is not None:
         return ("join", join.join_type or "", join.condition or "", *join.left_keys, *join.right_keys)
-    return (node.name, _STATE.sub("", _PLAN_ID.sub("", node.simple)))
+    return (name, _STATE.sub("", _PLAN_ID.sub("", simple)))
 
 
 def _is_empty(node: Node) -> bool:

@@ -26,7 +26,7 @@ _ORIGIN = re.compile(r"[A-Z][A-Z_]+")
 _PARTITIONS = re.compile(r"[0-9]{1,10}")
 _FLAGS = re.compile(r"(?:, (?:true|false)){1,4}$")  # at the end of a broadcast hash join: isNullAwareAntiJoin etc.
 _MAX_UNCLOSED = 8  # so many brackets in a row may lack their closing ones
-_REMEMBERED = 1024
+REMEMBERED = 1024
 """Texts: AQE's versions of a plan repeat most of what the one before said, and so do the runs of a query."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
@@ -69,14 +69,14 @@ def is_scan(name: str) -> bool:
     return "Scan" in name
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(REMEMBERED)
 def join_strategy(name: str) -> str | None:
     """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
     base = name.split("(", 1)[0].strip()
     return next((strategy for strategy in JOIN_STRATEGIES if base.endswith(strategy)), None)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(REMEMBERED)
 def shuffle_text(simple: str) -> ShuffleText:
     """Read an ``Exchange``."""
     parts = split(_after_name(simple))
@@ -93,14 +93,14 @@ def shuffle_text(simple: str) -> ShuffleText:
     return ShuffleText(name, tuple(keys), partitions, origin)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(REMEMBERED)
 def broadcast_mode(simple: str) -> str | None:
     """``HashedRelationBroadcastMode(List(...),false)`` of a ``BroadcastExchange``: the mode's text."""
     parts = [part for part in split(_after_name(simple)) if not _PLAN_ID.fullmatch(part)]
     return parts[0] if parts else None
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(REMEMBERED)
 def join_text(name: str, simple: str) -> JoinText | None:
     """Read a join; None if the node is none."""
     strategy = join_strategy(name)
