@@ -43,6 +43,7 @@ from joinsight.eventlog.fold import Fold
 from joinsight.eventlog.framing import lines
 from joinsight.eventlog.piece import Piece
 from joinsight.eventlog.read import Outcome, documents
+from joinsight.garbage import collect_seldom
 
 LOGS = ("tasks", "queries", "tpch")
 CODECS = ("plain", "zstd", "lz4")
@@ -105,7 +106,8 @@ class Replay:
 
 
 def ours(paths: Sequence[Path]) -> None:
-    """One after the other."""
+    """One after the other, in a process as executors have it."""
+    collect_seldom()
     for path in paths:
         outcome = Outcome()
         for _ in documents(log_of_file(str(path)), outcome):
@@ -150,7 +152,7 @@ def splits(path: Path) -> list[tuple[int, int]]:
 
 def read_split(path: Path, split: tuple[int, int]) -> Piece:
     """The lines that begin in the split."""
-
+    collect_seldom()
     start, end = split
     with path.open("rb", buffering=0) as file:
         file.seek(first_byte(start))
