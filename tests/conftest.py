@@ -92,18 +92,27 @@ def planted_engine(planted: tuple[str, Planted], make_database: Callable[..., st
         yield engine
 
 
-@pytest.fixture(scope="session")
-def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, str]]:
-    """Environment variables under which this Python finds PySpark of a version; installs it at first use.
-
-    What a job cannot deliver stays in a folder of this test run, unless the test says otherwise.
-    """
+@pytest.fixture(scope="session", autouse=True)
+def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What each Spark of this test run is given, unless the test says otherwise."""
     settings = tmp_path_factory.mktemp("spark-conf")
-    spool = tmp_path_factory.mktemp("spool")
-    (settings / "spark-defaults.conf").write_text(f"spark.joinsight.spool {spool}\n")
+    options = {
+        "spark.joinsight.spool": tmp_path_factory.mktemp("spool"),  # what a job cannot deliver stays with the test run
+        # It lives for seconds: code compiled once and simply is there sooner than code compiled well
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    (settings / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in options.items()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(settings))
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark_environment(spark_defaults: None) -> Callable[[str], dict[str, str]]:
+    """Environment variables under which this Python finds PySpark of a version; installs it at first use."""
 
     def environment(version: str) -> dict[str, str]:
-        base = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(settings)}
+        base = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         base.pop("SPARK_HOME", None)
         if version == INSTALLED_SPARK:
             return base
