@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -353,3 +354,17 @@ def test_long_texts_are_quick() -> None:
         join_text("SortMergeJoin", simple)
         broadcast_mode(simple)
     assert time.process_time() - started < 2
+
+
+def test_long_texts_are_forgotten() -> None:
+    """A sender may make them as long as a document may be; what is kept of texts must stay small."""
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            key = f"k{number}" * 100_000
+            assert join_text("SortMergeJoin", f"SortMergeJoin [{key}], [b], Inner") is not None
+            assert shuffle_text(f"Exchange hashpartitioning({key}, 4)").partitions == 4
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 2_000_000

@@ -20,7 +20,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 from joinsight.document import MAX_LONG, Accumulator
@@ -355,7 +354,7 @@ def _text(node: Node) -> tuple[str, ...] | None:
     return None if node.is_cluster or node.name == _READ else _own_text(node.name, node.simple)
 
 
-@lru_cache(operators.REMEMBERED)
+@operators.remembered
 def _own_text(name: str, simple: str) -> tuple[str, ...]:
     join = operators.join_text(name, simple)
     if join is not None:

@@ -7,8 +7,10 @@ empty: a new Spark version may lose a detail, never a row.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 JOIN_STRATEGIES = (
     "BroadcastHashJoin",
@@ -26,9 +28,28 @@ _ORIGIN = re.compile(r"[A-Z][A-Z_]+")
 _PARTITIONS = re.compile(r"[0-9]{1,10}")
 _FLAGS = re.compile(r"(?:, (?:true|false)){1,4}$")  # at the end of a broadcast hash join: isNullAwareAntiJoin etc.
 _MAX_UNCLOSED = 8  # so many brackets in a row may lack their closing ones
-REMEMBERED = 1024
-"""Texts: AQE's versions of a plan repeat most of what the one before said, and so do the runs of a query."""
+_REMEMBERED = 1024
+_SHORT = 4_000
+"""Characters; few texts of Spark are longer, as it cuts lists of fields and file names."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def remembered(read: Callable[_P, _T]) -> Callable[_P, _T]:
+    """What is read of texts, kept: AQE's versions of a plan repeat most of what the one before said.
+
+    Not of long ones, which together could fill the memory.
+    """
+    kept: Any = lru_cache(_REMEMBERED)(read)
+
+    @wraps(read)
+    def either(*texts: Any, **named: Any) -> _T:
+        return (read if named or sum(map(len, texts)) > _SHORT else kept)(*texts, **named)
+
+    return either
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +90,14 @@ def is_scan(name: str) -> bool:
     return "Scan" in name
 
 
-@lru_cache(REMEMBERED)
+@remembered
 def join_strategy(name: str) -> str | None:
     """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
     base = name.split("(", 1)[0].strip()
     return next((strategy for strategy in JOIN_STRATEGIES if base.endswith(strategy)), None)
 
 
-@lru_cache(REMEMBERED)
+@remembered
 def shuffle_text(simple: str) -> ShuffleText:
     """Read an ``Exchange``."""
     parts = split(_after_name(simple))
@@ -93,14 +114,14 @@ def shuffle_text(simple: str) -> ShuffleText:
     return ShuffleText(name, tuple(keys), partitions, origin)
 
 
-@lru_cache(REMEMBERED)
+@remembered
 def broadcast_mode(simple: str) -> str | None:
     """``HashedRelationBroadcastMode(List(...),false)`` of a ``BroadcastExchange``: the mode's text."""
     parts = [part for part in split(_after_name(simple)) if not _PLAN_ID.fullmatch(part)]
     return parts[0] if parts else None
 
 
-@lru_cache(REMEMBERED)
+@remembered
 def join_text(name: str, simple: str) -> JoinText | None:
     """Read a join; None if the node is none."""
     strategy = join_strategy(name)
