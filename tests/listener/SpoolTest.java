@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -26,6 +27,7 @@ public final class SpoolTest {
         new Test[] {
           SpoolTest::order, SpoolTest::takenOver, SpoolTest::bounded, SpoolTest::boundedInMemory, SpoolTest::superseded,
           SpoolTest::damaged, SpoolTest::vanished, SpoolTest::notWritable, SpoolTest::setAside, SpoolTest::halves, SpoolTest::ofSomebodyElse,
+          SpoolTest::halfWritten,
         }) {
       folder = base.resolve("spool-" + documents++);
       test.run();
@@ -71,6 +73,21 @@ public final class SpoolTest {
     check(same(second.next(), b), "then the oldest");
     second.delivered();
     check(same(second.next(), a), "then the other");
+  }
+
+  private static void halfWritten() throws IOException {
+    Files.createDirectories(folder);
+    Path old = folder.resolve("final-1700000000000-one-1.ndjson.gz.refused.tmp");
+    Path recent = folder.resolve("final-1700000000000-one-2.ndjson.gz.tmp");
+    Path foreign = folder.resolve("notes.tmp");
+    for (Path path : new Path[] {old, recent, foreign}) {
+      Files.write(path, new byte[] {1});
+      if (path != recent) Files.setLastModifiedTime(path, FileTime.fromMillis(System.currentTimeMillis() - 7_200_000));
+    }
+    new Spool(folder, ROOM, ROOM, "two").open();
+    check(!Files.exists(old), "what a killed driver was writing is there for ever");
+    check(Files.exists(recent), "another driver may be writing it");
+    check(Files.exists(foreign), "it is not ours");
   }
 
   private static void bounded() {

@@ -39,6 +39,8 @@ final class Spool {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
   private static final String END = ".ndjson.gz";
   private static final String REFUSED = ".refused";
+  private static final String UNFINISHED = ".tmp";
+  private static final long ABANDONED_MS = 3_600_000; // what is still unfinished by then was cut off
 
   /** In the order in which they are given up. */
   private enum Kind {
@@ -82,7 +84,7 @@ final class Spool {
     this.listenerId = listenerId;
   }
 
-  /** Takes over what an earlier driver left. */
+  /** Takes over what an earlier driver left, and removes what one that was killed left half written. */
   void open() {
     File[] found = folder == null ? null : folder.toFile().listFiles();
     if (found == null) return;
@@ -90,6 +92,9 @@ final class Spool {
     for (File file : found) {
       String name = file.getName();
       Kind kind = name.endsWith(REFUSED) ? Kind.refused : name.startsWith("final-") ? Kind.ended : Kind.running;
+      if (name.contains(END) && name.endsWith(UNFINISHED) && System.currentTimeMillis() - file.lastModified() > ABANDONED_MS) {
+        deleteQuietly(file.toPath());
+      }
       if (kind == Kind.refused || name.endsWith(END)) entries.add(new Entry(kind, file.toPath(), null, file.length(), 0));
     }
     int waiting = waiting(false);
@@ -148,7 +153,7 @@ final class Spool {
     String name = prefix + "-" + System.currentTimeMillis() + "-" + listenerId + "-" + ++written + END;
     if (kind == Kind.refused) name += REFUSED;
     Path path = folder.resolve(name);
-    Path unfinished = folder.resolve(name + ".tmp");
+    Path unfinished = folder.resolve(name + UNFINISHED);
     try {
       makeFolder();
       try (FileChannel channel =
