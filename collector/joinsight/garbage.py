@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 _MADE = 50_000
-"""Objects more than were dropped, after which it looks; Python's own is 700 to 2,000."""
+"""So many more objects made than dropped, and it looks; Python's own number is 700 to 2,000."""
 
 
 def collect_seldom() -> None:
@@ -13,5 +13,4 @@ def collect_seldom() -> None:
 
     Documents and rows are trees of many small objects, without cycles: looking for some took a tenth of the time.
     """
-    gc.freeze()
     gc.set_threshold(_MADE, *gc.get_threshold()[1:])
