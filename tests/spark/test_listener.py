@@ -141,7 +141,9 @@ def test_documents_on_the_wire(
     assert len({(d["application_id"], d["listener"]["id"]) for d in documents}) == 1
 
     applications = [d for d in documents if d["kind"] == "application"]
-    assert [d["state"] for d in applications] == ["running", "ended"]
+    *before, last = [d["state"] for d in applications]
+    assert set(before) == {"running"}, "one at the start, and a sign of life each 30 s where the job takes longer"
+    assert last == "ended"
     assert applications[-1]["documents_made"] == sequence[-1]
     assert applications[-1]["tags"] == {"team": "sales"}
 
@@ -191,7 +193,7 @@ def test_refused_documents_are_not_sent_again(
         line for _, lines, status in sink.requests if status == 200 for line in lines
     }
     (ended,) = [d for d in sink.taken() if d.get("state") == "ended"]
-    assert ended["documents_refused"] == len(refused) == 1
+    assert ended["documents_refused"] == len(refused) > 0
 
 
 def test_events_that_spark_dropped(
