@@ -8,7 +8,9 @@ import java.nio.file.Paths;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
 import java.util.TreeMap;
@@ -118,6 +120,8 @@ public final class SpoolTest {
     check(names().size() == 2, "execution 1 has nothing newer");
     spool.add(batch(true, 1), true);
     check(names().size() == 2, "nothing of the first is needed: " + names());
+    check(spool.supersededBy(Collections.singleton(3L)) == 0, "execution 2 has nothing newer");
+    check(spool.supersededBy(new HashSet<>(Arrays.asList(1L, 2L, 3L))) == 2, "both documents of the second go");
     spool.add(batch(false, 3), false);
     check(names().size() == 3, "execution 2 has nothing newer");
     check(spool.dropped().equals(new TreeMap<>(Collections.singletonMap("superseded", 2L))), spool.dropped().toString());

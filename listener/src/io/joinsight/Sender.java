@@ -2,8 +2,10 @@ package io.joinsight;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import org.slf4j.Logger;
@@ -47,6 +49,7 @@ final class Sender implements Documents.Delivery {
   private long nextAttempt = System.nanoTime();
   private long backoffMs; // 0: the collector takes documents, as far as is known
   private boolean applicationClosed;
+  private long superseding; // documents that the application's document will supersede when it is spooled, with its batch
   private int failures;
 
   Sender(Settings settings, Documents documents) {
@@ -89,6 +92,7 @@ final class Sender implements Documents.Delivery {
   public Map<String, Long> dropped() {
     Map<String, Long> dropped = spool.dropped();
     if (mailbox.dropped() > 0) dropped.merge("memory", mailbox.dropped(), Long::sum);
+    if (superseding > 0) dropped.merge("superseded", superseding, Long::sum);
     return dropped;
   }
 
@@ -141,12 +145,21 @@ final class Sender implements Documents.Delivery {
     if (due(nextSignOfLife) || (closing && !applicationClosed)) {
       nextSignOfLife = System.nanoTime() + 1_000_000 * signOfLifeMs;
       applicationClosed = closing;
+      superseding = backoffMs == 0 ? 0 : spool.supersededBy(executions(lines, APPLICATION));
       lines.add(new Batch.Line(documents.application(this), APPLICATION, closing));
+      superseding = 0;
     }
     send(lines);
     if (closing) return !finish();
     while (closeBy == 0 && spool.waiting(false) > 0 && due(nextAttempt) && ship() && mailbox.isEmpty()) {}
     return true;
+  }
+
+  private static Set<Long> executions(List<Batch.Line> lines, long oneMore) {
+    Set<Long> executions = new HashSet<>();
+    executions.add(oneMore);
+    for (Batch.Line line : lines) executions.add(line.executionId);
+    return executions;
   }
 
   private long write(List<Batch.Line> lines, Snapshot snapshot) {

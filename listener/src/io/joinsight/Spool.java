@@ -64,6 +64,10 @@ final class Spool {
       this.bytes = bytes;
       this.documents = documents;
     }
+
+    boolean canBeSuperseded() {
+      return kind == Kind.running && !executions.isEmpty();
+    }
   }
 
   private final Path folder;
@@ -125,10 +129,19 @@ final class Spool {
     return entry;
   }
 
+  /** Documents that would go if a batch of these executions came. */
+  long supersededBy(Set<Long> executions) {
+    long documents = 0;
+    for (Entry entry : entries) {
+      if (entry.canBeSuperseded() && executions.containsAll(entry.executions)) documents += entry.documents;
+    }
+    return documents;
+  }
+
   private void supersede(Set<Long> executions) {
     for (Iterator<Entry> i = entries.iterator(); i.hasNext(); ) {
       Entry entry = i.next();
-      if (entry.kind != Kind.running || entry.executions.isEmpty()) continue;
+      if (!entry.canBeSuperseded()) continue;
       entry.executions.removeAll(executions);
       if (!entry.executions.isEmpty()) continue;
       i.remove();
