@@ -7,7 +7,6 @@ import gzip
 import itertools
 import json
 import random
-import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.documents import LISTENER, STARTED_AT_MS, Plan, PlanNode, application, as_line, draw, execution, request
+from tests.quick import quick
 
 from joinsight import decode
 from joinsight.decode import MAX_DOCUMENT_BYTES, MAX_REQUEST_LINES, MAX_UNPACKED_BYTES, decode_document, decode_request
@@ -223,10 +223,9 @@ def test_gzip_members() -> None:
 
 def test_many_gzip_members_are_quick() -> None:
     """Time grows with the size of a body, however many members it has, and however small they are."""
-    started = time.process_time()
-    assert decode_request(gzip.compress(b"", 1) * 50_000) == decode.Batch()
-    assert decode_request(gzip.compress(b" ", 1) * 50_000) == decode.Batch()
-    assert time.process_time() - started < 5
+    with quick(5):
+        assert decode_request(gzip.compress(b"", 1) * 50_000) == decode.Batch()
+        assert decode_request(gzip.compress(b" ", 1) * 50_000) == decode.Batch()
 
 
 def test_gzip_bomb() -> None:
@@ -274,12 +273,11 @@ def test_deep_plan() -> None:
     """A plan of 5,000 levels is decoded and becomes rows, quickly."""
     nodes = [PlanNode("Project", level - 1, f"Project {level}") for level in range(5_000)]
     deep = execution(plans=[Plan(STARTED_AT_MS, nodes)])
-    started = time.process_time()
-    batch = decode_request(request(deep))
-    assert batch.documents == [(1, deep)]
-    rows = execution_rows(deep)
+    with quick(2):
+        batch = decode_request(request(deep))
+        assert batch.documents == [(1, deep)]
+        rows = execution_rows(deep)
     assert (len(rows["plan_node"]), len(rows["plan_edge"])) == (5_000, 4_999)
-    assert time.process_time() - started < 2
 
 
 def test_a_fault_of_ours_is_of_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

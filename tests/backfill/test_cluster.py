@@ -91,7 +91,7 @@ def expected(engine: Engine, logs: Path) -> dict[str, list[Any]]:
     return content(engine)
 
 
-def wait_for(condition: Callable[[], bool], otherwise: str, seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], otherwise: str, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, otherwise
@@ -116,7 +116,7 @@ def start(engine: Engine, master: str, *arguments: Any) -> subprocess.Popen[str]
 
 def run(engine: Engine, master: str, *arguments: Any, code: int = 0) -> tuple[str, str]:
     process = start(engine, master, *arguments)
-    out, err = process.communicate(timeout=400)
+    out, err = process.communicate(timeout=800)
     assert process.returncode == code, err[-5000:]
     assert str(engine.url.password) not in out + err
     return out, err

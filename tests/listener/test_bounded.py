@@ -36,7 +36,7 @@ def feed(classes: str) -> Iterator[Feed]:
             command += [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
             numbers = [executions, at_once, tasks, metrics]
             command += ["-cp", classes, "io.joinsight.Crowd", sink.url, limits["memory"], *map(str, numbers), str(ends)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
             assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stdout + done.stderr
             return sink
 

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, text
 from joinsight.store import partitions
 
 DOCUMENTS = "/v1/documents"
-SECONDS = 15
+SECONDS = 40
 """Until a test gives up waiting for what should take a moment."""
 
 

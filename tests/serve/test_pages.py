@@ -236,7 +236,7 @@ def test_a_database_that_is_away_is_said(engine: Engine) -> None:
 
 def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """While more pages are asked for than are made at once, and each hangs, a batch is stored; then they give up."""
-    monkeypatch.setattr(pages, "STATEMENT_SECONDS", 2)
+    monkeypatch.setattr(pages, "STATEMENT_SECONDS", 5)
     monkeypatch.setattr(pages, "TURN_SECONDS", 1)
     app = make_app(engine)
 
@@ -251,9 +251,9 @@ def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest
         connection.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
         stored, seconds, answers = talk(app, conversation)
     assert stored.status_code == 200
-    assert seconds < 1.5
+    assert seconds < 4
     assert {answer.status_code for answer in answers} == {503}
-    assert sum("The database took longer than 2 s." in answer.text for answer in answers) == pages.MAX_READING
+    assert sum("The database took longer than 5 s." in answer.text for answer in answers) == pages.MAX_READING
     assert sum("Too many pages are asked for" in answer.text for answer in answers) == 20 - pages.MAX_READING
 
 

@@ -91,7 +91,7 @@ def test_an_idle_service_ends_at_once(engine: Engine) -> None:
         started = time.monotonic()
         running.signal(signal.SIGTERM)
         assert running.end() == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 15
 
 
 def test_a_second_signal_ends_at_once(engine: Engine) -> None:

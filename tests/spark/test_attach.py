@@ -78,7 +78,7 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
         if submit:
             command = [str(_pyspark_home(env) / "bin" / "spark-submit"), *submit]
         return subprocess.run(
-            [*command, str(path)], capture_output=True, text=True, env=env, timeout=240, check=False, cwd=tmp_path
+            [*command, str(path)], capture_output=True, text=True, env=env, timeout=600, check=False, cwd=tmp_path
         )
 
     return run_script

@@ -25,7 +25,7 @@ from joinsight.rows import Row, Rows, execution_rows
 
 pytestmark = pytest.mark.spark
 
-RUN_SECONDS = 300
+RUN_SECONDS = 800
 VERSIONS = ("4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix))
 SMJ, BHJ, SHJ, READ = "SortMergeJoin", "BroadcastHashJoin", "ShuffledHashJoin", "AQEShuffleRead"
 EMPTY = {"4.3.0": "EmptyRelation", "3.5.9": "LocalTableScan"}

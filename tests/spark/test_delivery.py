@@ -92,12 +92,12 @@ class Job:
 
     def wait_for(self, queries: int) -> None:
         """Until so many queries have ended."""
-        wait_until(lambda: self.queries() >= queries, 90)
+        wait_until(lambda: self.queries() >= queries, 300)
 
     def finish(self) -> int:
         """Let it end; the number of its queries."""
         self.until.touch()
-        assert self.process.wait(120) == 0, self.errors.read_text()
+        assert self.process.wait(300) == 0, self.errors.read_text()
         assert f"done {self.queries()}" in self.output.read_text()
         return self.queries()
 
@@ -189,7 +189,7 @@ def test_everything_goes_wrong(engine: Engine, start: Callable[..., Job], tmp_pa
             with engine.begin() as connection:
                 others = "datname = current_database() AND pid <> pg_backend_pid()"
                 connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
-        wait_until(lambda: not faults, 60)
+        wait_until(lambda: not faults, 300)
         queries = job.finish()
     assert {fault: proxy.seen[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 1)
     assert stored(engine, "everything") == {"succeeded": queries}
@@ -228,7 +228,7 @@ def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path
         assert spooled(elsewhere) == []
         assert missing(engine, "killed") == [0]
         next_one = start("next", url)
-        wait_until(lambda: spooled(tmp_path / "spool") == [], 60)
+        wait_until(lambda: spooled(tmp_path / "spool") == [], 300)
         assert stored(engine, "killed")["succeeded"] == len(final)
         queries = next_one.finish()
         assert stored(engine, "next") == {"succeeded": queries}
@@ -256,7 +256,7 @@ def test_disk_full(engine: Engine, start: Callable[..., Job], request: pytest.Fi
         job.wait_for(40)
         assert f"cannot write to the spool folder {spool}" in job.errors.read_text()
         collector.start()
-        wait_until(lambda: stored(engine, disk).get("succeeded", 0) >= 40, 60)
+        wait_until(lambda: stored(engine, disk).get("succeeded", 0) >= 40, 300)
         queries = job.finish()
         assert stored(engine, disk) == {"succeeded": queries}
         assert missing(engine, disk) == [0]

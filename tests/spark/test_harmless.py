@@ -115,7 +115,7 @@ def run(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> R
         }
         command = [sys.executable, str(script), *(f"{key}={value}" for key, value in conf.items())]
         return subprocess.run(
-            command, env=spark_environment("4.3.0"), capture_output=True, text=True, timeout=240, check=False
+            command, env=spark_environment("4.3.0"), capture_output=True, text=True, timeout=600, check=False
         )
 
     return run_script

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.spark
 
 WORKLOAD = Path(identity_workload.__file__)
 EXACTNESS_RUN = Path(tpch.__file__).with_name("run.py")
-RUN_SECONDS = 540
+RUN_SECONDS = 840
 OTHER_VERSION = "3.5.9"
 
 Run = dict[str, "Execution"]

@@ -116,7 +116,7 @@ def run(
     }
     command = [sys.executable, str(path), *(f"{key}={value}" for key, value in conf.items())]
     env = {**environment, "JOINSIGHT_TOKEN": "a token"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])

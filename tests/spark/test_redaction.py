@@ -130,7 +130,7 @@ def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, s
     command = [sys.executable, str(path), str(folder), *(f"{key}={value}" for key, value in conf.items())]
     environment = {**environment, "SPARK_USER": "password=ZqSuser"}
     done = subprocess.run(
-        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=800, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     last = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}

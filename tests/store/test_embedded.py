@@ -62,7 +62,7 @@ class User:
         return self.process.stdout.readline().strip()
 
     def leave(self) -> int:
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=120)
         return self.process.returncode
 
     def kill(self) -> None:
@@ -458,7 +458,7 @@ def test_last_user_of_a_killed_server_leaves_in_peace(folder: Path) -> None:
             assert soon(lambda: status(folder) is None)
             (folder / "postgres" / "postmaster.pid").write_text(f"{sleeper.pid}\n")
             began = time.monotonic()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         assert sleeper.poll() is None
         sleeper.kill()
 
@@ -766,7 +766,7 @@ def test_disk_full(new: Path) -> None:
     """When a database cannot be made the error ends with the log; with more room the same folder works."""
     script = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n{USER}"
     command = [sys.executable, "-c", script, str(new)]
-    failed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    failed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert "DatabaseError: PostgreSQL cannot make a database" in failed.stderr
     assert "MB left" in failed.stderr
     assert "initdb: removing contents" in failed.stderr
