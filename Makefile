@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Two test processes, each with the files of its turn: a test of Spark needs most of a core and waits half of the time.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 LISTENER := $(shell find listener -name '*.java') listener/build_hook.py
 .DEFAULT_GOAL := help
 
@@ -16,11 +18,11 @@ demo: $(VENV)/.demo ## run a real PySpark workload and report what its joins cos
 
 test: $(VENV)/.dev ## run the tests
 	$(BIN)/python listener/build_hook.py
-	$(BIN)/python -m pytest -m "not matrix"
+	$(PYTEST) -m "not matrix"
 
 test-matrix: $(VENV)/.dev ## run the long rest of the test matrix
 	$(BIN)/python listener/build_hook.py
-	$(BIN)/python -m pytest -m matrix
+	$(PYTEST) -m matrix
 
 check: $(VENV)/.dev ## lint and check types
 	$(BIN)/ruff check .

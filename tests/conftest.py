@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -117,9 +118,12 @@ def spark_environment(spark_defaults: None) -> Callable[[str], dict[str, str]]:
         if version == INSTALLED_SPARK:
             return base
         folder = ENVIRONMENTS / f"pyspark-{version}"
-        if not (folder / "pyspark" / "jars").is_dir():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), f"pyspark=={version}"]
-            subprocess.run(pip, check=True)
+        ENVIRONMENTS.mkdir(exist_ok=True)
+        with (ENVIRONMENTS / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one process of the test run installs it, the others wait
+            if not (folder / "pyspark" / "jars").is_dir():
+                pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
+                subprocess.run([*pip, f"pyspark=={version}"], check=True)
         return {**base, "PYTHONPATH": str(folder)}
 
     return environment
