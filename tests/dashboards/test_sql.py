@@ -239,7 +239,7 @@ def test_a_plan_that_is_too_large_for_grafana(engine: Engine, connection: Connec
     assert Writer(engine).write([large]).refused == []
     started = monotonic()
     nodes, edges = frames(connection, {"application_id": "large"})
-    assert monotonic() - started < 60
+    assert monotonic() - started < 10
     assert len(nodes) == MOST_NODES
     check_drawing(nodes, edges)
 

@@ -317,6 +317,6 @@ def test_long_texts_take_linear_time(ask: Ask) -> None:
     questions += [{"conf": NO_LITERALS, "plan": [node]} for node in plan]
     overflow = {"conf": {"spark.redaction.string.regex": "(a|b)*c"}, "texts": ["ab" * 100_000]}
     *answers, overflown = ask(*questions, overflow)
-    slow = {text[:20]: answer["ms"] for text, answer in zip(texts * 3, answers, strict=True) if answer["ms"] > 10_000}
+    slow = {text[:20]: answer["ms"] for text, answer in zip(texts * 3, answers, strict=True) if answer["ms"] > 3000}
     assert not slow
     assert overflown["texts"] == [MASK]

@@ -61,7 +61,7 @@ def test_a_head_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch, sen
                 slow.sendall(b"x")
             elif not slow.recv(1):
                 raise ConnectionResetError
-    assert time.monotonic() - started > 0.3
+    assert 0.3 < time.monotonic() - started < 10
 
 
 def test_a_further_head_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +98,7 @@ def test_a_body_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) -> 
         while time.monotonic() < started + 10:
             slow.sendall(b"x")
             time.sleep(0.05)
+    assert time.monotonic() - started < 10
 
 
 def test_an_answer_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

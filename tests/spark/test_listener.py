@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -124,7 +125,9 @@ def test_documents_on_the_wire(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:
     """Every document fits the JSON Schema; a running query is reported before its end; numbers count up."""
+    started = time.monotonic()
     done = run(sink, spark_environment(version), tmp_path)
+    seconds = time.monotonic() - started
     assert done.returncode == 0, done.stderr
     validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
     for headers, lines, _ in sink.requests:
@@ -142,7 +145,8 @@ def test_documents_on_the_wire(
 
     applications = [d for d in documents if d["kind"] == "application"]
     *before, last = [d["state"] for d in applications]
-    assert set(before) == {"running"}, "one at the start, and a sign of life each 30 s where the job takes longer"
+    assert set(before) == {"running"}
+    assert len(before) <= 1 + seconds // 30, "one at the start, then a sign of life each 30 s"
     assert last == "ended"
     assert applications[-1]["documents_made"] == sequence[-1]
     assert applications[-1]["tags"] == {"team": "sales"}
@@ -193,7 +197,7 @@ def test_refused_documents_are_not_sent_again(
         line for _, lines, status in sink.requests if status == 200 for line in lines
     }
     (ended,) = [d for d in sink.taken() if d.get("state") == "ended"]
-    assert ended["documents_refused"] == len(refused) > 0
+    assert ended["documents_refused"] == len(refused) == 1
 
 
 def test_events_that_spark_dropped(
