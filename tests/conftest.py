@@ -23,6 +23,15 @@ INSTALLED_SPARK = "4.3.0"
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints at the end what tests recorded as their `summary`, whatever process ran them."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == "summary":
+                    terminalreporter.write_line(str(value))
+
+
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a PostgreSQL server of this test run: of JOINSIGHT_TEST_DATABASE_URL, else an embedded one."""

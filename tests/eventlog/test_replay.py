@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,15 @@ from joinsight.document import Application, Execution
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_recorded_log_gives_what_sparks_replay_shows(
-    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    version: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """For every execution, node and metric the string derived from our numbers is that of the History Server."""
     log, truth = recorded(version, tmp_path)
     found, outcome = read(log)
     assert outcome.problems == []
     differences, values, nodes = compare(truth, as_stored(found))
-    with capsys.disabled():
-        print(f"\nreplay of Spark {version}: compared {values} values, {nodes} nodes of {len(truth)} executions")
+    compared = f"compared {values} values, {nodes} nodes of {len(truth)} executions"
+    record_property("summary", f"replay of Spark {version}: {compared}")
     assert not differences, "\n".join(differences[:40]) + f"\n({len(differences)} differences)"
     assert values > 200
     *executions, application = found

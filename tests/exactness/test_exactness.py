@@ -58,7 +58,7 @@ def test_stored_values_equal_those_of_sparks_ui(
     spark_environment: Callable[[str], dict[str, str]],
     tpch_folder: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
 ) -> None:
     """For every execution, node and metric the string derived from our numbers is Spark's, and so is the graph."""
     folder = tpch_folder if workload == "tpch" else tmp_path
@@ -71,11 +71,8 @@ def test_stored_values_equal_those_of_sparks_ui(
     troubles = ("documents_missing", "documents_dropped", "documents_refused", "listener_failures")
     assert [account[name] for name in troubles] == [0, 0, 0, 0]
     differences, values, nodes = compare(truth["executions"], ours["executions"])
-    with capsys.disabled():
-        print(
-            f"\nSpark {version}, {workload}, AQE {aqe}: compared {values} values, {nodes} nodes of"
-            f" {len(truth['executions'])} executions"
-        )
+    compared = f"compared {values} values, {nodes} nodes of {len(truth['executions'])} executions"
+    record_property("summary", f"Spark {version}, {workload}, AQE {aqe}: {compared}")
     assert not differences, "\n".join(differences[:40]) + f"\n({len(differences)} differences)"
     assert values > 300
 
