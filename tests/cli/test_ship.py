@@ -24,6 +24,7 @@ from tests.documents import LISTENER, application, as_line, execution, request
 from joinsight.cli import cli
 from joinsight.cli import ship as shipping
 from joinsight.cli.ship import find_files
+from joinsight.decode import MAX_REQUEST_BYTES
 from joinsight.demo.runner import collector
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store import models
@@ -371,8 +372,12 @@ def test_what_is_no_collector_deletes_nothing(tmp_path: Path, answer: Any) -> No
     assert names(tmp_path) == [path.name]
 
 
-def test_one_document_that_is_too_large_is_set_aside(tmp_path: Path) -> None:
-    """Halves of halves: only what is too large alone is refused; 413 needs no body that we understand."""
+OWN_413 = b'{"accepted": 0, "refused": [], "error": "it is too large"}'
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["collector", "proxy"])
+def test_one_document_that_is_too_large(tmp_path: Path, own: bool) -> None:
+    """Halves of halves: only what is too large alone is refused, by a collector; what a proxy stops is kept."""
     lines = [b'{"line": %d}' % i for i in range(5)]
     path = put(tmp_path, request(*lines))
 
@@ -382,7 +387,7 @@ def test_one_document_that_is_too_large_is_set_aside(tmp_path: Path) -> None:
             got = gzip.decompress(body).splitlines()
             too_large = len(got) > 1 or lines[3] in got
             self.server.bodies.append(b"" if too_large else got[0])
-            self.server.script = [(413, b"<html>")] if too_large else [TAKEN]
+            self.server.script = [(413, OWN_413 if own else b"<html>")] if too_large else [TAKEN]
             self.rfile = io.BytesIO(body)
             self.headers.replace_header("Content-Length", "0")
             super().do_POST()
@@ -390,9 +395,50 @@ def test_one_document_that_is_too_large_is_set_aside(tmp_path: Path) -> None:
     with scripted(TAKEN) as server:
         server.RequestHandlerClass = Small
         said = troubled(ship(tmp_path, "--url", at(server)))
-    assert "1 documents: it is too large" in said
-    assert [body for body in server.bodies if body] == [lines[i] for i in (0, 1, 2, 4)]
-    assert gzip.decompress((tmp_path / (path.name + ".refused")).read_bytes()) == lines[3] + b"\n"
+    if own:
+        assert "1 documents: it is too large" in said
+        assert [body for body in server.bodies if body] == [lines[i] for i in (0, 1, 2, 4)]
+        assert gzip.decompress((tmp_path / (path.name + ".refused")).read_bytes()) == lines[3] + b"\n"
+    else:
+        assert f"Kept, cannot be delivered: {path}: a document in it is too large for what stands before" in said
+        assert names(tmp_path) == [path.name]
+
+
+def test_only_regular_files_of_the_owner_are_sent(tmp_path: Path) -> None:
+    """Links, pipes, folders, files of others and ones that no listener wrote are named and kept, and nothing hangs."""
+    good_one = put(tmp_path, request(*documents("mine", [1])), time=9)
+    (tmp_path / "secret").write_bytes(request(*documents("mine", [2])))
+    bad = {number: tmp_path / f"final-{number}-{LISTENER.id}-1.ndjson.gz" for number in range(1, 6)}
+    bad[1].symlink_to(tmp_path / "secret")
+    bad[2].symlink_to("/dev/zero")
+    os.mkfifo(bad[3])
+    bad[4].mkdir()
+    with bad[5].open("wb") as file:
+        file.truncate(MAX_REQUEST_BYTES + 1)
+    kept = {bad[1]: "a link", bad[2]: "a link", bad[3]: "not a regular file", bad[4]: "", bad[5]: "no listener wrote"}
+    if os.geteuid() == 0:
+        put(tmp_path, request(*documents("mine", [3])), time=6)
+        of_another = tmp_path / f"final-6-{LISTENER.id}-1.ndjson.gz"
+        os.chown(of_another, 65534, -1)
+        kept[of_another] = "not a regular file of the folder's owner"
+    with scripted(TAKEN) as server:
+        said = troubled(ship(tmp_path, "--url", at(server)))
+    assert len(server.bodies) == 1
+    assert f"Delivered 1 of {len(kept) + 1} files" in said
+    for path, why in kept.items():
+        assert f"Kept, cannot be delivered: {path}: " in said and why in said
+    assert not good_one.exists()
+    assert set(names(tmp_path)) == {"secret", *(path.name for path in kept)}
+
+
+def test_a_folder_that_others_may_write_to_is_not_shipped(tmp_path: Path) -> None:
+    """Whoever can put files there could have them sent with our token."""
+    put(tmp_path, request(*documents("open", [1])))
+    tmp_path.chmod(0o777)
+    with scripted(TAKEN) as server:
+        error = ship(tmp_path, "--url", at(server)).exception
+    assert isinstance(error, ConfigurationError) and "others than its owner may write to it" in str(error)
+    assert server.bodies == []
 
 
 def test_a_file_that_vanishes_is_fine(tmp_path: Path) -> None:
@@ -449,14 +495,14 @@ def test_wrong_settings_are_named(tmp_path: Path, arguments: list[str], text: st
 def test_what_cannot_be_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was delivered but cannot be removed is said, and the next one is delivered."""
     files = [put(tmp_path, request(*documents("held", [i])), time=i) for i in range(2)]
-    unlink = Path.unlink
+    unlink = os.unlink
 
-    def held(path: Path, missing_ok: bool = False) -> None:
-        if path == files[0]:
-            raise PermissionError(13, "Permission denied", str(path))
-        unlink(path, missing_ok)
+    def held(path: Any, **where: Any) -> None:
+        if path == files[0].name:
+            raise PermissionError(13, "Permission denied", path)
+        unlink(path, **where)
 
-    monkeypatch.setattr(Path, "unlink", held)
+    monkeypatch.setattr(os, "unlink", held)
     with scripted(TAKEN) as server:
         said = troubled(ship(tmp_path, "--url", at(server)))
     assert f"Kept, cannot be delivered: {files[0]}" in said and "Permission denied" in said

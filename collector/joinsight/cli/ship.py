@@ -6,18 +6,22 @@ does no harm, so neither does running this twice, or beside the driver whose fol
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
+import os
 import random
 import re
+import stat
 import time
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import click
 import httpx
@@ -26,12 +30,11 @@ import msgspec
 from joinsight.cli.collector import collector_options, open_collector, reason_of, send
 from joinsight.cli.options import Duration
 from joinsight.cli.read import progress
+from joinsight.decode import MAX_REQUEST_BYTES, MAX_UNPACKED_BYTES
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
 _NAME = re.compile(r"(?:final|running)-([^-]+)-(.+)-(\d+)\.ndjson\.gz")
-_MAX_UNPACKED_BYTES = 1 << 30
-"""No listener writes a file this large; one is not unpacked."""
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
@@ -105,20 +108,13 @@ class _Refused(msgspec.Struct):
     reason: str
 
 
-class _Taken(msgspec.Struct):
-    """An answer that says what became of each line."""
+class _Answer(msgspec.Struct):
+    """What a collector says that has read a request."""
 
     accepted: int
     refused: list[_Refused]
-
-
-class _Error(msgspec.Struct):
-    """An answer to a request that is bad as a whole."""
-
-    error: str
-
-
-_Answer = TypeVar("_Answer", _Taken, _Error)
+    error: str | None = None
+    """What is wrong with the request as a whole."""
 
 
 @dataclass
@@ -145,10 +141,12 @@ class Shipper:
         """Deliver a file; one that has vanished was delivered by its driver. Raises `JoinsightError` for a wrong token
         or a service that is no collector."""
         try:
-            refused = self._deliver(path.read_bytes())
-            if refused:
-                _set_aside(path, [line for line, _ in refused])
-            path.unlink(missing_ok=True)
+            with _opened(path.parent) as folder:
+                refused = self._deliver(_read_file(path.name, folder))
+                if refused:
+                    _set_aside(path.name, [line for line, _ in refused], folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(path.name, dir_fd=folder)
         except FileNotFoundError:
             return
         except (OSError, _Unreadable) as error:
@@ -169,7 +167,7 @@ class Shipper:
         while pending:
             body = pending.pop()
             answer = self._post(body)
-            if isinstance(answer, _Taken):
+            if answer is not None and answer.error is None:
                 self.documents += answer.accepted
                 refused += _named(answer.refused, body)
                 continue
@@ -177,12 +175,15 @@ class Shipper:
             if len(lines) > 1:
                 half = len(lines) // 2
                 pending += [_pack(lines[half:]), _pack(lines[:half])]
+            elif answer is None:
+                raise _Unreadable("a document in it is too large for what stands before the collector (status 413)")
             else:
-                refused.append((lines[0], answer.error))
+                refused.append((lines[0], str(answer.error)))
         return refused
 
-    def _post(self, body: bytes) -> _Taken | _Error:
-        """The answer to a body, `_Error` if it is too large; tries until the time is up."""
+    def _post(self, body: bytes) -> _Answer | None:
+        """The answer to a body, with `error` if it is too large; None: something else than a collector finds it too
+        large. Tries until the time is up."""
         deadline = time.monotonic() + self.timeout_seconds
         pause = _FIRST_PAUSE_SECONDS
         while True:
@@ -215,32 +216,26 @@ class Shipper:
         return lines
 
 
-def _read(answer: httpx.Response) -> _Taken | _Error:
+def _read(answer: httpx.Response) -> _Answer | None:
     """What an answer says that is not to be tried again."""
     status = answer.status_code
     if status == 401:
         raise ConfigurationError(
             TOKEN_VARIABLE, "(not shown)", "the collector does not accept it", "Set its token there or in --token-file."
         )
+    try:
+        read = msgspec.json.decode(answer.content, type=_Answer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        read = None
     if status == 413:
-        return _decode(answer, _Error) or _Error("it is too large")
-    if status in (200, 400):
-        taken = _decode(answer, _Taken)
-        if taken is not None:
-            return taken
-        whole = _decode(answer, _Error)
-        if status == 400 and whole is not None:
-            raise _Unreadable(whole.error)
+        return read
+    if status == 400 and read is not None and read.error is not None:
+        raise _Unreadable(read.error)
+    if status in (200, 400) and read is not None:
+        return read
     raise JoinsightError(
         f"What answers at {answer.request.url} is no collector: status {status}, {answer.text[:80]!r}. Is --url right?"
     )
-
-
-def _decode(answer: httpx.Response, kind: type[_Answer]) -> _Answer | None:
-    try:
-        return msgspec.json.decode(answer.content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
@@ -251,11 +246,11 @@ def _retry_after(answer: httpx.Response) -> float | None:
 def _lines(body: bytes) -> list[bytes]:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
-            data = file.read(_MAX_UNPACKED_BYTES + 1)
+            data = file.read(MAX_UNPACKED_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise _Unreadable(f"it is not whole: {error}") from None
-    if len(data) > _MAX_UNPACKED_BYTES:
-        raise _Unreadable(f"it has more than {_MAX_UNPACKED_BYTES} bytes unpacked")
+    if len(data) > MAX_UNPACKED_BYTES:
+        raise _Unreadable(f"it has more than {MAX_UNPACKED_BYTES} bytes unpacked")
     return data.removesuffix(b"\n").split(b"\n")
 
 
@@ -273,8 +268,41 @@ def _pack(lines: Sequence[bytes]) -> bytes:
     return gzip.compress(b"".join(line + b"\n" for line in lines), 1)
 
 
-def _set_aside(path: Path, lines: Sequence[bytes]) -> None:
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """A folder that only its owner can write to, by its descriptor: nobody else replaces what is in it meanwhile."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if os.fstat(folder).st_mode & 0o022:
+            remedy = f"Look at what is in it, then: chmod go-w {path}"
+            raise ConfigurationError("FOLDERS", str(path), "others than its owner may write to it", remedy)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _read_file(name: str, folder: int) -> bytes:
+    """The bytes; raises OSError, or `_Unreadable` unless it is a regular file of the folder's owner or of ours."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _Unreadable("it is a link") from None
+        raise
+    with os.fdopen(file, "rb") as opened:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in (os.fstat(folder).st_uid, os.geteuid()):
+            raise _Unreadable("it is not a regular file of the folder's owner")
+        body = opened.read(MAX_REQUEST_BYTES + 1)
+    if len(body) > MAX_REQUEST_BYTES:
+        raise _Unreadable(f"it has more than {MAX_REQUEST_BYTES} bytes: no listener wrote it")
+    return body
+
+
+def _set_aside(name: str, lines: Sequence[bytes], folder: int) -> None:
     """Beside the file, whole or not at all."""
-    unfinished = path.with_name(path.name + ".refused.tmp")
-    unfinished.write_bytes(_pack(lines))
-    unfinished.replace(path.with_name(path.name + ".refused"))
+    unfinished = f"{name}.refused.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(unfinished, flags, 0o600, dir_fd=folder), "wb") as file:
+        file.write(_pack(lines))
+    os.replace(unfinished, f"{name}.refused", src_dir_fd=folder, dst_dir_fd=folder)
