@@ -50,6 +50,7 @@ public final class Crowd {
   public static void main(String[] a) throws Exception {
     SparkConf conf = new SparkConf(false).set("spark.app.name", "crowd").set("spark.joinsight.url", a[0]);
     conf.set("spark.joinsight.memoryLimit", a[1]).set("spark.joinsight.spool", "none");
+    conf.set("spark.joinsight.shutdownTimeout", "10m"); // without a spool, what is not delivered by then is lost
     JoinsightListener listener = new JoinsightListener(conf);
     long now = System.currentTimeMillis();
     listener.onApplicationStart(

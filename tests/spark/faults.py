@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 
-FAULTS = ("reset", "no answer", "cut off", "answer lost", "500", "429", "503", "garbage", "wrong server", "trickle")
+FAULTS = ("reset", "no answer", "cut off", "answer lost", "500", "429", "503", "400", "413", "garbage", "wrong server")
+FAULTS += ("trickle", "continues")
 
 
 class FaultyProxy(socketserver.ThreadingTCPServer):
@@ -71,6 +72,11 @@ class _Connection(socketserver.BaseRequestHandler):
         if fault in ("500", "429", "503"):
             retry = b"Retry-After: 1\r\n" if fault == "429" else b""
             self._answer(fault.encode() + b" No", b"no", retry)
+        elif fault in ("400", "413"):  # of a proxy: none of the documents is refused for good
+            self._answer(fault.encode() + b" No", b"<html>The proxy says no</html>")
+        elif fault == "continues":
+            with suppress(OSError):
+                self.request.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000)
         elif fault == "garbage":
             self.request.sendall(b"\x00\xffSSH-2.0-OpenSSH_9.2\r\n" * 3)
         elif fault == "wrong server":
