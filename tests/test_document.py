@@ -90,7 +90,7 @@ def _objects(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
     if isinstance(document, dict):
         yield path
         for name, value in document.items():
-            if name not in ("tags", "configuration", "metadata", "documents_dropped"):
+            if name not in ("tags", "configuration", "metadata", "dropped"):
                 yield from _objects(value, (*path, name))
     elif isinstance(document, list) and document:
         yield from _objects(document[0], (*path, 0))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Sequence
+from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Numbers, Sequence
 from joinsight.errors import DocumentError, TooLarge
 
 MAX_REQUEST_BYTES = 32 << 20
@@ -57,6 +57,7 @@ class Stamp(msgspec.Struct, frozen=True):
     sequence: Sequence
     application_id: Name
     attempt_id: Attempt = ""
+    supersedes: Numbers = []
 
 
 _stamp_decoder = msgspec.json.Decoder(Stamp)
@@ -99,7 +100,7 @@ def decode_request(body: bytes | bytearray) -> Batch:
             kind = "fault"
         batch.refused.append((number, reason))
         batch.refused_by_kind[kind] += 1
-        stamp = _stamp(line)
+        stamp = decode_stamp(line)
         if stamp is not None:
             batch.stamps.append((stamp, reason))
     return batch
@@ -114,15 +115,23 @@ def decode_document(line: bytes) -> Document:
         raise _breach(line, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DocumentError(f"not JSON: {error}", "json") from None
+    _check_numbers("supersedes", document.supersedes)
     if isinstance(document, Execution):
         _check(document)
+    else:
+        _check_numbers("refused", document.refused)
+        for cause, numbers in document.dropped.items():
+            _check_numbers(f"dropped[{cause[:40]!r}]", numbers)
     return document
 
 
-def _stamp(line: bytes | None) -> Stamp | None:
+def decode_stamp(line: bytes | None) -> Stamp | None:
     try:
-        return None if line is None else _stamp_decoder.decode(without_nul(line))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        stamp = None if line is None else _stamp_decoder.decode(without_nul(line))
+        if stamp is not None:
+            _check_numbers("supersedes", stamp.supersedes)
+        return stamp
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DocumentError):
         return None
 
 
@@ -146,6 +155,12 @@ def _breach(line: bytes, error: msgspec.ValidationError) -> DocumentError:
     if len(reason) > _REASON_CHARACTERS:
         reason = f"{reason[: _REASON_CHARACTERS // 2]} ... {reason[-_REASON_CHARACTERS // 2 :]}"
     return DocumentError("".join(character if character.isprintable() else " " for character in reason))
+
+
+def _check_numbers(field: str, numbers: Numbers) -> None:
+    for i, (first, last) in enumerate(numbers):
+        if first > last:
+            raise DocumentError(f"$.{field}[{i}] is [{first}, {last}]: the first number must not be above the last")
 
 
 def _check(e: Execution) -> None:

@@ -33,6 +33,11 @@ Time = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
 Sequence = Annotated[int, Meta(ge=1, le=MAX_LONG - 1, description="counts the documents of this listener, from 1")]
 """A range that ends after it must still fit PostgreSQL's bigint."""
 
+Numbers = Annotated[
+    list[tuple[Sequence, Sequence]],
+    Meta(max_length=100_000, description="a set of documents' numbers as ranges: [[first, last], ...]"),
+]
+
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Attempt = Annotated[str, Meta(max_length=64)]
 
@@ -203,6 +208,13 @@ class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
     origin: Origin
     listener: Listener
     sequence: Sequence
+    supersedes: Annotated[
+        Numbers,
+        Meta(
+            description="earlier documents of the same execution, or of the application, that are not known to have"
+            " arrived: this one makes them superfluous"
+        ),
+    ] = []
     application_id: Name
     attempt_id: Annotated[Attempt, Meta(description="YARN cluster mode: 1, 2, ...; elsewhere empty")] = ""
     application_name: str
@@ -212,7 +224,7 @@ class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
 class Application(_Document, frozen=True, kw_only=True, tag="application"):
     """An application attempt: sent when it starts and ends, and in between as a sign of life with what was delivered.
 
-    Every document is in the end delivered, dropped or refused, or was lost with its driver.
+    Every document is in the end delivered, superseded, dropped or refused, or was lost with its driver.
     """
 
     state: Literal["running", "ended"]
@@ -223,13 +235,11 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
     tags: dict[str, str] = {}
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
     documents_made: Annotated[Count, Meta(description="numbers given to documents so far")] = 0
-    documents_dropped: Annotated[
-        dict[str, Count],
-        Meta(
-            description="documents dropped in the driver, by cause: memory, spool, failure; superseded by a newer one"
-        ),
+    dropped: Annotated[
+        dict[str, Numbers],
+        Meta(description="documents given up in the driver so far, by cause: memory, spool, failure"),
     ] = {}
-    documents_refused: Annotated[Count, Meta(description="documents that the collector refused for good")] = 0
+    refused: Annotated[Numbers, Meta(description="documents that the collector had refused for good so far")] = []
     listener_failures: Annotated[Count, Meta(description="exceptions caught in callbacks")] = 0
     events_dropped: Annotated[
         Count | None, Meta(description="events that Spark dropped before its listeners saw them; absent: unknown")
@@ -282,6 +292,7 @@ __all__ = [
     "JoinHint",
     "Listener",
     "Metric",
+    "Numbers",
     "Plan",
     "PlanNode",
     "Spread",

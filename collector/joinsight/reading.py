@@ -30,7 +30,7 @@ from joinsight.compare import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.findings import SEVERITIES
 from joinsight.rows import Row
-from joinsight.store.delivery import count
+from joinsight.store.delivery import missing
 from joinsight.store.models import (
     EXECUTION_KEY,
     IMPACT,
@@ -385,7 +385,7 @@ def read_deliveries(connection: Connection, named: str | None, since: datetime |
     """
     d, a = delivery.c, application.c
     statement = (
-        select(delivery, a.name, a.state, a.started_at, count(d.sequences_refused).label("refused_here"))
+        select(delivery, a.name, a.state, a.started_at, missing(dict(d), d.documents_made).label("sequences_missing"))
         .outerjoin(application, and_(d.application_id == a.application_id, d.attempt_id == a.attempt_id))
         .order_by(d.last_heard_at.desc(), d.application_id)
         .limit(limit)
@@ -396,8 +396,8 @@ def read_deliveries(connection: Connection, named: str | None, since: datetime |
         statement = statement.where(d.last_heard_at >= since)
     rows = {tuple(row[name] for name in _LISTENER_KEY): dict(row) for row in connection.execute(statement).mappings()}
     for row in rows.values():
-        for name in ("sequences_arrived", "sequences_refused"):
-            row[name] = [[each.lower, each.upper - 1] for each in row[name]]
+        for name in [name for name in row if name.startswith("sequences_")]:
+            row[name] = None if row[name] is None else [[each.lower, each.upper - 1] for each in row[name]]
         row["executions"], row["incomplete"] = {}, {}
     key = [execution.c[name] for name in _LISTENER_KEY]
     mine = tuple_(*key).in_(list(rows))

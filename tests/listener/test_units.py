@@ -15,6 +15,6 @@ HERE = Path(__file__).parent
 def test_unit(name: str, tmp_path: Path) -> None:
     """The program finds nothing wrong."""
     path = compile_java(HERE / f"{name}.java", tmp_path)
-    run = ["java", "-cp", path, f"io.joinsight.{name}", str(tmp_path)]
+    run = ["java", "-Xmx64m", "-cp", path, f"io.joinsight.{name}", str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr

@@ -65,10 +65,10 @@ def test_what_did_not_arrive(store: Engine) -> None:
     def said(app: str, **changes: object) -> Document:
         return application(application_id=app, sequence=10, **{"documents_made": 10, **changes})
 
-    dropped = {"memory": 2, "spool": 1, "superseded": 4}
+    dropped = {"memory": [(2, 3)], "spool": [(4, 4)]}
     documents = [
-        said("runs", documents_dropped=dropped, events_dropped=5),
-        said("runs too", documents_refused=3),
+        said("runs", dropped=dropped, supersedes=[(5, 8)], events_dropped=5),
+        said("runs too", refused=[(2, 4)]),
         said("ended", state="ended", ended_at_ms=STARTED_AT_MS),
         said("silent"),
         said("long ago"),
@@ -80,7 +80,7 @@ def test_what_did_not_arrive(store: Engine) -> None:
     silence(store, "long ago", 25 * 60)
     found = count_going_on(store)
     assert found.undelivered == NOTHING | {
-        ("running", "missing"): (10 - 1 - 7) + (10 - 1 - 3),
+        ("running", "missing"): (10 - 1 - 3 - 4) + (10 - 1 - 3),
         ("running", "refused"): 3,
         ("running", "dropped"): 3,
         ("ended", "missing"): 10 - 1 - 2,

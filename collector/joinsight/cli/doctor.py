@@ -31,13 +31,12 @@ from joinsight.store.lost import DEFAULT_LOST_AFTER
 
 _ANSWER_SECONDS = 10.0
 _REASONS = 3
+_RANGES = 5
 _SHIP = (
     "Deliver it from the driver's machine: joinsight ship FOLDER, the collector's in spark.joinsight.spool or in"
     " /tmp/joinsight-spool-USER."
 )
 _LOG = "The driver's log has lines with Joinsight that say why."
-_HARMLESS = "superseded"
-"""Dropped because a newer document of the same execution was there."""
 _DROPPED = {
     "memory": "Raise spark.joinsight.memoryLimit, or see that the spool folder can be written.",
     "spool": "Raise spark.joinsight.spoolLimit, and see why the collector was away.",
@@ -183,13 +182,13 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
             f"If the driver lives, it does not reach the collector. {_LOG}",
         )
     if row["documents_missing"]:
-        found = f"{_documents(row['documents_missing'])} made and did not arrive"
+        found = f"{_documents(row['documents_missing'])} made and did not arrive ({_numbers(row['sequences_missing'])})"
         remedy = f"The driver's spool folder may hold them. {_SHIP} What is not there was lost with the driver."
         under_way = row["state"] != "ended" and not gone
         yield Finding(
             what, f"{found} yet: the listener keeps trying" if under_way else found, None if under_way else remedy
         )
-    refused = max(row["documents_refused"] or 0, row["refused_here"])
+    refused = row["documents_refused"]
     if refused:
         reason = row["refused_reason"] or "the reason stands in the collector's log"
         versions = "Install the same version of Joinsight in the driver and the collector."
@@ -197,9 +196,12 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
         yield Finding(
             what, f"{_documents(refused)} refused: {reason}", versions if "schema_version" in reason else fault
         )
-    for cause, number in (row["documents_dropped_by_cause"] or {}).items():
-        if number and cause != _HARMLESS:
-            yield Finding(what, f"{_documents(number)} dropped in the driver ({cause})", _DROPPED.get(cause, _LOG))
+    if row["documents_dropped"]:
+        causes = sorted(cause for cause, number in (row["documents_dropped_by_cause"] or {}).items() if number)
+        remedy = " ".join(_DROPPED.get(cause, _LOG) for cause in causes) or _LOG
+        yield Finding(
+            what, f"{_documents(row['documents_dropped'])} dropped in the driver ({', '.join(causes)})", remedy
+        )
     if row["events_dropped"]:
         yield Finding(
             what,
@@ -272,8 +274,8 @@ def _columns(rows: list[Row], now: datetime) -> list[Column]:
         numbers("made", [row["documents_made"] for row in rows]),
         numbers("arrived", [row["documents_arrived"] for row in rows]),
         numbers("missing", [row["documents_missing"] for row in rows]),
-        numbers("refused", [max(row["documents_refused"] or 0, row["refused_here"]) for row in rows]),
-        numbers("dropped", [_dropped(row) for row in rows]),
+        numbers("refused", [row["documents_refused"] for row in rows]),
+        numbers("dropped", [row["documents_dropped"] for row in rows]),
         numbers("executions", [sum(states.values()) for states in executions]),
         numbers("running", [states.get("running") for states in executions]),
         numbers("failed", [states.get("failed") for states in executions]),
@@ -281,8 +283,11 @@ def _columns(rows: list[Row], now: datetime) -> list[Column]:
     ]
 
 
-def _dropped(row: Row) -> int:
-    return sum(number for cause, number in (row["documents_dropped_by_cause"] or {}).items() if cause != _HARMLESS)
+def _numbers(ranges: list[list[int]]) -> str:
+    """``number 7``, or ``numbers 2, 5 to 9, ...``."""
+    shown = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges[:_RANGES]]
+    shown += ["..."] * (len(ranges) > _RANGES)
+    return ("number " if ranges[0][0] == ranges[-1][1] else "numbers ") + ", ".join(shown)
 
 
 def _documents(number: int) -> str:

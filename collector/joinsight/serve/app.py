@@ -14,6 +14,8 @@ Answers to ``POST /v1/documents``:
       after ``Retry-After`` seconds
 ====  ====================================================================================================
 
+Those that speak of the documents (200, 400 and 413) are JSON objects with ``accepted``, how many are committed, and
+``refused``, the lines and reasons: by these two a sender tells a collector's answer from that of a proxy before it.
 An answer that gets lost does no harm: what is sent again is recognised. A request is answered in `BODY_SECONDS` and
 `TURN_SECONDS` and what PostgreSQL takes, in which no lock is waited for longer than `LOCK_SECONDS`.
 """
@@ -387,7 +389,7 @@ def _log_refusals(batch: Batch, told: dict[str, str | None]) -> None:
 
 def _bad(reason: str, status: int, told: dict[str, str | None]) -> Response:
     log.warning("request refused", extra=fields(**told, status=status, reason=reason))
-    return JSONResponse({"error": reason}, status)
+    return JSONResponse({"accepted": 0, "refused": [], "error": reason}, status)
 
 
 def _later(status: int, reason: str) -> _Refused:

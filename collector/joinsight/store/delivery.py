@@ -1,12 +1,13 @@
 """Keeps account of what arrived: one row for each listener, merged in the transaction that stores the batch.
 
-The numbers of the documents are a multirange, so the union with those of a batch is exact whatever arrives twice, late
-or through another collector; while none is missing it is a single range.
+The account is one of which numbers, never of how many: sets, as multiranges, whose union is exact whatever arrives
+twice, late or through another collector. A number is missing when it was given to a document and is in none of the
+sets: it did not arrive, no newer document of the same execution did, and it was neither refused nor dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,23 +23,18 @@ Refused = tuple[Stamp | Document, str]
 """A document that was refused, and why."""
 
 _Key = tuple[str, str, str]
-_SAID = (
-    "sequence",
-    "documents_made",
-    "documents_dropped",
-    "documents_dropped_by_cause",
-    "documents_refused",
-    "events_dropped",
-    "listener_failures",
-)
+_SETS = ("sequences_arrived", "sequences_superseded", "sequences_refused", "sequences_dropped")
+_SAID = ("sequence", "documents_made", "documents_dropped_by_cause", "events_dropped", "listener_failures")
 
 
 @dataclass(slots=True)
 class _News:
     """What a batch tells of a listener."""
 
-    arrived: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
+    arrived: list[tuple[int, int]] = field(default_factory=list)
+    superseded: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[tuple[int, int]] = field(default_factory=list)
+    dropped: list[tuple[int, int]] = field(default_factory=list)
     reason: str | None = None
     newest: Application | None = None
 
@@ -48,12 +44,17 @@ def record(connection: Connection, documents: Sequence[Document], refused: Seque
     news: dict[_Key, _News] = {}
     for document in documents:
         its = news.setdefault(_key(document), _News())
-        its.arrived.add(document.sequence)
-        if isinstance(document, Application) and (its.newest is None or its.newest.sequence < document.sequence):
-            its.newest = document
+        its.arrived.append((document.sequence, document.sequence))
+        its.superseded += document.supersedes
+        if isinstance(document, Application):
+            its.refused += document.refused
+            for numbers in document.dropped.values():
+                its.dropped += numbers
+            if its.newest is None or its.newest.sequence < document.sequence:
+                its.newest = document
     for stamp, reason in refused:
         its = news.setdefault(_key(stamp), _News())
-        its.refused.add(stamp.sequence)
+        its.refused += [(stamp.sequence, stamp.sequence), *stamp.supersedes]
         its.reason = reason
     for key in sorted(news):
         connection.execute(_MERGE, _row(key, news[key]))
@@ -65,8 +66,8 @@ def _key(of: Document | Stamp) -> _Key:
 
 def _row(key: _Key, news: _News) -> Row:
     row: Row = dict.fromkeys(_SAID) | dict(zip(models.delivery.primary_key.columns.keys(), key, strict=True))
-    row["sequences_arrived"] = list(_ranges(news.arrived))
-    row["sequences_refused"] = list(_ranges(news.refused))
+    for name, numbers in zip(_SETS, (news.arrived, news.superseded, news.refused, news.dropped), strict=True):
+        row[name] = list(_ranges(numbers))
     row["refused_reason"] = news.reason
     a = news.newest
     if a is None:
@@ -74,22 +75,23 @@ def _row(key: _Key, news: _News) -> Row:
     return row | {
         "sequence": a.sequence,
         "documents_made": a.documents_made,
-        "documents_dropped": sum(a.documents_dropped.values()),
-        "documents_dropped_by_cause": a.documents_dropped,
-        "documents_refused": a.documents_refused,
+        "documents_dropped_by_cause": {
+            cause: sum(last - first + 1 for first, last in numbers) for cause, numbers in a.dropped.items()
+        },
         "events_dropped": a.events_dropped,
         "listener_failures": a.listener_failures,
     }
 
 
-def _ranges(numbers: Iterable[int]) -> Iterator[Range[int]]:
+def _ranges(numbers: Iterable[tuple[int, int]]) -> Iterator[Range[int]]:
+    """The same numbers in order, each once."""
     start = end = 0
-    for number in sorted(numbers):
-        if number != end:
+    for first, last in sorted(numbers):
+        if first > end:
             if start:
                 yield Range(start, end)
-            start = number
-        end = number + 1
+            start = first
+        end = max(end, last + 1)
     if start:
         yield Range(start, end)
 
@@ -101,46 +103,51 @@ def count(numbers: ColumnElement[Any]) -> ColumnElement[int]:
     return cast(select(size).scalar_subquery(), BigInteger)
 
 
-def _derived(arrived: ColumnElement[Any], refused: ColumnElement[Any], said: Row) -> Row:
-    """What follows from the rest.
+def missing(sets: Mapping[str, ColumnElement[Any]], made: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The numbers that are missing, of the `sets` named as their columns; NULL while no application document has come.
 
-    Documents may have arrived that were made after the newest application document was: those do not count against
-    the ones that are missing of its number. The listener knows of refused documents whose stamp could not be read here.
+    `made` are the documents that the newest one speaks of; a higher number that is known was given too.
     """
-    made, dropped = said["documents_made"], said["documents_dropped"]
-    by_then = func.int8multirange(func.int8range(1, func.least(made, MAX_LONG - 1) + 1), type_=arrived.type)
-    unread = func.greatest(0, said["documents_refused"] - count(refused))
-    missing = made - count((arrived + refused) * by_then) - dropped - unread
+    none = func.int8multirange(type_=models.delivery.c.sequences_arrived.type)
+    known = sets["sequences_arrived"] + sets["sequences_superseded"] + sets["sequences_refused"]
+    highest = func.greatest(func.least(made, MAX_LONG - 1), func.coalesce(func.upper(known) - 1, 0))
+    given = func.int8multirange(func.int8range(1, highest + 1), type_=none.type)
+    return case((made.is_not(None), given - known - sets["sequences_dropped"]))
+
+
+def _derived(sets: Mapping[str, ColumnElement[Any]], said: Row) -> Row:
+    """What follows from the rest: of numbers that are in several sets, having arrived counts before all else."""
+    here = sets["sequences_arrived"] + sets["sequences_superseded"]
     return {
-        "documents_arrived": count(arrived),
-        "documents_missing": case((made.is_not(None), func.greatest(0, missing))),
+        "documents_arrived": count(sets["sequences_arrived"]),
+        "documents_refused": count(sets["sequences_refused"] - sets["sequences_arrived"]),
+        "documents_dropped": count(sets["sequences_dropped"] - here - sets["sequences_refused"]),
+        "documents_missing": case((said["documents_made"].is_not(None), count(missing(sets, said["documents_made"])))),
     }
 
 
 def _merge() -> Insert:
     c = models.delivery.c
-    names = ("sequences_arrived", "sequences_refused", "refused_reason", *_SAID)
+    names = (*_SETS, "refused_reason", *_SAID)
     given = {name: bindparam(name, type_=c[name].type) for name in names}
     said: Row = {name: given[name] for name in _SAID}
-    new = _derived(given["sequences_arrived"], given["sequences_refused"], said)
+    new = _derived({name: given[name] for name in _SETS}, said)
     heard = {"first_heard_at": func.now(), "last_heard_at": func.now()}
     key: Row = {column.name: bindparam(column.name) for column in models.delivery.primary_key}
     statement = insert(models.delivery).values({**key, **given, **heard, **new})
     coming = statement.excluded
     newer = coming.sequence > c.sequence
-    arrived = c.sequences_arrived + coming.sequences_arrived
-    refused = c.sequences_refused + coming.sequences_refused
+    sets = {name: c[name] + coming[name] for name in _SETS}
     said = {name: case((newer, coming[name]), else_=c[name]) for name in _SAID}
     return statement.on_conflict_do_update(
         index_elements=list(key),
         set_={
-            "sequences_arrived": arrived,
-            "sequences_refused": refused,
+            **sets,
             "refused_reason": func.coalesce(coming.refused_reason, c.refused_reason),
             "first_heard_at": func.least(c.first_heard_at, coming.first_heard_at),
             "last_heard_at": func.greatest(c.last_heard_at, coming.last_heard_at),
             **said,
-            **_derived(arrived, refused, said),
+            **_derived(sets, said),
         },
     )
 

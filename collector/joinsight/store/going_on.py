@@ -18,18 +18,13 @@ from joinsight.store.upkeep import counting
 GOING_ON_SECONDS = 15
 GOING_ON_TIMEOUT = "10s"
 _RUNNING = "SELECT count(*), min(started_at) FROM execution WHERE state = 'running' AND origin = 'live'"
-# Refused: by the collector's own count, or by the listener's, which knows of those that could not be read here.
 _DELIVERY = """
     SELECT CASE WHEN state = 'ended' THEN 'ended' WHEN is_heard THEN 'running' ELSE 'silent' END AS application,
-        sum(documents_missing) AS missing, sum(refused) AS refused, sum(dropped) AS dropped,
+        sum(documents_missing) AS missing, sum(documents_refused) AS refused, sum(documents_dropped) AS dropped,
         sum(events_dropped) AS events, count(*) FILTER (WHERE state <> 'ended' AND is_heard) AS reporting
     FROM (
         SELECT coalesce(a.state, 'unknown') AS state, d.last_heard_at > now() - interval '5 minutes' AS is_heard,
-            d.documents_missing, d.events_dropped,
-            greatest(d.documents_refused, (SELECT sum(upper(each) - lower(each)) FROM unnest(d.sequences_refused) each))
-                AS refused,
-            (SELECT sum(value::bigint) FROM jsonb_each_text(d.documents_dropped_by_cause) WHERE key <> 'superseded')
-                AS dropped
+            d.documents_missing, d.documents_refused, d.documents_dropped, d.events_dropped
         FROM delivery d LEFT JOIN application a USING (application_id, attempt_id)
         WHERE d.last_heard_at > now() - interval '24 hours' AND a.origin IS DISTINCT FROM 'event_log'
     ) listeners

@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.zip.GZIPInputStream;
@@ -17,12 +16,12 @@ final class Batch {
   /** A document's line, as the batch holds it. */
   static final class Line {
     final byte[] bytes;
-    final long executionId;
+    final Account.Stamp stamp;
     final boolean isFinal;
 
-    Line(byte[] bytes, long executionId, boolean isFinal) {
+    Line(byte[] bytes, Account.Stamp stamp, boolean isFinal) {
       this.bytes = bytes;
-      this.executionId = executionId;
+      this.stamp = stamp;
       this.isFinal = isFinal;
     }
   }
@@ -30,33 +29,51 @@ final class Batch {
   /** Of gzip: of our documents 5 % smaller than the default, 6, for a quarter more CPU; 8 takes twice that of 7. */
   private static final int LEVEL = 7;
 
+  /** As the collector's limits: what is larger would not be taken. */
+  static final int MAX_BYTES = 32 << 20;
+
+  private static final int MAX_UNPACKED = 64 << 20;
+
   /** Gzip NDJSON. */
   final byte[] body;
 
   final int documents;
 
-  /** The executions it tells of; empty for a batch that was read from a file. */
-  final Set<Long> executions = new HashSet<>();
+  /** One for each document; empty when another driver made them. */
+  final List<Account.Stamp> stamps;
 
-  private Batch(byte[] body, int documents) {
+  private Batch(byte[] body, int documents, List<Account.Stamp> stamps) {
     this.body = body;
     this.documents = documents;
+    this.stamps = stamps;
   }
 
   static Batch of(List<Line> lines) {
     List<byte[]> bytes = new ArrayList<>();
-    for (Line line : lines) bytes.add(line.bytes);
-    Batch batch = pack(bytes);
-    for (Line line : lines) batch.executions.add(line.executionId);
-    return batch;
+    List<Account.Stamp> stamps = new ArrayList<>();
+    for (Line line : lines) {
+      bytes.add(line.bytes);
+      stamps.add(line.stamp);
+    }
+    return pack(bytes, stamps);
   }
 
-  /** A body as it was read from a file; fails when it is damaged. */
-  static Batch ofBody(byte[] body) throws IOException {
-    return new Batch(body, unpack(body).size());
+  /** A body as it was read from a file; fails when it is damaged, or unpacks to more than any listener writes. */
+  static Batch ofBody(byte[] body, List<Account.Stamp> stamps) throws IOException {
+    int documents = 0;
+    long unpacked = 0;
+    byte[] buffer = new byte[64 * 1024];
+    try (InputStream in = new GZIPInputStream(new ByteArrayInputStream(body))) {
+      for (int n; (n = in.read(buffer)) > 0; ) {
+        unpacked += n;
+        if (unpacked > MAX_UNPACKED) throw new IOException("it unpacks to more than " + MAX_UNPACKED + " bytes");
+        for (int i = 0; i < n; i++) if (buffer[i] == '\n') documents++;
+      }
+    }
+    return new Batch(body, documents, stamps);
   }
 
-  private static Batch pack(List<byte[]> lines) {
+  private static Batch pack(List<byte[]> lines, List<Account.Stamp> stamps) {
     ByteArrayOutputStream body = new ByteArrayOutputStream();
     try (GZIPOutputStream gzip =
         new GZIPOutputStream(body) {
@@ -68,23 +85,34 @@ final class Batch {
     } catch (IOException impossible) {
       throw new IllegalStateException(impossible);
     }
-    return new Batch(body.toByteArray(), lines.size());
+    return new Batch(body.toByteArray(), lines.size(), stamps);
   }
 
   /** The same in two halves. */
   List<Batch> halves() throws IOException {
     List<byte[]> lines = unpack(body);
     int middle = lines.size() / 2;
-    return Arrays.asList(pack(lines.subList(0, middle)), pack(lines.subList(middle, lines.size())));
+    return Arrays.asList(part(lines, 0, middle), part(lines, middle, lines.size()));
   }
 
-  /** Only the lines of these numbers, counted from 1; all, if there are none. */
+  private Batch part(List<byte[]> lines, int from, int to) {
+    return pack(lines.subList(from, to), stamps.isEmpty() ? stamps : stamps.subList(from, to));
+  }
+
+  /** Only the lines of these numbers, counted from 1. */
   Batch only(Set<Integer> numbers) throws IOException {
-    if (numbers.isEmpty()) return this;
+    if (numbers.size() == documents) return this;
     List<byte[]> lines = unpack(body);
     List<byte[]> kept = new ArrayList<>();
     for (int i = 0; i < lines.size(); i++) if (numbers.contains(i + 1)) kept.add(lines.get(i));
-    return pack(kept);
+    return pack(kept, stamps(numbers, true));
+  }
+
+  /** The stamps of the lines of these numbers, counted from 1, or of all others. */
+  List<Account.Stamp> stamps(Set<Integer> numbers, boolean ofThese) {
+    List<Account.Stamp> some = new ArrayList<>();
+    for (int i = 0; i < stamps.size(); i++) if (numbers.contains(i + 1) == ofThese) some.add(stamps.get(i));
+    return some;
   }
 
   private static List<byte[]> unpack(byte[] body) throws IOException {

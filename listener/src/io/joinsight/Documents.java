@@ -23,7 +23,6 @@ final class Documents {
   private final Settings settings;
   private final Application application;
   final String listenerId = UUID.randomUUID().toString();
-  private long sequence;
 
   Documents(Settings settings, Application application) {
     this.settings = settings;
@@ -34,7 +33,7 @@ final class Documents {
     void write(JsonGenerator g) throws Throwable;
   }
 
-  private byte[] document(String kind, Body body) throws Throwable {
+  private byte[] document(String kind, Account.Stamp stamp, Body body) throws Throwable {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(16 * 1024);
     // Through a Writer: half a surrogate pair in a user's text becomes "?" there, where the byte generator throws.
     try (JsonGenerator g = json.createGenerator(new OutputStreamWriter(bytes, StandardCharsets.UTF_8))) {
@@ -47,7 +46,11 @@ final class Documents {
       g.writeStringField("version", VERSION);
       g.writeStringField("spark_version", SparkAccess.SPARK_VERSION);
       g.writeEndObject();
-      g.writeNumberField("sequence", ++sequence);
+      g.writeNumberField("sequence", stamp.number);
+      if (!stamp.supersedes.isEmpty()) {
+        g.writeFieldName("supersedes");
+        stamp.supersedes.write(g);
+      }
       g.writeStringField("application_id", application.id);
       g.writeStringField("attempt_id", application.attemptId);
       g.writeStringField("application_name", settings.redaction.text(application.name));
@@ -59,9 +62,10 @@ final class Documents {
     return bytes.toByteArray();
   }
 
-  byte[] application(Delivery delivery) throws Throwable {
+  byte[] application(Account.Stamp stamp, Account account) throws Throwable {
     return document(
         "application",
+        stamp,
         g -> {
           g.writeStringField("state", application.endedAt == null ? "running" : "ended");
           g.writeNumberField("started_at_ms", application.startedAt);
@@ -70,21 +74,24 @@ final class Documents {
           g.writeStringField("master", settings.redaction.text(settings.master));
           strings(g, "tags", settings.tags);
           strings(g, "configuration", settings.configuration);
-          g.writeNumberField("documents_made", sequence);
-          g.writeObjectFieldStart("documents_dropped");
-          for (Map.Entry<String, Long> entry : delivery.dropped().entrySet()) {
-            g.writeNumberField(entry.getKey(), entry.getValue());
+          g.writeNumberField("documents_made", account.made());
+          g.writeObjectFieldStart("dropped");
+          for (Map.Entry<String, Numbers> entry : account.dropped().entrySet()) {
+            g.writeFieldName(entry.getKey());
+            entry.getValue().write(g);
           }
           g.writeEndObject();
-          g.writeNumberField("documents_refused", delivery.refused());
+          g.writeFieldName("refused");
+          account.refused().write(g);
           g.writeNumberField("listener_failures", application.failures);
           number(g, "events_dropped", SparkAccess.droppedEvents());
         });
   }
 
-  byte[] execution(Snapshot s) throws Throwable {
+  byte[] execution(Account.Stamp stamp, Snapshot s) throws Throwable {
     return document(
         "execution",
+        stamp,
         g -> {
           g.writeNumberField("execution_id", s.executionId);
           g.writeNumberField("root_execution_id", s.rootId);
@@ -289,14 +296,6 @@ final class Documents {
   private static String version() {
     String version = Documents.class.getPackage().getImplementationVersion();
     return version == null ? "unknown" : version;
-  }
-
-  /** What the delivery counts, for the application's documents. */
-  interface Delivery {
-    /** Documents given up, by cause. */
-    Map<String, Long> dropped();
-
-    long refused();
   }
 
   /** The application that the documents belong to; its id is known only once it has started. */

@@ -13,8 +13,8 @@ import java.util.Map;
 final class Mailbox {
   private final long limit;
   private final Map<Long, Snapshot> waiting = new LinkedHashMap<>(); // by execution id, oldest first
+  private List<Snapshot.Name> evicted = new ArrayList<>();
   private long bytes;
-  private long dropped;
   private boolean woken;
 
   Mailbox(long limit) {
@@ -38,7 +38,7 @@ final class Mailbox {
       if (snapshot.isFinal() && !finalOnes) continue;
       i.remove();
       bytes -= snapshot.heapBytes;
-      dropped++;
+      evicted.add(new Snapshot.Name(snapshot.executionId, snapshot.isFinal()));
     }
   }
 
@@ -73,7 +73,10 @@ final class Mailbox {
     return taken;
   }
 
-  synchronized long dropped() {
-    return dropped;
+  /** Takes out what is known of the snapshots that had to go. */
+  synchronized List<Snapshot.Name> takeEvicted() {
+    List<Snapshot.Name> taken = evicted;
+    evicted = new ArrayList<>();
+    return taken;
   }
 }

@@ -6,6 +6,17 @@ import java.util.Map;
 
 /** An execution as it was at one moment: what the listener's thread hands to the sender's thread, changed by neither. */
 final class Snapshot {
+  /** What is left of a snapshot that was dropped. */
+  static final class Name {
+    final long executionId;
+    final boolean isFinal;
+
+    Name(long executionId, boolean isFinal) {
+      this.executionId = executionId;
+      this.isFinal = isFinal;
+    }
+  }
+
   final long executionId;
   final long rootId;
   final String state;

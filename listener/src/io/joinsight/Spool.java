@@ -1,37 +1,30 @@
 package io.joinsight;
 
-import java.io.File;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.PosixFilePermissions;
-import java.nio.file.attribute.UserPrincipal;
-import java.util.Arrays;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedList;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * What the collector has not taken yet: a folder with a file for each batch, so that it outlives the driver. A file
- * appears whole or not at all. Where the folder cannot be written, batches are held in memory.
+ * appears whole or not at all. Where the folder cannot be written or trusted, batches are held in memory.
  *
  * <p>Files are named {@code final-<ms>-<listener>-<n>.ndjson.gz}, or {@code running-...} for documents of running
  * executions; what ends with {@code .refused} was refused by the collector and is kept for a person to look at. Files of
- * a driver that died here before are taken over. Both folder and memory are bounded: refused ones go first, then those
- * of running executions, then those of ended ones, of each the oldest first.
+ * a driver that died here before are taken over; all that is not ours by name and owner stays as it is. Both folder and
+ * memory are bounded: refused ones go first, then those of running executions, then those of ended ones, of each the
+ * oldest first.
  *
  * <p>Used by the sender's thread alone. Several drivers may share a folder: a file that another one delivered is gone.
  */
@@ -40,7 +33,10 @@ final class Spool {
   private static final String END = ".ndjson.gz";
   private static final String REFUSED = ".refused";
   private static final String UNFINISHED = ".tmp";
+  private static final Pattern NAME =
+      Pattern.compile("(final|running)-(\\d{1,15})-([A-Za-z0-9-]{1,80})-(\\d{1,15})\\.ndjson\\.gz(\\.refused)?(\\.tmp)?");
   private static final long ABANDONED_MS = 3_600_000; // what is still unfinished by then was cut off
+  private static final int NAMED = 5; // of the files that are not ours
 
   /** In the order in which they are given up. */
   private enum Kind {
@@ -51,22 +47,22 @@ final class Spool {
 
   private static final class Entry {
     final Kind kind;
-    Path path; // null: held in memory
+    String name; // of its file; null: held in memory
     Batch batch; // null: in the folder
     final long bytes;
-    final int documents; // 0: of another driver
+    final List<Account.Stamp> stamps; // none: of another driver
     final Set<Long> executions = new HashSet<>(); // of which nothing newer is there
 
-    Entry(Kind kind, Path path, Batch batch, long bytes, int documents) {
+    Entry(Kind kind, String name, Batch batch, long bytes, List<Account.Stamp> stamps) {
       this.kind = kind;
-      this.path = path;
+      this.name = name;
       this.batch = batch;
       this.bytes = bytes;
-      this.documents = documents;
+      this.stamps = stamps;
     }
 
-    boolean canBeSuperseded() {
-      return kind == Kind.running && !executions.isEmpty();
+    boolean isOwn() {
+      return !stamps.isEmpty();
     }
   }
 
@@ -74,43 +70,71 @@ final class Spool {
   private final long folderLimit;
   private final long memoryLimit;
   private final String listenerId;
-  private final Map<String, Long> dropped = Collections.synchronizedMap(new TreeMap<>());
+  private final Account account;
   private final List<Entry> entries = new LinkedList<>(); // oldest first
   private Entry offered; // what next() returned last
   private int written;
   private boolean complained;
 
   /** {@code folder} may be null: then all is held in memory. */
-  Spool(Path folder, long folderLimit, long memoryLimit, String listenerId) {
+  Spool(Path folder, long folderLimit, long memoryLimit, String listenerId, Account account) {
     this.folder = folder;
     this.folderLimit = folderLimit;
     this.memoryLimit = memoryLimit;
     this.listenerId = listenerId;
+    this.account = account;
   }
 
   /** Takes over what an earlier driver left, and removes what one that was killed left half written. */
   void open() {
-    File[] found = folder == null ? null : folder.toFile().listFiles();
-    if (found == null) return;
-    Arrays.sort(found, Comparator.comparing(file -> file.getName().replaceFirst("^[a-z]+-", "")));
-    for (File file : found) {
-      String name = file.getName();
-      Kind kind = name.endsWith(REFUSED) ? Kind.refused : name.startsWith("final-") ? Kind.ended : Kind.running;
-      if (name.contains(END) && name.endsWith(UNFINISHED) && System.currentTimeMillis() - file.lastModified() > ABANDONED_MS) {
-        deleteQuietly(file.toPath());
+    if (folder == null) return;
+    List<SpoolFolder.Found> ours = new ArrayList<>();
+    List<String> others = new ArrayList<>();
+    try (SpoolFolder open = SpoolFolder.open(folder, false)) {
+      for (SpoolFolder.Found file : open.list()) {
+        Matcher name = NAME.matcher(file.name);
+        if (!name.matches() || !file.isOurs) {
+          others.add(file.name);
+        } else if (name.group(6) == null) {
+          ours.add(file);
+        } else if (System.currentTimeMillis() - file.modifiedAt > ABANDONED_MS) {
+          open.delete(file.name);
+        }
       }
-      if (kind == Kind.refused || name.endsWith(END)) entries.add(new Entry(kind, file.toPath(), null, file.length(), 0));
+    } catch (NoSuchFileException none) {
+      return;
+    } catch (IOException | RuntimeException e) {
+      complain(e);
+    }
+    if (!others.isEmpty()) {
+      LOG.warn("Joinsight: {} files in {} are not ours and stay as they are: {}",
+          others.size(), folder, oneLine(others.subList(0, Math.min(NAMED, others.size())).toString()));
+    }
+    ours.sort(Comparator.comparing(file -> age(file.name)));
+    for (SpoolFolder.Found file : ours) {
+      Kind kind =
+          file.name.endsWith(REFUSED) ? Kind.refused : file.name.startsWith("final-") ? Kind.ended : Kind.running;
+      entries.add(new Entry(kind, file.name, null, file.bytes, Collections.emptyList()));
     }
     int waiting = waiting(false);
     if (waiting > 0) LOG.info("Joinsight: {} batches of an earlier driver wait in {}", waiting, folder);
   }
 
+  /** What sorts names by the time of their making, then by listener and number. */
+  private static String age(String fileName) {
+    Matcher name = NAME.matcher(fileName);
+    if (!name.matches()) throw new IllegalArgumentException(fileName);
+    return String.format("%015d %s %015d", Long.parseLong(name.group(2)), name.group(3), Long.parseLong(name.group(4)));
+  }
+
   /** Keeps a batch; of documents of running executions, those of older batches that it makes superfluous go. */
   void add(Batch batch, boolean isFinal) {
-    supersede(batch.executions);
+    Set<Long> executions = new HashSet<>();
+    for (Account.Stamp stamp : batch.stamps) executions.add(stamp.executionId);
+    supersede(executions);
     Entry entry = keep(batch, isFinal ? Kind.ended : Kind.running);
-    entry.executions.addAll(batch.executions);
-    if (entry.path != null) persist();
+    entry.executions.addAll(executions);
+    if (entry.name != null) persist();
     bound();
   }
 
@@ -118,35 +142,25 @@ final class Spool {
   void setAside(Batch batch) {
     if (folder == null) return;
     Entry entry = keep(batch, Kind.refused);
-    if (entry.path == null) entries.remove(entry);
+    if (entry.name == null) entries.remove(entry);
     bound();
   }
 
   private Entry keep(Batch batch, Kind kind) {
-    Path path = folder == null ? null : write(batch.body, kind);
-    Entry entry = new Entry(kind, path, path == null ? batch : null, batch.body.length, batch.documents);
+    String name = folder == null ? null : write(batch.body, kind);
+    Entry entry = new Entry(kind, name, name == null ? batch : null, batch.body.length, batch.stamps);
     entries.add(entry);
     return entry;
-  }
-
-  /** Documents that would go if a batch of these executions came. */
-  long supersededBy(Set<Long> executions) {
-    long documents = 0;
-    for (Entry entry : entries) {
-      if (entry.canBeSuperseded() && executions.containsAll(entry.executions)) documents += entry.documents;
-    }
-    return documents;
   }
 
   private void supersede(Set<Long> executions) {
     for (Iterator<Entry> i = entries.iterator(); i.hasNext(); ) {
       Entry entry = i.next();
-      if (!entry.canBeSuperseded()) continue;
+      if (entry.kind != Kind.running || !entry.isOwn()) continue;
       entry.executions.removeAll(executions);
       if (!entry.executions.isEmpty()) continue;
       i.remove();
       delete(entry);
-      drop("superseded", entry.documents);
     }
   }
 
@@ -155,49 +169,41 @@ final class Spool {
     if (folder == null) return;
     for (Entry entry : entries) {
       if (entry.batch == null) continue;
-      entry.path = write(entry.batch.body, entry.kind);
-      if (entry.path == null) return;
+      entry.name = write(entry.batch.body, entry.kind);
+      if (entry.name == null) return;
       entry.batch = null;
     }
   }
 
-  private Path write(byte[] body, Kind kind) {
+  private String write(byte[] body, Kind kind) {
     String prefix = kind == Kind.ended ? "final" : "running";
     String name = prefix + "-" + System.currentTimeMillis() + "-" + listenerId + "-" + ++written + END;
     if (kind == Kind.refused) name += REFUSED;
-    Path path = folder.resolve(name);
-    Path unfinished = folder.resolve(name + UNFINISHED);
-    try {
-      makeFolder();
-      try (FileChannel channel =
-          FileChannel.open(unfinished, StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING)) {
-        for (ByteBuffer buffer = ByteBuffer.wrap(body); buffer.hasRemaining(); ) channel.write(buffer);
-        channel.force(false);
+    try (SpoolFolder open = SpoolFolder.open(folder, true)) {
+      try {
+        open.write(name + UNFINISHED, body);
+        open.rename(name + UNFINISHED, name);
+      } catch (IOException | RuntimeException e) {
+        deleteQuietly(open, name + UNFINISHED);
+        throw e;
       }
-      checkOwner(unfinished);
-      Files.move(unfinished, path, StandardCopyOption.ATOMIC_MOVE);
       complained = false;
-      return path;
+      return name;
     } catch (IOException | RuntimeException e) {
-      deleteQuietly(unfinished);
-      if (!complained) {
-        LOG.warn("Joinsight: cannot write to the spool folder {}, documents are held in memory: {}", folder, e.toString());
-      }
-      complained = true;
+      complain(e);
       return null;
     }
   }
 
-  /** Others on this machine may not read it. */
-  private void makeFolder() throws IOException {
-    Files.createDirectories(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+  private void complain(Exception e) {
+    if (!complained) {
+      LOG.warn("Joinsight: cannot use the spool folder {}, documents are held in memory: {}", folder, oneLine(e.toString()));
+    }
+    complained = true;
   }
 
-  /** Where everybody may make folders, somebody else may have made ours. */
-  private void checkOwner(Path written) throws IOException {
-    if (!folder.startsWith(System.getProperty("java.io.tmpdir"))) return;
-    UserPrincipal owner = Files.getOwner(folder);
-    if (!owner.equals(Files.getOwner(written))) throw new IOException("it belongs to " + owner.getName());
+  private static String oneLine(String text) {
+    return text.replaceAll("[\\p{Cntrl}\\u0080-\\u009f]", "?");
   }
 
   private void bound() {
@@ -207,15 +213,15 @@ final class Spool {
 
   private void bound(boolean inFolder, long limit, String cause) {
     long bytes = 0;
-    for (Entry entry : entries) if ((entry.path != null) == inFolder) bytes += entry.bytes;
+    for (Entry entry : entries) if ((entry.name != null) == inFolder) bytes += entry.bytes;
     for (Kind kind : Kind.values()) {
       for (Iterator<Entry> i = entries.iterator(); i.hasNext() && bytes > limit; ) {
         Entry entry = i.next();
-        if (entry.kind != kind || (entry.path != null) != inFolder) continue;
+        if (entry.kind != kind || (entry.name != null) != inFolder) continue;
         i.remove();
         delete(entry);
         bytes -= entry.bytes;
-        if (kind != Kind.refused) drop(cause, entry.documents);
+        if (kind != Kind.refused) account.dropped(cause, entry.stamps);
       }
     }
   }
@@ -223,7 +229,7 @@ final class Spool {
   /** Batches that wait for the collector: of this driver alone, or of all. */
   int waiting(boolean own) {
     int n = 0;
-    for (Entry entry : entries) if (entry.kind != Kind.refused && (!own || entry.documents > 0)) n++;
+    for (Entry entry : entries) if (entry.kind != Kind.refused && (!own || entry.isOwn())) n++;
     return n;
   }
 
@@ -241,18 +247,21 @@ final class Spool {
   Batch next() {
     while ((offered = choose()) != null) {
       if (offered.batch != null) return offered.batch;
-      try {
-        return Batch.ofBody(Files.readAllBytes(offered.path));
+      try (SpoolFolder open = SpoolFolder.open(folder, false)) {
+        try {
+          return Batch.ofBody(open.read(offered.name, Batch.MAX_BYTES), offered.stamps);
+        } catch (NoSuchFileException e) {
+          throw e;
+        } catch (IOException | RuntimeException e) {
+          entries.remove(offered);
+          LOG.warn("Joinsight: {} in {} cannot be read ({}), it is set aside", offered.name, folder, e.toString());
+          open.rename(offered.name, offered.name + REFUSED);
+        }
       } catch (NoSuchFileException e) {
         entries.remove(offered);
       } catch (IOException | RuntimeException e) {
         entries.remove(offered);
-        LOG.warn("Joinsight: {} cannot be read ({}), it is set aside", offered.path, e.toString());
-        try {
-          Files.move(offered.path, offered.path.resolveSibling(offered.path.getFileName() + REFUSED));
-        } catch (IOException | RuntimeException cannot) {
-          LOG.warn("Joinsight: {} cannot be renamed: {}", offered.path, cannot.toString());
-        }
+        LOG.warn("Joinsight: {} in {} is left alone: {}", offered.name, folder, oneLine(e.toString()));
       }
     }
     return null;
@@ -262,7 +271,7 @@ final class Spool {
     Entry foreign = null;
     for (Entry entry : entries) {
       if (entry.kind == Kind.refused) continue;
-      if (entry.documents > 0) return entry;
+      if (entry.isOwn()) return entry;
       if (foreign == null) foreign = entry;
     }
     return foreign;
@@ -274,27 +283,28 @@ final class Spool {
     delete(offered);
   }
 
-  private static void delete(Entry entry) {
-    if (entry.path != null) deleteQuietly(entry.path);
+  /** The batch that {@link #next} returned is not let through: the others come first. */
+  void postpone() {
+    entries.remove(offered);
+    entries.add(offered);
   }
 
-  private static void deleteQuietly(Path path) {
-    try {
-      Files.deleteIfExists(path);
+  private void delete(Entry entry) {
+    if (entry.name == null) return;
+    try (SpoolFolder open = SpoolFolder.open(folder, false)) {
+      deleteQuietly(open, entry.name);
     } catch (IOException | RuntimeException e) {
-      LOG.warn("Joinsight: {} cannot be deleted: {}", path, e.toString());
+      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", entry.name, folder, oneLine(e.toString()));
     }
   }
 
-  /** Counts documents that are given up; returns how many of this cause there are. */
-  long drop(String cause, long documents) {
-    return documents > 0 ? dropped.merge(cause, documents, Long::sum) : dropped.getOrDefault(cause, 0L);
-  }
-
-  /** Documents given up, by cause. */
-  Map<String, Long> dropped() {
-    synchronized (dropped) {
-      return new TreeMap<>(dropped);
+  private void deleteQuietly(SpoolFolder open, String name) {
+    try {
+      open.delete(name);
+    } catch (NoSuchFileException gone) {
+      // that is what was wanted
+    } catch (IOException | RuntimeException e) {
+      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", name, folder, oneLine(e.toString()));
     }
   }
 

@@ -1,0 +1,72 @@
+package io.joinsight;
+
+import com.fasterxml.jackson.core.JsonGenerator;
+import java.io.IOException;
+import java.util.Map;
+import java.util.TreeMap;
+
+/** A set of documents' numbers, held as ranges: most of them follow each other. */
+final class Numbers {
+  private final TreeMap<Long, Long> ranges = new TreeMap<>(); // first to last, both included
+
+  void add(long number) {
+    add(number, number);
+  }
+
+  void addAll(Numbers others) {
+    for (Map.Entry<Long, Long> range : others.ranges.entrySet()) add(range.getKey(), range.getValue());
+  }
+
+  private void add(long first, long last) {
+    Map.Entry<Long, Long> before = ranges.floorEntry(last + 1);
+    while (before != null && before.getValue() >= first - 1) {
+      first = Math.min(first, before.getKey());
+      last = Math.max(last, before.getValue());
+      ranges.remove(before.getKey());
+      before = ranges.floorEntry(last + 1);
+    }
+    ranges.put(first, last);
+  }
+
+  /** Removes all that are not above this one. */
+  void removeUpTo(long number) {
+    for (Map.Entry<Long, Long> range; (range = ranges.firstEntry()) != null && range.getKey() <= number; ) {
+      ranges.pollFirstEntry();
+      if (range.getValue() > number) ranges.put(number + 1, range.getValue());
+    }
+  }
+
+  boolean isEmpty() {
+    return ranges.isEmpty();
+  }
+
+  /** How many numbers these are. */
+  long count() {
+    long count = 0;
+    for (Map.Entry<Long, Long> range : ranges.entrySet()) count += range.getValue() - range.getKey() + 1;
+    return count;
+  }
+
+  Numbers copy() {
+    Numbers copy = new Numbers();
+    copy.ranges.putAll(ranges);
+    return copy;
+  }
+
+  /** Writes {@code [[first, last], ...]}. */
+  void write(JsonGenerator g) throws IOException {
+    g.writeStartArray();
+    for (Map.Entry<Long, Long> range : ranges.entrySet()) {
+      g.writeStartArray();
+      g.writeNumber(range.getKey());
+      g.writeNumber(range.getValue());
+      g.writeEndArray();
+    }
+    g.writeEndArray();
+  }
+
+  @Override
+  public String toString() {
+    return ranges.toString();
+  }
+}

@@ -1,0 +1,101 @@
+package io.joinsight;
+
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+
+/** Numbers are kept as a set would keep them, and answers are told apart; exits with 1 where not. */
+public final class AccountTest {
+  public static void main(String[] arguments) {
+    numbers();
+    superseded();
+    givenUp();
+    endedTwice();
+    answers();
+    System.out.println("ok");
+  }
+
+  private static void numbers() {
+    Random dice = new Random(1);
+    for (int round = 0; round < 2_000; round++) {
+      Numbers numbers = new Numbers();
+      Set<Long> truth = new HashSet<>();
+      for (int i = 0; i < 20; i++) {
+        long first = 1 + dice.nextInt(30);
+        if (dice.nextInt(6) == 0) {
+          numbers.removeUpTo(first);
+          truth.removeIf(number -> number <= first);
+        } else {
+          Numbers more = new Numbers();
+          for (long n = first; n < first + 1 + dice.nextInt(4); n++) {
+            more.add(n);
+            truth.add(n);
+          }
+          numbers.addAll(more);
+        }
+        check(numbers.count() == truth.size() && numbers.isEmpty() == truth.isEmpty(), numbers + " is not " + truth);
+        Numbers again = numbers.copy();
+        for (long n : truth) again.add(n);
+        check(again.toString().equals(numbers.toString()), numbers + " is not " + truth);
+      }
+      String[] ends = numbers.toString().replaceAll("[{} ]", "").split("[=,]");
+      for (int i = 2; i < ends.length; i += 2) {
+        check(Long.parseLong(ends[i]) > Long.parseLong(ends[i - 1]) + 1, "ranges that touch: " + numbers);
+      }
+    }
+  }
+
+  private static void superseded() {
+    Account account = new Account();
+    Account.Stamp first = account.next(7, false);
+    Account.Stamp second = account.next(7, false);
+    account.next(8, false);
+    check(account.next(7, false).supersedes.toString().equals("{1=2}"), "those of the same execution");
+    account.arrived(Collections.singletonList(second));
+    check(account.next(7, true).supersedes.toString().equals("{4=4}"), "what a newer one has superseded needs no more");
+    check(first.supersedes.isEmpty() && account.made() == 5, "the first");
+  }
+
+  private static void givenUp() {
+    Account account = new Account();
+    account.next(7, false);
+    List<Account.Stamp> last = Collections.singletonList(account.next(7, true));
+    check(account.dropped("spool", last) == 2, "what it superseded goes with it");
+    account.refused(last);
+    check(account.refused().toString().equals("{1=2}"), "what it superseded goes with it");
+  }
+
+  private static void endedTwice() {
+    Account account = new Account();
+    account.next(7, true);
+    check(account.next(7, true).supersedes.toString().equals("{1=1}"), "a job outlived it");
+    for (int i = 0; i < 5_000; i++) account.next(100 + i, true);
+    check(account.next(7, true).supersedes.isEmpty(), "those that ended are remembered for ever");
+  }
+
+  private static void answers() {
+    String[] others = {
+      "", "<html>Bad Request</html>", "{}", "[]", "1", "null", "{\"accepted\": 1", "{\"accepted\": 1}",
+      "{\"accepted\": \"1\", \"refused\": []}", "{\"accepted\": 1, \"refused\": null}",
+      "{\"status\": 400, \"error\": \"Bad Request\", \"path\": \"/\"}", "[{\"accepted\": 1, \"refused\": []}]",
+      "{\"x\": {\"accepted\": 1, \"refused\": []}}",
+    };
+    for (String text : others) check(!new Reply(400, text, 0).isOfCollector(), text);
+    Reply reply =
+        new Reply(
+            400,
+            "{\"refused\": [{\"line\": 2, \"reason\": \"{\\\"line\\\": 9}\"}, {\"reason\": \"x\", \"at\": {\"line\": 8}, \"line\": 5}],"
+                + " \"new\": [{\"line\": 7}], \"accepted\": 3}",
+            0);
+    check(reply.isOfCollector() && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))), reply.refusedLines().toString());
+  }
+
+  private static void check(boolean holds, String otherwise) {
+    if (holds) return;
+    new AssertionError(otherwise).printStackTrace(System.out);
+    System.exit(1);
+  }
+}
