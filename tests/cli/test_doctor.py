@@ -201,7 +201,9 @@ def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
     Writer(engine).write([application(application_id="app-3", sequence=5, documents_made=5)])
     result = doctor(engine, url)
     assert result.exit_code == 0
-    assert "· app-3 4 documents were made and did not arrive (numbers 1 to 4) yet: the listener keeps trying" in said(result)
+    assert "· app-3 4 documents were made and did not arrive (numbers 1 to 4) yet: the listener keeps trying" in said(
+        result
+    )
     silent(engine, 6)
     result = doctor(engine, url)
     assert result.exit_code == 1

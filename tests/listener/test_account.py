@@ -55,7 +55,7 @@ class Listener:
 def test_exactly_what_is_lost_is_missed(
     engine: Engine, tmp_path: Path, first: int, number: int, record_property: Any
 ) -> None:
-    """In every history the numbers that are missing, dropped or refused are those that are lost: not one more or less."""
+    """In every history the numbers that are missing, dropped or refused are exactly those that are lost."""
     events = play(tmp_path, first, number)
     seen: Counter[str] = Counter()
     listeners: dict[str, Listener] = defaultdict(Listener)
@@ -124,7 +124,11 @@ def check(connection: Any, seed: int, listener_id: str, listener: Listener, seen
     """The listener's row says what is true."""
     c = table.c
     missing = delivery.missing(dict(c), c.documents_made)
-    row = connection.execute(select(table, missing.label("missing")).where(c.listener_id == listener_id)).mappings().first()
+    row = (
+        connection.execute(select(table, missing.label("missing")).where(c.listener_id == listener_id))
+        .mappings()
+        .first()
+    )
     if row is None:
         return
     arrived, superseded, refused, dropped = (

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 
-FAULTS = ("reset", "no answer", "cut off", "answer lost", "500", "429", "503", "400", "413", "garbage", "wrong server")
-FAULTS += ("trickle", "continues")
+_STATUSES = ("500", "429", "503", "400", "413")
+FAULTS = (*_STATUSES, "reset", "no answer", "cut off", "answer lost", "garbage", "wrong server", "trickle", "continues")
 
 
 class FaultyProxy(socketserver.ThreadingTCPServer):
