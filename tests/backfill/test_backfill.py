@@ -112,7 +112,8 @@ def test_a_log_that_is_cut_in_stretches_gives_the_same(
     rolling.mkdir()
     (rolling / "appstatus_local-2_3").touch()
     for number, start in enumerate(range(0, len(split), len(split) // 11), 1):
-        part = b"".join(split[start : start + len(split) // 11]).replace(b"local-1795263707474", b"local-2")
+        part = b"".join(split[start : start + len(split) // 11])
+        part = part.replace(b'"App ID":"local-1795263707474"', b'"App ID":"local-2","App Attempt ID":"3"')
         (rolling / f"events_{number}_local-2_3").write_bytes(part)
     shutil.copytree(recorded("4.0.5", tmp_path)[0].path, tmp_path / "more" / "eventlog_v2_local-1795263771473")
     writer = Writer(engine)

@@ -162,6 +162,18 @@ def test_a_rolling_log_is_read_in_order_from_its_last_compacted_file(plain: byte
     assert compacted.is_open
 
 
+def test_an_attempt_is_what_the_log_says_not_its_name(plain: bytes, tmp_path: Path) -> None:
+    """An application's id may end as an attempt's name does; the name counts where the log has lost its start."""
+    path = tmp_path / "job_12"
+    path.write_bytes(plain.replace(b"local-1795263707474", b"job_12"))
+    found, _ = read(log_of_file(str(path)))
+    assert {(each.application_id, each.attempt_id) for each in found} == {("job_12", "")}
+    lines_of_log = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines_of_log if b"SparkListenerApplicationStart" not in line))
+    found, _ = read(log_of_file(str(path)))
+    assert {(each.application_id, each.attempt_id) for each in found} == {("job", "12")}
+
+
 def test_literals_that_must_go_keep_a_log_from_being_read(plain: bytes, tmp_path: Path) -> None:
     """A log whose application redacts literals gives nothing, and says why."""
     setting = json.dumps({"spark.joinsight.redactLiterals": "true"})[1:-1].encode()

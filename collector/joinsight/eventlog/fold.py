@@ -126,8 +126,8 @@ class Fold:
                 self.withheld = f"its application sets {REDACT_LITERALS}, and literals cannot be taken out of a log yet"
         elif isinstance(item, events.ApplicationStart) and not self._started:
             self._started = True
-            item.id = item.id or self._application.id
-            item.attempt_id = item.attempt_id or self._application.attempt_id
+            if item.id is None:
+                item.id, item.attempt_id = self._application.id, self._application.attempt_id
             self._application = item
             self._now = max(self._now, item.time)
         elif isinstance(item, events.ApplicationEnd):
