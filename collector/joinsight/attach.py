@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 LISTENER = "io.joinsight.JoinsightListener"
 DEFAULT_URL = "http://127.0.0.1:9595"
 
+_ATTACHMENT = "io.joinsight.Attachment"
 _EXTRA_LISTENERS = "spark.extraListeners"
 _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 
@@ -55,7 +56,8 @@ def attach(
 
     Returns the builder. `job_name` names the job in the history (standard: the application's name); `tags` are free
     labels; `token_file` holds the collector's token (standard: the environment variable JOINSIGHT_TOKEN). If a
-    SparkContext runs already, the listener is added to it at once.
+    SparkContext runs already, the listener is added to it at once; one that it has already stays. So a second call with
+    the same settings does nothing, and one with other settings warns: stop the context to change them.
 
     Never raises: where the listener cannot be attached it warns with `JoinsightWarning`, and Spark runs without it.
     """
@@ -97,13 +99,16 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
         return
     for key, value in settings.items():
         builder.config(key, value)
+    listeners = options.get(_EXTRA_LISTENERS)
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
-        _add_to_class_loader(SparkContext._jvm, jar)
+        jvm: Any = SparkContext._jvm
+        _add_to_class_loader(jvm, jar)
+        listeners = listeners or jvm.org.apache.spark.SparkConf().get(_EXTRA_LISTENERS, "")  # of spark-submit
     else:
         class_path = _join(options.get(_DRIVER_CLASS_PATH), str(jar), os.pathsep)
         builder.config(_DRIVER_CLASS_PATH, class_path)
-    builder.config(_EXTRA_LISTENERS, _join(options.get(_EXTRA_LISTENERS), LISTENER, ","))
+    builder.config(_EXTRA_LISTENERS, _join(listeners, LISTENER, ","))
 
 
 def _join(present: str | None, added: str, separator: str) -> str:
@@ -125,23 +130,21 @@ def _add_to_class_loader(jvm: Any, jar: Path) -> None:
 def _attach_to_running(context: Any, jar: Path, settings: dict[str, str]) -> None:
     jvm, java_context = context._jvm, context._jsc.sc()
     conf = java_context.getConf()  # a copy: the application's own settings stay as they are
-    if LISTENER in conf.get(_EXTRA_LISTENERS, ""):
-        warnings.warn(
-            "Joinsight is attached to this SparkContext already; its settings stay as they are until it is stopped",
-            JoinsightWarning,
-            stacklevel=4,
-        )
-        return
     for key, value in settings.items():
         conf.set(key, value)
-    urls = context._gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(str(jar)).toURI().toURL()
+
+    def array(of: Any, *elements: Any) -> Any:
+        made = context._gateway.new_array(of, len(elements))
+        for i, element in enumerate(elements):
+            made[i] = element
+        return made
+
+    url = jvm.java.io.File(str(jar)).toURI().toURL()
     parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader = jvm.java.net.URLClassLoader(urls, parent)
-    listener_class = jvm.java.lang.Class.forName(LISTENER, True, loader)
-    parameter = context._gateway.new_array(jvm.java.lang.Class, 1)
-    parameter[0] = conf.getClass()
-    arguments = context._gateway.new_array(jvm.java.lang.Object, 1)
-    arguments[0] = conf
-    listener = listener_class.getConstructor(parameter).newInstance(arguments)
-    java_context.addSparkListener(listener)
+    loader = jvm.java.net.URLClassLoader(array(jvm.java.net.URL, url), parent)
+    attachment = jvm.java.lang.Class.forName(_ATTACHMENT, True, loader)
+    parameters = array(jvm.java.lang.Class, java_context.getClass(), conf.getClass())
+    method = attachment.getMethod("attach", parameters)
+    message = method.invoke(None, array(jvm.java.lang.Object, java_context, conf))
+    if message is not None:
+        warnings.warn(message, JoinsightWarning, stacklevel=4)

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, func, select
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
-from joinsight.store.models import application, execution, joins
+from joinsight.store.models import application, delivery, execution, joins
 
 pytestmark = pytest.mark.spark
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -53,6 +53,42 @@ TWICE = """
 joinsight.attach(builder('twice'), url=URL)
 spark = joinsight.attach(builder('twice'), url=URL).getOrCreate()
 joinsight.attach(SparkSession.builder, url=URL)
+work(spark); spark.stop()
+"""
+
+# Cells of a notebook that are run again, changed, and run after the context was stopped
+CELLS = """
+def cell(b, tags):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        joinsight.attach(b, url=URL, tags=tags)
+    print("warnings", *(w.message for w in caught if w.category is joinsight.JoinsightWarning))
+    return b
+for name in "cells", "cells again":
+    spark = builder(name).getOrCreate()
+    for team in "sales", "sales", "finance":
+        cell(SparkSession.builder, {"team": team, "cell": name})
+        work(spark)
+    spark.stop()
+spark = cell(builder("cells, from the start"), {"team": "finance"}).getOrCreate()
+cell(SparkSession.builder, {"team": "finance"})
+work(spark)
+cell(SparkSession.builder, {"team": "sales"})
+work(spark); spark.stop()
+"""
+
+# A listener that is off, by the settings of spark-submit, and another of the user's own
+REPAIRED = """
+spark = builder('repaired').getOrCreate()
+joinsight.attach(SparkSession.builder, url=URL, token_file='/nowhere/token')
+joinsight.attach(SparkSession.builder, url=URL)
+joinsight.attach(SparkSession.builder, url=URL)
+work(spark); spark.stop()
+"""
+
+OTHERS = """
+spark = joinsight.attach(builder('others'), url=URL).getOrCreate()
+print(spark.sparkContext.getConf().get("spark.extraListeners"))
 work(spark); spark.stop()
 """
 
@@ -134,11 +170,62 @@ def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -
 
 @pytest.mark.matrix
 def test_attaching_twice_is_attaching_once(run: Run, engine: Engine) -> None:
-    """The second call changes nothing; on a running context it says so."""
+    """The second call changes nothing, and says nothing."""
     done = run(TWICE)
     assert done.returncode == 0, done.stderr
-    assert "attached to this SparkContext already" in done.stderr
+    assert "Joinsight" not in done.stderr
     assert stored(engine, "twice") == 1
+
+
+@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+def test_a_cell_that_is_run_again(run: Run, engine: Engine, version: str) -> None:
+    """The listener that is there stays, and measures on; other settings are named and wait for another context."""
+    done = run(CELLS.replace("cells", f"cells {version}"), version=version)
+    assert done.returncode == 0, done.stderr
+    names = [f"cells {version}", f"cells {version} again", f"cells {version}, from the start"]
+    other = (
+        "Joinsight is attached to this SparkContext already, with other settings, which stay until the context is"
+        " stopped: spark.joinsight.tag.team is "
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith("warnings")]
+    assert said == 2 * ["warnings", "warnings", f"warnings {other}sales"] + 2 * ["warnings"] + [
+        f"warnings {other}finance"
+    ]
+    assert [stored(engine, name) for name in names] == [3, 3, 2]
+    for name, tags in zip(
+        names,
+        ({"team": "sales", "cell": names[0]}, {"team": "sales", "cell": names[1]}, {"team": "finance"}),
+        strict=True,
+    ):
+        ids = select(application.c.application_id).where(application.c.name == name).scalar_subquery()
+        with engine.connect() as connection:
+            account = connection.execute(select(delivery).where(delivery.c.application_id == ids)).mappings().one()
+            found = connection.scalars(select(execution.c.tags).where(execution.c.application_id == ids)).all()
+        assert account["documents_arrived"] == account["documents_made"]
+        assert list(found) == len(found) * [tags]
+
+
+def test_attaching_with_right_settings_after_wrong_ones(run: Run, engine: Engine) -> None:
+    """A listener that wrong settings keep from starting, which is said, is replaced by one that starts."""
+    done = run(
+        REPAIRED,
+        *("--jars", str(listener_jar())),
+        *("--conf", f"spark.extraListeners={LISTENER}"),
+        *("--conf", "spark.joinsight.url=ftp://collector"),
+    )
+    assert done.returncode == 0, done.stderr
+    (warning,) = [line for line in done.stdout.splitlines() if "JoinsightWarning" in line]
+    assert "Joinsight is not attached, the job runs without it: spark.joinsight.tokenFile=/nowhere/token" in warning
+    assert stored(engine, "repaired") == 1
+
+
+def test_attaching_keeps_other_listeners(run: Run, engine: Engine) -> None:
+    """Listeners that spark-submit was given are there, too."""
+    other = "org.apache.spark.scheduler.StatsReportListener"
+    done = run(OTHERS, "--conf", f"spark.extraListeners={other}")
+    assert done.returncode == 0, done.stderr
+    assert f"{other},{LISTENER}" in done.stdout
+    assert stored(engine, "others") == 1
 
 
 def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:

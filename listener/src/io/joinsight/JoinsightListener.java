@@ -20,6 +20,7 @@ import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.Option;
 
 /**
  * Attached with {@code spark.extraListeners=io.joinsight.JoinsightListener}; measures every SQL execution of the
@@ -33,6 +34,7 @@ public final class JoinsightListener extends SparkListener {
   private static final int MAX_FAILURES = 10;
 
   private volatile boolean off = true;
+  private String problem; // why it is off from the start; null: it is not
   private Settings settings;
   private Documents.Application application;
   private Executions executions;
@@ -45,11 +47,15 @@ public final class JoinsightListener extends SparkListener {
   /** Spark calls this while the SparkContext starts; the application's id is not known yet. */
   public JoinsightListener(SparkConf conf) {
     try {
-      if (!conf.getBoolean(Settings.PREFIX + "enabled", true)) return;
+      if (!conf.getBoolean(Settings.ENABLED, true)) {
+        problem = Settings.ENABLED + " is false";
+        return;
+      }
       SparkAccess.check();
       settings = new Settings(conf);
       if (!settings.problems.isEmpty()) {
-        LOG.error("Joinsight is off, the job runs without it: {}", String.join("; ", settings.problems));
+        problem = String.join("; ", settings.problems);
+        LOG.error("Joinsight is off, the job runs without it: {}", problem);
         return;
       }
       application = new Documents.Application(settings);
@@ -59,24 +65,35 @@ public final class JoinsightListener extends SparkListener {
       clock.setDaemon(true);
       clock.start();
       off = false;
-      // Attached to a running application, this listener never sees it start.
-      if (conf.contains("spark.app.id")) {
-        String startTime = conf.get("spark.app.startTime", Long.toString(System.currentTimeMillis()));
-        applicationStarted(conf.get("spark.app.id"), "", settings.applicationName, "", Long.parseLong(startTime));
-      }
     } catch (Throwable t) {
       off = true;
+      problem = "it could not start: " + t;
       complain("Joinsight is off, the job runs without it: it could not start", t);
     }
+  }
+
+  /** Why it measures nothing, and never did; null if it does. For {@code joinsight.attach}. */
+  public String problem() {
+    return problem;
+  }
+
+  /** Its settings where they are not those of {@code conf}, in words; empty if all are the same. */
+  public String differing(SparkConf conf) {
+    return settings.differing(conf);
+  }
+
+  /** Joins an application that runs already: this listener never sees it start. */
+  public void join(SparkContext context) {
+    applicationStarted(context);
+    context.addSparkListener(this);
   }
 
   @Override
   public void onApplicationStart(SparkListenerApplicationStart event) {
     if (off || applicationKnown) return;
     try {
-      String id = event.appId().isEmpty() ? "" : event.appId().get();
-      String attempt = event.appAttemptId().isEmpty() ? "" : event.appAttemptId().get();
-      applicationStarted(id, attempt, event.appName(), event.sparkUser(), event.time());
+      String id = text(event.appId());
+      applicationStarted(id, text(event.appAttemptId()), event.appName(), event.sparkUser(), event.time());
     } catch (Throwable t) {
       failed(t);
     }
@@ -194,8 +211,16 @@ public final class JoinsightListener extends SparkListener {
   /** Spark may drop any event, the application's start too. */
   private void applicationMissed() {
     SparkContext context = SparkAccess.activeContext();
-    if (context == null) return;
-    applicationStarted(context.applicationId(), "", context.appName(), context.sparkUser(), context.startTime());
+    if (context != null) applicationStarted(context);
+  }
+
+  private void applicationStarted(SparkContext context) {
+    String attempt = text(context.applicationAttemptId());
+    applicationStarted(context.applicationId(), attempt, context.appName(), context.sparkUser(), context.startTime());
+  }
+
+  private static String text(Option<String> value) {
+    return value.isEmpty() ? "" : value.get();
   }
 
   private void applicationStarted(String id, String attempt, String name, String user, long time) {

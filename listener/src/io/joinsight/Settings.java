@@ -18,8 +18,10 @@ import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
 import javax.net.ssl.TrustManagerFactory;
@@ -28,6 +30,7 @@ import org.apache.spark.SparkConf;
 /** The listener's settings, read once from the SparkConf; {@link #problems} lists all that is wrong with them. */
 final class Settings {
   static final String PREFIX = "spark.joinsight.";
+  static final String ENABLED = PREFIX + "enabled";
   static final String URL = PREFIX + "url";
   static final String TOKEN_FILE = PREFIX + "tokenFile";
   static final String TOKEN_VARIABLE = "JOINSIGHT_TOKEN";
@@ -89,8 +92,10 @@ final class Settings {
   final Map<String, String> configuration;
   final List<String> problems = new ArrayList<>();
   final Redaction redaction;
+  private final Map<String, String> given;
 
   Settings(SparkConf conf) {
+    given = given(conf);
     redaction = new Redaction(conf, problems);
     url = url(conf);
     token = token(conf);
@@ -113,6 +118,26 @@ final class Settings {
     }
     tags = redaction.properties(tagged);
     configuration = allowed(all);
+  }
+
+  private static Map<String, String> given(SparkConf conf) {
+    Map<String, String> given = new TreeMap<>();
+    for (scala.Tuple2<String, String> entry : conf.getAllWithPrefix(PREFIX)) given.put(entry._1(), entry._2());
+    return given;
+  }
+
+  /** Of the listener's settings those that another SparkConf has otherwise, as they are here; empty if there is none. */
+  String differing(SparkConf other) {
+    Map<String, String> theirs = given(other);
+    Set<String> keys = new TreeSet<>(given.keySet());
+    keys.addAll(theirs.keySet());
+    List<String> differing = new ArrayList<>();
+    for (String key : keys) {
+      String value = given.get(key);
+      if (Objects.equals(value, theirs.get(key))) continue;
+      differing.add(PREFIX + key + (value == null ? " is not set" : " is " + value));
+    }
+    return String.join(", ", differing);
   }
 
   /** What of these settings may leave the driver, secrets in their values masked. */
