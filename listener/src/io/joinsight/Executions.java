@@ -145,7 +145,7 @@ final class Executions {
     Option<String> error = event.errorMessage();
     e.error = error.isEmpty() || error.get().isEmpty() ? null : error.get();
     e.endEvents++;
-    if (!e.plans.isEmpty()) e.joinHints = JoinHint.of(event.qe());
+    if (e.error == null && !e.plans.isEmpty()) e.joinHints = JoinHint.of(event.qe());
     e.finalValues = values(e, false);
     dropStages(e);
     emit(e);

@@ -29,15 +29,18 @@ final class JoinHint {
   }
 
   /**
-   * Of the joins of an execution whose plan was seen; of any other one, Spark would make the plan now. Empty where this
-   * Spark is made otherwise: hints are worth no failure.
+   * Of the joins of an execution that succeeded, read of what Spark has computed: this makes it compute nothing. (Inputs
+   * and subqueries of nodes are there since the plan was shown.) Empty where this Spark is made otherwise: hints are worth
+   * no failure.
    */
   static List<JoinHint> of(QueryExecution query) {
     if (query == null) return Collections.emptyList();
     List<JoinHint> hints = new ArrayList<>();
     try {
+      SparkPlan root = SparkAccess.executedPlan(query);
+      if (root == null) return hints;
       List<SparkPlan> open = new ArrayList<>(); // plans can be thousands of levels deep: no recursion
-      open.add(query.executedPlan());
+      open.add(root);
       while (!open.isEmpty()) {
         SparkPlan node = open.remove(open.size() - 1);
         if (node instanceof AdaptiveSparkPlanExec) {
@@ -58,15 +61,15 @@ final class JoinHint {
     return hints;
   }
 
-  private static void add(SparkPlan node, List<JoinHint> hints) {
+  private static void add(SparkPlan node, List<JoinHint> hints) throws ReflectiveOperationException {
     Option<LogicalPlan> link = node.logicalLink();
     if (link.isEmpty() || !(link.get() instanceof Join)) return;
     Join join = (Join) link.get();
     String left = strategy(join.hint().leftHint());
     String right = strategy(join.hint().rightHint());
     if (left == null && right == null) return;
-    Option<SQLMetric> rows = node.metrics().get("numOutputRows");
-    if (rows.isDefined()) hints.add(new JoinHint(rows.get().id(), left, right));
+    SQLMetric rows = SparkAccess.metric(node, "numOutputRows");
+    if (rows != null) hints.add(new JoinHint(rows.id(), left, right));
   }
 
   private static String strategy(Option<HintInfo> hint) {

@@ -3,6 +3,7 @@ package io.joinsight;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.HashSet;
 import java.util.Map;
@@ -16,6 +17,7 @@ import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlanInfo;
 import org.apache.spark.sql.execution.metric.SQLMetric;
@@ -26,6 +28,7 @@ import scala.Product;
 import scala.collection.Iterable;
 import scala.collection.Iterator;
 import scala.collection.mutable.ArrayBuffer;
+import scala.util.Success;
 
 /**
  * All that depends on the version of Spark or Scala stands here.
@@ -111,6 +114,37 @@ final class SparkAccess {
 
   static Iterator<?> subqueries(SparkPlan plan) throws Throwable {
     return ((Iterable<?>) SUBQUERIES.invokeExact(plan)).iterator();
+  }
+
+  /**
+   * The plan of a query as far as Spark has made it by now, null before. {@link QueryExecution#executedPlan} would make
+   * it on the listener's thread, or fail there and put that thread's frames into the exception that the user gets.
+   */
+  static SparkPlan executedPlan(QueryExecution query) throws ReflectiveOperationException {
+    Object plan = computed(query, "executedPlan");
+    Object lazy = plan == null ? computed(query, "lazyExecutedPlan") : null; // since 4.0: a LazyTry
+    Object made = lazy == null ? null : computed(lazy, "tryT");
+    return (SparkPlan) (made instanceof Success ? ((Success<?>) made).value() : plan);
+  }
+
+  /** The metric of a node if Spark has made its metrics by now; asking for them would register new accumulators. */
+  @SuppressWarnings("unchecked")
+  static SQLMetric metric(SparkPlan node, String name) throws ReflectiveOperationException {
+    Object metrics = computed(node, "metrics");
+    Option<?> metric = metrics == null ? Option.empty() : ((scala.collection.Map<String, ?>) metrics).get(name);
+    return metric.isEmpty() ? null : (SQLMetric) metric.get();
+  }
+
+  /** What a (lazy) val of Scala holds; null where it was not computed yet, or there is none of this name. */
+  private static Object computed(Object owner, String name) throws ReflectiveOperationException {
+    for (Class<?> type = owner.getClass(); type != null; type = type.getSuperclass()) {
+      for (Field field : type.getDeclaredFields()) {
+        if (!field.getName().equals(name)) continue;
+        field.setAccessible(true);
+        return field.get(owner);
+      }
+    }
+    return null;
   }
 
   static Iterator<?> accumulables(TaskInfo task) throws Throwable {
