@@ -10,6 +10,9 @@ random() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 for name in postgres_password collector_password reader_password grafana_password; do
   [ -s "secrets/$name" ] || random >"secrets/$name"
 done
-[ -s secrets/tokens ] || echo "spark:$(random)" >secrets/tokens
+# Two kinds of token: Spark's sends and cannot read, that of the pages reads and cannot send
+[ -s secrets/tokens ] || printf 'spark:%s\nread:pages:%s\n' "$(random)" "$(random)" >secrets/tokens
+grep -q '^read:' secrets/tokens || printf '\nread:pages:%s\n' "$(random)" >>secrets/tokens
 [ -s secrets/spark_token ] || sed -n 's/^spark://p' secrets/tokens >secrets/spark_token
-chmod 600 secrets/spark_token
+[ -s secrets/pages_token ] || sed -n 's/^read:pages://p' secrets/tokens >secrets/pages_token
+chmod 600 secrets/spark_token secrets/pages_token

@@ -18,6 +18,8 @@ import msgspec
 from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Numbers, Sequence
 from joinsight.errors import DocumentError, TooLarge
 
+HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+"""What a request must say that its body is."""
 MAX_REQUEST_BYTES = 32 << 20
 """A request as it comes over the wire."""
 MAX_UNPACKED_BYTES = 64 << 20

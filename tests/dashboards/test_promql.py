@@ -19,13 +19,14 @@ from tests.dashboards.grafana import ALL, PROMETHEUS, Json, interpolate, targets
 from tests.findings import recorded
 from tests.serve.real import DOCUMENTS, service, until
 
+from joinsight import decode
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed (CI does so)")
 RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 CORPUS = Path(__file__).parents[1] / "corpus"
 TOKEN = "dashboards-test-0123456789"
-HEADERS = {"Content-Encoding": "gzip", "Authorization": f"Bearer {TOKEN}"}
+HEADERS = {**decode.HEADERS, "Authorization": f"Bearer {TOKEN}"}
 SCRAPES_SECONDS = 0.25
 RATE_INTERVAL = "2s"
 """Four scrapes at least, as Grafana makes it."""

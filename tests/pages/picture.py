@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, embedded_postgres(Path(folder)) as url, connect(url) as engine:
         upgrade(engine)
         Writer(engine, Finder(SMALL)).write([shown])
-        with collector(engine, 0, [token]) as (served, _), sync_playwright() as playwright:
+        with collector(engine, 0, [f"read:{token}"]) as (served, _), sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page(
                 base_url=served,

@@ -80,7 +80,7 @@ def addresses(engine: Engine) -> dict[tuple[str, int], str]:
 @pytest.fixture(scope="module")
 def url(engine: Engine, addresses: object) -> Iterator[str]:
     """A collector with a token."""
-    with collector(engine, 0, [TOKEN]) as (found, _):
+    with collector(engine, 0, [f"read:{TOKEN}"]) as (found, _):
         yield found
 
 
@@ -265,7 +265,7 @@ def test_a_browser_asks_for_the_token(browser: Browser, url: str) -> None:
         response = page.goto("/")
         assert response is not None and response.status == status
         if status == 401:
-            assert "the password is the token" in page.locator("main").inner_text()
+            assert "the password is a token that may read" in page.locator("main").inner_text()
             assert SKEWED.application_id not in page.content()
         else:
             page.locator("td.query a").first.click()

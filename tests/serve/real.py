@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 from sqlalchemy import Connection, Engine, text
 
+from joinsight.decode import HEADERS
 from joinsight.store import partitions
 
 DOCUMENTS = "/v1/documents"
@@ -109,8 +111,14 @@ def writers_that_wait(engine: Engine) -> int:
 
 def head(length: int, *headers: str) -> bytes:
     """The head of a batch's request."""
-    lines = (f"POST {DOCUMENTS} HTTP/1.1", "Host: x", f"Content-Length: {length}", *headers, "", "")
+    kind = (f"{name}: {value}" for name, value in HEADERS.items())
+    lines = (f"POST {DOCUMENTS} HTTP/1.1", "Host: localhost", *kind, f"Content-Length: {length}", *headers, "", "")
     return "\r\n".join(lines).encode()
+
+
+def post(url: str, body: bytes, *, headers: Mapping[str, str] = {}, **options: Any) -> httpx.Response:
+    """The answer to a batch."""
+    return httpx.post(url + DOCUMENTS, content=body, headers={**HEADERS, **headers}, **options)
 
 
 def dial(url: str, address: str = "127.0.0.1") -> socket.socket:

@@ -17,7 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, func, select, text
 from starlette.applications import Starlette
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, as_line, execution, planned, request
+from tests.serve.real import head
 
+from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.document import Stage
 from joinsight.errors import ConfigurationError
@@ -38,7 +40,7 @@ def talk(app: Starlette, conversation: Callable[[httpx.AsyncClient], Coroutine[A
 
     async def run() -> Any:
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             return await conversation(client)
 
     return asyncio.run(run())
@@ -46,7 +48,8 @@ def talk(app: Starlette, conversation: Callable[[httpx.AsyncClient], Coroutine[A
 
 def post(app: Starlette, body: bytes, **headers: str) -> httpx.Response:
     """The answer to one batch."""
-    answer: httpx.Response = talk(app, lambda client: client.post(DOCUMENTS, content=body, headers=headers))
+    sent = {**HEADERS, **headers}
+    answer: httpx.Response = talk(app, lambda client: client.post(DOCUMENTS, content=body, headers=sent))
     return answer
 
 
@@ -177,7 +180,8 @@ def test_a_bad_request_is_refused_as_a_whole(engine: Engine, what: str) -> None:
 def test_only_who_shows_a_token_may_write(engine: Engine, header: str | None, status: int) -> None:
     """Each of several tokens opens; whatever is wrong, the refusal is the same and nothing is stored."""
     app = make_app(engine, Tokens("first\nsecond"))
-    headers = [] if header is None else [(b"authorization", header.encode("latin-1"))]
+    headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+    headers += [] if header is None else [(b"authorization", header.encode("latin-1"))]
     body = request(execution(application_id=f"token {header}"))
     answer = talk(app, lambda client: client.post(DOCUMENTS, content=body, headers=headers))
     assert answer.status_code == status
@@ -225,7 +229,7 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
     batches = [request(execution(application_id="many", execution_id=i)) for i in range(8)]
 
     async def all_at_once(client: httpx.AsyncClient) -> list[httpx.Response]:
-        return await asyncio.gather(*(client.post(DOCUMENTS, content=batch) for batch in batches))
+        return await asyncio.gather(*(client.post(DOCUMENTS, content=batch, headers=HEADERS) for batch in batches))
 
     answers = talk(app, all_at_once)
     statuses = [answer.status_code for answer in answers]
@@ -280,7 +284,7 @@ def test_over_a_real_network(engine: Engine) -> None:
 
         def send(i: int) -> None:
             batch = request(*(execution(application_id=f"net-{i}", execution_id=n) for n in range(20)))
-            answer = httpx.post(url + DOCUMENTS, content=batch, headers={"Authorization": "Bearer a-token"})
+            answer = httpx.post(url + DOCUMENTS, content=batch, headers={**HEADERS, "Authorization": "Bearer a-token"})
             assert answer.status_code == 200
 
         threads = [threading.Thread(target=send, args=(i,)) for i in range(4)]
@@ -290,7 +294,7 @@ def test_over_a_real_network(engine: Engine) -> None:
             thread.join()
         assert httpx.get(url + "/healthz").text == "ok\n"
         with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as broken:
-            broken.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+            broken.sendall(head(100) + b"half")
     for i in range(4):
         assert stored(engine, f"net-{i}") == list(range(20))
 
@@ -446,14 +450,15 @@ def test_broken_requests_are_counted(engine: Engine) -> None:
     """A sender that hangs up in its request costs nothing but its place; the server goes on."""
     with collector(engine, 0, []) as (url, _):
         batch = request(execution(application_id="cut"))
+        head_of_batch = head(0).partition(b"Content-Length")[0]
         starts = (
             b"Content-Length: %d\r\n\r\n" % len(batch) + batch[:-5],
             b"Transfer-Encoding: chunked\r\n\r\nff\r\nhalf",
         )
         for start in starts:
             with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as broken:
-                broken.sendall(b"POST /v1/documents HTTP/1.1\r\nHost: x\r\n" + start)
-        assert httpx.post(url + DOCUMENTS, content=batch).status_code == 200
+                broken.sendall(head_of_batch + start)
+        assert httpx.post(url + DOCUMENTS, content=batch, headers=HEADERS).status_code == 200
         deadline = time.monotonic() + 10
         while 'joinsight_requests_total{status="400"} 2.0' not in httpx.get(url + "/metrics").text:
             assert time.monotonic() < deadline

@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import Engine, make_url, select, text
 from sqlalchemy.exc import OperationalError
 from tests.documents import LISTENER, OTHER_LISTENER, application, execution, planned, request
-from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, service, status, until, writers_that_wait
+from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, post, service, status, until, writers_that_wait
 
+from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.document import Document, Execution, Stage
 from joinsight.rows import execution_rows
@@ -80,7 +81,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
                 os.kill(found.pid, signal.SIGKILL)
                 assert status(sender) == 503
                 for _ in range(3):
-                    assert httpx.post(running.url + DOCUMENTS, content=body, timeout=20).status_code == 503
+                    assert post(running.url, body, timeout=20).status_code == 503
                 assert httpx.get(running.url + "/readyz").status_code == 503
                 engine.connect()
             server = embedded._Server(tmp_path)
@@ -89,7 +90,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
             monkeypatch.setattr(embedded, "_free_port", lambda: port)
             assert server._url() == url
             assert of(content(engine), "postmaster") == 0
-            answer = httpx.post(running.url + DOCUMENTS, content=body)
+            answer = post(running.url, body)
             assert (answer.status_code, answer.json()) == (200, {"accepted": 4, "refused": []})
             assert len(running.logged("database lost")) == len(running.logged("database back")) == 1
             until(lambda: httpx.get(running.url + "/readyz").status_code == 200, "it is ready again")
@@ -106,7 +107,7 @@ def test_a_session_is_ended_in_the_middle_of_a_batch(engine: Engine) -> None:
             connection.execute(text(end))
             assert status(sender) == 503
         assert of(content(engine), "session") == 0
-        assert httpx.post(url + DOCUMENTS, content=body).json() == {"accepted": 4, "refused": []}
+        assert post(url, body).json() == {"accepted": 4, "refused": []}
     assert of(content(engine), "session") > 0
 
 
@@ -123,7 +124,7 @@ def test_an_answer_that_gets_lost(engine: Engine) -> None:
             sender.close()
         until(lambda: of(content(engine), "lost answer"), "it is written nevertheless")
         before = content(engine)
-        assert httpx.post(url + DOCUMENTS, content=body).json() == {"accepted": 4, "refused": []}
+        assert post(url, body).json() == {"accepted": 4, "refused": []}
         page = httpx.get(url + "/metrics").text
     assert content(engine) == before
     assert 'joinsight_executions_total{state="succeeded"} 3.0' in page
@@ -170,9 +171,9 @@ def test_two_collectors_behind_one_address(
         batches = [request(*documents[start : start + 9]) for start in range(0, len(documents), 9)]
 
         def run() -> None:
-            with httpx.Client(timeout=20) as client:
+            with httpx.Client(base_url=url, headers=HEADERS, timeout=20) as client:
                 for body in batches:
-                    while (code := client.post(url + DOCUMENTS, content=body).status_code) in (429, 503):
+                    while (code := client.post(DOCUMENTS, content=body).status_code) in (429, 503):
                         statuses.append(code)
                     statuses.append(code)
 
@@ -196,7 +197,7 @@ def test_one_batch_to_both_at_once(engine: Engine) -> None:
             statuses: list[int] = []
 
             def send(url: str, body: bytes = body, statuses: list[int] = statuses) -> None:
-                statuses.append(httpx.post(url + DOCUMENTS, content=body, timeout=20).status_code)
+                statuses.append(post(url, body, timeout=20).status_code)
 
             in_threads(*(lambda url=url: send(url) for url in urls * 2))()
             assert statuses == [200] * 4  # no deadlock either: all lock in the same order
@@ -212,8 +213,8 @@ def test_restarted_listener_is_the_later_one(engine: Engine) -> None:
     with collectors(engine, 2) as (one, other):
         final = execution(application_id="two listeners", sequence=5)
         running = execution(application_id="two listeners", sequence=9, state="running", listener=OTHER_LISTENER)
-        assert httpx.post(one + DOCUMENTS, content=request(final)).status_code == 200
-        assert httpx.post(other + DOCUMENTS, content=request(running)).status_code == 200
+        assert post(one, request(final)).status_code == 200
+        assert post(other, request(running)).status_code == 200
     with engine.connect() as connection:
         c = models.execution.c
         state = select(c.state).where(c.application_id == "two listeners")
@@ -246,7 +247,7 @@ def test_a_document_that_we_fail_to_read(
         execution(application_id="fault", execution_id=4),
     )
     with collectors(engine, 1) as (url,):
-        answer = httpx.post(url + DOCUMENTS, content=request(*lines))
+        answer = post(url, request(*lines))
     assert answer.status_code == 400
     assert [refused["line"] for refused in answer.json()["refused"]] == [2, 3]
     assert answer.json()["refused"][0]["reason"] == "could not be read: ZeroDivisionError: division by zero"
@@ -266,6 +267,6 @@ def test_any_other_fault_is_no_verdict(engine: Engine, monkeypatch: pytest.Monke
                     raise RuntimeError("can't start new thread")
 
             broken.setattr(writer, "_delete_children", fault)
-            assert httpx.post(url + DOCUMENTS, content=body).status_code == 500
+            assert post(url, body).status_code == 500
             assert of(content(engine), "other fault") == 0
-        assert httpx.post(url + DOCUMENTS, content=body).json() == {"accepted": 4, "refused": []}
+        assert post(url, body).json() == {"accepted": 4, "refused": []}

@@ -19,11 +19,13 @@ from tests.serve.real import (
     head,
     in_threads,
     locked,
+    post,
     status,
     until,
     writers_that_wait,
 )
 
+from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.serve import app, places, protocol
 
@@ -108,7 +110,7 @@ def test_an_answer_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) 
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         deaf.settimeout(SECONDS)
         deaf.connect(("127.0.0.1", int(url.rpartition(":")[2])))
-        deaf.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000)
+        deaf.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000)
         time.sleep(3)
         assert 10 < answer(deaf).count(b"HTTP/1.1 200 OK") < 1_000
 
@@ -121,7 +123,7 @@ def test_slow_senders_do_not_block_a_good_one(url: str) -> None:
             slow.sendall(head(10_000) + b"x" * 5_000)
         until(lambda: metric(url, "joinsight_requests_held_bytes") == 64 * 5_000, "all have sent half")
         started = time.monotonic()
-        assert httpx.post(url + DOCUMENTS, content=good("the 65th")).status_code == 200
+        assert post(url, good("the 65th")).status_code == 200
         assert time.monotonic() - started < 10
     until(lambda: metric(url, "joinsight_requests_held_bytes") == 0, "all is given back")
 
@@ -135,7 +137,7 @@ def test_one_client_does_not_take_all_places(url: str, engine: Engine) -> None:
 
     def send(name: str, address: str) -> None:
         with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=20) as client:
-            answers.append(client.post(url + DOCUMENTS, content=good(name)).status_code)
+            answers.append(client.post(url + DOCUMENTS, content=good(name), headers=HEADERS).status_code)
 
     with locked(engine):
         join = in_threads(*(lambda n=n: send(f"greedy-{n}", "127.0.0.2") for n in range(places.MAX_CLIENT_WAITING)))
@@ -186,7 +188,7 @@ def test_connections_are_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> N
 
         def open_from(address: str) -> socket.socket:
             connection = stack.enter_context(dial(url, address))
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             return connection
 
         def served(connection: socket.socket) -> bool:
@@ -207,7 +209,7 @@ def test_an_idle_connection_is_closed(engine: Engine, monkeypatch: pytest.Monkey
     """A connection that is kept and not used ends."""
     monkeypatch.setattr("joinsight.serve.server.IDLE_SECONDS", 0.3)
     with collector(engine, 0, []) as (url, _), dial(url) as idle:
-        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         started = time.monotonic()
         assert answer(idle).startswith(b"HTTP/1.1 200 ")
         assert time.monotonic() - started < 10
@@ -219,12 +221,12 @@ def test_a_turn_that_does_not_come(url: str, engine: Engine, monkeypatch: pytest
     answers: list[int] = []
 
     def send(number: int) -> None:
-        answers.append(httpx.post(url + DOCUMENTS, content=good(f"turn-{number}"), timeout=20).status_code)
+        answers.append(post(url, good(f"turn-{number}"), timeout=20).status_code)
 
     with locked(engine):
         join = in_threads(*(lambda n=n: send(n) for n in range(app.MAX_WRITING)))
         until(lambda: writers_that_wait(engine) == app.MAX_WRITING, "all turns are taken")
-        late = httpx.post(url + DOCUMENTS, content=good("turn-late"))
+        late = post(url, good("turn-late"))
         assert (late.status_code, late.headers["retry-after"]) == (503, "5")
         assert "too slow" in late.json()["error"]
     join()
@@ -237,5 +239,5 @@ def test_a_lock_that_is_not_given_back(url: str, engine: Engine, monkeypatch: py
     batch = good("locked out")
     with collector(engine, 0, []) as (other, _):
         with locked(engine):
-            assert httpx.post(other + DOCUMENTS, content=batch, timeout=10).status_code == 503
-        assert httpx.post(other + DOCUMENTS, content=batch).json() == {"accepted": 1, "refused": []}
+            assert post(other, batch, timeout=10).status_code == 503
+        assert post(other, batch).json() == {"accepted": 1, "refused": []}

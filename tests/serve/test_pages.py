@@ -16,6 +16,7 @@ from sqlalchemy import Engine, create_engine, text
 from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 
+from joinsight.decode import HEADERS
 from joinsight.findings import Finder
 from joinsight.serve import pages
 from joinsight.serve.app import make_app
@@ -190,28 +191,46 @@ def test_tokens_open_the_pages(engine: Engine, caplog: pytest.LogCaptureFixture)
     """As a browser shows them, with any user name, or as a sender does; without one it is asked for."""
     asked = get(engine, "/", "ann:first\nsecond")
     assert (asked.status_code, asked.headers["www-authenticate"]) == (401, 'Basic realm="Joinsight", charset="UTF-8"')
-    assert "the password is the token" in asked.text
+    assert "the password is a token that may read" in asked.text
     assert "without an attempt" not in asked.text
     assert "shows no token" not in caplog.text  # a browser asks once before it knows
     for path in ("/", "/executions/app-plain/12", "/executions/none/1"):
-        assert get(engine, path, "ann:first").status_code == 401
+        assert get(engine, path, "read:ann:first").status_code == 401
     for user, token in (("", "first"), ("anyone", "second")):
         shown = password(user, token)
-        answer = get(engine, "/", "ann:first\nsecond", name="collector.example", authorization=shown)
+        answer = get(engine, "/", "read:ann:first\nread:second", name="collector.example", authorization=shown)
         assert answer.status_code == 200, user
-    assert get(engine, "/", "first", authorization=password("first", "")).status_code == 401
+    assert get(engine, "/", "read:first", authorization=password("first", "")).status_code == 401
     assert "shows no token" in caplog.text
-    assert get(engine, "/", "first", authorization="Bearer first").status_code == 200
+    assert get(engine, "/", "read:first", authorization="Bearer first").status_code == 200
     for bad in ("Bearer x", "Basic", "Basic first", "Basic !!!", "Basic /w==", "Digest first", "Bearer OmZpcnN0"):
-        assert get(engine, "/", "first", authorization=bad).status_code == 401, bad
+        assert get(engine, "/", "read:first", authorization=bad).status_code == 401, bad
+
+
+@pytest.mark.parametrize("line", ["first", "ann:first", "send:first", "send:ann:first"])
+def test_a_senders_token_reads_nothing(engine: Engine, line: str) -> None:
+    """Neither as a password nor as a bearer token: it is in the hands of all who run jobs."""
+    for path in ("/", "/executions/app-plain/12"):
+        for shown in (password("ann", "first"), "Bearer first"):
+            answer = get(engine, path, f"{line}\nread:bob:second", authorization=shown)
+            assert answer.status_code == 401
+            assert "Tokens of senders open no page" in answer.text
+            assert "without an attempt" not in answer.text
 
 
 def test_a_browsers_password_writes_nothing(engine: Engine) -> None:
-    """Another site could make a browser post documents with it; senders show a bearer token."""
-    app = make_app(engine, Tokens("first"))
+    """Another site could make a browser post documents with it; senders show a bearer token of their own kind."""
+    app = make_app(engine, Tokens("first\nread:second"))
     body = request(application(application_id="app-forged"))
-    for shown, status in ((password("", "first"), 401), ("Bearer first", 200)):
-        sent = partial(httpx.AsyncClient.post, url="/v1/documents", content=body, headers={"Authorization": shown})
+    shown_and_answered = (
+        (password("", "first"), 401),
+        (password("", "second"), 401),
+        ("Bearer second", 401),
+        ("Bearer first", 200),
+    )
+    for shown, status in shown_and_answered:
+        headers = {**HEADERS, "Authorization": shown}
+        sent = partial(httpx.AsyncClient.post, url="/v1/documents", content=body, headers=headers)
         answer = talk(app, sent)
         assert answer.status_code == status
 
@@ -222,7 +241,7 @@ def test_without_tokens_only_this_machine_is_answered(engine: Engine) -> None:
         assert get(engine, "/", name=name).status_code == 200, name
     for name in ("evil.example", "10.0.0.7:9595", "localhost.evil.example"):
         answer = get(engine, "/executions/last", name=name)
-        assert (answer.status_code, "Not by this name" in answer.text) == (403, True), name
+        assert (answer.status_code, "answers to this machine&#39;s names only" in answer.text) == (403, True), name
         assert get(engine, "/", "first", name=name).status_code == 401
 
 
@@ -244,7 +263,8 @@ def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest
         asked = [asyncio.ensure_future(client.get("/")) for _ in range(20)]
         await asyncio.sleep(0.3)
         started = time.monotonic()
-        stored = await client.post("/v1/documents", content=request(application(application_id="app-meanwhile")))
+        body = request(application(application_id="app-meanwhile"))
+        stored = await client.post("/v1/documents", content=body, headers=HEADERS)
         return stored, time.monotonic() - started, await asyncio.gather(*asked)
 
     with engine.connect() as connection:

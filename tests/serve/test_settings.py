@@ -9,13 +9,12 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 from sqlalchemy import Engine, text
 from tests.documents import as_line, execution, request
 from tests.findings.recorded import recordings
-from tests.serve.real import DOCUMENTS, Service, service
+from tests.serve.real import Service, post, service
 
 from joinsight import __version__
 from joinsight.errors import ConfigurationErrors
@@ -94,7 +93,7 @@ def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> No
     ):
         document = msgspec.structs.replace(recordings()["skewed"], application_id=f"app-{number}")
         with service(url, *settings) as running:
-            assert httpx.post(running.url + DOCUMENTS, content=request(document)).status_code == 200
+            assert post(running.url, request(document)).status_code == 200
     with engine.connect() as connection:
         found = connection.execute(text("SELECT application_id, finding FROM finding ORDER BY node_id")).all()
     assert [tuple(row) for row in found] == [("app-1", "skewed-shuffle")]
@@ -105,9 +104,9 @@ def test_the_log_of_a_service(engine: Engine) -> None:
     with service(engine.url.render_as_string(hide_password=False)) as running:
         url = running.url
         newer = as_line(execution(application_id="app")).replace(b'"schema_version":1', b'"schema_version":9')
-        assert httpx.post(url + DOCUMENTS, content=request(newer, *[b"x"] * 6)).status_code == 400
-        assert httpx.post(url + DOCUMENTS, content=request(execution(application_id="app"))).status_code == 200
-        assert httpx.post(url + DOCUMENTS, content=b"no gzip").status_code == 400
+        assert post(url, request(newer, *[b"x"] * 6)).status_code == 400
+        assert post(url, request(execution(application_id="app"))).status_code == 200
+        assert post(url, b"no gzip").status_code == 400
         running.signal(signal.SIGTERM)
         assert running.end() == 0
     log = running.log
@@ -127,6 +126,7 @@ def test_the_log_of_a_service(engine: Engine) -> None:
         "url": url,
         "metrics": url + "/metrics",
         "tokens": 0,
+        "readers": 0,
         "database": engine.url.render_as_string(hide_password=True),
         "schema": log[1]["schema"],
         "version": __version__,

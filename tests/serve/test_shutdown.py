@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 from tests.documents import application, planned, request
-from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, service, status, until, writers_that_wait
+from tests.serve.real import dial, head, in_threads, locked, post, service, status, until, writers_that_wait
 
 from joinsight.store import embedded, models
 
@@ -54,12 +54,12 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
 
         def send(which: str) -> Callable[[], None]:
             def run() -> None:
-                answers[which] = httpx.post(url + DOCUMENTS, content=batch_of(f"{name}-{which}"), timeout=20)
+                answers[which] = post(url, batch_of(f"{name}-{which}"), timeout=20)
 
             return run
 
         with locked(engine), dial(url) as half, dial(url) as idle:
-            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert status(idle) == 200
             half.sendall(head(1_000) + b"x" * 500)
             join_first = in_threads(send("written"))
@@ -134,7 +134,7 @@ def test_killed_between_receiving_and_committing(engine: Engine) -> None:
     until(lambda: writers_that_wait(engine) == 0, "PostgreSQL has noticed")
     assert rows_of(engine, "killed") == 0
     with service(url_of(engine)) as running:
-        assert httpx.post(running.url + DOCUMENTS, content=body).json() == {"accepted": 3, "refused": []}
+        assert post(running.url, body).json() == {"accepted": 3, "refused": []}
     assert rows_of(engine, "killed") > 0
 
 
@@ -142,7 +142,7 @@ def test_the_embedded_database_ends_too(tmp_path: Path) -> None:
     """A service on its own PostgreSQL stops it in order: nothing is left to recover."""
     data = tmp_path / "data"
     with service("", "--data", str(data)) as running:
-        assert httpx.post(running.url + DOCUMENTS, content=batch_of("embedded")).status_code == 200
+        assert post(running.url, batch_of("embedded")).status_code == 200
         assert embedded.status(data) is not None
         running.signal(signal.SIGTERM)
         assert running.end() == 0

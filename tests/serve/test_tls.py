@@ -13,7 +13,7 @@ import pytest
 import trustme
 from sqlalchemy import Engine
 from tests.documents import execution, request
-from tests.serve.real import DOCUMENTS, service, until
+from tests.serve.real import post, service, until
 
 from joinsight.errors import ConfigurationError
 from joinsight.serve.tls import Tls
@@ -63,7 +63,7 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
         assert url.startswith("https://127.0.0.1:")
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             pair.trust.minimum_version = pair.trust.maximum_version = version
-            assert httpx.post(url + DOCUMENTS, content=batch, verify=pair.trust).status_code == 200
+            assert post(url, batch, verify=pair.trust).status_code == 200
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         with pytest.warns(DeprecationWarning):
             old.minimum_version = ssl.TLSVersion.TLSv1
@@ -87,7 +87,7 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
 
         port = int(url.rpartition(":")[2])
         with pair.trust.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as idle:
-            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(12) == b"HTTP/1.1 200"
             started = time.monotonic()
             running.signal(signal.SIGTERM)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import Engine
 from tests.documents import execution, request
-from tests.serve.real import DOCUMENTS, service, until
+from tests.serve.real import post, service, until
 
 from joinsight.errors import ConfigurationError
 from joinsight.serve.tokens import UNNAMED, Tokens
@@ -24,23 +28,42 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_has_a_token_a_line(file: Path) -> None:
     """With a name before it or without; blank lines and comments are left out, blanks around do no harm."""
-    file.write_text("# for all\n\nfirst\n \t\n  nightly jobs : second== \n")
+    file.write_text("# for all\n\nfirst\n \t\n  nightly jobs : second== \nsend:third\n send : Ann : fourth\n")
     tokens = Tokens.read(file)
-    assert len(tokens) == 2
-    assert tokens.find("Bearer first") == UNNAMED
-    assert tokens.find("bearer second==") == "nightly jobs"
+    assert (len(tokens), tokens.readers, tokens.open) == (4, 0, False)
+    assert tokens.sender("Bearer first") == tokens.sender("Bearer third") == UNNAMED
+    assert tokens.sender("bearer second==") == "nightly jobs"
+    assert tokens.sender("Bearer fourth") == "Ann"
     for wrong in ("", "Bearer", "Bearer ", "Bearer firs", "Bearer first2", "Basic first", "first", "Bearer ü"):
-        assert tokens.find(wrong) is None
+        assert tokens.sender(wrong) is tokens.reader(wrong) is None
+
+
+def test_tokens_are_of_two_kinds() -> None:
+    """One that may send may not read, and the other way round; one that says neither may send."""
+    tokens = Tokens("plain\nann:named\nsend:bob:sends\nread:carl:reads\nread:bare")
+    assert (len(tokens), tokens.readers) == (5, 2)
+    for token, sender, reader in (
+        ("plain", UNNAMED, None),
+        ("named", "ann", None),
+        ("sends", "bob", None),
+        ("reads", None, "carl"),
+        ("bare", None, UNNAMED),
+    ):
+        password = "Basic " + base64.b64encode(f"any:{token}".encode()).decode()
+        assert tokens.sender(f"Bearer {token}") == sender
+        assert tokens.reader(f"Bearer {token}") == tokens.reader(password) == reader
+        assert tokens.sender(password) is None
 
 
 def test_the_environment_has_one_or_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    """JOINSIGHT_TOKEN is written like the file; without it there is no token."""
+    """JOINSIGHT_TOKEN is written like the file; without it there is no token, and the door is open."""
     monkeypatch.setenv("JOINSIGHT_TOKEN", " third ")
-    assert Tokens.read(None).find("Bearer third") == UNNAMED
-    monkeypatch.setenv("JOINSIGHT_TOKEN", "a:first\nb:second")
-    assert Tokens.read(None).find("Bearer second") == "b"
+    assert Tokens.read(None).sender("Bearer third") == UNNAMED
+    monkeypatch.setenv("JOINSIGHT_TOKEN", "a:first\nread:b:second")
+    assert Tokens.read(None).reader("Bearer second") == "b"
+    assert not Tokens.read(None).open
     monkeypatch.delenv("JOINSIGHT_TOKEN")
-    assert len(Tokens.read(None)) == 0
+    assert (len(Tokens.read(None)), Tokens.read(None).open) == (0, True)
 
 
 BAD_FILES = {
@@ -50,6 +73,9 @@ BAD_FILES = {
     "no token behind the name": ("name:\n", "line 1 is no token"),
     "no name before the token": (":secret\n", "line 1 is no token"),
     "a quoted one": ('"secret"\n', "line 1 is no token"),
+    "another kind": ("write:name:secret\n", "line 1 is no token"),
+    "too many parts": ("read:a:b:secret\n", "line 1 is no token"),
+    "no token behind the kind": ("read:\n", "line 1 is no token"),
 }
 
 
@@ -58,7 +84,7 @@ def test_a_bad_file_is_an_error(file: Path, what: str) -> None:
     """Not an open door; the message names the line, and nothing that stands in it."""
     content, reason = BAD_FILES[what]
     file.write_text(content)
-    with pytest.raises(ConfigurationError, match=f"--token-file=.*{reason}.*Write one token a line") as error:
+    with pytest.raises(ConfigurationError, match=f"--token-file=.*{reason}.*Write a token a line") as error:
         Tokens.read(file)
     assert "secret" not in str(error.value)
 
@@ -74,32 +100,91 @@ def test_a_file_that_cannot_be_read_is_an_error(file: Path) -> None:
 
 
 def test_a_changed_file_is_read_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A token is given and revoked without a restart; a broken file is said once and changes nothing."""
+    """A token is given and revoked without a restart, also by a file of the same size and time."""
     caplog.set_level("INFO")
-    file.write_text("old")
+    file.write_text("read:old")
     tokens = Tokens.read(file)
-    file.write_text("new:fresh")
-    tokens.refresh()
-    assert (tokens.find("Bearer old"), tokens.find("Bearer fresh")) == (None, "new")
-    for broken in ("", "not a token"):
-        file.write_text(broken)
-        tokens.refresh()
-        tokens.refresh()
-        assert tokens.find("Bearer fresh") == "new"
-    file.unlink()
+    before = file.stat()
+    file.write_text("send:new")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     tokens.refresh()
     tokens.refresh()
-    assert tokens.find("Bearer fresh") == "new"
+    assert (tokens.reader("Bearer old"), tokens.sender("Bearer new")) == (None, UNNAMED)
     swapped = file.with_name("other")
     swapped.write_text("third")
+    file.unlink()
     file.symlink_to(swapped)
     tokens.refresh()
-    assert (tokens.find("Bearer fresh"), tokens.find("Bearer third")) == (None, UNNAMED)
-    messages = [
-        record.message for record in caplog.records if "tokens" in record.message and "may" not in record.message
-    ]
-    kept = "tokens not read again, those before stay in force"
-    assert messages == ["tokens read again", kept, kept, kept, "tokens read again"]
+    assert (tokens.sender("Bearer new"), tokens.sender("Bearer third")) == (None, UNNAMED)
+    assert [record.message for record in caplog.records if "may" not in record.message] == ["tokens read again"] * 2
+
+
+def empty(file: Path) -> None:
+    file.write_text("")
+
+
+def comment(file: Path) -> None:
+    file.write_text("# nobody\n")
+
+
+def mistake(file: Path) -> None:
+    file.write_text("not a token\n")
+
+
+def folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def nonsense(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize("become", [empty, comment, mistake, Path.unlink, folder, nonsense])
+def test_without_a_token_in_the_file_nobody_may(
+    file: Path, caplog: pytest.LogCaptureFixture, become: Callable[[Path], None]
+) -> None:
+    """An emptied file, a broken, a removed one: the last token is revoked, and the door is not open. Said once, as an
+    error; when tokens are there again they hold."""
+    file.write_text("first\nread:second")
+    tokens = Tokens.read(file)
+    become(file)
+    for _ in range(2):
+        tokens.refresh()
+        assert (len(tokens), tokens.open) == (0, False)
+        assert tokens.sender("Bearer first") is tokens.reader("Bearer second") is None
+    errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == len(set(errors)) > 0
+    assert any("nobody may send or read" in message for message in errors)
+    if file.is_dir():
+        file.rmdir()
+    file.write_text("first")
+    tokens.refresh()
+    assert tokens.sender("Bearer first") == UNNAMED
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_any_more(file: Path) -> None:
+    """Taking away the right to read it revokes its tokens too."""
+    file.write_text("first")
+    tokens = Tokens.read(file)
+    file.chmod(0)
+    tokens.refresh()
+    assert tokens.sender("Bearer first") is None
+
+
+def test_a_bad_line_keeps_no_other_token_in_force(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A token that is revoked beside a slip of the pen is revoked; the good lines hold, and the bad one is named."""
+    file.write_text("ann:first\nbob:second\nread:carl:third\n")
+    tokens = Tokens.read(file)
+    file.write_text("bob:second\nread carl third\ndora:fourth\n")
+    tokens.refresh()
+    found = [tokens.sender(f"Bearer {token}") for token in ("first", "second", "fourth")]
+    assert found == [None, "bob", "dora"]
+    assert tokens.reader("Bearer third") is None
+    (error,) = (record for record in caplog.records if record.levelname == "ERROR")
+    assert error.__dict__["fields"]["lines"] == "2"
+    assert "third" not in caplog.text
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
@@ -119,7 +204,7 @@ def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
 
     def send(url: str, token: str, *lines: bytes) -> int:
         body = request(execution(application_id=f"with {token}"), *lines)
-        return httpx.post(url + DOCUMENTS, content=body, headers={"Authorization": f"Bearer {token}"}).status_code
+        return post(url, body, headers={"Authorization": f"Bearer {token}"}).status_code
 
     database = engine.url.render_as_string(hide_password=False)
     with service(database, "--token-file", str(file), "--host", "0.0.0.0") as running:
@@ -142,3 +227,30 @@ def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
         assert not running.logged("no token is set")
     everything = page + "".join(running.lines).replace("with bbbbbbbb", "")
     assert not any(secret in everything for secret in ("aaaaaaaa", "bbbbbbbb", "cccccccc"))
+
+
+def test_the_last_token_of_a_running_service_is_revoked(engine: Engine, file: Path) -> None:
+    """Emptied or removed: within two seconds nobody may send or read, and no name opens the collector."""
+    database = engine.url.render_as_string(hide_password=False)
+    shown = [{"Authorization": f"Bearer {token}"} for token in ("aaaaaaaa", "bbbbbbbb")]
+
+    def answers(url: str) -> list[int]:
+        sent = [post(url, request(), headers=header).status_code for header in (*shown, {})]
+        return sent + [httpx.get(url + "/", headers=header).status_code for header in (*shown, {})]
+
+    good = "nightly:aaaaaaaa\nread:ann:bbbbbbbb\n"
+    file.write_text(good)
+    with service(database, "--token-file", str(file), "--host", "0.0.0.0") as running:
+        url = running.url.replace("0.0.0.0", "127.0.0.1")
+        for revoke, said in ((empty, "tokens: none is left"), (Path.unlink, "tokens not read: nobody may")):
+            assert answers(url) == [200, 401, 401, 401, 200, 401]
+            revoke(file)
+            changed = time.monotonic()
+            until(lambda said=said: running.logged(said), "it is said")  # type: ignore[misc]
+            assert running.logged(said)[0]["level"] == "error"
+            assert answers(url) == [401] * 6
+            assert time.monotonic() - changed < 20  # two seconds, on a machine that is not busy
+            file.write_text(good)
+            again = len(running.logged("tokens read again"))
+            until(lambda again=again: len(running.logged("tokens read again")) > again, "it is back")  # type: ignore[misc]
+        assert httpx.get(url + "/healthz").status_code == 200

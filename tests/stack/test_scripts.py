@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import make_url
 from tests.stack.stack import ROOT, compose
 
+from joinsight.serve.tokens import Tokens
 from joinsight.store import embedded
 
 COMPOSE = compose()
@@ -102,14 +103,32 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     """Every file that docker-compose.yml names, in a folder that is its owner's; what is there stays."""
     assert secrets.stat().st_mode & 0o777 == 0o700
     made = {path.name: path.read_text() for path in secrets.iterdir()}
-    assert set(made) == {*(Path(each["file"]).name for each in COMPOSE["secrets"].values()), "spark_token"}
+    own = {"spark_token", "pages_token"}
+    assert set(made) == {*(Path(each["file"]).name for each in COMPOSE["secrets"].values()), *own}
     assert len(set(made.values())) == len(made)
     assert all(len(text.strip()) >= 48 for text in made.values())
-    assert made["tokens"] == f"spark:{made['spark_token']}"
+    assert made["tokens"] == f"spark:{made['spark_token']}read:pages:{made['pages_token']}"
+    assert all((secrets / name).stat().st_mode & 0o777 == 0o600 for name in own)
+    tokens = Tokens.read(secrets / "tokens")
+    spark, pages = (f"Bearer {made[name].strip()}" for name in ("spark_token", "pages_token"))
+    assert (tokens.sender(spark), tokens.reader(spark)) == ("spark", None)
+    assert (tokens.sender(pages), tokens.reader(pages)) == (None, "pages")
     (secrets / "reader_password").unlink()
     subprocess.run(["sh", secrets.parent / "docker/secrets.sh"], check=True)
     again = {path.name: path.read_text() for path in secrets.iterdir()}
     assert {name for name in made if made[name] != again[name]} == {"reader_password"}
+
+
+def test_secrets_of_before_get_a_token_that_reads(tmp_path: Path) -> None:
+    """A file with the one kind of token that there was keeps it, for sending, and gets one for the pages."""
+    shutil.copytree(ROOT / "docker", tmp_path / "docker")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/tokens").write_text("spark:abc")
+    for _ in range(2):
+        subprocess.run(["sh", tmp_path / "docker/secrets.sh"], check=True)
+    tokens = Tokens.read(tmp_path / "secrets/tokens")
+    password = (tmp_path / "secrets/pages_token").read_text().strip()
+    assert (len(tokens), tokens.sender("Bearer abc"), tokens.reader(f"Bearer {password}")) == (2, "spark", "pages")
 
 
 def test_the_roles_may_what_they_must(address: str, mounted: Path, run: Run) -> None:
@@ -146,7 +165,7 @@ def test_the_collector_serves(address: str, mounted: Path) -> None:
         assert port, log
         check = check_of_the_image(port[1])
         assert subprocess.run(check, check=False).returncode == 0
-        assert '"tokens": 1' in log[1]
+        assert '"tokens": 2, "readers": 1' in log[1]
         assert (mounted / "joinsight_collector_password").read_text() not in "".join(log)
         process.terminate()
         assert process.wait(20) == 0, process.stderr.read()

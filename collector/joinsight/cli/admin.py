@@ -42,7 +42,7 @@ _file = click.Path(path_type=Path)
 @click.option(
     "--token-file",
     type=_file,
-    help=f"File with the tokens of listeners, a line each: TOKEN or NAME:TOKEN.  [default: {TOKEN_VARIABLE}]",
+    help=f"File of tokens: lines NAME:TOKEN for those who send, read:NAME:TOKEN to read.  [default: {TOKEN_VARIABLE}]",
 )
 @click.option(
     "--lost-after",
@@ -113,12 +113,15 @@ def serve(
             url=door.url,
             metrics=f"{door.url}/metrics",
             tokens=len(door.tokens),
+            readers=door.tokens.readers,
             database=engine.url.render_as_string(hide_password=True),
             schema=schema,
             version=__version__,
         )
-        if not len(door.tokens):
+        if door.tokens.open:
             log.warning("no token is set: only this machine can send, and anyone on it may")
+        elif not door.tokens.readers:
+            log.warning("no token may read: the pages are closed; a line read:NAME:TOKEN opens them to who has it")
         collect_seldom()
         with looking_after(engine, server.collector, lost_after, keep):
             server.run(sockets=[door.bound])

@@ -14,6 +14,7 @@ import httpx
 
 from joinsight.attach import DEFAULT_URL
 from joinsight.cli.options import read_secret
+from joinsight.decode import HEADERS
 from joinsight.errors import ConfigurationError
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
@@ -51,8 +52,7 @@ def open_collector(url: str, token_file: Path | None, ca_file: Path | None, time
 
 def send(client: httpx.Client, body: bytes) -> httpx.Response:
     """Post a batch: gzip, a document a line. Raises `httpx.RequestError` when no answer comes."""
-    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
-    return client.post("/v1/documents", content=body, headers=headers)
+    return client.post("/v1/documents", content=body, headers=HEADERS)
 
 
 def _token(file: Path | None) -> str:

@@ -59,12 +59,12 @@ def demo(
             history.fill(out, engine, length, jobs, force, where)
         return
     runner.check_requirements()
-    token = secrets.token_urlsafe(24)
+    token, password = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     since = datetime.now(timezone.utc)
     with open_database(database_url, data) as engine:
         upgrade(engine)
         with (
-            runner.collector(engine, port, [token], or_any_port=True) as (url, server),
+            runner.collector(engine, port, [token, f"read:{password}"], or_any_port=True) as (url, server),
             looking_after(engine, server.collector),
         ):
             with read.progress() as progress:
@@ -78,7 +78,7 @@ def demo(
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
                 progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
             report(out, engine, runner.wait_for_application(engine, since))
-            _more(out, where, url, token if keep_serving else None)
+            _more(out, where, url, password if keep_serving else None)
             if keep_serving:
                 try:
                     while not server.should_exit:
@@ -129,8 +129,8 @@ def _options(database_url: str | None, data: Path | None) -> str:
     return " --database-url ..." if database_url else f" --data '{data}'"
 
 
-def _more(out: Console, where: str, url: str, token: str | None) -> None:
-    """What to try next; `token` opens the collector that goes on serving."""
+def _more(out: Console, where: str, url: str, password: str | None) -> None:
+    """What to try next; `password` opens the pages of the collector that goes on serving."""
     out.print(Rule("More"))
     commands = {
         f"joinsight queries --sort time{where}": "what took longest",
@@ -141,10 +141,10 @@ def _more(out: Console, where: str, url: str, token: str | None) -> None:
     }
     for command, meaning in commands.items():
         out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)
-    served = "serves" if token else "served until now; `joinsight serve` serves them from now on"
+    served = "serves" if password else "served until now; `joinsight serve` serves them from now on"
     out.print(f"  Metrics for Prometheus: {url}/metrics ({served})", soft_wrap=True)
-    if token:
-        out.print(f"  The plans in a browser: {url}/ (any user name, password {token})", soft_wrap=True)
+    if password:
+        out.print(f"  The plans in a browser: {url}/ (any user name, password {password})", soft_wrap=True)
         out.print("  The collector stays up until Ctrl-C.")
     else:
         out.print(

@@ -150,6 +150,9 @@ def look_at_collector(url: str, token_file: Path | None, ca_file: Path | None) -
     try:
         with open_collector(url, token_file, ca_file, _ANSWER_SECONDS) as client:
             alive = client.get("/healthz")
+            if alive.status_code == 403:
+                remedy = "Drivers that call it by this name are refused too. Use another --url."
+                return [Finding("collector", f"{url} refuses: {alive.text.strip()}", remedy)]
             if (alive.status_code, alive.text) != (200, "ok\n"):
                 found = f"what answers at {url} is no collector (status {alive.status_code})"
                 return [Finding("collector", found, "Name the collector's address with --url.")]

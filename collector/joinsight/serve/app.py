@@ -5,9 +5,11 @@ Answers to ``POST /v1/documents``:
 ====  ====================================================================================================
 200   all documents are committed
 400   the lines listed in ``refused`` will never be taken; all others are committed
-401   the bearer token is missing or wrong; nothing was read
+401   the bearer token is missing, wrong or one for reading; nothing was read
+403   a web page sends this, or the collector has no token and was called by another name than this machine's
 408   the body did not come in time
 413   the request is too large; send fewer documents at once
+415   it does not say ``Content-Type: application/x-ndjson`` and ``Content-Encoding: gzip``; nothing was read
 429   too many requests, or too many bytes, at once; retry after ``Retry-After`` seconds
 500   a fault of the collector's, with a traceback in its log; nothing is committed; retry
 503   the database is not there, is too slow, or the collector is shutting down; nothing is committed; retry
@@ -43,6 +45,7 @@ from joinsight.document import Document, Execution
 from joinsight.errors import DocumentError, SchemaError, TooLarge
 from joinsight.findings import Finder
 from joinsight.rows import application_row, execution_rows
+from joinsight.serve.access import guarded, refusal, wrong_kind
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
@@ -79,7 +82,7 @@ def make_app(
     finder: Finder | None = None,
     job_names: int = DEFAULT_JOB_NAMES,
 ) -> Starlette:
-    """The collector on a database whose schema is up to date; without tokens it takes documents from anyone.
+    """The collector on a database whose schema is up to date; without tokens it takes them from this machine.
 
     `job_names` is how many jobs have metrics of their own.
 
@@ -90,9 +93,9 @@ def make_app(
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
-            Route("/metrics", collector.metrics_page),
-            Route("/healthz", collector.healthy),
-            Route("/readyz", collector.ready),
+            Route("/metrics", guarded(collector.metrics_page, tokens)),
+            Route("/healthz", guarded(collector.healthy, tokens)),
+            Route("/readyz", guarded(collector.ready, tokens)),
             *Pages(engine, tokens, collector.stranger).routes(),
         ]
     )
@@ -125,7 +128,7 @@ class Collector:
         self._waiting: set[asyncio.Future[Any]] = set()
         self._writing: set[int] = set()  # threads; of a set, adding and removing are atomic
         self._closed = False
-        self._strangers: dict[str, float] = {}  # when it was last said of a client that it shows no token
+        self._said: dict[tuple[str, str], float] = {}  # when this was last said of a client
         self._lost_at: float | None = None
         self._readiness: tuple[float, Response] | None = None
         self._asking = asyncio.Lock()
@@ -146,9 +149,18 @@ class Collector:
     async def documents(self, request: Request) -> Response:
         """Store a batch."""
         client = request.client.host if request.client else ""
-        token = self._token(request, client)
+        elsewhere = refusal(request, self._tokens, writes=True)
+        token = None if elsewhere else self._token(request, client)
         told = {"client": client, "token": token}
         try:
+            if elsewhere:
+                self._say_seldom(client, "a request that may be a web page's is refused", elsewhere)
+                raise _Refused(403, elsewhere)
+            if token is None and not self._tokens.open:
+                raise _Refused(401, "the bearer token is missing or wrong")
+            if wrong := wrong_kind(request):
+                self._say_seldom(client, "a request is refused by its headers", wrong)
+                raise _Refused(415, wrong)
             response = await self._documents(request, client, told)
         except _Refused as refused:
             headers = {name.replace("_", "-"): value for name, value in refused.headers.items()}
@@ -166,8 +178,6 @@ class Collector:
         return response
 
     async def _documents(self, request: Request, client: str, told: dict[str, str | None]) -> Response:
-        if len(self._tokens) and told["token"] is None:
-            raise _Refused(401, "the bearer token is missing or wrong")
         try:
             with self._places.of(client) as place:
                 body = await self._interruptible(self._turn(request, place))
@@ -192,9 +202,9 @@ class Collector:
 
     def _token(self, request: Request, client: str) -> str | None:
         """The name of the token that the request shows, None if it shows none of ours."""
-        if not len(self._tokens):
+        if self._tokens.open:
             return None
-        name = self._tokens.find(request.headers.get("authorization", ""))
+        name = self._tokens.sender(request.headers.get("authorization", ""))
         if name is not None:
             self._metrics.count("joinsight_token_requests_total", 1, name)
         else:
@@ -203,12 +213,15 @@ class Collector:
 
     def stranger(self, client: str) -> None:
         """Log, seldom, that someone shows no token of ours."""
+        self._say_seldom(client, "a client shows no token, or a wrong one")
+
+    def _say_seldom(self, client: str, message: str, reason: str | None = None) -> None:
         now = time.monotonic()
-        if len(self._strangers) >= _STRANGERS:
-            self._strangers.clear()
-        if now - self._strangers.get(client, -_STRANGER_SECONDS) >= _STRANGER_SECONDS:
-            self._strangers[client] = now
-            log.warning("a client shows no token, or a wrong one", extra=fields(client=client))
+        if len(self._said) >= _STRANGERS:
+            self._said.clear()
+        if now - self._said.get((client, message), -_STRANGER_SECONDS) >= _STRANGER_SECONDS:
+            self._said[client, message] = now
+            log.warning(message, extra=fields(client=client, reason=reason))
 
     async def _turn(self, request: Request, place: Place) -> bytearray:
         """The body, when it is its turn to be written: the caller gives the turn back."""

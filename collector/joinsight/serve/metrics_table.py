@@ -69,7 +69,7 @@ _JOIN_TYPES = (
     OTHER,
 )
 _AQE_KINDS = ("join_strategy", "coalesced", "skew_split", "local_read", "empty_relation", "dropped_stage")
-_STATUSES = ("200", "400", "401", "408", "413", "429", "500", "503")
+_STATUSES = ("200", "400", "401", "403", "408", "413", "415", "429", "500", "503")
 _FINDINGS = Label("finding", tuple(heuristic.id for heuristic in HEURISTICS))
 _STRATEGIES = Label("strategy", JOIN_STRATEGIES)
 _STATES = Label("state", ("succeeded", "failed"))

@@ -3,8 +3,9 @@
 ====  ====================================================================================================
 200   the page
 400   a parameter cannot be meant; the page says why
-401   the collector has tokens, and none was shown; a browser then asks for a user name (any) and a password (the token)
-403   the collector has no tokens, so it listens on this machine, but was addressed by another machine's name
+401   the collector has tokens, and none that may read was shown; a browser then asks for a user name (any) and a
+      password (the token)
+403   a page of another site asks, or the collector has no token and was called by another name than this machine's
 404   no such execution is stored, or it has no such plan or node
 500   a fault of the collector's, with a traceback in its log
 503   the database is not there, or the answer took too long
@@ -19,7 +20,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, SQLAlchemyError
@@ -33,7 +33,7 @@ from joinsight.errors import ConfigurationError, NotFound
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import execution_page
 from joinsight.pages.listing import Asked, list_page
-from joinsight.serve.hosts import is_loopback
+from joinsight.serve.access import SAFE_HEADERS, refusal
 from joinsight.serve.logs import fields
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
@@ -51,7 +51,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": SECURITY_POLICY,
     "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
+    **SAFE_HEADERS,
 }
 
 log = logging.getLogger("joinsight")
@@ -67,8 +67,9 @@ class _Problem(NamedTuple):
 _NO_TOKEN = _Problem(
     401,
     "This collector asks for a token",
-    "Your browser asks for a user name and a password: the password is the token, the user name may be anything.",
-    "Whoever runs the collector has its tokens.",
+    "Your browser asks for a user name and a password: the password is a token that may read, the user name may be"
+    " anything. Tokens of senders open no page.",
+    "Whoever runs the collector gives you one: a line read:NAME:TOKEN in its file of tokens.",
 )
 _BUSY = _Problem(503, "Too many pages are asked for", "The collector stores first and shows second.", "Try it again.")
 _FAULT = _Problem(500, "A fault in the collector", "This page could not be made; the collector's log says why.")
@@ -136,21 +137,16 @@ class Pages:
 
     def _refusal(self, request: Request) -> _Problem | None:
         """Why this one may not read; None if he may."""
-        if len(self._tokens):
-            shown = request.headers.get("authorization", "")
-            if self._tokens.find(shown) or self._tokens.find_password(shown):
-                return None
-            if shown:
-                self._stranger(request.client.host if request.client else "")
-            return _NO_TOKEN
-        host = request.headers.get("host", "")
-        if is_loopback(_host_name(host)):
+        if reason := refusal(request, self._tokens):
+            return _Problem(403, "Not allowed", reason)
+        if self._tokens.open:
             return None
-        # Else a site whose name leads to this machine could read, through its visitors' browsers, what is here
-        remedy = "Open it as http://localhost, or set a token: then it can be reached by any name."
-        return _Problem(
-            403, "Not by this name", f"This collector has no token, so it does not answer to {host!r}.", remedy
-        )
+        shown = request.headers.get("authorization", "")
+        if self._tokens.reader(shown):
+            return None
+        if shown:
+            self._stranger(request.client.host if request.client else "")
+        return _NO_TOKEN
 
     def _make(self, read: Callable[[Connection], str]) -> str | _Problem:
         """The page, or why there is none; in a thread."""
@@ -184,10 +180,3 @@ def _number(request: Request, name: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise ConfigurationError(name, text, "this is no number", "Write 0 or more.")
     return int(text)
-
-
-def _host_name(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""

@@ -122,7 +122,7 @@ def open_door(
     except ConfigurationError as error:
         errors.append(error)
     try:
-        bound = bind(host, port, open_to_all=tokens is not None and not len(tokens))
+        bound = bind(host, port, open_to_all=tokens is not None and tokens.open)
     except ConfigurationError as error:
         errors.append(error)
     try:
