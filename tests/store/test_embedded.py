@@ -463,9 +463,17 @@ def test_last_user_of_a_killed_server_leaves_in_peace(folder: Path) -> None:
         sleeper.kill()
 
 
+@pytest.fixture(params=["/proc", "ps"])
+def processes(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the embedded server's code finds out about a process: macOS has no /proc."""
+    if request.param == "ps":
+        monkeypatch.setattr(embedded, "PROC", tmp_path / "no proc")
+    return str(request.param)
+
+
 @with_proc
 @pytest.mark.parametrize("who", ["zombie", "another program", "nobody", "an empty file"])
-def test_stale_pid_file(folder: Path, who: str) -> None:
+def test_stale_pid_file(folder: Path, who: str, processes: str) -> None:
     """A postmaster.pid left by a dead server is no obstacle, whoever has its number now."""
     with subprocess.Popen(["sleep", "60"], **account(folder)) as sleeper:
         if who in ("zombie", "nobody"):
@@ -482,8 +490,35 @@ def test_stale_pid_file(folder: Path, who: str) -> None:
         sleeper.kill()
 
 
+def without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither /proc nor ps: nobody can tell who has a number."""
+    monkeypatch.setattr(embedded, "PROC", tmp_path / "no proc")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    if setpriv := shutil.which("setpriv"):
+        (programs / "setpriv").symlink_to(setpriv)
+    monkeypatch.setenv("PATH", str(programs))
+
+
+def test_pid_file_of_whom_nobody_can_tell(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody can tell whether a server lives its file stays, and PostgreSQL decides."""
+    file = folder / "postgres" / "postmaster.pid"
+    with subprocess.Popen(["sleep", "60"], **account(folder)) as sleeper:
+        without_ps(tmp_path, monkeypatch)
+        file.write_text(
+            f"{sleeper.pid}\n{folder / 'postgres'}\n1700000000\n1\n\n127.0.0.1\n  1234567        42\nstarting\n"
+        )
+        with pytest.raises(DatabaseError, match=r"(?s)does not start.*postmaster\.pid"), embedded_postgres(folder):
+            pass
+        assert file.read_text().startswith(f"{sleeper.pid}\n")
+        sleeper.kill()
+        sleeper.wait()
+    with embedded_postgres(folder) as url:
+        assert ask(url, "SELECT 1") == (1,)
+
+
 @with_proc
-def test_server_started_by_hand_is_left_alone(folder: Path) -> None:
+def test_server_started_by_hand_is_left_alone(folder: Path, processes: str) -> None:
     """A server that somebody started by hand is shared and left running."""
     server = embedded._Server(folder)
     server._version(embedded._binaries())

@@ -217,7 +217,7 @@ def db_grant_reader(database_url: str | None, data: Path | None, role: str) -> N
 @db.command("stop")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder of the embedded PostgreSQL.")
 def db_stop(data: Path | None) -> None:
-    """Stop the embedded PostgreSQL, even if a program uses it."""
+    """Stop the embedded PostgreSQL, even if a program uses it; `joinsight serve` starts it again."""
     folder = data or embedded.default_folder()
     click.echo(f"{folder}: " + ("stopped" if embedded.stop(folder) else "did not run"))
 

@@ -29,7 +29,7 @@ from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
 from joinsight.store.database import check_settings
 from joinsight.store.going_on import counting_going_on
 from joinsight.store.lost import DEFAULT_LOST_AFTER, sweeping
-from joinsight.store.upkeep import counting_regressions, keeping_partitions, pruning
+from joinsight.store.upkeep import counting_regressions, keeping_alive, keeping_partitions, pruning
 
 DEFAULT_PORT = 9595
 SHUTDOWN_SECONDS = 25
@@ -204,6 +204,7 @@ def looking_after(
     `keep`: prune what is older; None: keep all.
     """
     with (
+        keeping_alive(engine),
         sweeping(engine, lost_after, collector.lost),
         keeping_partitions(engine, collector.misplaced),
         counting_regressions(engine, collector.regressed),

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import alembic.command
+import psycopg
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
+from sqlalchemy import URL, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
+from joinsight.store import embedded
 from joinsight.store.embedded import default_folder, embedded_postgres
 
 URL_VARIABLE = "JOINSIGHT_DATABASE_URL"
+_FOLDER = "joinsight_embedded_folder"
 _NEWER = "The database's schema {} is newer than this program. Upgrade Joinsight."
 _EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database."
 
@@ -36,7 +39,8 @@ def open_database(url: str | None = None, folder: Path | None = None) -> Iterato
         with connect(url) as engine:
             yield engine
         return
-    with embedded_postgres(folder or default_folder()) as embedded_url, connect(embedded_url) as engine:
+    folder = folder or default_folder()
+    with embedded_postgres(folder) as embedded_url, connect(embedded_url, folder) as engine:
         upgrade(engine)
         yield engine
 
@@ -79,15 +83,16 @@ def _check_folder(folder: Path) -> None:
 
 
 @contextmanager
-def connect(url: str) -> Iterator[Engine]:
+def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
     """An engine on a server; connections are checked before use, so that a restarted server does no harm.
 
-    One whose server has vanished without a word breaks within half a minute.
+    One whose server has vanished without a word breaks within half a minute. `folder`: the server is the embedded one
+    of this folder, and is found wherever it listens after it was started again.
     """
     parsed = _parse(url)
     shown = parsed.render_as_string(hide_password=True)
-    engine = create_engine(
-        parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args=_connect_arguments()
+    engine = _engine(
+        parsed.set(drivername="postgresql+psycopg"), folder, pool_pre_ping=True, connect_args=_connect_arguments()
     )
     try:
         try:
@@ -106,9 +111,32 @@ def for_readers(engine: Engine, seconds: int) -> Engine:
     none between their requests.
     """
     limits = f"-c default_transaction_read_only=on -c statement_timeout={seconds}s"
-    return create_engine(
-        engine.url, poolclass=NullPool, isolation_level="REPEATABLE READ", connect_args=_connect_arguments(limits)
-    )
+    options = {"poolclass": NullPool, "isolation_level": "REPEATABLE READ"}
+    return _engine(engine.url, embedded_folder(engine), connect_args=_connect_arguments(limits), **options)
+
+
+def embedded_folder(engine: Engine) -> Path | None:
+    """The folder of the embedded server that the engine is on; None if it is on another."""
+    folder: Path | None = engine.get_execution_options().get(_FOLDER)
+    return folder
+
+
+def _engine(url: URL, folder: Path | None, **options: Any) -> Engine:
+    engine = create_engine(url, execution_options={_FOLDER: folder}, **options)
+    if folder is not None:
+
+        def follow(_dialect: object, _record: object, _arguments: object, parameters: dict[str, Any]) -> None:
+            parameters["port"] = _port(folder)
+
+        event.listen(engine, "do_connect", follow)
+    return engine
+
+
+def _port(folder: Path) -> int:
+    port = embedded.port(folder)
+    if port is None:
+        raise psycopg.OperationalError("the embedded PostgreSQL does not run")
+    return port
 
 
 def _connect_arguments(options: str = "") -> dict[str, Any]:
@@ -127,8 +155,10 @@ def _connect_arguments(options: str = "") -> dict[str, Any]:
 
 def conninfo(engine: Engine) -> str:
     """For psycopg in another process: how to connect as the engine does. It holds the password."""
-    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return make_conninfo(url, **_connect_arguments())
+    folder = embedded_folder(engine)
+    url = engine.url if folder is None else engine.url.set(port=_port(folder))
+    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return make_conninfo(plain, **_connect_arguments())
 
 
 def upgrade(engine: Engine) -> None:

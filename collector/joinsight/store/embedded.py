@@ -15,7 +15,10 @@ The locks are flock(2), which the kernel frees at every kind of death. The serve
 server.lock, and no other of ours, and passes it on to all its processes: that lock is free exactly when none of them
 lives. postmaster.pid cannot tell as much, for the process it names may be a zombie that nobody reaps, another program
 with the same number, or in another container. What a killed user leaves running, the next one finds, shares and, being
-the last, stops.
+the last, stops. A server that dies under its users is started again by the next user, wherever a port is free: those
+who stay longer ask for its `port` whenever they connect, and start it themselves when it is not `alive`.
+
+Tested on Linux. macOS has all that this needs, as far as is known, and is not tested.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ START_SECONDS = 30  # until the server answers; recovery after a crash is part o
 STOP_SECONDS = 60  # a fast shutdown writes a checkpoint
 STARTS = 3  # another program may take the free port before the server does
 LOG_BYTES = 10_000_000
+PROC = Path("/proc")
 PATH_BYTES = 900  # PostgreSQL cuts its paths, which are a little longer, at 1023 bytes and goes on with the rest
 
 _INSTEAD = "To use a server of your own, set JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db"
@@ -97,6 +101,20 @@ def embedded_postgres(folder: Path) -> Iterator[str]:
     finally:
         with _explained(folder), server.locked():
             server.leave(users)
+
+
+def port(folder: Path) -> int | None:
+    """Where the server in ``folder`` listens, or did when it was killed; None if none is ready."""
+    with _explained(folder):
+        ready = _Server(folder).status()
+    return ready and ready.port
+
+
+def alive(folder: Path) -> bool:
+    """Whether a process of PostgreSQL is at work in ``folder``."""
+    with _explained(folder):
+        server = _Server(folder)
+        return server.lives() or server.started_by_hand() is True
 
 
 def status(folder: Path) -> Status | None:
@@ -239,6 +257,27 @@ class _Server:
         lines = self._pid_file()
         return Status(int(lines[0]), int(lines[3])) if len(lines) > 7 and lines[7].strip() == "ready" else None
 
+    def started_by_hand(self) -> bool | None:
+        """Whether a server lives that does not hold server.lock; it is used, and left alone. None: nobody can tell.
+
+        False means that postmaster.pid is a dead server's. It would keep PostgreSQL from starting if it is empty, as
+        after a power failure, or if its number has become that of a zombie or of another program.
+        """
+        pid = self._pid_file()[0]
+        if not pid.isdigit():
+            return False
+        if (PROC / "self" / "cmdline").exists():
+            with suppress(OSError):
+                return os.fsencode(self.cluster) in (PROC / pid / "cmdline").read_bytes().split(b"\0")
+            return False
+        try:  # without /proc, as on macOS
+            ps = subprocess.run(["ps", "-ww", "-o", "stat=", "-o", "command=", "-p", pid], capture_output=True)
+        except OSError:
+            return None
+        if ps.stderr:
+            return None
+        return b"postgres" in ps.stdout and not ps.stdout.lstrip().startswith(b"Z")
+
     def _pid_file(self) -> list[str]:
         with suppress(FileNotFoundError):
             return (self.cluster / "postmaster.pid").read_text(errors="replace").split("\n")
@@ -257,7 +296,9 @@ class _Server:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with self._opened("server.lock") as lock:
-                if _try_lock(lock, fcntl.LOCK_EX) and not self._started_by_hand():
+                if _try_lock(lock, fcntl.LOCK_EX) and not (by_hand := self.started_by_hand()):
+                    if by_hand is False:
+                        (self.cluster / "postmaster.pid").unlink(missing_ok=True)
                     if starts == STARTS:
                         raise DatabaseError(f"PostgreSQL does not start in {self.folder}. {self._last_words()}")
                     self._start(lock)
@@ -297,20 +338,6 @@ class _Server:
             # at once the server is not our child, which would become a zombie of ours.
             postgres = [binaries / "postgres", "-D", self.cluster, f"--config-file={self.folder / 'joinsight.conf'}"]
             self._run("/bin/sh", "-c", '"$0" "$@" &', *postgres, **options)
-
-    def _started_by_hand(self) -> bool:
-        """Whether a server lives that does not hold server.lock; it is used, and left alone. Removes a dead one's file.
-
-        That file would keep PostgreSQL from starting if it is empty, as after a power failure, or if its number has
-        become that of a zombie or of another program.
-        """
-        command = b""
-        with suppress(OSError):
-            command = Path("/proc", self._pid_file()[0] or "none", "cmdline").read_bytes()
-        if os.fsencode(self.cluster) in command.split(b"\0"):
-            return True
-        (self.cluster / "postmaster.pid").unlink(missing_ok=True)
-        return False
 
     def _initialise(self, binaries: Path, options: dict[str, Any]) -> None:
         new, password = self.folder / "postgres.new", self.folder / "password"

@@ -1,5 +1,5 @@
-"""What a collector does for the store beside writing: partitions before their month, an eye on the default
-ones, the number of regressions, and pruning if it is asked to.
+"""What a collector does for the store beside writing: an embedded server that has died, partitions before their month,
+an eye on the default ones, the number of regressions, and pruning if it is asked to.
 
 Each task is repeated in a thread of its own for as long as the collector serves; a database that is gone is said, and
 asked again.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -20,11 +21,14 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.errors import DatabaseError
-from joinsight.store import partitions
-from joinsight.store.database import reason
+from joinsight.store import embedded, partitions
+from joinsight.store.database import embedded_folder, reason
 from joinsight.store.prune import prune
 
 UPKEEP_SECONDS = 60
+ALIVE_SECONDS = 1
+START_AGAIN_SECONDS = 30
+"""After a start that failed."""
 PRUNE_SECONDS = 86_400
 REGRESSIONS_SECONDS = 300
 REGRESSIONS_TIMEOUT = "30s"
@@ -79,6 +83,29 @@ def counting(
             raise
 
     with repeating(name, seconds, turn, trouble):
+        yield
+
+
+@contextmanager
+def keeping_alive(engine: Engine) -> Iterator[None]:
+    """Start the embedded server again whenever it has died or was stopped; any other is its administrator's."""
+    folder = embedded_folder(engine)
+    if folder is None:
+        yield
+        return
+    not_before = 0.0
+
+    def turn() -> None:
+        nonlocal not_before
+        if embedded.alive(folder) or time.monotonic() < not_before:
+            return
+        log.error("the embedded PostgreSQL has died or was stopped: starting it")
+        not_before = time.monotonic() + START_AGAIN_SECONDS
+        with embedded.embedded_postgres(folder):  # as one more user, so that it ends with the last
+            not_before = 0.0
+            log.info("the embedded PostgreSQL runs again")
+
+    with repeating("postgres", ALIVE_SECONDS, turn, "the embedded PostgreSQL was not started"):
         yield
 
 

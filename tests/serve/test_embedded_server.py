@@ -1,0 +1,176 @@
+"""A service whose embedded PostgreSQL dies: it is started again, and all that was answered for is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import select
+from tests.documents import execution, request
+from tests.serve.real import Service, in_threads, post, service, until
+from tests.store.test_embedded import running, user, with_proc
+
+from joinsight.store import embedded, models
+from joinsight.store.database import open_database
+
+REAPER = "import ctypes; ctypes.CDLL(None).prctl(36, 1)"
+"""Makes the service the parent of all whose own has ended, as the first process of a container is: it reaps none."""
+WITHOUT_WATCH = "from joinsight.store import upkeep; upkeep.ALIVE_SECONDS = 1_000_000"
+
+
+def send(url: str, number: int) -> bool:
+    """Whether this execution was answered for; a collector without its database says so."""
+    answer = post(url, request(execution(application_id="app-embedded", execution_id=number)), timeout=60)
+    assert answer.status_code in (200, 503), answer.text
+    return answer.status_code == 200
+
+
+def stored(data: Path) -> list[int]:
+    c = models.execution.c
+    with open_database(folder=data) as engine, engine.connect() as connection:
+        return sorted(connection.scalars(select(c.execution_id).where(c.application_id == "app-embedded")))
+
+
+def kill(data: Path) -> None:
+    os.kill(running(data).pid, signal.SIGKILL)
+
+
+def stop(data: Path) -> None:
+    os.kill(running(data).pid, signal.SIGINT)
+
+
+def command(data: Path) -> None:
+    assert embedded.stop(data)
+
+
+def gone(data: Path, pid: int) -> bool:
+    """Whether the server has another process, or none."""
+    found = embedded.status(data)
+    return found is None or found.pid != pid
+
+
+def well(service: Service, data: Path) -> None:
+    """Documents, pages and the probe find the database."""
+    until(lambda: httpx.get(service.url + "/readyz").status_code == 200, "it is ready")
+    assert httpx.get(service.url + "/").status_code == 200
+    assert running(data)
+
+
+@pytest.mark.parametrize("end", [kill, stop, command])
+def test_a_server_that_dies_is_started_again(tmp_path: Path, end: Callable[[Path], None]) -> None:
+    """Twice in a row, whether it is killed, stopped in order or by `joinsight db stop`; then it has another port."""
+    data = tmp_path / "data"
+    with service("", "--data", str(data)) as serving:
+        assert send(serving.url, 0)
+        ports = {running(data).port}
+        for number in (1, 2):
+            before = running(data).pid
+            end(data)
+            until(lambda number=number: send(serving.url, number), "the next document is taken")  # type: ignore[misc]
+            well(serving, data)
+            assert running(data).pid != before
+            ports.add(running(data).port)
+        assert len(ports) > 1
+        assert len(serving.logged("the embedded PostgreSQL runs again")) == 2
+        serving.signal(signal.SIGTERM)
+        assert serving.end() == 0
+    assert embedded.status(data) is None
+    assert stored(data) == [0, 1, 2]
+
+
+@with_proc
+def test_a_server_that_nobody_reaps(tmp_path: Path) -> None:
+    """In a container whose first process is the service, a killed server stays as a zombie that has its number."""
+    data = tmp_path / "data"
+    with service("", "--data", str(data), patch=REAPER) as serving:
+        assert send(serving.url, 0)
+        for number in (1, 2):
+            pid = running(data).pid
+            kill(data)
+            until(lambda pid=pid: ") Z " in Path(f"/proc/{pid}/stat").read_text(), "it is a zombie")  # type: ignore[misc]
+            until(lambda number=number: send(serving.url, number), "the next document is taken")  # type: ignore[misc]
+            well(serving, data)
+            assert ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    assert stored(data) == [0, 1, 2]
+
+
+def test_a_server_that_a_command_has_started(tmp_path: Path) -> None:
+    """A service that does not start it itself finds it where it listens now, and keeps it when the command ends."""
+    data = tmp_path / "data"
+    with service("", "--data", str(data), patch=WITHOUT_WATCH) as serving:
+        assert send(serving.url, 0)
+        port = running(data).port
+        kill(data)
+        until(lambda: embedded.status(data) is None, "its last process has gone")
+        assert not send(serving.url, 1)
+        assert httpx.get(serving.url + "/readyz").status_code == 503
+        with user(data) as other:
+            assert other.url()
+            assert running(data).port != port
+            assert send(serving.url, 1)
+            assert other.leave() == 0
+        well(serving, data)
+        assert send(serving.url, 2)
+    assert stored(data) == [0, 1, 2]
+
+
+def test_commands_that_start_it_at_the_same_moment(tmp_path: Path) -> None:
+    """While it is killed again and again, commands come and go and documents are sent: all that was answered for is
+    stored, and one server at a time has run."""
+    data = tmp_path / "data"
+    answered: list[int] = []
+    over = threading.Event()
+    with service("", "--data", str(data)) as serving:
+        url = serving.url
+
+        def sends() -> None:
+            for number in range(1_000_000):
+                if over.is_set():
+                    return
+                if send(url, number):
+                    answered.append(number)
+
+        join = in_threads(sends)
+        try:
+            for _ in range(3):
+                until(lambda: embedded.status(data), "it runs")
+                pid, taken = running(data).pid, len(answered)
+                kill(data)
+                with user(data) as one, user(data) as other:
+                    assert one.url() == other.url()
+                    assert one.leave() == other.leave() == 0
+                assert gone(data, pid)
+                until(lambda taken=taken: len(answered) > taken, "a document is taken")  # type: ignore[misc]
+        finally:
+            over.set()
+            join()
+        well(serving, data)
+        serving.signal(signal.SIGTERM)
+        assert serving.end() == 0
+    assert embedded.status(data) is None
+    assert set(answered) <= set(stored(data))
+    assert "lock file" not in (data / "postgres.log").read_text()
+
+
+def test_a_server_that_cannot_be_started(tmp_path: Path) -> None:
+    """The log says why, once in a while and not at every turn; when it can be, it is."""
+    data = tmp_path / "data"
+    short = "from joinsight.store import upkeep; upkeep.START_AGAIN_SECONDS = 3"
+    with service("", "--data", str(data), patch=short) as serving:
+        assert send(serving.url, 0)
+        version = data / "postgres" / "PG_VERSION"
+        right = version.read_text()
+        version.write_text("15\n")
+        kill(data)
+        until(lambda: serving.logged("the embedded PostgreSQL was not started"), "it is said")
+        assert "by PostgreSQL 15" in serving.logged("the embedded PostgreSQL was not started")[0]["message"]
+        assert not send(serving.url, 1)
+        version.write_text(right)
+        until(lambda: send(serving.url, 1), "it is back")
+        well(serving, data)
+    assert stored(data) == [0, 1]
