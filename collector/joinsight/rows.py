@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from joinsight.document import MAX_LONG, STAGE_TOTALS, Accumulator, Application, Execution, Metric, Stage
 from joinsight.plan import operators
-from joinsight.plan.broadcastable import Side, could_be_broadcast
+from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
@@ -441,7 +441,13 @@ def _join(facts: _Facts, node: Node) -> Row | None:
             broadcast = facts.totals(exchange, _BROADCAST_TOTALS)
             row["build_bytes"], row["build_ms"] = broadcast["size_bytes"], broadcast["build_ms"]
     row["output_ratio"] = _ratio(row["output_rows"], row.get("left_rows"), row.get("right_rows"))
-    found = could_be_broadcast(text, known, facts.measured_threshold)
+    found = could_be_broadcast(
+        text,
+        known,
+        facts.measured_threshold,
+        hint=row["hint"],
+        max_bytes=max_broadcast_bytes(facts.execution.configuration),
+    )
     row["broadcast_verdict"], row["broadcast_side"], row["broadcast_side_bytes"] = (
         found.verdict,
         found.side,
@@ -511,6 +517,11 @@ def byte_size(text: str | None, default: int | None) -> int | None:
     if not found:
         return None
     return max(-MAX_LONG, min(int(found[1]) * _UNITS[found[2].lower()], MAX_LONG))
+
+
+def max_broadcast_bytes(configuration: Mapping[str, str]) -> int | None:
+    """What Spark refuses to broadcast, whatever the threshold."""
+    return byte_size(configuration.get("spark.sql.maxBroadcastTableSize"), DEFAULT_MAX_BYTES)
 
 
 def version_tuple(version: str) -> tuple[int, int]:

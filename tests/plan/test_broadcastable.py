@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from joinsight.plan.broadcastable import MAX_BYTES, MAX_ROWS, Side, Verdict, could_be_broadcast
+from joinsight.plan.broadcastable import (
+    DEFAULT_MAX_BYTES,
+    MAX_ROWS,
+    MAX_ROWS_OF_MAP,
+    Side,
+    Verdict,
+    could_be_broadcast,
+    max_rows,
+)
 from joinsight.plan.operators import JoinText
 
 THRESHOLD = 1000
@@ -43,6 +51,32 @@ def test_a_full_outer_join_is_forbidden() -> None:
     assert judged("FullOuter", SMALL, SMALL, -1) == Verdict("forbidden_by_type")
 
 
+@pytest.mark.parametrize("join_type", ["Inner", "LeftOuter"])
+def test_an_as_of_join_is_forbidden(join_type: str) -> None:
+    """Spark sorts both of its sides, however small they are."""
+    assert judged(join_type, SMALL, SMALL, strategy="SortMergeAsOfJoin") == Verdict("forbidden_by_type")
+
+
+@pytest.mark.parametrize(
+    ("hint", "verdict"),
+    [
+        (None, "possible"),
+        ("merge left", "hinted"),
+        ("shuffle_hash right", "hinted"),
+        ("broadcast left, shuffle_replicate_nl right", "hinted"),
+        ("no_broadcast_hash right", "hinted"),
+        ("no_broadcast_hash left", "possible"),
+        ("prefer_shuffle_hash right", "possible"),
+        ("broadcast right", "possible"),
+    ],
+)
+def test_a_join_that_a_hint_made_what_it_is(hint: str | None, verdict: str) -> None:
+    """A hint for another join counts on either side, one against the broadcast on its own; AQE gives some of them."""
+    join = JoinText("SortMergeJoin", "LeftOuter")
+    assert could_be_broadcast(join, {"left": LARGE, "right": SMALL}, THRESHOLD, hint=hint).verdict == verdict
+    assert could_be_broadcast(join, {"left": LARGE, "right": LARGE}, THRESHOLD, hint=hint).verdict == "over_threshold"
+
+
 def test_an_unknown_type_is_unknown() -> None:
     """A type that Spark does not have yet is not judged."""
     assert judged("LeftTriple", SMALL, SMALL) == judged(None, SMALL, SMALL) == Verdict("unknown")
@@ -63,13 +97,38 @@ def test_the_smaller_of_both_is_meant() -> None:
         (1, 0, "over_threshold"),
         (0, -1, "switched_off"),
         (0, None, "unknown"),
-        (MAX_BYTES - 1, 2 * MAX_BYTES, "possible"),
-        (MAX_BYTES, 2 * MAX_BYTES, "over_threshold"),
+        (DEFAULT_MAX_BYTES - 1, 2 * DEFAULT_MAX_BYTES, "possible"),
+        (DEFAULT_MAX_BYTES, 2 * DEFAULT_MAX_BYTES, "over_threshold"),
     ],
 )
 def test_the_threshold(size: int, threshold: int | None, verdict: str) -> None:
     """At the threshold is under it; -1 switches off; over 8 GiB Spark refuses whatever the threshold."""
     assert judged("LeftOuter", SMALL, Side(size, 1, True), threshold) == Verdict(verdict, "right", size)
+
+
+def test_what_spark_refuses_can_be_set() -> None:
+    """spark.sql.maxBroadcastTableSize, from Spark 4.1 on; one that cannot be read leaves the default."""
+    sides = {"left": LARGE, "right": Side(500, 1, True)}
+    join = JoinText("SortMergeJoin", "LeftOuter")
+    assert could_be_broadcast(join, sides, THRESHOLD, max_bytes=501).verdict == "possible"
+    assert could_be_broadcast(join, sides, THRESHOLD, max_bytes=500).verdict == "over_threshold"
+    assert could_be_broadcast(join, sides, THRESHOLD, max_bytes=None).verdict == "possible"
+
+
+@pytest.mark.parametrize(
+    ("mode", "rows"),
+    [
+        ("HashedRelationBroadcastMode(List(input[0, bigint, false]),false)", MAX_ROWS),
+        ("HashedRelationBroadcastMode(List(cast(input[0, int, true] as bigint)),false)", MAX_ROWS),
+        ("HashedRelationBroadcastMode(List(input[0, string, true]),true)", MAX_ROWS_OF_MAP),
+        ("HashedRelationBroadcastMode(List(input[0, bigint, false], input[1, bigint, false]),false)", MAX_ROWS_OF_MAP),
+        ("IdentityBroadcastMode", MAX_ROWS),
+        (None, MAX_ROWS),
+    ],
+)
+def test_the_rows_that_spark_refuses(mode: str | None, rows: int) -> None:
+    """A hash map of anything but a single bigint holds fewer."""
+    assert max_rows(mode) == rows
 
 
 def test_too_many_rows() -> None:

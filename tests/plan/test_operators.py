@@ -198,6 +198,28 @@ JOINS = {
     ),
     "CartesianProduct (grp#11L < grp#16L)": JoinText("CartesianProduct", "Inner", condition="(grp#11L < grp#16L)"),
     "CartesianProduct": JoinText("CartesianProduct", "Cross"),
+    # as-of joins: with keys; the nearest one, without a condition; without keys; with a further condition
+    "SortMergeAsOfJoin [k#6], [k#9], [t#7], [t#10], (t#7 >= t#10), (t#7 - t#10), Inner": JoinText(
+        "SortMergeAsOfJoin", "Inner", None, ("k#6",), ("k#9",), "(t#7 >= t#10)"
+    ),
+    "SortMergeAsOfJoin [k#6], [k#9], [t#7], [t#10], true, if ((t#7 > t#10)) (t#7 - t#10) else (t#10 - t#7),"
+    " LeftOuter": JoinText(
+        "SortMergeAsOfJoin",
+        "LeftOuter",
+        None,
+        ("k#6",),
+        ("k#9",),
+        "if ((t#7 > t#10)) (t#7 - t#10) else (t#10 - t#7)",
+    ),
+    "SortMergeAsOfJoin [t#7], [t#10], (t#7 >= t#10), (t#7 - t#10), Inner": JoinText(
+        "SortMergeAsOfJoin", "Inner", condition="(t#7 >= t#10)"
+    ),
+    "SortMergeAsOfJoin [k#6], [k#9], [t#7], [t#10], (t#7 <= t#10), (t#10 - t#7), Inner, (v#8 < w#11)": JoinText(
+        "SortMergeAsOfJoin", "Inner", None, ("k#6",), ("k#9",), "(t#7 <= t#10), (v#8 < w#11)"
+    ),
+    # Unlike any that Spark writes
+    "SortMergeAsOfJoin": JoinText("SortMergeAsOfJoin"),
+    "SortMergeAsOfJoin [k#6]": JoinText("SortMergeAsOfJoin"),
     # 3.5.9
     "BroadcastHashJoin [key#23L], [key#33L], Inner, BuildRight, false": JoinText(
         "BroadcastHashJoin", "Inner", "right", ("key#23L",), ("key#33L",)

@@ -9,8 +9,8 @@ from statistics import median
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.wording import first_up, join, percent, rows, times
-from joinsight.plan.broadcastable import MAX_BYTES, MAX_ROWS
-from joinsight.rows import Row
+from joinsight.plan.broadcastable import max_rows
+from joinsight.rows import Row, max_broadcast_bytes
 
 _AS_LARGE_AS_ITS_FILES = frozenset({"ColumnarToRow", "Filter", "Project"})
 
@@ -35,10 +35,10 @@ def _near_the_end(case: Case, broadcast: Row, used_by: Row) -> Iterator[Finding]
     known = [
         (amount / most, text(amount), name, amount)
         for name, amount, most, text in (
-            ("size_bytes", broadcast["size_bytes"], MAX_BYTES, bytes_text),
-            ("rows", broadcast["rows"], MAX_ROWS, rows),
+            ("size_bytes", broadcast["size_bytes"], max_broadcast_bytes(case.execution["configuration"]), bytes_text),
+            ("rows", broadcast["rows"], max_rows(broadcast["mode"]), rows),
         )
-        if amount is not None
+        if amount is not None and most
     ]
     share, text, name, amount = max(known, default=(0, "", "", 0))
     if not known or share < case.limits.broadcast_near_share:

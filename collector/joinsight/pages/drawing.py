@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH, Box, box_of, reuse_of
 from joinsight.pages.layout import Place, place
+from joinsight.plan import operators
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
 from joinsight.wording.nodes import Numbers, codegen, numbers
@@ -173,7 +174,7 @@ def _rows(
 
 
 def _is_subquery(i: int, uses: Mapping[int, int], nodes: Mapping[int, Row]) -> bool:
-    return str(nodes[uses.get(i, i)]["name"]).startswith("Subquery")
+    return operators.is_subquery(nodes[uses.get(i, i)]["name"])
 
 
 def _edges(tree: Mapping[int, list[int]], boxes: Mapping[int, Box], rows: Mapping[int, int | None]) -> list[Edge]:

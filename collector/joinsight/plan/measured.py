@@ -69,7 +69,7 @@ class Measured:
 
     def inputs(self, node: Node) -> list[int]:
         """The nodes whose rows go into `node`, left one first; a subquery's result is not such an input."""
-        return [i for i in self.children.get(node.id, []) if not self.nodes[i].name.startswith("Subquery")]
+        return [i for i in self.children.get(node.id, []) if not operators.is_subquery(self.nodes[i].name)]
 
     def fed_by(self, node_id: int) -> Input:
         """What comes in through `node_id`.

@@ -15,10 +15,13 @@ from typing import Any, ParamSpec, TypeVar
 JOIN_STRATEGIES = (
     "BroadcastHashJoin",
     "SortMergeJoin",
+    "SortMergeAsOfJoin",
     "ShuffledHashJoin",
     "BroadcastNestedLoopJoin",
     "CartesianProduct",
 )
+AS_OF = "SortMergeAsOfJoin"
+"""Spark 4.3's join of each left row with the nearest right row of the same keys."""
 _JOIN_TYPE = re.compile(
     r"(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|LeftSingle|ExistenceJoin)(\(.*\))?"
 )
@@ -90,6 +93,11 @@ def is_scan(name: str) -> bool:
     return "Scan" in name
 
 
+def is_subquery(name: str) -> bool:
+    """``Subquery``, ``SubqueryBroadcast``, ``ProjectedBroadcastValueSubquery``: its result is no input of rows."""
+    return "Subquery" in name
+
+
 @remembered
 def join_strategy(name: str) -> str | None:
     """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
@@ -130,8 +138,10 @@ def join_text(name: str, simple: str) -> JoinText | None:
     arguments = simple.removeprefix(name) if simple.startswith(name) else _after_name(simple)
     parts = split(_FLAGS.sub("", arguments))
     keys: list[tuple[str, ...]] = []
-    while parts and len(keys) < 2 and parts[0].startswith("[") and parts[0].endswith("]"):
+    while parts and len(keys) < (4 if strategy == AS_OF else 2) and parts[0].startswith("[") and parts[0].endswith("]"):
         keys.append(tuple(split(parts.pop(0)[1:-1])))
+    if strategy == AS_OF:
+        keys, parts = _as_of(keys, parts)
     join_type = build_side = None
     rest = []
     for part in parts:
@@ -153,6 +163,18 @@ def join_text(name: str, simple: str) -> JoinText | None:
         ", ".join(rest) if rest and join_type else None,
         "skew=true" in name,
     )
+
+
+def _as_of(lists: list[tuple[str, ...]], parts: list[str]) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The keys, and the rest with what is matched right behind the join's type, where others have their condition.
+
+    Spark writes ``[k], [k], [t], [t], (t >= t), (t - t), Inner``: keys (if there are any), what each side is sorted by,
+    the condition, the distance that it makes smallest. Where the condition is ``true``, the distance says more.
+    """
+    if len(parts) < 3:
+        return lists[:-2], parts
+    matched, distance, join_type, *rest = parts
+    return lists[:-2], [join_type, distance if matched == "true" else matched, *rest]
 
 
 def split(text: str) -> list[str]:

@@ -64,7 +64,7 @@ final class PlanTexts {
       words(
           "NULLS FIRST LAST NULL null true false as if class input ... more fields List Some None"
               + " Inner Cross LeftOuter RightOuter FullOuter LeftSemi LeftAnti LeftSingle ExistenceJoin BuildLeft BuildRight"
-              + " hashpartitioning rangepartitioning RoundRobinPartitioning SinglePartition UnknownPartitioning"
+              + " hashpartitioning nullawarehashpartitioning rangepartitioning RoundRobinPartitioning SinglePartition UnknownPartitioning"
               + " ENSURE_REQUIREMENTS REPARTITION_BY_COL REPARTITION_BY_NUM REBALANCE_PARTITIONS_BY_NONE"
               + " REBALANCE_PARTITIONS_BY_COL REQUIRED_BY_STATEFUL_OPERATOR HashedRelationBroadcastMode IdentityBroadcastMode"
               + " coalesced skewed local Partial Final windowspecdefinition specifiedwindowframe RowFrame RangeFrame"
@@ -83,8 +83,8 @@ final class PlanTexts {
               + " AQEShuffleRead AdaptiveSparkPlan Aggregate BroadcastExchange BroadcastHashJoin BroadcastNestedLoopJoin"
               + " BroadcastQueryStage CartesianProduct CollectLimit EmptyRelation Exchange Expand FileScan Filter Generate"
               + " HashAggregate Join LocalTableScan LogicalQueryStage ObjectHashAggregate Project Range Relation ResultQueryStage"
-              + " ReusedExchange ReusedSubquery Scan ShuffleQueryStage ShuffledHashJoin Sort SortAggregate SortMergeJoin Subquery"
-              + " SubqueryAdaptiveBroadcast SubqueryBroadcast TableCacheQueryStage Union Window");
+              + " ReusedExchange ReusedSubquery Scan ShuffleQueryStage ShuffledHashJoin Sort SortAggregate SortMergeAsOfJoin SortMergeJoin Subquery"
+              + " ProjectedBroadcastValueSubquery SubqueryAdaptiveBroadcast SubqueryBroadcast TableCacheQueryStage Union Window");
 
   /** Metadata of scans in which no literal stands. A location keeps its partitions' values. */
   private static final Set<String> PLAIN_METADATA = words("Batched Format Location ReadSchema");

@@ -1,0 +1,93 @@
+"""All operators, join types, partitionings, rules and settings of the newest Spark are handled, or known not to matter.
+
+Who raises the version of PySpark learns here what is new in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pyspark
+import pytest
+from tests.java import compile_java
+from tests.spark.known import HANDLED, KNOWN, SETTINGS
+
+from joinsight.eventlog import settings
+from joinsight.plan import operators
+from joinsight.plan.broadcastable import BROADCASTABLE, is_kept_from_broadcast, max_rows
+
+# Of the other operators, and of settings, those that may matter to joins and exchanges
+_NEAR = re.compile(r"Join|Exchange|Shuffle|(?<!Query)Broadcast|Coalesce")
+_SETTING = re.compile(r"join|broadcast|shuffle|adaptive|skew|exchange|coalesce|bucketing|\.cbo\.", re.IGNORECASE)
+_DISPLAYED = {"SHUFFLE_MERGE": "merge"}  # all other hints print their name
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """What the installed Spark has, by kind."""
+    folder = tmp_path_factory.mktemp("inventory")
+    compile_java(Path(__file__).with_name("Inventory.java"), folder)
+    jars = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
+    path = os.pathsep.join(map(str, (folder, *jars)))
+    done = subprocess.run(["java", "-cp", path, "Inventory"], check=True, capture_output=True, text=True)
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for line in done.stdout.splitlines():
+        kind, _, name = line.partition("\t")
+        simple = name.rpartition(".")[2]
+        if kind == "rule":
+            found["rule of AQE"] |= {simple} if ".adaptive." in name else set()
+        elif kind == "setting":
+            found[kind] |= {name} if _SETTING.search(name) else set()
+        elif kind != "other operator" or _NEAR.search(simple):
+            found[kind].add(simple)
+    return found
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_nothing_is_unknown(kind: str, installed: dict[str, set[str]]) -> None:
+    """What this Spark has and `known` does not name is new: handle it, or say there why it does not matter."""
+    assert sorted(installed[kind] - KNOWN[kind].keys()) == [], f"new in PySpark {pyspark.__version__}"
+    assert sorted(KNOWN[kind].keys() - installed[kind]) == [], f"no longer in PySpark {pyspark.__version__}"
+
+
+def test_no_setting_is_unknown(installed: dict[str, set[str]]) -> None:
+    """What shapes joins, exchanges and AQE is kept with each execution; the rest has a reason."""
+    not_kept = {key for keys in SETTINGS.values() for key in keys}
+    asked = {key for key in installed["setting"] if not settings.allowed({key: ""})}
+    assert sorted(asked - not_kept) == [], f"new in PySpark {pyspark.__version__}"
+    assert sorted(not_kept - asked) == [], f"no longer in PySpark {pyspark.__version__}, or kept"
+    assert len(installed["setting"]) > 150
+
+
+def test_settings_that_are_kept_are_those_of_spark(installed: dict[str, set[str]]) -> None:
+    """None of those about joins and exchanges is misspelt: each is a setting, or the beginning of one."""
+    about = {entry for entry in settings.ALLOWED if _SETTING.search(entry)}
+    kept = {each for each in about if not any(key == each or key.startswith(each) for key in installed["setting"])}
+    assert kept == set()
+
+
+def test_what_is_handled_is(installed: dict[str, set[str]]) -> None:
+    """Our readers of plans know it by the name that it has in a plan."""
+    handled = {kind: sorted(name for name, how in known.items() if how == HANDLED) for kind, known in KNOWN.items()}
+    joins = {name: operators.join_strategy(name.removesuffix("Exec")) for name in handled["join operator"]}
+    assert joins == {name: name.removesuffix("Exec") for name in joins}
+    assert set(joins.values()) == set(operators.JOIN_STRATEGIES)
+    assert operators.is_broadcast("BroadcastExchange") and operators.is_shuffle("Exchange")
+    for name in handled["join type"]:
+        text = operators.join_text("SortMergeJoin", f"SortMergeJoin [k#1], [k#2], {name}")
+        assert text is not None and text.join_type == name and name in BROADCASTABLE
+    for name in handled["join hint"]:
+        assert is_kept_from_broadcast(f"{_DISPLAYED.get(name, name.lower())} left", "left"), name
+    for name in handled["shuffle origin"]:
+        assert operators.shuffle_text(f"Exchange hashpartitioning(k#1, 4), {name}, [plan_id=1]").origin == name
+    for name in handled["broadcast mode"]:
+        assert operators.broadcast_mode(f"BroadcastExchange {name}, [plan_id=1]") == name and max_rows(name)
+    others = KNOWN["other operator"]
+    assert {name for name in others if operators.join_strategy(name.removesuffix("Exec"))} == set()
+    assert {name for name, how in others.items() if how.startswith("a subquery")} == {
+        name for name in others if operators.is_subquery(name)
+    }
