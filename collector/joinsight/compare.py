@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from joinsight.rows import Row
+from joinsight.rows import Row, driver_ms
 
 
 class Measure(NamedTuple):
@@ -226,8 +226,7 @@ def _pair(table: str, a: Row, b: Row) -> Pair:
 def _derived(table: str, row: Row) -> Row:
     """The row with what is not stored but made of its columns."""
     if table == "broadcast":
-        phases = [row[name] for name in ("collect_ms", "build_ms", "broadcast_ms")]
-        return row | {"driver_ms": _sum(phases)}
+        return row | {"driver_ms": driver_ms(row)}
     if table == "shuffle":
         return row | {"aqe_read": " ".join(row["aqe_read"]) if row["aqe_read"] else None}
     return row

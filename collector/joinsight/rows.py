@@ -519,6 +519,15 @@ def byte_size(text: str | None, default: int | None) -> int | None:
     return max(-MAX_LONG, min(int(found[1]) * _UNITS[found[2].lower()], MAX_LONG))
 
 
+def driver_ms(broadcast: Row) -> int | None:
+    """From when the driver asked for the rows of a broadcast until it had handed it out; None: not all was measured.
+
+    That is not the driver's own work alone: while it collects, the tasks that make the rows run, or wait.
+    """
+    phases = [broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms")]
+    return None if None in phases else sum(phases)
+
+
 def max_broadcast_bytes(configuration: Mapping[str, str]) -> int | None:
     """What Spark refuses to broadcast, whatever the threshold."""
     return byte_size(configuration.get("spark.sql.maxBroadcastTableSize"), DEFAULT_MAX_BYTES)

@@ -12,11 +12,12 @@ from joinsight.findings import Finder, Thresholds
 from joinsight.rows import Row, execution_rows
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
+STARVED = Path(__file__).parent / "starved.ndjson.gz"
+"""Small broadcast joins on a machine whose cores were taken by others, as `record.py starved` made them."""
 
 SMALL = Thresholds().overridden(
     [
-        "broadcast_slow_ms=150",
-        "shuffle_row_ns=250",
+        "broadcast_not_worth_bytes=20m",
         "missed_broadcast_bytes=1m",
         "skew_rows=100000",
         "skew_bytes=1m",
@@ -28,7 +29,7 @@ SMALL = Thresholds().overridden(
         "fetch_wait_ms=20",
         "cache_ms=100",
         "driver_share=0.2",
-        "driver_ms=150",
+        "driver_alone_ms=150",
         "driver_result_bytes=1m",
         "late_replan_bytes=1m",
     ]
@@ -54,7 +55,17 @@ class Earlier:
 @cache
 def recordings() -> dict[str, Execution]:
     """The executions by their names."""
-    batch = decode_request(FILE.read_bytes())
+    return _read(FILE)
+
+
+@cache
+def starved() -> dict[str, Execution]:
+    """The same of those on the starved machine."""
+    return _read(STARVED)
+
+
+def _read(file: Path) -> dict[str, Execution]:
+    batch = decode_request(file.read_bytes())
     assert not batch.refused
     return {document.description: document for _, document in batch.documents if isinstance(document, Execution)}
 

@@ -1,50 +1,47 @@
-"""A broadcast that took the driver longer than shuffling both sides would have taken."""
+"""A broadcast of the larger side of a join: more rows went through the driver than the other side has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joinsight.display import duration_text
-from joinsight.findings.driver import driver_ms
+from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.wording import join, rows
-from joinsight.rows import Row
+from joinsight.rows import Row, driver_ms
 
 
 def look(case: Case) -> Iterator[Finding]:
-    """What was saved is reckoned generously: as if a single task had shuffled and sorted all rows of both sides."""
+    """By sizes alone. Time says nothing here: on a busy machine the driver waits for its turn, whatever it does."""
     for broadcast in case.rows["broadcast"]:
         used_by = [found for node in broadcast["join_nodes"] if (found := case.of_node("joins", node))]
         others = [_other_rows(found) for found in used_by]
-        took = driver_ms(case, broadcast)
-        if took is None or broadcast["rows"] is None or not used_by or None in others:
+        size, sent = broadcast["size_bytes"], broadcast["rows"]
+        if size is None or sent is None or not used_by or None in others:
             continue
         if broadcast["consumers"] != len(used_by):
             continue  # it prunes partitions too, and may have saved their reading
-        shuffled = broadcast["rows"] + sum(other or 0 for other in others)
-        saved = round(shuffled * case.limits.shuffle_row_ns / 1_000_000)
-        if took < case.limits.broadcast_slow_ms or took <= saved:
+        other = sum(each or 0 for each in others)
+        if size < case.limits.broadcast_not_worth_bytes or sent < case.limits.broadcast_not_worth_ratio * max(other, 1):
             continue
+        took = driver_ms(broadcast)
         yield Finding(
             HEURISTIC.id,
             "warning",
-            f"The broadcast for {join(used_by[0])} took the driver {duration_text(took)}; to shuffle its"
-            f" {rows(broadcast['rows'])} and the {rows(shuffled - broadcast['rows'])} of the other side would have"
-            f" taken one task {duration_text(saved)}.",
+            f"The broadcast for {join(used_by[0])} has {rows(sent)}, {bytes_text(size)} in memory; the other side has"
+            f" {rows(other)}.",
             {
-                "driver_ms": took,
-                "saved_ms": saved,
-                "rows": broadcast["rows"],
-                "other_rows": shuffled - broadcast["rows"],
-                "collect_ms": broadcast["collect_ms"],
-                "build_ms": broadcast["build_ms"],
-                "broadcast_ms": broadcast["broadcast_ms"],
+                "size_bytes": size,
+                "rows": sent,
+                "other_rows": other,
+                "ratio": sent / max(other, 1),
+                **({} if took is None else {"driver_ms": took}),
             },
-            "Broadcast the other side if it is the smaller one, or have this join shuffled: with the hint MERGE or"
-            " SHUFFLE_HASH, without a hint BROADCAST, or with a lower spark.sql.autoBroadcastJoinThreshold.",
+            "All of it goes through the driver, and into the memory of each executor. Broadcast the other side, or have"
+            " this join shuffled: with the hint MERGE or SHUFFLE_HASH, without a hint BROADCAST, or with a lower"
+            " spark.sql.autoBroadcastJoinThreshold.",
             broadcast["node_id"],
             broadcast["operator_key"],
-            impact_ms=took - saved,
+            impact_bytes=size,
         )
 
 

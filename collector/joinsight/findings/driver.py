@@ -1,4 +1,4 @@
-"""What broadcasts cost the driver; used by several heuristics."""
+"""What a broadcast cost the driver alone."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from joinsight.plan import operators
 from joinsight.rows import Row
 
 
-def driver_ms(case: Case, broadcast: Row) -> int | None:
+def alone_ms(case: Case, broadcast: Row) -> int:
     """Time that collecting, building and sending took the driver, without what the tasks beneath took; at least.
 
-    Of the time to collect only that counts in which the stage that made the rows did not run, and none if it is not
-    known. None where nothing was measured.
+    0 where that is not known, or where little was collected: then the driver did something else, or waited for its turn.
     """
-    build, send, collect = broadcast["build_ms"], broadcast["broadcast_ms"], broadcast["collect_ms"]
-    if build is None or send is None:
-        return None
-    stages = _stages(case, broadcast["node_id"])
-    spans = [(stage["submitted_at"], stage["completed_at"]) for stage in case.stages(stages)]
-    if collect is None or not spans or any(None in span for span in spans):
-        return int(build + send)
+    parts = [broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms")]
+    stages = case.stages(_stages(case, broadcast["node_id"]))
+    spans = [(stage["submitted_at"], stage["completed_at"]) for stage in stages]
+    if None in parts or not spans or any(None in span for span in spans):
+        return 0
+    if sum(stage.get("result_bytes") or 0 for stage in stages) < case.limits.driver_result_bytes:
+        return 0
+    collect, build, send = parts
     ran_ms = round(sum((end - start).total_seconds() for start, end in spans) * 1000)
     return int(build + send + max(0, collect - ran_ms))
 

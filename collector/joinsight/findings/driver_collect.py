@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.display import bytes_text, duration_text
-from joinsight.findings.driver import driver_ms
+from joinsight.findings.driver import alone_ms
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.wording import first_up, percent
 
@@ -13,18 +13,18 @@ from joinsight.findings.wording import first_up, percent
 def look(case: Case) -> Iterator[Finding]:
     """Two parts: collecting, building and sending broadcasts, and what the driver did with the result at the end."""
     duration = case.execution["duration_ms"]
-    broadcasts = sum(driver_ms(case, row) or 0 for row in case.rows["broadcast"])
+    broadcasts = sum(alone_ms(case, row) for row in case.rows["broadcast"])
     result_bytes, result_ms = _result(case)
     if result_bytes < case.limits.driver_result_bytes:
         result_ms = 0
     if duration is None or not duration:
         return
     took = min(broadcasts + result_ms, duration)  # broadcasts are collected side by side
-    if took < case.limits.driver_ms or took < case.limits.driver_share * duration:
+    if took < case.limits.driver_alone_ms or took < case.limits.driver_share * duration:
         return
     parts = [
         *([f"{duration_text(result_ms)} on a result of {bytes_text(result_bytes)}"] if result_ms else []),
-        *([f"{duration_text(broadcasts)} on broadcasts"] if broadcasts else []),
+        *([f"{duration_text(broadcasts)} on broadcasts, without the tasks beneath them"] if broadcasts else []),
     ]
     advice = [
         *(
@@ -41,14 +41,14 @@ def look(case: Case) -> Iterator[Finding]:
     yield Finding(
         HEURISTIC.id,
         "warning",
-        first_up(f"the driver worked {' and '.join(parts)}: {percent(took / duration)} of {duration_text(duration)}."),
+        first_up(f"the driver worked alone {' and '.join(parts)}: {percent(took / duration)} of {duration_text(duration)}."),
         {
-            "driver_ms": took,
+            "driver_alone_ms": took,
             "duration_ms": duration,
             "share": took / duration,
             "result_bytes": result_bytes,
             "result_ms": result_ms,
-            "broadcasts_ms": broadcasts,
+            "broadcasts_alone_ms": broadcasts,
         },
         " ".join(advice),
         impact_ms=took,

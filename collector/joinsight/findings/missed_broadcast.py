@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from joinsight.display import bytes_text
@@ -14,9 +13,9 @@ _OTHER = {"left": "right", "right": "left"}
 
 
 def look(case: Case) -> Iterator[Finding]:
-    """Goes by `broadcast_verdict`, which is `possible` only for sizes that were measured and are whole."""
+    """Goes by `broadcast_verdict`, which is one of these only for sizes that were measured and are whole."""
     for found in case.rows["joins"]:
-        if found["broadcast_verdict"] != "possible":
+        if found["broadcast_verdict"] not in ("possible", "hinted"):
             continue
         size, other = found["broadcast_side_bytes"], found.get(f"{_OTHER[found['broadcast_side']]}_bytes")
         if size is None or found["threshold_bytes"] is None or other is None:
@@ -42,8 +41,13 @@ def look(case: Case) -> Iterator[Finding]:
 
 def _advice(case: Case, found: Row) -> str:
     hint = f"give its {found['broadcast_side']} side the hint BROADCAST"
-    if re.search("merge|shuffle|no_broadcast", found["hint"] or ""):
-        return f"It has a hint ({found['hint']}) that forbids the broadcast: take it away, or {hint}."
+    if "no_broadcast_hash" in (found["hint"] or ""):
+        return (
+            "AQE gave it a hint (no_broadcast_hash): more of the side's partitions are empty than"
+            f" spark.sql.adaptive.nonEmptyPartitionRatioForBroadcastJoin allows. To have it broadcast, {hint}."
+        )
+    if found["broadcast_verdict"] == "hinted":
+        return f"It has a hint ({found['hint']}) for another join: take it away, or {hint}."
     if not case.execution["is_adaptive"]:
         return (
             "Spark planned by an estimate, which was larger. Set spark.sql.adaptive.enabled=true, so that it plans anew"

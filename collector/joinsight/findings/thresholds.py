@@ -35,9 +35,9 @@ class Thresholds:
     broadcast_growth_runs: float = _threshold(
         5, "runs", "broadcast-near-threshold: earlier runs that are needed to say that it grows"
     )
-    broadcast_slow_ms: float = _threshold(5_000, "ms", "broadcast-not-worth-it: least time that it took the driver")
-    shuffle_row_ns: float = _threshold(
-        2_000, "ns", "broadcast-not-worth-it: what it takes a task to shuffle and sort a row, generously"
+    broadcast_not_worth_bytes: float = _threshold(100 * _MB, "bytes", "broadcast-not-worth-it: least size of it in memory")
+    broadcast_not_worth_ratio: float = _threshold(
+        2, "ratio", "broadcast-not-worth-it: rows of the broadcast to rows of the other side at least"
     )
     missed_broadcast_bytes: float = _threshold(
         100 * _MB, "bytes", "missed-broadcast: least size of the other side, which need not have been shuffled"
@@ -63,9 +63,12 @@ class Thresholds:
     fetch_wait_ms: float = _threshold(60_000, "ms", "fetch-wait: least wait, summed over tasks")
     cache_ms: float = _threshold(60_000, "ms", "cache-read-once: least run time of the tasks that filled it")
     driver_share: float = _threshold(0.5, "share", "driver-collect: of the time that the execution took")
-    driver_ms: float = _threshold(10_000, "ms", "driver-collect: least time of the driver")
+    driver_alone_ms: float = _threshold(10_000, "ms", "driver-collect: least time of the driver without tasks")
     driver_result_bytes: float = _threshold(
-        10 * _MB, "bytes", "driver-collect: least result; below it, what follows the last stage is something else"
+        10 * _MB,
+        "bytes",
+        "driver-collect: least bytes that tasks sent for a broadcast or as the result; below it, the time is something"
+        " else's",
     )
     late_replan_bytes: float = _threshold(
         _GB, "bytes", "late-replan: least bytes that had been written when AQE no longer needed them"
