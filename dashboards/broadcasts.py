@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.limits import NEAR, NEAR_MAX_BYTES, in_words
 from dashboards.links import to_query
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, ten_jobs
 from dashboards.style import BAD, WARNING
 
-GB = 1 << 30
 OPERATOR = of_operator("broadcast", "broadcasts")
 JOB = of_job("broadcasts")
 
@@ -44,26 +44,29 @@ def _numbers() -> list[Panel]:
         ),
         number(
             "Driver time",
-            "Time that drivers spent to collect, build and send broadcasts, summed. Nothing else of the query runs"
-            " meanwhile. If it is a large part of the executions' time, look at the first table.",
+            "From when drivers asked for the rows of broadcasts until they had sent them, summed: collect, build and"
+            " send. While the driver collects, the tasks run that make the rows, or wait for their turn. If it is a"
+            " large"
+            " part of the executions' time, look at the first table.",
             _of("sum(driver_ms)::bigint AS driver_ms"),
             "ms",
             span=6,
         ),
         number(
             "Largest",
-            "The largest relation in a driver's memory. Spark refuses 8 GiB; the driver needs its size more than once,"
-            " and each executor has it too. Over 2 GiB is a reason to look for a shuffle join.",
+            "The largest relation in a driver's memory. Spark refuses 8 GiB (spark.sql.maxBroadcastTableSize); the"
+            " driver needs its size more than once, and each executor has it too."
+            f" Red is {in_words('broadcast_near_share')} of 8 GiB.",
             _of("max(size_bytes) AS size_bytes"),
             "bytes",
-            levels={2 * GB: WARNING, 6 * GB: BAD},
+            levels={NEAR_MAX_BYTES: BAD},
             span=6,
         ),
         number(
             "Near the threshold",
-            "Broadcasts that AQE chose because their shuffled size was under the threshold, but by a fifth or less."
-            " When the data grows they become sort-merge joins from one run to the next.",
-            _of("count(DISTINCT operator_key) AS operators", "AND threshold_share >= 0.8"),
+            f"Broadcasts that AQE chose with a shuffled size from {in_words('broadcast_near_share')} of the threshold"
+            " on. When the data grows they become sort-merge joins from one run to the next.",
+            _of("count(DISTINCT operator_key) AS operators", f"AND {NEAR}"),
             levels={1: WARNING},
             span=6,
         ),
@@ -138,14 +141,15 @@ def _busy() -> Panel:
 def _near() -> Panel:
     return rows(
         "Which come near the threshold?",
-        "Broadcasts that AQE chose with a shuffled size from 80 % of the threshold on. Past 100 % they are sort-merge"
-        " joins. Raise spark.sql.adaptive.autoBroadcastJoinThreshold, or make that side smaller. Broadcasts that were"
+        f"Broadcasts that AQE chose with a shuffled size from {in_words('broadcast_near_share')} of the threshold on."
+        " Past 100 % they are sort-merge joins. Raise spark.sql.adaptive.autoBroadcastJoinThreshold, or make that"
+        " side smaller. Broadcasts that were"
         " planned beforehand are not among them: Spark shows its estimate nowhere.",
         Sql(
             f"""
             SELECT job_name, operator_key, count(*) AS runs, max(threshold_share) AS nearest,
                 max(shuffled_bytes) AS shuffled_bytes, max(threshold_bytes) AS threshold_bytes, {LATEST}
-            FROM v_broadcasts {OF_OPERATORS} AND threshold_share >= 0.8
+            FROM v_broadcasts {OF_OPERATORS} AND {NEAR}
             GROUP BY job_name, operator_key
             ORDER BY nearest DESC LIMIT 50
             """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.limits import EXPLODING, MANY_PAIRS
+from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
@@ -54,25 +56,23 @@ def _numbers() -> list[Panel]:
         number(
             "Could have been broadcast",
             "Joins that shuffled both sides though one was measured to be under the broadcast threshold. A hint or"
-            " fresh statistics would save the shuffles.",
+            " fresh statistics would save the shuffles. Those that a hint made what they are do not count.",
             _of("count(DISTINCT operator_key) AS operators", "AND broadcast_verdict = 'possible'"),
             levels={1: WARNING},
             span=6,
         ),
         number(
             "Compare all pairs",
-            "Joins without an equality that compare every row with every other, more than a thousand million pairs.",
-            _of(
-                "count(DISTINCT operator_key) AS operators",
-                "AND strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')"
-                " AND left_rows::float8 * right_rows > 1e9",
-            ),
+            "Joins without an equality that compare every row with every other, from"
+            f" {limit('nested_loop_pairs')} pairs on.",
+            _of("count(DISTINCT operator_key) AS operators", f"AND {MANY_PAIRS}"),
             levels={1: BAD},
             span=6,
         ),
         number(
             "Spilled",
-            "Bytes that joins and the sorts below them wrote to disk because memory was short.",
+            "Bytes that joins and the sorts below them spilled because memory was short, as they were in memory: on"
+            " disk they are fewer.",
             _of("coalesce(sum(spill_bytes), 0)::bigint AS spill_bytes"),
             "bytes",
             span=6,
@@ -183,8 +183,9 @@ def _missed() -> Panel:
 def _multiplying() -> Panel:
     return rows(
         "Which multiply rows or compare all pairs?",
-        "Ten times more rows out than the larger side has, a million at least: keys that repeat on both sides, or a"
-        " condition that is missing. Or joins without an equality, with the pairs of rows that they compare: look for"
+        f"{limit('exploding_ratio')} times more rows out than the larger side has, {limit('exploding_rows')} at least:"
+        " keys that repeat on both sides, or a condition that is missing. Or joins without an equality, with the"
+        " pairs of rows that they compare: look for"
         " an equality to join on.",
         Sql(
             f"""
@@ -194,7 +195,7 @@ def _multiplying() -> Panel:
                     WHERE strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')
                 ) AS pairs, {LATEST}
             FROM v_joins {OF_OPERATORS} AND (
-                (output_ratio >= 10 AND output_rows >= 1000000)
+                ({EXPLODING})
                 OR strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')
             )
             GROUP BY job_name, operator_key, strategy, join_type
@@ -221,7 +222,8 @@ def _multiplying() -> Panel:
 def _spilling() -> Panel:
     return rows(
         "Which spill?",
-        "Bytes that the join and the sorts below it wrote to disk, the most first. More partitions, more memory per"
+        "Bytes that the join and the sorts below it spilled, as they were in memory, the most first. More partitions,"
+        " more memory per"
         " task, or a skew to be split end it; the time is that of the sorts, summed over tasks.",
         Sql(
             f"""
@@ -238,7 +240,7 @@ def _spilling() -> Panel:
             "strategy": Column("Strategy", coloured="strategies"),
             "keys": Column("On"),
             "runs": RUNS,
-            "spill_bytes": Column("Spilled", "bytes", bar=True, width=190),
+            "spill_bytes": Column("Spilled, in memory", "bytes", bar=True, width=190),
             "sort_ms": Column("Sort time", "ms", width=90),
             "last_run": LAST_RUN,
             **KEY,

@@ -7,6 +7,7 @@ hangs below its first reader. Node ids rise in the order of Spark's depth-first 
 
 from __future__ import annotations
 
+from dashboards.limits import SKEWED
 from dashboards.sql import EXECUTION_KEY, JOB, TIME, in_words
 
 MOST_NODES = 1500
@@ -16,7 +17,7 @@ DETAILS = {
     "findings": "Findings",
     "skew": "Largest task to median",
     "partitions": "Partitions read",
-    "spilled": "Spilled",
+    "spilled": "Spilled, as it was in memory",
     "time": "Waited, or driver time",
     "text": "As Spark writes it",
 }
@@ -79,19 +80,19 @@ NODES = f"""{_TREE},
     ),
     place AS (SELECT node_id, (min(place) + max(place)) / 2.0 AS place FROM leaf_below GROUP BY node_id),
     written AS (
-        SELECT node_id, bytes_written, rows_written, skew_ratio, coalesce(aqe_partitions, partitions) AS partitions,
-            fetch_wait_ms, partitioning, {in_words("keys")} AS keys
+        SELECT node_id, bytes_written, rows_written, rows_read_max, skew_ratio,
+            coalesce(aqe_partitions, partitions) AS partitions, fetch_wait_ms, partitioning, {in_words("keys")} AS keys
         {of_chosen("shuffle")}
     ),
     sent AS (
-        SELECT node_id, size_bytes, rows, collect_ms + build_ms + broadcast_ms AS driver_ms {of_chosen("broadcast")}
+        SELECT node_id, size_bytes, rows, driver_ms {of_chosen("v_broadcasts")}
     ),
     joined AS (
         SELECT node_id, join_type, output_rows, spill_bytes, {in_words("left_keys")} AS keys {of_chosen("joins")}
     ),
     measured AS (
         SELECT node_id, max(total) FILTER (WHERE name = 'number of output rows') AS rows,
-            max(total) FILTER (WHERE name = 'size of files read') AS bytes
+            max(total) FILTER (WHERE name = 'size of files read') AS file_bytes
         {of_chosen("node_metric")} GROUP BY node_id
     ),
     found AS (
@@ -106,10 +107,12 @@ NODES = f"""{_TREE},
         END AS kind FROM node
     )
 SELECT node_id::text AS id, name AS title,
-    left(concat_ws(' · ', '⚠ ' || findings, CASE WHEN skew_ratio >= 3 THEN 'skew ' || round(skew_ratio) || '×' END,
+    left(concat_ws(' · ', '⚠ ' || findings, CASE WHEN {SKEWED} THEN 'skew ' || round(skew_ratio) || '×' END,
         coalesce(join_type || ' on ' || joined.keys, join_type, 'by ' || nullif(written.keys, ''), partitioning)
     ), 60) AS subtitle,
-    coalesce(pg_size_pretty(coalesce(bytes_written, size_bytes, bytes)), '') AS mainstat,
+    coalesce(
+        pg_size_pretty(coalesce(bytes_written, size_bytes)), pg_size_pretty(file_bytes) || ' of files', ''
+    ) AS mainstat,
     coalesce({short("coalesce(output_rows, rows_written, sent.rows, measured.rows)")}, '') AS secondarystat,
     {", ".join(f"(kind = '{each}')::int AS arc__{each}" for each in KINDS)},
     CASE WHEN kind = 'other' THEN 28 WHEN kind = 'scan' THEN 34 ELSE 46 END AS noderadius,

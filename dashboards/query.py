@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dashboards.columns import HIDDEN, KEY, Column, Units
+from dashboards.limits import LIMITS
+from dashboards.limits import in_words as limit
 from dashboards.links import Link, of_row, to, to_history, to_query
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, graph, number, rows, series
@@ -126,10 +128,10 @@ def _numbers() -> list[Panel]:
         _number(
             "Spilled",
             "Bytes written to disk because memory was short. The table of stages says where; more partitions or more"
-            " memory per task end it.",
+            f" memory per task end it. Orange from {limit('spill_bytes')} on.",
             "disk_spilled_bytes",
             "bytes",
-            1,
+            LIMITS.spill_bytes,
         ),
     ]
 
@@ -175,8 +177,9 @@ def _findings() -> Panel:
 def _operators() -> Panel:
     return rows(
         "What did its exchanges and joins cost?",
-        "Each shuffle, broadcast and join of the final plan. Bytes are written, in memory, or spilled; rows are"
-        " written, broadcast, or come out; time is waited by tasks, spent by the driver, or spent sorting. Skew is the"
+        "Each shuffle, broadcast and join of the final plan. Bytes are written, in memory, or spilled (as they were in"
+        " memory); rows are written, broadcast, or come out; time is waited by tasks, of the driver until it had"
+        " broadcast, or spent sorting. Skew is the"
         " largest task beside the median one. What leads to the operator in all its runs.",
         _asked(
             f"""
@@ -187,8 +190,8 @@ def _operators() -> Panel:
                 {of_chosen("shuffle")}
                 UNION ALL
                 SELECT 'broadcast', node_id, coalesce(left(mode, 60), outcome), size_bytes, rows,
-                    collect_ms + build_ms + broadcast_ms, NULL, NULL, NULL, operator_key, 'broadcasts'
-                {of_chosen("broadcast")}
+                    driver_ms, NULL, NULL, NULL, operator_key, 'broadcasts'
+                {of_chosen("v_broadcasts")}
                 UNION ALL
                 SELECT 'join', node_id, concat_ws(' ', strategy, join_type, 'on ' || {in_words("left_keys")}),
                     spill_bytes, output_rows, sort_ms, NULL, NULL, NULL, operator_key, 'joins'
@@ -256,9 +259,9 @@ def _in_unit(column: str) -> str:
 def _stages() -> Panel:
     return rows(
         "How did its tasks spread?",
-        "Attempts of its stages. Spread is the longest task beside the median one: from 3 on, one task keeps the stage"
-        " waiting; if it also read much more, the data is skewed, else a host is slow. GC over a tenth of the run time"
-        " is too little memory for so many tasks at once.",
+        "Attempts of its stages. Spread is the longest task beside the median one, which waits for it; if it also read"
+        " much more, the data is skewed, else a host is slow. Much GC in the run time is too little memory for so many"
+        " tasks at once.",
         _asked(
             f"""
             SELECT stage_id, stage_attempt, name, state, tasks, failed_tasks, run_time_ms, run_time_ms_median,

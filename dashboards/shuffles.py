@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.limits import HUGE, LARGE, LIMITS, SKEWED, TINY
+from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import LATEST, OF_OPERATORS, PERIOD, in_words, ten_jobs
-from dashboards.style import BAD, WARNING
+from dashboards.style import WARNING
 
 OPERATOR = of_operator("shuffle", "shuffles")
 JOB = of_job("shuffles")
@@ -50,10 +52,11 @@ def _numbers() -> list[Panel]:
         number(
             "Worst skew",
             "Rows that the largest task read over those of the median task, the largest such ratio among shuffles of"
-            " 100,000 rows or more. From 5 on one task keeps the stage waiting; the table says where.",
-            _of("max(skew_ratio) AS skew_ratio", "AND rows_read >= 100000"),
+            f" which a task read {limit('skew_rows')} rows. From {limit('skew_ratio')} on one task keeps the stage"
+            " waiting; the table says where.",
+            _of("max(skew_ratio) AS skew_ratio", f"AND {LARGE}"),
             "x",
-            levels={5: WARNING, 20: BAD},
+            levels={LIMITS.skew_ratio: WARNING},
             span=6,
         ),
         number(
@@ -102,11 +105,12 @@ def _times() -> Panel:
 def _skew_over_time() -> Panel:
     return series(
         "Skew by job",
-        "The largest ratio of the largest task to the median task among a job's shuffles of 100,000 rows or more, of"
-        " the ten jobs with the most. A step is a key that has come to dominate: often NULL or a default.",
+        "The largest ratio of the largest task to the median task among a job's shuffles of which a task read"
+        f" {limit('skew_rows')} rows, of the ten jobs with the most. A step is a key that has come to dominate: often"
+        " NULL or a default.",
         [
             Sql(
-                ten_jobs("v_shuffles", "max(skew_ratio)", f"{OF_OPERATORS} AND rows_read >= 100000", ranked_by="max"),
+                ten_jobs("v_shuffles", "max(skew_ratio)", f"{OF_OPERATORS} AND {LARGE}", ranked_by="max"),
                 form="time_series",
             )
         ],
@@ -152,15 +156,16 @@ def _heaviest() -> Panel:
 def _skewed() -> Panel:
     return rows(
         "Which are skewed?",
-        "Shuffles of 100,000 rows or more whose largest task read three times the median or more. Split by AQE says how"
-        " many partitions it cut up: 0 means that it did not see or could not split them. Find the key (NULL? a"
+        f"Shuffles whose largest task read {limit('skew_rows')} rows, {limit('skew_ratio')} times those of the median"
+        " one or more. Split by AQE says how many partitions it cut up: 0 means that it did not see or could not"
+        " split them. Find the key (NULL? a"
         " default?), filter or salt it, or lower spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes.",
         Sql(
             f"""
             SELECT job_name, operator_key, min({in_words("keys")}) AS keys, count(*) AS runs,
                 max(skew_ratio) AS skew_ratio, max(rows_read_max) AS rows_of_largest_task,
                 coalesce(max(aqe_skewed_partitions), 0) AS split, min(started_at) AS skewed_since, {LATEST}
-            FROM v_shuffles {OF_OPERATORS} AND skew_ratio >= 3 AND rows_read >= 100000
+            FROM v_shuffles {OF_OPERATORS} AND {SKEWED}
             GROUP BY job_name, operator_key
             ORDER BY skew_ratio DESC LIMIT 50
             """
@@ -183,17 +188,16 @@ def _skewed() -> Panel:
 def _cut() -> Panel:
     return rows(
         "Which are cut into pieces of the wrong size?",
-        "Too small: 100 partitions or more of less than 1 MiB on average; a task costs more to start than to run. AQE"
-        " coalesces these unless it is off or the number was asked for. Too large: over 256 MiB compressed; they spill,"
-        " or fail when memory is short. Set spark.sql.shuffle.partitions, or let AQE decide.",
+        f"Too small: {limit('tiny_partitions')} partitions or more of {limit('tiny_partition_bytes')} or less on"
+        " average; a task costs more to start than to run. AQE coalesces these unless it is off or the number was asked"
+        f" for. Too large: {limit('huge_partition_bytes')} or more, compressed; they spill, or fail when memory is"
+        " short. Set spark.sql.shuffle.partitions, or let AQE decide.",
         Sql(
             f"""
-            SELECT CASE WHEN bytes_per_partition < 1024 ^ 2 THEN 'too small' ELSE 'too large' END AS verdict,
+            SELECT CASE WHEN {TINY} THEN 'too small' ELSE 'too large' END AS verdict,
                 job_name, operator_key, count(*) AS runs, avg(read_partitions)::bigint AS partitions,
                 avg(bytes_per_partition)::bigint AS partition_bytes, {LATEST}
-            FROM v_shuffles {OF_OPERATORS} AND (
-                bytes_per_partition > 256 * 1024 ^ 2 OR (bytes_per_partition < 1024 ^ 2 AND read_partitions >= 100)
-            )
+            FROM v_shuffles {OF_OPERATORS} AND ({HUGE} OR {TINY})
             GROUP BY verdict, job_name, operator_key
             ORDER BY verdict, greatest(avg(read_partitions), avg(bytes_per_partition) / 1e6) DESC LIMIT 50
             """

@@ -40,7 +40,7 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("build_bytes", "build size", "bytes", True),
         Measure("build_ms", "build time", "ms", True),
         Measure("sort_ms", "sort time", "ms", True),
-        Measure("spill_bytes", "spilled", "bytes", True),
+        Measure("spill_bytes", "spilled, in memory", "bytes", True),
     ),
     "shuffle": (
         Measure("bytes_written", "written", "bytes", True),
@@ -64,11 +64,11 @@ MEASURES: Mapping[str, Sequence[Measure]] = {
         Measure("failed_tasks", "failed tasks", "count", True),
         Measure("run_time_ms", "task time", "ms", True),
         Measure("gc_time_ms", "GC time", "ms", True),
-        Measure("input_bytes", "input", "bytes"),
-        Measure("input_rows", "input rows", "rows"),
+        Measure("input_bytes", "read by tasks", "bytes"),
+        Measure("input_rows", "rows read", "rows"),
         Measure("output_bytes", "output", "bytes"),
         Measure("shuffle_write_bytes", "shuffled", "bytes", True),
-        Measure("disk_spilled_bytes", "spilled", "bytes", True),
+        Measure("disk_spilled_bytes", "spilled to disk", "bytes", True),
     ),
 }
 """What is compared, by table; ``stage`` is all stages of an execution that ran, summed up."""

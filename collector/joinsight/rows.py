@@ -83,6 +83,11 @@ _STAGE_SPREADS = {
 }
 
 
+DRIVER_PHASES = ("collect_ms", "build_ms", "broadcast_ms")
+DRIVER_MS = " + ".join(DRIVER_PHASES)
+"""`driver_ms` in SQL: NULL if a phase was not measured."""
+
+
 def application_row(a: Application) -> Row:
     """The row of table `application`."""
     return {
@@ -524,7 +529,7 @@ def driver_ms(broadcast: Row) -> int | None:
 
     That is not the driver's own work alone: while it collects, the tasks that make the rows run, or wait.
     """
-    phases = [broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms")]
+    phases = [broadcast[name] for name in DRIVER_PHASES]
     return None if None in phases else sum(phases)
 
 

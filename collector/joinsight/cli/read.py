@@ -340,7 +340,7 @@ def join_table(rows: list[Row]) -> list[Column]:
         _numbers("left rows", rows, "left_rows"),
         _numbers("right rows", rows, "right_rows"),
         _numbers("rows out", rows, "output_rows"),
-        _sizes("spilled", rows, "spill_bytes"),
+        _sizes("in-memory spill", rows, "spill_bytes"),
     ]
 
 

@@ -19,8 +19,8 @@ from rich.text import Text
 from joinsight.display import bytes_text, duration_text, row_text
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
-from joinsight.wording import number_text, ratio_text
-from joinsight.wording.nodes import LARGE_SKEW, codegen, describe, kind, numbers
+from joinsight.wording import number_text, ratio_text, skewed_nodes
+from joinsight.wording.nodes import codegen, describe, kind, numbers
 
 WIDTH = 100
 _ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
@@ -41,6 +41,7 @@ def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = 
         children[parent].append(child)
     fed = {child for child, _ in version["edges"]}
     measured = {row["accumulator_id"]: row for row in plan.metrics}
+    skewed = skewed_nodes(plan.findings) if version["is_final"] else set()
     label_width = width - _ROWS - _BYTES - _TIME - _SKEW
     yield Text(
         " " * label_width + "rows".rjust(_ROWS) + "bytes".rjust(_BYTES) + "time".rjust(_TIME) + "skew".rjust(_SKEW),
@@ -56,7 +57,7 @@ def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = 
             yield Text(f"{_clip(first)}↑ {node['name']} ({node_id}) is drawn above, reused here", style="dim")
             continue
         drawn.add(node_id)
-        yield _line(node, nodes, measured, _clip(first), label_width)
+        yield _line(node, nodes, measured, _clip(first), label_width, node_id in skewed)
         if metrics:
             yield from _all_metrics(node, measured, _clip(rest))
         below = children[node_id]
@@ -72,7 +73,9 @@ def _clip(prefix: str) -> str:
     return prefix if len(prefix) <= _MAX_PREFIX else "… " + prefix[-_MAX_PREFIX + 2 :]
 
 
-def _line(node: Row, nodes: dict[int, Row], measured: dict[int, Row], prefix: str, label_width: int) -> Text:
+def _line(
+    node: Row, nodes: dict[int, Row], measured: dict[int, Row], prefix: str, label_width: int, is_skewed: bool
+) -> Text:
     mark, style = _MARKS[kind(node["name"])]
     label = Text(prefix, style="dim")
     if node["cluster"] is not None:
@@ -84,7 +87,7 @@ def _line(node: Row, nodes: dict[int, Row], measured: dict[int, Row], prefix: st
     label.append(number_text(cost.rows).rjust(_ROWS))
     label.append(("" if cost.bytes is None else bytes_text(cost.bytes)).rjust(_BYTES))
     label.append(("" if cost.time_ms is None else duration_text(cost.time_ms)).rjust(_TIME))
-    label.append(ratio_text(cost.skew).rjust(_SKEW), style="bold red" if (cost.skew or 0) >= LARGE_SKEW else "")
+    label.append(ratio_text(cost.skew).rjust(_SKEW), style="bold red" if is_skewed else "")
     label.rstrip()
     return label
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from joinsight.findings.finding import Case
 from joinsight.plan import operators
-from joinsight.rows import Row
+from joinsight.rows import DRIVER_PHASES, Row
 
 
 def alone_ms(case: Case, broadcast: Row) -> int:
     """Time that collecting, building and sending took the driver, without what the tasks beneath took; at least.
 
-    0 where that is not known, or where little was collected: then the driver did something else, or waited for its turn.
+    0 where that is not known, or where little was collected: then the driver did something else, or waited.
     """
-    parts = [broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms")]
+    parts = [broadcast[name] for name in DRIVER_PHASES]
     stages = case.stages(_stages(case, broadcast["node_id"]))
     spans = [(stage["submitted_at"], stage["completed_at"]) for stage in stages]
     if None in parts or not spans or any(None in span for span in spans):

@@ -41,7 +41,9 @@ def look(case: Case) -> Iterator[Finding]:
     yield Finding(
         HEURISTIC.id,
         "warning",
-        first_up(f"the driver worked alone {' and '.join(parts)}: {percent(took / duration)} of {duration_text(duration)}."),
+        first_up(
+            f"the driver worked alone {' and '.join(parts)}: {percent(took / duration)} of {duration_text(duration)}."
+        ),
         {
             "driver_alone_ms": took,
             "duration_ms": duration,

@@ -35,7 +35,9 @@ class Thresholds:
     broadcast_growth_runs: float = _threshold(
         5, "runs", "broadcast-near-threshold: earlier runs that are needed to say that it grows"
     )
-    broadcast_not_worth_bytes: float = _threshold(100 * _MB, "bytes", "broadcast-not-worth-it: least size of it in memory")
+    broadcast_not_worth_bytes: float = _threshold(
+        100 * _MB, "bytes", "broadcast-not-worth-it: least size of it in memory"
+    )
     broadcast_not_worth_ratio: float = _threshold(
         2, "ratio", "broadcast-not-worth-it: rows of the broadcast to rows of the other side at least"
     )

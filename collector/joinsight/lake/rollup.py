@@ -17,6 +17,7 @@ from sqlalchemy import Engine, Table, delete, text
 
 from joinsight.lake.copying import replacer
 from joinsight.lake.read import Range, read_from
+from joinsight.rows import DRIVER_MS, DRIVER_PHASES
 from joinsight.store import models
 from joinsight.store.database import conninfo
 
@@ -227,11 +228,11 @@ _OPERATORS = (
     ),
     _Operator(
         "broadcast",
-        ("size_bytes", "rows", "collect_ms", "build_ms", "broadcast_ms"),
+        ("size_bytes", "rows", *DRIVER_PHASES),
         "rows",
         "size_bytes",
-        "collect_ms + build_ms + broadcast_ms",
-        {"size_bytes": "double(size_bytes)", "driver_ms": "double(collect_ms + build_ms + broadcast_ms)"},
+        DRIVER_MS,
+        {"size_bytes": "double(size_bytes)", "driver_ms": f"double({DRIVER_MS})"},
         "rows",
     ),
 )  # fmt: skip

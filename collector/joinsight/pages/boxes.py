@@ -8,8 +8,8 @@ from joinsight.display import bytes_text, duration_text
 from joinsight.findings.wording import plain
 from joinsight.plan import operators
 from joinsight.rows import Row
-from joinsight.wording import ratio_text
-from joinsight.wording.nodes import LARGE_SKEW, Numbers, clean, describe, kind
+from joinsight.wording import ratio_text, skewed_nodes
+from joinsight.wording.nodes import Numbers, clean, describe, kind
 
 WIDTH = 256
 """Of every box, in CSS pixels."""
@@ -63,8 +63,8 @@ class Box:
 
     @property
     def is_skewed(self) -> bool:
-        """Skew stands out."""
-        return (self.numbers.skew or 0) >= LARGE_SKEW
+        """Its skew is among the findings."""
+        return bool(skewed_nodes(self.findings))
 
     @property
     def severity(self) -> str:
@@ -83,7 +83,7 @@ class Box:
         cost = self.numbers
         said = [f"{self.node['name']} ({self.node['id']})"]
         said += [f"{cost.rows:,} rows"] if cost.rows is not None else []
-        said += [bytes_text(cost.bytes)] if cost.bytes is not None else []
+        said += [_size(cost)] if cost.bytes is not None else []
         said += [f"{self.time}, {self.time_share:.0%} of the time of all operators"] if self.time else []
         if cost.read is not None:
             median, largest = cost.read["median"], cost.read["max"]
@@ -98,7 +98,7 @@ def box_of(name: str, node: Row, cost: Numbers) -> Box:
     """The box of a node."""
     what, (title, text) = kind(node["name"]), _said(node)
     figures = [] if cost.rows is None else [f"{cost.rows:,} row{'s' * (cost.rows != 1)}"]
-    figures += [] if cost.bytes is None else [bytes_text(cost.bytes)]
+    figures += [] if cost.bytes is None else [_size(cost)]
     height = _HEAD + _LINE * (bool(text) + bool(figures or cost.read)) + _SPREAD * (cost.read is not None) + _FOOT
     title = _cut(title, _NAME_CHARACTERS - _TIME_CHARACTERS * (cost.time_ms is not None))
     return Box(name, node, what, cost, title, _cut(text, _TEXT_CHARACTERS), " · ".join(figures), height)
@@ -135,6 +135,10 @@ def _said(node: Row) -> tuple[str, str]:
     if operators.is_scan(name) and text.startswith(short):  # Scan parquet db.sales: the table goes with the columns
         short = " ".join(short.split()[:2])
     return short, text.removeprefix(short).strip()
+
+
+def _size(cost: Numbers) -> str:
+    return f"{bytes_text(cost.bytes or 0)} {cost.bytes_are}".strip()
 
 
 def _cut(text: str, characters: int) -> str:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from joinsight import wording
 from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH
-from joinsight.rows import Row
+from joinsight.rows import Row, driver_ms
 
 _environment = Environment(
     loader=PackageLoader("joinsight.pages"),
@@ -67,6 +67,7 @@ _environment.filters.update(
     duration=time_text,
     number=wording.number_text,
     ratio=wording.ratio_text,
+    driver_ms=driver_ms,
     **{
         function.__name__: function
         for function in (

@@ -13,9 +13,8 @@ from joinsight.pages.drawing import draw
 from joinsight.pages.environment import address, render
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
-from joinsight.wording import execution_name, number_text
+from joinsight.wording import execution_name, number_text, skewed_nodes
 from joinsight.wording.decisions import lines, moment
-from joinsight.wording.nodes import LARGE_SKEW
 
 
 def execution_page(
@@ -47,7 +46,7 @@ def execution_page(
         broadcasts=_largest_first(run.broadcast, "size_bytes"),
         joins=_largest_first(run.joins, "output_rows"),
         ended=ENDED,
-        large_skew=LARGE_SKEW,
+        skewed=skewed_nodes(stored.findings),
         address=lambda version=None, node=None, fit=None: _anchored(here(version=version, node=node, fit=fit), node),
         node_address=lambda node: _anchored(here(version=version, node=node, fit=fit or None), node),
     )
@@ -63,7 +62,7 @@ def _figures(e: Row) -> list[tuple[str, str]]:
         ("Duration", "duration_ms", duration_text),
         ("Time of its tasks", "task_time_ms", duration_text),
         ("Tasks", "tasks", number_text),
-        ("Read", "input_bytes", bytes_text),
+        ("Read by tasks", "input_bytes", bytes_text),
         ("Shuffled", "shuffle_write_bytes", bytes_text),
         ("Broadcast", "broadcast_bytes", bytes_text),
         ("Spilled to disk", "disk_spilled_bytes", bytes_text),

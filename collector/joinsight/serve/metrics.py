@@ -183,10 +183,8 @@ class Metrics:
         self.count("joinsight_job_execution_seconds_total", _seconds(execution["duration_ms"]), job)
         self.count("joinsight_job_task_seconds_total", _seconds(execution["task_time_ms"]), job)
         self.count("joinsight_job_spilled_bytes_total", execution["disk_spilled_bytes"], job)
-        for row in rows["shuffle"]:
-            self.count("joinsight_job_shuffle_written_bytes_total", row["bytes_written"], job)
-        for row in rows["broadcast"]:
-            self.count("joinsight_job_broadcast_bytes_total", row["size_bytes"], job)
+        self.count("joinsight_job_shuffle_written_bytes_total", execution["shuffle_write_bytes"], job)
+        self.count("joinsight_job_broadcast_bytes_total", execution["broadcast_bytes"], job)
         for row in findings:
             self.count("joinsight_job_findings_total", 1, job, row["finding"])
 

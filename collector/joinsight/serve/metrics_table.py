@@ -204,7 +204,11 @@ GROUPS = (
                 Label("join_type", _JOIN_TYPES),
             ),
             _counter("joinsight_join_output_rows_total", "rows", "Rows out of joins, by strategy", _STRATEGIES),
-            _counter("joinsight_join_spilled_bytes_total", "bytes", "Bytes that joins and their sorts spilled"),
+            _counter(
+                "joinsight_join_spilled_bytes_total",
+                "bytes",
+                "Bytes that joins and their sorts spilled, as they were in memory",
+            ),
             _counter(
                 "joinsight_aqe_decisions_total",
                 "decisions",
@@ -252,7 +256,10 @@ GROUPS = (
                 "joinsight_job_task_seconds_total", "seconds", "Run time of tasks of SQL executions, by job", JOB_NAME
             ),
             _counter(
-                "joinsight_job_shuffle_written_bytes_total", "bytes", "Bytes written by shuffles, by job", JOB_NAME
+                "joinsight_job_shuffle_written_bytes_total",
+                "bytes",
+                "Bytes that tasks wrote for shuffles, by job",
+                JOB_NAME,
             ),
             _counter("joinsight_job_broadcast_bytes_total", "bytes", "Bytes of broadcast relations, by job", JOB_NAME),
             _counter(

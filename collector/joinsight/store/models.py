@@ -30,6 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE, JSONB
 from sqlalchemy.types import TypeEngine
 
+from joinsight.rows import DRIVER_MS
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -189,7 +191,7 @@ execution = _of_execution(
     _int("stages", "stage attempts that ran (skipped ones not counted)"),
     _long("tasks", "tasks of these stages that succeeded"),
     _long("task_time_ms", "run time of all its tasks, milliseconds"),
-    _long("input_bytes", "bytes read from sources"),
+    _long("input_bytes", "bytes that its tasks read from sources: of columnar files the columns, not whole files"),
     _long("output_bytes", "bytes written to sinks"),
     _long("shuffle_write_bytes", "bytes that its tasks wrote for shuffles"),
     _long("shuffle_read_bytes", "bytes that its tasks read from shuffles, local and remote"),
@@ -407,7 +409,7 @@ broadcast = _of_execution(
     ),
     _long("size_bytes", "size of the relation in memory"),
     _long("rows", "rows"),
-    _long("collect_ms", "time the driver took to collect the rows"),
+    _long("collect_ms", "from when the driver asked for the rows until it had them: the tasks that make them included"),
     _long("build_ms", "time the driver took to build the relation"),
     _long("broadcast_ms", "time the driver took to hand it to the block manager"),
     _int("consumers", "plan nodes that use it; more than 1: it is reused"),
@@ -422,7 +424,7 @@ broadcast = _of_execution(
     Index(None, "operator_key", "started_at"),
     Index(None, "application_id"),
     _largest("broadcast", "size_bytes"),
-    _largest("broadcast", "collect_ms + build_ms + broadcast_ms", "time"),
+    _largest("broadcast", DRIVER_MS, "time"),
 )
 
 joins = _of_execution(
@@ -433,14 +435,16 @@ joins = _of_execution(
     _text("operator_key", "the same for the same join in another run, whatever its strategy"),
     _needed(
         _text(
-            "strategy", "BroadcastHashJoin, SortMergeJoin, ShuffledHashJoin, BroadcastNestedLoopJoin, CartesianProduct"
+            "strategy",
+            "BroadcastHashJoin, SortMergeJoin, SortMergeAsOfJoin, ShuffledHashJoin, BroadcastNestedLoopJoin,"
+            " CartesianProduct",
         )
     ),
     _text("join_type", "Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, LeftSingle, ExistenceJoin"),
     _text("build_side", "left or right: the side that is broadcast or hashed"),
     _column("left_keys", ARRAY(Text), "equi-join keys of the left side, as Spark writes them"),
     _column("right_keys", ARRAY(Text), "equi-join keys of the right side"),
-    _text("condition", "the rest of the condition"),
+    _text("condition", "the rest of the condition; of an as-of join, what it matches"),
     _needed(_column("is_skew", Boolean, "AQE marked it as a skew join")),
     _text(
         "hint",
@@ -455,15 +459,18 @@ joins = _of_execution(
     _long("build_bytes", "size of the relation that it built or that was broadcast to it"),
     _long("build_ms", "time to build it: of the tasks (shuffled hash) or of the driver (broadcast)"),
     _long("sort_ms", "time its two sorts took, summed over tasks (sort-merge)"),
-    _long("spill_bytes", "bytes that it and its sorts spilled"),
+    _long("spill_bytes", "bytes that it and its sorts spilled, as they were in memory: on disk they are fewer"),
     _int("left_exchange", "node id of the exchange that feeds it from the left"),
     _int("right_exchange", "node id of the exchange that feeds it from the right"),
     _long("threshold_bytes", _THRESHOLD),
     _text(
         "broadcast_verdict",
         "was_broadcast: it is a broadcast join. Of the others: possible (a side that may be broadcast was measured at"
-        " or under the threshold), over_threshold (each such side was measured over it), switched_off (the threshold is"
-        " negative), forbidden_by_type (a full outer join), unknown (no size was measured, or not whole)",
+        " or under the threshold), hinted (as possible, but a hint, the query's or one of AQE, made it the join that"
+        " it is),"
+        " over_threshold (each such side was measured over it, or over what Spark broadcasts at all), switched_off (the"
+        " threshold is negative), forbidden_by_type (a full outer or as-of join), unknown (no size was measured, or not"
+        " whole)",
     ),
     _text("broadcast_side", "left or right: the side that was broadcast; else the smaller measured one that may be"),
     _long(
@@ -474,8 +481,8 @@ joins = _of_execution(
     ),
     CheckConstraint("broadcast_side IN ('left', 'right')", name="broadcast_side"),
     CheckConstraint(
-        "broadcast_verdict IN ('was_broadcast', 'possible', 'over_threshold', 'switched_off', 'forbidden_by_type',"
-        " 'unknown')",
+        "broadcast_verdict IN ('was_broadcast', 'possible', 'hinted', 'over_threshold', 'switched_off',"
+        " 'forbidden_by_type', 'unknown')",
         name="broadcast_verdict",
     ),
     CheckConstraint("build_side IN ('left', 'right')", name="build_side"),
@@ -604,7 +611,7 @@ rollup_operator_day = Table(
         "time_ms",
         "join: sort_ms and build_ms; shuffle: write time and fetch wait; broadcast: driver_ms; summed, milliseconds",
     ),
-    _long("spill_bytes", "bytes that joins spilled; NULL for others"),
+    _long("spill_bytes", "bytes that joins spilled, as they were in memory; NULL for others"),
     _column("skew_ratio", Double, "the largest skew_ratio of shuffles; NULL for others"),
     _column("strategies", ARRAY(Text), "strategies of joins, by alphabet; NULL for others"),
     PrimaryKeyConstraint("day", "job_name", "operator_key", "origin"),

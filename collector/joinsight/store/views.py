@@ -45,7 +45,7 @@ v_broadcasts = _view(
     "A broadcast exchange of a final plan, with its execution and application.",
     *_taken(broadcast, "node_id", "operator_key", "mode", "outcome", "size_bytes", "rows"),
     *_taken(broadcast, "collect_ms", "build_ms", "broadcast_ms"),
-    _column("driver_ms", BigInteger, "time the driver was busy with it: collect_ms + build_ms + broadcast_ms"),
+    _column("driver_ms", BigInteger, "collect_ms + build_ms + broadcast_ms: the tasks that make its rows included"),
     *_taken(broadcast, "consumers", "join_nodes", "threshold_bytes", "shuffled_bytes"),
     _column(
         "threshold_share",

@@ -5,8 +5,10 @@ Takes rows as `reading` gives them and gives plain text; how that looks is the m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
+from joinsight.findings import skewed_shuffle
 from joinsight.findings.wording import plain
 from joinsight.rows import Row
 
@@ -60,6 +62,11 @@ def build_side(r: Row) -> str:
     could_be = f"{r['broadcast_side']}?" if r["broadcast_verdict"] == "possible" else ""
     built = r["build_side"] or ""
     return could_be if could_be.startswith(built) else f"{built}, {could_be}".removesuffix(", ")
+
+
+def skewed_nodes(findings: Iterable[Row]) -> set[int]:
+    """The nodes whose skew is a finding, and so stands out: by the thresholds of the collector that looked at them."""
+    return {row["node_id"] for row in findings if row["finding"] == skewed_shuffle.HEURISTIC.id}
 
 
 def join_keys(r: Row) -> str:

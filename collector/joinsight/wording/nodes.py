@@ -15,12 +15,13 @@ _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\
 
 # The first of these metrics that a node has is shown
 _ROW_METRICS = ("shuffle records written", "number of output rows")
+_OF_FILES = "size of files read"
 _BYTE_METRICS = (
     "shuffle bytes written",
     "data size of build side",
     "data size",
     "partition data size",
-    "size of files read",
+    _OF_FILES,
     "written output",
 )
 # All of these that a node has are added up, in the unit of their type
@@ -39,8 +40,6 @@ _TIME_METRICS = frozenset(
         "job commit time",
     }
 )
-LARGE_SKEW = 5.0
-"""From this ratio of the largest to the median task on, skew stands out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,10 @@ class Numbers:
 
     rows: int | None = None
     bytes: int | None = None
+    bytes_are: str = ""
+    """``of files``, where bytes are not those of rows that come out: tasks may read less of them, or more."""
     time_ms: int | None = None
-    """Added over tasks."""
+    """Added over tasks; of a broadcast the driver's, `rows.driver_ms`."""
     read: Row | None = None
     """The spread of the rows that its readers' tasks read, for a shuffle that several tasks read."""
 
@@ -66,9 +67,11 @@ def numbers(node: Row, measured: Mapping[int, Row]) -> Numbers:
     times = [row for name, row in by_name.items() if name in _TIME_METRICS and row["total"] is not None]
     read = by_name.get("records read")
     spread = read is not None and read["median"] and read["max"] and (read["count"] or 0) >= 2
+    size = next((name for name in _BYTE_METRICS if name in by_name), None)
     return Numbers(
         next((by_name[name]["total"] for name in _ROW_METRICS if name in by_name), None),
-        next((by_name[name]["total"] for name in _BYTE_METRICS if name in by_name), None),
+        None if size is None else by_name[size]["total"],
+        "of files" if size == _OF_FILES else "",
         sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
         if times
         else None,
