@@ -156,10 +156,10 @@ def record(message: str, *, error: Exception | None = None, **about: object) -> 
 def test_text_format() -> None:
     """One line, whatever is in it; values that are not one word are quoted."""
     line = TextFormatter().format(record("refused\nit", line=3, reason='not "JSON": a\nb', empty="", left_out=None))
-    assert line == '2026-01-01T00:00:00.250Z WARNING refused it line=3 reason="not \\"JSON\\": a\\nb" empty=""'
-    traceback = TextFormatter().format(record("a fault", error=ValueError("x"))).splitlines()
-    assert traceback[1] == "Traceback (most recent call last):"
-    assert traceback[-1] == "ValueError: x"
+    assert line == '2026-01-01T00:00:00.250Z WARNING refused\\nit line=3 reason="not \\"JSON\\": a\\nb" empty=""'
+    traceback = TextFormatter().format(record("a fault", error=ValueError("x\n2026-01-01 \x9b"))).splitlines()
+    assert traceback[1] == "  Traceback (most recent call last):"
+    assert traceback[-2:] == ["  ValueError: x", r"  2026-01-01 \x9b"]
 
 
 def test_json_format() -> None:

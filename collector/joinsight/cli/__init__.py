@@ -14,6 +14,7 @@ from joinsight import __version__
 from joinsight.cli import admin, backfill, dashboards, demo, diff, doctor, lake, read, regressions, ship
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store.database import reason
+from joinsight.terminal import guard
 
 _HELP = """See what every exchange and join of your Spark SQL queries really cost.
 
@@ -51,6 +52,7 @@ for command in (
 
 def main() -> None:
     """Run the command; errors meant for a person are printed without a traceback."""
+    guard()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # an exception: contexts are left in order
     for name in ("alembic", "httpx", "py4j"):

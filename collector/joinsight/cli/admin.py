@@ -14,7 +14,6 @@ from joinsight import __version__
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.cli import table
 from joinsight.cli.options import Duration, database_options
-from joinsight.cli.read import console
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text
 from joinsight.errors import JoinsightError
@@ -29,6 +28,7 @@ from joinsight.store.database import check_schema, open_database, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text
 from joinsight.store.prune import Pruned, find, prune
+from joinsight.terminal import console
 
 log = logging.getLogger("joinsight")
 KEEP = Duration(at_least="1d", examples="400d or 52w")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,6 +21,7 @@ from joinsight.findings.thresholds import VARIABLE, Thresholds, split
 from joinsight.lake import CONNECTIONS
 from joinsight.rows import byte_size
 from joinsight.store.database import URL_VARIABLE, check_schema, open_database
+from joinsight.terminal import console, progress, to_json
 
 if TYPE_CHECKING:
     from joinsight.backfill.run import Progress, Report
@@ -105,9 +105,9 @@ def backfill(
                 follow=follow,
             )
     if as_json:
-        click.echo(json.dumps(_as_json(report), default=read.json_value))
+        click.echo(to_json(_as_json(report), read.json_value))
     else:
-        print_report(read.console(), report)
+        print_report(console(), report)
     if not report.is_complete:
         raise SystemExit(1)
 
@@ -116,7 +116,7 @@ def backfill(
 def _progress() -> Iterator[Callable[[Progress], None]]:
     """A bar on a terminal, a line now and then elsewhere."""
     told = 0.0
-    with read.progress() as bar:
+    with progress() as bar:
         task = bar.add_task("Looking for event logs", total=None)
 
         def follow(now: Progress) -> None:
@@ -138,7 +138,7 @@ def print_report(out: Console, report: Report) -> None:
     """A line for each problem, then what was done."""
 
     def say(line: str) -> None:
-        out.print(line, soft_wrap=True, markup=False)
+        out.print(line, soft_wrap=True)
 
     for folder, reason in report.unreadable.items():
         say(f"{folder} cannot be listed: {reason}")

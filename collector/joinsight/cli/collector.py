@@ -38,9 +38,13 @@ def open_collector(url: str, token_file: Path | None, ca_file: Path | None, time
 
     It goes there directly, as a listener does: proxies of the environment are not used. Raises `ConfigurationError`.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError("--url", url, "it is no address of a collector", f"Write it like {DEFAULT_URL}.")
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname and httpx.URL(url))
+    except (ValueError, httpx.InvalidURL):
+        is_address = False
+    if not is_address:
+        raise ConfigurationError("--url", url, "not an address of a collector", f"Write it like {DEFAULT_URL}.")
     token = _token(token_file)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:

@@ -23,6 +23,7 @@ from joinsight.serve.server import DEFAULT_PORT, looking_after
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database, upgrade
 from joinsight.store.models import EXECUTION_KEY
+from joinsight.terminal import console, progress
 
 
 @click.command()
@@ -51,7 +52,7 @@ def demo(
 
     Takes about a minute: it makes 50 MB of data in a temporary folder and joins it in every way that Spark knows.
     """
-    out = read.console()
+    out = console()
     where = "" if data is None and database_url is None else _options(database_url, data)
     if length is not None:
         with open_database(database_url, data) as engine:
@@ -67,16 +68,16 @@ def demo(
             runner.collector(engine, port, [token, f"read:{password}"], or_any_port=True) as (url, server),
             looking_after(engine, server.collector),
         ):
-            with read.progress() as progress:
-                task = progress.add_task("Starting Spark", total=None)
+            with progress() as bar:
+                task = bar.add_task("Starting Spark", total=None)
 
                 def on_step(step: int, steps: int, title: str) -> None:
-                    progress.update(task, completed=step - 1, total=steps, description=title.split(":")[0])
-                    if not progress.console.is_terminal:
+                    bar.update(task, completed=step - 1, total=steps, description=title.split(":")[0])
+                    if not bar.console.is_terminal:
                         click.echo(f"[{step}/{steps}] {title}", err=True)
 
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
-                progress.update(task, completed=progress.tasks[0].total or 0, description="Done")
+                bar.update(task, completed=bar.tasks[0].total or 0, description="Done")
             report(out, engine, runner.wait_for_application(engine, since))
             _more(out, where, url, password if keep_serving else None)
             if keep_serving:

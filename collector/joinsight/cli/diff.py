@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from joinsight.cli.table import Column
 from joinsight.compare import LITTLE, LITTLE_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.display import bytes_text, duration_text
 from joinsight.store.database import check_schema, open_database
+from joinsight.terminal import console, to_json
 from joinsight.wording import execution_name, join_keys, one_line, partitioned_by, short_key, when
 
 _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
@@ -50,9 +50,9 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
             before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
             comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
     if as_json:
-        click.echo(json.dumps(_as_json(comparison), default=read.json_value, ensure_ascii=False))
+        click.echo(to_json(_as_json(comparison), read.json_value))
         return
-    out = read.console()
+    out = console()
     _print_header(out, comparison)
     _print_settings(out, comparison)
     for name, pairs in comparison.pairs.items():

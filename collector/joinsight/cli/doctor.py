@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -28,6 +27,7 @@ from joinsight.rows import Row
 from joinsight.store import ledger, partitions
 from joinsight.store.database import check_schema, open_database, reason
 from joinsight.store.lost import DEFAULT_LOST_AFTER
+from joinsight.terminal import console, to_json, visible
 
 _ANSWER_SECONDS = 10.0
 _REASONS = 3
@@ -93,9 +93,9 @@ def doctor(
     well = not any(finding.remedy for finding in (*findings, *troubles))
     if as_json:
         found = {"well": well, "checks": [*map(asdict, findings)], "applications": deliveries}
-        click.echo(json.dumps(found | {"findings": [*map(asdict, troubles)]}, default=read.json_value))
+        click.echo(to_json(found | {"findings": [*map(asdict, troubles)]}, read.json_value))
     else:
-        _print(read.console(), findings, deliveries, troubles, now)
+        _print(console(), findings, deliveries, troubles, now)
     if not well:
         raise SystemExit(1)
 
@@ -256,7 +256,7 @@ def _print_finding(out: Console, finding: Finding, width: int = 0) -> None:
 
 def _wrapped(out: Console, paragraph: str, indent: int) -> list[str]:
     return textwrap.wrap(
-        paragraph,
+        visible(paragraph),
         max(80, out.width),
         initial_indent=" " * indent,
         subsequent_indent=" " * indent,

@@ -16,6 +16,7 @@ from rich.text import Text
 from joinsight.findings import link
 from joinsight.findings.finding import WHOLE_EXECUTION
 from joinsight.rows import Row
+from joinsight.terminal import visible, visible_line
 
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _INDENT = "  "
@@ -24,7 +25,7 @@ _INDENT = "  "
 def lines(row: Row, width: int, about: Sequence[str] = ()) -> Iterator[Text]:
     """One finding; `about` says of which execution, where that is not known."""
     head = Text(row["severity"], STYLES[row["severity"]])
-    yield head.append("  ".join(["", row["finding"], *about]), "")
+    yield head.append(visible_line("  ".join(["", row["finding"], *about])), "")
     for text, style in ((row["title"], "bold"), (row["advice"], "")):
         yield from _wrapped(text, width, style)
     yield from _wrapped(" | ".join([_evidence(row["evidence"]), _where(row), link(row["finding"])]), width, "dim")
@@ -32,7 +33,7 @@ def lines(row: Row, width: int, about: Sequence[str] = ()) -> Iterator[Text]:
 
 def _wrapped(text: str, width: int, style: str) -> Iterator[Text]:
     wrapped = textwrap.wrap(
-        text,
+        visible(text),
         width,
         initial_indent=_INDENT,
         subsequent_indent=_INDENT,

@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.rule import Rule
 from sqlalchemy import Engine, func, select
 
-from joinsight.cli import read, table
+from joinsight.cli import table
 from joinsight.cli.table import Column
 from joinsight.demo.history import GENERATED, Event, Planted, generate
 from joinsight.errors import JoinsightError
 from joinsight.store.models import application
+from joinsight.terminal import progress
 
 _MEANINGS = {
     "data_growth": "its data grows by {factor_per_month} a month",
@@ -31,11 +32,11 @@ _MEANINGS = {
 def fill(out: Console, engine: Engine, length: timedelta, jobs: int, force: bool, where: str) -> None:
     """Generate the history up to now and say what is in it; `where` are the options that name this database."""
     _check_room(engine, force)
-    with read.progress() as progress:
-        task = progress.add_task("Days of history", total=length.days)
+    with progress() as bar:
+        task = bar.add_task("Days of history", total=length.days)
 
         def on_day(day: int, days: int) -> None:
-            progress.update(task, completed=day, total=days)
+            bar.update(task, completed=day, total=days)
 
         planted = generate(engine, days=length.days, end=datetime.now(timezone.utc), jobs=jobs, progress=on_day)
     report(out, planted, where)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 from sqlalchemy import Connection
 
@@ -25,6 +22,7 @@ from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.reading import SORTS, Filters, StoredPlan
 from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
+from joinsight.terminal import WIDTH, console, to_json
 from joinsight.wording import (
     build_side,
     decisions,
@@ -55,18 +53,6 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
             return parse_moment("TIME", value)
         except ConfigurationError:
             self.fail(f"{value!r} is no time; write 30m, 2h, 7d, 2026-11-20 or 2026-11-20T08:00.", param, context)
-
-
-def console() -> Console:
-    """Colours and the full width on a terminal; 100 columns of plain text elsewhere."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(width=tree.WIDTH, highlight=False)
-
-
-def progress() -> Progress:
-    """A bar on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def _filter_options(kind: str, *, of_execution: bool) -> Callable[[Command], Command]:
@@ -110,7 +96,7 @@ def _list(
             rows = read(connection, Filters(**filters), sort)
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, default=json_value, ensure_ascii=False))
+            click.echo(to_json(row, json_value))
     elif rows and details is not None:
         details(console(), rows)
     elif rows:
@@ -208,7 +194,7 @@ def plan(
             "findings": stored.findings,
             "metrics": stored.metrics,
         }
-        click.echo(json.dumps(everything, default=json_value, ensure_ascii=False))
+        click.echo(to_json(everything, json_value))
         return
     out = console()
     print_header(out, stored)
@@ -259,7 +245,7 @@ def print_found(out: Console, stored: StoredPlan) -> None:
     if stored.findings:
         out.print(Text("Findings:", "bold"))
     for row in stored.findings:
-        for line in found.lines(row, max(80, min(out.width, tree.WIDTH))):
+        for line in found.lines(row, max(80, min(out.width, WIDTH))):
             out.print(line, soft_wrap=True)
 
 
@@ -267,7 +253,7 @@ def print_findings(out: Console, rows: list[Row]) -> None:
     """`joinsight findings --details`."""
     for number, row in enumerate(rows):
         about = (execution_name(row), when(row["started_at"]), one_line(row["description"])[:60])
-        for line in found.lines(row, max(80, min(out.width, tree.WIDTH)), about):
+        for line in found.lines(row, max(80, min(out.width, WIDTH)), about):
             out.print(line, soft_wrap=True)
         if number < len(rows) - 1:
             out.print()

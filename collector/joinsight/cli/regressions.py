@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.rows import Row
 from joinsight.store.database import check_schema, open_database
+from joinsight.terminal import console, to_json
 from joinsight.wording import execution_name, one_line, short_key, when
 
 _MEASURES = {
@@ -65,7 +65,7 @@ def regressions(
             rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit)
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row, default=read.json_value, ensure_ascii=False))
+            click.echo(to_json(row, read.json_value))
     elif rows:
         _print(rows)
     else:
@@ -83,7 +83,7 @@ def _print(rows: list[Row]) -> None:
         Column("why", [_KINDS[row["kind"]] for row in rows]),
         Column("cost", [duration_text(row["cost_ms"]) if row["cost_ms"] else "" for row in rows], right=True),
     ]
-    out = read.console()
+    out = console()
     header, *lines = table.lines(columns, max(80, out.width))
     out.print(header, soft_wrap=True)
     for row, line in zip(rows, lines, strict=True):

@@ -29,10 +29,10 @@ import msgspec
 
 from joinsight.cli.collector import collector_options, open_collector, reason_of, send
 from joinsight.cli.options import Duration
-from joinsight.cli.read import progress
 from joinsight.decode import MAX_REQUEST_BYTES, MAX_UNPACKED_BYTES
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.serve.tokens import TOKEN_VARIABLE
+from joinsight.terminal import progress
 
 _NAME = re.compile(r"(?:final|running)-([^-]+)-(.+)-(\d+)\.ndjson\.gz")
 _FIRST_PAUSE_SECONDS = 0.5

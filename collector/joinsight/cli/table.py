@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from joinsight.terminal import visible_line
+
 GAP = "  "
 _LEAST_TEXT = 16
 
@@ -24,7 +26,7 @@ class Column:
 def lines(columns: Sequence[Column], width: int) -> Iterator[Text]:
     """The table's lines, header first, `width` wide unless its numbers need more."""
     kept = [column for column in columns if any(str(cell) for cell in column.cells)]
-    widths = [max(len(column.header), *(Text(str(cell)).cell_len for cell in column.cells)) for column in kept]
+    widths = [max(len(column.header), *(_text(cell).cell_len for cell in column.cells)) for column in kept]
     rest = width - sum(w for column, w in zip(kept, widths, strict=True) if not column.flexible)
     rest -= len(GAP) * (len(kept) - 1)
     widths = [min(w, max(_LEAST_TEXT, rest)) if c.flexible else w for c, w in zip(kept, widths, strict=True)]
@@ -34,7 +36,7 @@ def lines(columns: Sequence[Column], width: int) -> Iterator[Text]:
 
 
 def _text(cell: str | Text) -> Text:
-    return cell.copy() if isinstance(cell, Text) else Text(cell)
+    return cell.copy() if isinstance(cell, Text) else Text(visible_line(cell))
 
 
 def _line(cells: list[Text], columns: list[Column], widths: list[int], style: str) -> Text:

@@ -19,10 +19,10 @@ from rich.text import Text
 from joinsight.display import bytes_text, duration_text, row_text
 from joinsight.reading import StoredPlan
 from joinsight.rows import Row
+from joinsight.terminal import WIDTH, visible_line
 from joinsight.wording import number_text, ratio_text, skewed_nodes
 from joinsight.wording.nodes import codegen, describe, kind, numbers
 
-WIDTH = 100
 _ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
 _MAX_PREFIX = 36
 _MARKS = {
@@ -54,7 +54,8 @@ def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = 
         node_id, first, rest = todo.pop()
         node = nodes[node_id]
         if node_id in drawn:
-            yield Text(f"{_clip(first)}↑ {node['name']} ({node_id}) is drawn above, reused here", style="dim")
+            name = visible_line(node["name"])
+            yield Text(f"{_clip(first)}↑ {name} ({node_id}) is drawn above, reused here", style="dim")
             continue
         drawn.add(node_id)
         yield _line(node, nodes, measured, _clip(first), label_width, node_id in skewed)
@@ -80,9 +81,9 @@ def _line(
     label = Text(prefix, style="dim")
     if node["cluster"] is not None:
         label.append(_codegen(nodes[node["cluster"]]["name"]), style="dim")
-    label.append(mark + describe(node), style=style)
+    label.append(mark + visible_line(describe(node)), style=style)
     label.truncate(label_width - 1, overflow="ellipsis")
-    label.pad_right(label_width - len(label))
+    label.pad_right(label_width - label.cell_len)
     cost = numbers(node, measured)
     label.append(number_text(cost.rows).rjust(_ROWS))
     label.append(("" if cost.bytes is None else bytes_text(cost.bytes)).rjust(_BYTES))
@@ -101,5 +102,5 @@ def _all_metrics(node: Row, measured: dict[int, Row], prefix: str) -> Iterator[T
     for accumulator, name, _ in node["metrics"]:
         row = measured.get(accumulator)
         if row is not None and row["count"]:
-            shown = (row_text(row) or "").replace("\n", " ")
-            yield Text(f"{prefix}     {name}: {shown}", style="dim")
+            shown = visible_line((row_text(row) or "").replace("\n", " "))
+            yield Text(f"{prefix}     {visible_line(name)}: {shown}", style="dim")

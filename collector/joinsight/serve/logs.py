@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
+import textwrap
 from datetime import datetime, timezone
 from typing import Any
+
+from joinsight.terminal import to_json, visible, visible_line
 
 FORMATS = ("text", "json")
 
@@ -24,13 +26,13 @@ def configure(format: str) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """``2026-11-21T03:00:00.000Z WARNING document refused line=3 reason="not JSON"``; a traceback follows below."""
+    """``2026-11-21T03:00:00.000Z WARNING document refused line=3 reason="not JSON"``; a traceback follows, indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = [_time(record), record.levelname, _printable(record.getMessage())]
+        told = [_time(record), record.levelname, visible_line(record.getMessage())]
         told += [f"{name}={_value(value)}" for name, value in _fields(record).items()]
         if record.exc_info:
-            told.append("\n" + self.formatException(record.exc_info))
+            told.append("\n" + textwrap.indent(visible(self.formatException(record.exc_info)), "  ", lambda _: True))
         return " ".join(told)
 
 
@@ -42,7 +44,7 @@ class JsonFormatter(logging.Formatter):
         told |= _fields(record)
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+        return to_json(told, str)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -58,8 +60,4 @@ def _value(value: object) -> str:
     """Quoted where it is not one plain word, so that a line can be read back and never becomes two."""
     text = str(value)
     plain = text and text.isprintable() and not any(character in text for character in ' "=')
-    return text if plain else json.dumps(text)
-
-
-def _printable(message: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in message)
+    return text if plain else to_json(text)

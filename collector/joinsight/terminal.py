@@ -1,0 +1,149 @@
+r"""The one place through which all text goes to a terminal, a log or a pipe: nothing in it commands the terminal.
+
+Names, descriptions, plans and errors come from whoever may send documents. `visible` writes what a terminal would obey,
+or a person would not see, as an escape: ``\x1b``, ``\u202e``. Letters of every script, combining marks and emoji stay
+as they are. `guard` puts it before stdout and stderr, whoever writes there; `console` makes the only consoles that
+may add colours of their own; `to_json` writes JSON with ``\uXXXX`` in place of the same characters.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable
+from typing import Any, TextIO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+WIDTH = 100
+"""Columns where the output is no terminal."""
+
+# All characters that Unicode counts as controls (but tab and line feed), as formats (but those that are drawn, such as
+# the Arabic number signs), as separators of lines and paragraphs and as surrogates, and fillers that look like nothing.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+_JOINERS = "\u200c\u200d"
+_VIRAMA = 9
+
+
+def visible(text: str) -> str:
+    r"""The text with ``\x1b``, ``\u202e`` and the like in place of characters that command or hide; lines stay."""
+    return HIDDEN.sub(_escaped, text)
+
+
+def visible_line(text: str) -> str:
+    r"""The same on one line, with ``\n`` and ``\t``: for cells of tables, whose width is then what is shown."""
+    return visible(text).replace("\n", r"\n").replace("\t", r"\t")
+
+
+def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """JSON on one line that decodes to the same text and hides nothing. `default` as in `json.dumps`.
+
+    All in ASCII where stdout cannot write everything.
+    """
+    ascii_only = not sys.stdout.encoding.lower().startswith("utf")
+    return HIDDEN.sub(_json_escaped, json.dumps(value, default=default, ensure_ascii=ascii_only))
+
+
+def console() -> Console:
+    """Of stdout: colours and the full width on a terminal, `WIDTH` columns of plain text elsewhere."""
+    return _Console(sys.stdout, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def progress() -> Progress:
+    """A bar on a terminal, nothing elsewhere."""
+    console = _Console(sys.stderr)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # Not redirected: rich would take the escapes of what others print for its own
+    return Progress(
+        *columns, console=console, disable=not console.is_terminal, redirect_stdout=False, redirect_stderr=False
+    )
+
+
+def guard() -> None:
+    """From now on whatever this process prints, tracebacks too, is made visible; what cannot be encoded is escaped."""
+    sys.stdout, sys.stderr = _Guard(sys.stdout), _Guard(sys.stderr)
+
+
+class _Guard(io.TextIOBase):
+    """A stream that writes to another one what is visible. It has no `buffer`, so nobody gets behind it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Of the stream behind."""
+        return self.stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """Of the stream behind."""
+        return self.stream.errors
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Write what is visible of it."""
+        self.stream.write(visible(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream behind."""
+        self.stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether the stream behind is a terminal."""
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        """Of the stream behind."""
+        return self.stream.fileno()
+
+
+class _Console(Console):
+    """Writes past the guard, with its own colours, what it has made visible itself; texts are no markup."""
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        behind = stream.stream if isinstance(stream, _Guard) else stream
+        super().__init__(file=behind, width=width, highlight=False, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is printed goes through here, whatever it is made of."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character, start, end = found[0], found.start(), found.end()
+    if character in _JOINERS and start and _joins(found.string[start - 1], found.string[end : end + 1]):
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _joins(before: str, after: str) -> bool:
+    """A joiner belongs to the text: between emoji or Arabic letters, or after the virama of an Indic script."""
+    if unicodedata.combining(before) == _VIRAMA:
+        return True
+    if not after:
+        return False
+    if unicodedata.category(after) == "So":
+        return before == "\ufe0f" or unicodedata.category(before) in ("So", "Sk")
+    return unicodedata.bidirectional(after) == "AL" and unicodedata.bidirectional(before) in ("AL", "NSM")
+
+
+def _json_escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if ord(found[0]) != 0x7F else r"\u007f"

@@ -1,0 +1,318 @@
+"""Nothing that senders write commands a terminal: every command is run on a store whose every text is hostile."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import logging
+import re
+import signal
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import httpx
+import pytest
+from rich.text import Text as RichText
+from sqlalchemy import CheckConstraint, Engine, Table, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from tests.documents import LISTENER, Plan, application, as_line, draw, execution, request
+from tests.serve.real import DOCUMENTS, service
+from tests.store.test_regressions import BEFORE, SINCE, plant
+
+import joinsight
+from joinsight import terminal
+from joinsight.cli import cli, main
+from joinsight.store import models
+from joinsight.store.database import connect
+from joinsight.store.writer import Writer
+
+HOSTILE = (
+    "\x1b]0;owned\x07\x1b[2J\x9b1;1H\x9d0;x\x9c\r\x08\x7f\u202egnp\u2066\u200b\u200d\u2028\u2029\U000e0041\xad\ufeff"
+)
+SEEN = r"\x1b]0;owned\x07\x1b[2J"
+"""How it begins where it is shown."""
+DRAWING = """
+    SortMergeJoin | [k#1L], [k#2L], Inner | number of output rows=60+40
+      Sort | [k#1L ASC NULLS FIRST], false, 0
+        AQEShuffleRead | coalesced and skewed
+          Exchange | hashpartitioning(k#1L, 200), ENSURE_REQUIREMENTS, [plan_id=7] | data size=900, shuffle bytes written=2097152+2097152, records read=10+20+970
+            Scan | [k#1L] | number of output rows=1000
+      BroadcastExchange | HashedRelationBroadcastMode(List(input[0, int]),false), [plan_id=3] | data size=4194304, number of output rows=2, time to collect=30
+"""
+_OWN = re.compile(r"\x1b\[([0-9;]*m|\?25[lh]|1A|2K)|\r")
+"""What rich writes on a terminal: colours; for a bar the cursor's way, and hiding and showing it."""
+
+
+def is_harmless(character: str) -> bool:
+    """As Unicode sees it, whatever our own list says."""
+    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def harmful(output: str) -> set[str]:
+    """What must not be in it, named."""
+    return {f"U+{ord(character):04X}" for character in output if not is_harmless(character)}
+
+
+class Ran(NamedTuple):
+    """A command that has run as the script runs it."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command as its script does."""
+
+    def run(*arguments: str, **environment: str) -> Ran:
+        written = {"stdout": io.BytesIO(), "stderr": io.BytesIO()}
+        streams = {name: io.TextIOWrapper(behind, "utf-8") for name, behind in written.items()}
+        with monkeypatch.context() as patch:
+            for name, stream in streams.items():
+                patch.setattr(sys, name, stream)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["joinsight", *arguments])
+            patch.setattr(signal, "signal", lambda *_: None)
+            patch.setattr(logging.root, "handlers", [])  # those of the command write to its stderr
+            code: Any = 0
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+            except Exception:  # as Python does with what nobody catches
+                sys.excepthook(*sys.exc_info())
+                code = 1
+            for stream in streams.values():
+                stream.flush()
+        out, err = (behind.getvalue().decode() for behind in written.values())
+        return Ran(code, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def url(make_store: Callable[[], str]) -> Iterator[str]:
+    """A store of which every text is hostile, as far as the schema allows."""
+    with connect(make_store()) as engine:
+        nodes, accumulators = draw(DRAWING)
+        nodes = [node._replace(simple=f"{node.simple} {HOSTILE}") for node in nodes]
+        nodes[4] = nodes[4]._replace(name=f"Scan {HOSTILE}", metadata={HOSTILE: HOSTILE})
+        common: dict[str, Any] = {"tags": {HOSTILE: HOSTILE}, "configuration": {f"spark.sql.{HOSTILE}": HOSTILE}}
+        plans = [Plan(1_767_225_600_000, draw("BroadcastHashJoin | [k#1L], [k#2L], Inner")[0])]
+        plans += [Plan(1_767_225_600_500, nodes)]
+        measured = {"plans": plans, "accumulators": accumulators, **common}
+        far = 4_102_444_800_000 * 2
+        Writer(engine).write(
+            [
+                application(**common, documents_made=9, events_dropped=3, listener_failures=1),
+                execution(sequence=2, execution_id=1, **measured),
+                execution(sequence=3, execution_id=2, **measured | {"configuration": {}}),
+                execution(sequence=4, execution_id=3, state="failed", error="x", incomplete=["x"], **measured),
+                execution(sequence=5, execution_id=4, state="running", started_at_ms=far, ended_at_ms=None),
+                application(application_id="app-2", listener=LISTENER.__class__("2", "0", "4.3.0")),
+            ]
+        )
+        plant(engine, "slower", [*BEFORE, *[120_000] * 7])
+        with engine.begin() as connection:
+            ledger_row = {"problems": ["x"], "outcome": "failed", "path": "x", "application_id": "x"}
+            _insert(connection, models.event_log, ledger_row)
+            _insert(connection, models.finding, _key(connection) | {"severity": "warning", "finding": "spill"})
+            for table in models.metadata.sorted_tables:
+                _poison(connection, table)
+        yield engine.url.render_as_string(hide_password=False)
+
+
+def _key(connection: Any) -> dict[str, Any]:
+    names = ", ".join(models.EXECUTION_KEY)
+    return dict(connection.execute(text(f"SELECT {names} FROM execution WHERE execution_id = 1")).mappings().first())
+
+
+def _insert(connection: Any, table: Table, row: dict[str, Any]) -> None:
+    """A row, with anything in columns that need something."""
+    fillers = {"TEXT": "x", "BIGINT": 1, "INTEGER": 1, "BOOLEAN": True, "JSONB": {"x": 1}}
+    for column in table.columns:
+        if column.name not in row and not column.nullable:
+            row[column.name] = fillers.get(str(column.type), text("now()"))
+    connection.execute(table.insert().values(row))
+
+
+def _poison(connection: Any, table: Table) -> None:
+    """Add hostile characters to all texts of a table that no constraint keeps to a few words."""
+    checked = " ".join(str(c.sqltext) for c in table.constraints if isinstance(c, CheckConstraint))
+    changes = {}
+    for column in table.columns:
+        if isinstance(column.type, Text) and column.name not in re.findall(r"\w+", checked):
+            changes[column] = column + HOSTILE
+        elif isinstance(column.type, ARRAY) and isinstance(column.type.item_type, Text):
+            changes[column] = column.op("||")([HOSTILE])
+    if changes:
+        connection.execute(table.update().values(changes))
+
+
+def leaves(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    """The names of all commands."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+LISTS = [[], ["--json"], ["--application", HOSTILE], ["--sort", HOSTILE], ["--since", HOSTILE]]
+ALL = [*LISTS, ["--execution", "1"], ["--operator", HOSTILE], ["--execution", HOSTILE]]
+Runs = dict[tuple[str, ...], list[list[str]]]
+RUNS: Runs = {
+    ("queries",): [*LISTS, ["--shape", HOSTILE]],
+    ("shuffles",): ALL,
+    ("broadcasts",): ALL,
+    ("joins",): ALL,
+    ("findings",): [*ALL, ["--details"], ["--finding", HOSTILE]],
+    ("plan",): [["1"], ["1", "--json"], ["1", "--metrics", "--all-versions"], ["3"], [HOSTILE], ["9/" + HOSTILE]],
+    ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
+    ("regressions",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--json"], ["--job", HOSTILE]],
+    ("doctor",): [[], ["--json"], ["--application", HOSTILE], ["--url", f"http://{HOSTILE}"], ["--ca-file", HOSTILE]],
+    ("db", "upgrade"): [[], ["--database-url", f"postgresql://x:y@localhost:1/{HOSTILE}"]],
+    ("db", "prune"): [["--keep", "30d", "--dry-run", "--misdated"], ["--keep", HOSTILE]],
+    ("db", "status"): [["--data", f"/nowhere/{HOSTILE}"]],
+    ("db", "stop"): [["--data", f"/nowhere/{HOSTILE}"]],
+    ("db", "grant-reader"): [[f"reader {HOSTILE}"]],
+    ("listener-jar",): [[], ["--conf"]],
+    ("ship",): [[HOSTILE], ["/", "--url", HOSTILE], ["/", "--timeout", HOSTILE]],
+    ("serve",): [["--token-file", HOSTILE], ["--finding-threshold", HOSTILE], ["--host", HOSTILE]],
+    ("dashboards", "push"): [["--url", HOSTILE, "--token-file", HOSTILE]],
+    ("dashboards", "export"): [[f"/dev/null/{HOSTILE}"]],
+    # More of these below
+    ("export",): [["--to", "/x", "--since", HOSTILE]],
+    ("rollup",): [["--keep", HOSTILE]],
+    ("backfill",): [["--split", HOSTILE, "/x"]],
+    ("demo",): [["--history", HOSTILE]],
+}
+WITH_SPARK: Runs = {
+    ("backfill",): [[f"/nowhere/{HOSTILE}"]],
+    ("export",): [["--to", "/dev/null", "--table", HOSTILE], ["--to", f"no such:{HOSTILE}", "--table", "application"]],
+    ("rollup",): [["--from", f"/nowhere/{HOSTILE}", "--since", "2026-11-20"]],
+}
+
+
+def test_every_command_is_run_here() -> None:
+    """A new command has its place in the table above."""
+    assert RUNS.keys() == set(leaves(cli))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=" ".join)
+def test_no_command_prints_what_commands_a_terminal(run: Run, url: str, path: tuple[str, ...]) -> None:
+    """In whatever format, with or without colours, of what is stored and of its own arguments."""
+    assert_harmless(run, url, path, [*RUNS[path], ["--help"], [f"--{HOSTILE}"]])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("path", WITH_SPARK, ids=" ".join)
+def test_no_command_with_spark_does(run: Run, url: str, path: tuple[str, ...]) -> None:
+    """Nor what Spark answers to hostile names."""
+    assert_harmless(run, url, path, WITH_SPARK[path])
+
+
+def assert_harmless(run: Run, url: str, path: tuple[str, ...], runs: list[list[str]]) -> None:
+    shown = ""
+    for arguments in runs:
+        for colours in ({}, {"FORCE_COLOR": "1"}):
+            ran = run(*path, *arguments, JOINSIGHT_DATABASE_URL=url, COLUMNS="300", **colours)
+            for output in (ran.out, ran.err):
+                assert not harmful(_OWN.sub("", output) if colours else output), (arguments, output)
+            shown += ran.out + ran.err
+    assert r"\x1b" in shown or r"\u001b" in shown
+
+
+def test_json_decodes_to_what_is_stored(run: Run, url: str) -> None:
+    """The escapes are JSON's own."""
+    ran = run("queries", "--json", JOINSIGHT_DATABASE_URL=url)
+    assert ran.code == 0
+    for line in ran.out.splitlines():
+        assert json.loads(line)["description"].endswith(HOSTILE)
+
+
+def test_columns_stay_below_each_other(run: Run, url: str) -> None:
+    """Widths are those of what is shown."""
+    ran = run("findings", JOINSIGHT_DATABASE_URL=url, COLUMNS="300")
+    header, *rows = [line for line in ran.out.splitlines() if not line.startswith("Application")]
+    assert rows and SEEN in rows[0]
+    assert {row.index("warning") for row in rows} == {header.index("severity")}
+
+
+def test_a_traceback_is_made_visible(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a fault of ours too, and what a library prints or warns of."""
+
+    def fault() -> None:
+        print(HOSTILE)
+        click.echo(HOSTILE, err=True)
+        logging.getLogger("any").warning(HOSTILE)
+        sys.excepthook(ValueError, ValueError(HOSTILE), None)
+        with terminal.progress() as bar:
+            bar.add_task(HOSTILE)
+            print(HOSTILE)
+        terminal.console().print(HOSTILE, RichText(HOSTILE), f"[red]{HOSTILE}[/red]")
+
+    command = click.Command("fault", callback=fault)
+    monkeypatch.setitem(cli.commands, "fault", command)
+    for colours in ({}, {"FORCE_COLOR": "1", "COLUMNS": "300"}):
+        ran = run("fault", **colours)
+        for output in (ran.out, ran.err):
+            assert not harmful(_OWN.sub("", output) if colours else output), output
+            assert SEEN in output
+    assert "ValueError" in ran.err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_log_of_a_service(engine: Engine, form: str) -> None:
+    """What senders wrote is in it, visibly; a line stays a line."""
+    database = engine.url.render_as_string(hide_password=False)
+    environment = {"PYTHONIOENCODING": "utf-8"}
+    with service(database, environment=environment, patch=_FORMAT if form == "text" else "") as running:
+        bad = as_line(execution(application_id=f"app {HOSTILE}\n")).replace(b'"sequence":1', b'"sequence":"x"')
+        assert httpx.post(running.url + DOCUMENTS, content=request(bad)).status_code == 400
+    [line] = [line for line in running.lines if "document refused" in line]
+    assert not harmful(line)
+
+
+_FORMAT = """
+from joinsight.serve import logs
+made = logs.JsonFormatter()
+class Both(logs.TextFormatter):
+    def format(self, record):
+        return made.format(record) if record.getMessage() == "collecting" else super().format(record)
+logs.JsonFormatter = Both
+"""
+
+
+def test_nothing_writes_but_through_the_one_place() -> None:
+    """No module but `terminal` makes a console, takes a stream behind it or writes JSON by itself for a terminal.
+
+    What is printed in any other way goes through the guard, which `main` sets first of all.
+    """
+    package = Path(joinsight.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        where = path.relative_to(package)
+        if where == Path("terminal.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            used = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+            taken = node.module if isinstance(node, ast.ImportFrom) else ""
+            assert taken not in ("rich", "rich.progress", "rich.live", "rich.logging", "rich.traceback"), where
+            assert name != "Console", where
+            assert used not in ("sys.__stdout__", "sys.__stderr__"), where
+            assert not used.endswith((".stdout.buffer", ".stderr.buffer")), where
+            assert not (name in ("json.dumps", "os.write") and where.parts[0] == "cli"), where
+    body = ast.parse((package / "cli/__init__.py").read_text()).body
+    [its] = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "main"]
+    assert ast.unparse(its.body[1]) == "guard()"
