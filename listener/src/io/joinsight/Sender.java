@@ -280,10 +280,7 @@ final class Sender {
     String answer = reply.status + " " + firstLine(reply.text);
     if (reply.status == 401) return "it answered 401: the token is wrong or missing (" + Settings.TOKENS + ")";
     if (reply.status == 403) return "it answered " + answer + " (is the token, " + Settings.TOKENS + ", one that may send?)";
-    if (reply.status < 500 && reply.status != 408 && reply.status != 429) {
-      return "what answers there is no Joinsight collector: " + answer;
-    }
-    return "it answered " + answer;
+    return (reply.status < 400 ? "what answers there is no Joinsight collector: " : "it answered ") + answer;
   }
 
   private void taken(Batch batch, Reply reply) throws IOException {
@@ -297,9 +294,9 @@ final class Sender {
     LOG.warn("Joinsight: the collector refused {} of {} documents: {}", bad.documents, batch.documents, firstLine(reply.text));
   }
 
-  private static String firstLine(String text) {
-    String line = text.trim().split("\\R", 2)[0].replaceAll("\\p{Cntrl}", " ");
-    return line.length() > 500 ? line.substring(0, 500) + "..." : line;
+  static String firstLine(String text) {
+    String line = text.trim().split("\\R", 2)[0];
+    return Visible.of(line.length() > 500 ? line.substring(0, 500) + "..." : line);
   }
 
   private boolean retryLater(String reason, long retryAfterMs) {
