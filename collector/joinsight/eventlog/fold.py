@@ -17,6 +17,7 @@ from joinsight.decode import decode_document
 from joinsight.document import STAGE_TOTALS, Application, Document, Execution, Job, Listener, Metric, Stage
 from joinsight.errors import DocumentError
 from joinsight.eventlog import events, plans, settings
+from joinsight.eventlog.cutting import MAX_CALL_SITE, cut
 from joinsight.eventlog.executions import Executions, Running
 from joinsight.eventlog.piece import Gap, Item
 from joinsight.eventlog.redaction import REDACT_LITERALS, Redaction
@@ -25,8 +26,6 @@ from joinsight.eventlog.tasks import TaskBlock
 
 _D = TypeVar("_D", Application, Execution)
 _NAMESPACE = uuid.UUID("6f1c2d0e-2f0b-5d3c-9a53-7d6f0c1f9e11")
-_MAX_TEXT = 16 * 1024
-_MAX_CALL_SITE = 1024
 _NO_START = "its start was not seen"
 LOG_ENDS = "the event log ends before it does"
 
@@ -182,10 +181,10 @@ class Fold:
             state=state,  # type: ignore[arg-type]
             started_at_ms=e.started_at,
             ended_at_ms=e.ended_at,
-            description=text(e.description)[:_MAX_TEXT],
-            call_site=text(e.call_site)[:_MAX_CALL_SITE],
-            error=None if e.error is None else text(e.error)[:_MAX_TEXT],
-            job_group=None if e.job_group is None else text(e.job_group)[:_MAX_TEXT],
+            description=cut(text(e.description)),
+            call_site=cut(text(e.call_site), MAX_CALL_SITE),
+            error=None if e.error is None else cut(text(e.error)),
+            job_group=None if e.job_group is None else cut(text(e.job_group)),
             job_tags=[text(tag) for tag in e.job_tags],
             streaming_query_id=e.streaming_query_id,
             streaming_batch_id=int(batch) if batch is not None and batch.isdecimal() else None,
@@ -240,7 +239,7 @@ def _stage(attempt: StageAttempt, execution_ended: bool, redaction: Redaction) -
         killed_tasks=attempt.killed,
         submitted_at_ms=attempt.submitted_at,
         completed_at_ms=attempt.completed_at,
-        failure=None if attempt.failure is None else redaction.text(attempt.failure)[:_MAX_TEXT],
+        failure=None if attempt.failure is None else cut(redaction.text(attempt.failure)),
         **numbers,
     )
 

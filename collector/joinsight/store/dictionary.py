@@ -19,6 +19,10 @@ Every table but `application`, `delivery`, `event_log` and the [roll-ups](lake.m
 Join tables on all four. A value that was not measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and
 nanoseconds (`_ns`) are plain numbers.
 
+Long texts are cut where they are measured: `description`, `error`, `job_group` and `failure` at 16,384 characters,
+`call_site` at 1,024. One that was cut ends with how long it was: `… [cut: 20,000 characters in all]`. Texts of plans
+are whole, so no key depends on it.
+
 The views `v_broadcasts`, `v_shuffles` and `v_joins` have done the joining, and have what is most asked for:
 [SQL](sql.md) shows how to use them. Their columns stay, with their names and meanings, from version to version; new
 ones may come. What the tables look like may change.

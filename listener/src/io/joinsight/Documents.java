@@ -275,10 +275,7 @@ final class Documents {
   }
 
   private static void text(JsonGenerator g, String name, String value, int limit) throws IOException {
-    if (value == null) return;
-    int end = Math.min(value.length(), limit);
-    if (end < value.length() && Character.isHighSurrogate(value.charAt(end - 1))) end--;
-    g.writeStringField(name, value.substring(0, end));
+    if (value != null) g.writeStringField(name, Cut.to(limit, value));
   }
 
   private static void ints(JsonGenerator g, String name, int[] values) throws IOException {
