@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from itertools import product
 from pathlib import Path
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from tests.documents import planned
 from tests.findings.recorded import SMALL, Earlier, recordings
 from tests.serve.real import until
@@ -26,7 +29,11 @@ from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, TOKEN
 from joinsight.serve.places import Places
 from joinsight.serve.server import looking_after
+from joinsight.store.database import connect
 from joinsight.store.going_on import GoingOn
+from joinsight.store.lost import declare_lost
+from joinsight.store.models import EXECUTION_KEY
+from joinsight.store.writer import Writer
 
 GOLDEN = Path(__file__).parent / "metrics.golden"
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -103,6 +110,46 @@ def test_all_that_is_declared_is_observed() -> None:
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
         assert labels == set(metric.label_names), metric.name
         assert any(sample.value for sample in family.samples), metric.name
+
+
+LOST = """
+    SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5
+      Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900
+      BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=10
+"""
+
+
+def test_operators_are_counted_of_what_succeeded_or_failed(make_store: Callable[[], str]) -> None:
+    """As docs/metrics.md says: not those of executions that run, were lost or come from a log: the tables do."""
+    metrics = Metrics()
+    with connect(make_store()) as engine:
+        writer = Writer(engine)
+        documents = [
+            planned(LOST, execution_id=number, sequence=number + 1, state=state, application_id=state, origin=origin)
+            for number, (state, origin) in enumerate(
+                [*product(("succeeded", "failed", "running"), ("live",)), ("succeeded", "event_log")]
+            )
+        ]
+        for rows in writer.write(documents).finished:
+            metrics.finished(rows)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE delivery SET last_heard_at = now() - interval '1 hour'"))
+            assert declare_lost(connection, timedelta(minutes=5)) == 1
+        metrics.count("joinsight_executions_total", 1, "lost")
+        counted = page(metrics)
+        with engine.connect() as connection:
+            for table, metric in (
+                ("shuffle", "joinsight_shuffles_total"),
+                ("broadcast", "joinsight_broadcasts_total"),
+                ("joins", "joinsight_joins_total"),
+                ("execution", "joinsight_executions_total"),
+            ):
+                of = f"SELECT count(*) FROM {table} AS t JOIN execution AS e USING ({', '.join(EXECUTION_KEY)}) WHERE "
+                held = connection.scalar(text(of + "true"))
+                ended = connection.scalar(text(of + "e.state IN ('succeeded', 'failed') AND e.origin = 'live'"))
+                lines = re.findall(rf"^{metric}(?:{{.*}})? (.+)$", counted, re.MULTILINE)
+                lost = 1 if table == "execution" else 0
+                assert (held, ended, sum(map(float, lines))) == (4, 2, 2 + lost), table
 
 
 def test_labels_have_known_values() -> None:

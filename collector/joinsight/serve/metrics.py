@@ -1,4 +1,4 @@
-"""What the collector tells Prometheus, as `metrics_table` declares it; of executions, live ones that ended count."""
+"""What the collector tells Prometheus, as `metrics_table` declares it: of live executions that succeeded or failed."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Metrics:
     # Executions
 
     def finished(self, rows: Rows) -> None:
-        """Count an execution that ended, of whose rows `finding` may be missing."""
+        """Count an execution that succeeded or failed, of whose rows `finding` may be missing."""
         execution = rows["execution"][0]
         if execution["origin"] != "live":
             return

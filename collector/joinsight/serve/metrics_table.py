@@ -103,12 +103,12 @@ class Group:
 GROUPS = (
     Group(
         "Executions",
-        "SQL executions, counted when they end.",
+        "SQL executions, counted when they succeed or fail.",
         (
             _counter(
                 "joinsight_executions_total",
                 "executions",
-                "SQL executions that ended, by state; one that was lost and comes back is counted again when it ends",
+                "SQL executions that succeeded, failed or were lost; a lost one that comes back is counted again",
                 Label("state", ("succeeded", "failed", "lost")),
             ),
             _histogram("joinsight_execution_seconds", "seconds", "Duration of SQL executions", _SECONDS),
@@ -124,7 +124,7 @@ GROUPS = (
             _counter(
                 "joinsight_incomplete_executions_total",
                 "executions",
-                "SQL executions that ended and of whose numbers a part may be missing",
+                "SQL executions that succeeded or failed and of whose numbers a part may be missing",
             ),
             _of_store("joinsight_running_executions", "executions", "SQL executions that run now"),
             _of_store(
@@ -141,7 +141,7 @@ GROUPS = (
     ),
     Group(
         "Broadcasts",
-        "Broadcast exchanges of the final plans of executions that ended.",
+        "Broadcast exchanges of the final plans of executions that succeeded or failed.",
         (
             _counter(
                 "joinsight_broadcasts_total",
@@ -162,7 +162,7 @@ GROUPS = (
     ),
     Group(
         "Shuffles",
-        "Shuffle exchanges of the final plans of executions that ended. What was not measured is not counted.",
+        "Shuffle exchanges of the final plans of executions that succeeded or failed, as far as they were measured.",
         (
             _counter("joinsight_shuffles_total", "shuffles", "Shuffles"),
             _counter("joinsight_shuffle_written_bytes_total", "bytes", "Bytes written by shuffles"),
@@ -194,7 +194,7 @@ GROUPS = (
     ),
     Group(
         "Joins and AQE",
-        "Joins of the final plans of executions that ended, and what AQE changed on the way there.",
+        "Joins of the final plans of executions that succeeded or failed, and what AQE changed on the way there.",
         (
             _counter(
                 "joinsight_joins_total",
@@ -224,7 +224,7 @@ GROUPS = (
             _counter(
                 "joinsight_findings_total",
                 "findings",
-                "Findings in SQL executions that ended (docs/findings.md)",
+                "Findings in SQL executions that succeeded or failed (docs/findings.md)",
                 _FINDINGS,
                 Label("severity", SEVERITIES),
             ),

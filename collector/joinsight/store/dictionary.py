@@ -19,6 +19,9 @@ Every table but `application`, `delivery`, `event_log` and the [roll-ups](lake.m
 Join tables on all four. A value that was not measured is NULL, never 0. Bytes, rows, milliseconds (`_ms`) and
 nanoseconds (`_ns`) are plain numbers.
 
+The tables hold an execution from its first document on: also one that runs or was lost, with what was measured so far.
+`/metrics` counts those that succeeded or failed ([metrics](metrics.md)).
+
 Long texts are cut where they are measured: `description`, `error`, `job_group` and `failure` at 16,384 characters,
 `call_site` at 1,024. One that was cut ends with how long it was: `… [cut: 20,000 characters in all]`. Texts of plans
 are whole, so no key depends on it.
