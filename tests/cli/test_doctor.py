@@ -275,3 +275,14 @@ def test_event_logs(engine: Engine, url: str) -> None:
     result = doctor(engine, url)
     assert result.exit_code == 1
     assert re.search(r"✗ event logs 2 were read, the last one \S+ \S+ ago \(1 in part, 1 failed\)", said(result))
+
+
+def test_an_application_whose_driver_is_lost(engine: Engine, url: str) -> None:
+    """It is named with when it was last heard of, be it a moment ago: `joinsight ship` brought what was left."""
+    Writer(engine).write([application(application_id="app-1", documents_made=3)])
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE application SET state = 'lost'"))
+    told = doctor(engine, url)
+    assert told.exit_code == 1
+    assert re.search(r"✗ app-1  its driver was lost, last heard of \d+ (ms|s|min) ago", told.output), told.output
+    assert "made and did not arrive\n" in told.output and "the listener keeps trying" not in told.output

@@ -52,8 +52,10 @@ def test_what_runs(store: Engine) -> None:
         application(application_id="silent"),
     ]
     for writer in Writer(store), Writer(store):
-        writer.write(documents)
+        writer.write([*documents, application(application_id="lost")])
     silence(store, "silent", 6)
+    with store.begin() as connection:  # what is shipped of it later is no sign of its life
+        connection.execute(text("UPDATE application SET state = 'lost' WHERE application_id = 'lost'"))
     found = count_going_on(store)
     assert (found.executions, found.applications) == (2, 1)
     assert found.oldest_start == datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select, text
-from tests.documents import STARTED_AT_MS, application, execution, planned
+from tests.documents import OTHER_LISTENER, STARTED_AT_MS, application, execution, planned
 
 from joinsight.document import Document, Execution
 from joinsight.rows import Row
@@ -147,6 +147,66 @@ def test_without_an_account(engine: Engine, app: str) -> None:
     assert sweep(engine) == 1
 
 
+def application_state(engine: Engine, app: str) -> str | None:
+    """State of an application."""
+    c = models.application.c
+    with engine.connect() as connection:
+        return connection.scalar(select(c.state).where(c.application_id == app))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["its start arrived", "only executions arrived"])
+def test_an_application_is_lost_with_its_executions(engine: Engine, app: str, known: bool) -> None:
+    """And with `lost`, as its executions, it waits for a later document; when it was last heard of stays known."""
+    Writer(engine).write([application(application_id=app)] * known + [running(app, sequence=2)])
+    with engine.begin() as connection:
+        connection.execute(
+            text("UPDATE application SET updated_at = '2026-01-01' WHERE application_id = :a"), {"a": app}
+        )
+    silent_for(engine, app, 290)
+    sweep(engine)
+    assert application_state(engine, app) == ("running" if known else "unknown")
+    silent_for(engine, app, 310)
+    assert sweep(engine) == 1
+    assert (application_state(engine, app), states(engine, app)) == ("lost", {0: "lost"})
+    with engine.connect() as connection:
+        c = models.application.c
+        assert connection.scalar(select(c.updated_at < text("'2026-01-02'")).where(c.application_id == app))
+    Writer(engine).write([running(app, sequence=3)])
+    assert (application_state(engine, app), states(engine, app)) == ("lost", {0: "running"})
+    Writer(engine).write([application(application_id=app, sequence=4)])
+    assert application_state(engine, app) == "running"
+    assert sweep(engine) == 0
+    Writer(engine).write([application(application_id=app, sequence=5, state="ended")])
+    silent_for(engine, app, 310)
+    sweep(engine)
+    assert application_state(engine, app) == "ended"
+
+
+def test_an_application_without_executions_is_lost(engine: Engine, app: str) -> None:
+    """When all of its listeners are silent: of two, one that is heard is enough. What is of a log is left alone."""
+    log = f"{app}-log"
+    documents = [application(application_id=app), application(application_id=app, listener=OTHER_LISTENER)]
+    Writer(engine).write([*documents, application(application_id=log, origin="event_log")])
+    with engine.begin() as connection:
+        silent = "UPDATE delivery SET last_heard_at = '2026-01-01' WHERE application_id = :a AND listener_id = :id"
+        connection.execute(text(silent), {"a": app, "id": OTHER_LISTENER.id})
+    sweep(engine)
+    assert application_state(engine, app) == "running"
+    silent_for(engine, app, 310)
+    sweep(engine)
+    assert (application_state(engine, app), application_state(engine, log)) == ("lost", "running")
+
+
+def test_an_application_that_is_lost_yields_to_another_listener(engine: Engine, app: str) -> None:
+    """One that was attached anew says that it runs."""
+    Writer(engine).write([application(application_id=app, sequence=9)])
+    silent_for(engine, app, 310)
+    sweep(engine)
+    assert application_state(engine, app) == "lost"
+    Writer(engine).write([application(application_id=app, listener=OTHER_LISTENER)])
+    assert application_state(engine, app) == "running"
+
+
 def test_what_is_being_written_is_not_lost(engine: Engine, app: str) -> None:
     """The sweep neither waits for a writer nor takes its application for dead; the document is stored as it came."""
     Writer(engine).write([application(application_id=app), running(app)])
@@ -270,6 +330,21 @@ def test_sweeping_reads_only_what_runs(make_database: Callable[[], str]) -> None
     assert len(scans) == 3, plan
     assert all("using execution_2" in line and "state_started_at_idx" in line for line in scans), plan
     assert "rows=15" not in plan
+
+
+def test_sweeping_reads_only_open_applications(make_store: Callable[[], str]) -> None:
+    """Among many that have ended the few others are found by their index alone."""
+    with connect(make_store()) as engine:
+        Writer(engine).write([application(application_id="a"), application(application_id="b", state="ended")])
+        names = ", ".join(c.name for c in models.application.columns if c.name != "application_id")
+        many = f"INSERT INTO application ({names}, application_id) SELECT {names}, application_id || n FROM application"
+        with engine.begin() as connection:
+            connection.execute(text(f"{many}, generate_series(1, 5000) n WHERE state = 'ended'"))
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("ANALYZE"))
+            asked = text("EXPLAIN SELECT count(*) " + lost.SILENT_APPLICATIONS)
+            plan = "\n".join(connection.scalars(asked, {"lost_after": timedelta(0)}))
+    assert "ix_application_open" in plan and "Seq Scan on application" not in plan, plan
 
 
 def test_durations_are_written_as_they_are_given() -> None:

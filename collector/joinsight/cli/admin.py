@@ -49,7 +49,7 @@ _file = click.Path(path_type=Path)
     type=Duration(at_least="1m"),
     default=duration_text(DEFAULT_LOST_AFTER),
     show_default=True,
-    help="Executions are lost when so long nothing was heard of their driver.",
+    help="Mark executions and applications lost after this long without contact from the driver.",
 )
 @click.option(
     "--keep", type=KEEP, help="Prune the database once a day, as `joinsight db prune` does.  [default: never]"

@@ -177,11 +177,13 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
     """What there is to say of a listener's documents and executions."""
     what = row["application_id"] + (f"/{row['attempt_id']}" if row["attempt_id"] else "")
     silent = now - row["last_heard_at"]
-    gone = silent > DEFAULT_LOST_AFTER
+    gone = row["state"] == "lost" or silent > DEFAULT_LOST_AFTER
     if row["state"] != "ended" and gone:
         yield Finding(
             what,
-            f"nothing was heard of it for {_ago(silent)}, and not that it ended",
+            f"its driver was lost, last heard of {_ago(silent)} ago"
+            if row["state"] == "lost"
+            else f"nothing was heard of it for {_ago(silent)}, and not that it ended",
             f"If the driver lives, it does not reach the collector. {_LOG}",
         )
     if row["documents_missing"]:

@@ -19,11 +19,12 @@ GOING_ON_SECONDS = 15
 GOING_ON_TIMEOUT = "10s"
 _RUNNING = "SELECT count(*), min(started_at) FROM execution WHERE state = 'running' AND origin = 'live'"
 _DELIVERY = """
-    SELECT CASE WHEN state = 'ended' THEN 'ended' WHEN is_heard THEN 'running' ELSE 'silent' END AS application,
+    SELECT CASE WHEN state = 'ended' THEN 'ended' WHEN runs THEN 'running' ELSE 'silent' END AS application,
         sum(documents_missing) AS missing, sum(documents_refused) AS refused, sum(documents_dropped) AS dropped,
-        sum(events_dropped) AS events, count(*) FILTER (WHERE state <> 'ended' AND is_heard) AS reporting
+        sum(events_dropped) AS events, count(*) FILTER (WHERE runs) AS reporting
     FROM (
-        SELECT coalesce(a.state, 'unknown') AS state, d.last_heard_at > now() - interval '5 minutes' AS is_heard,
+        SELECT a.state, coalesce(a.state, 'unknown') NOT IN ('ended', 'lost')
+            AND d.last_heard_at > now() - interval '5 minutes' AS runs,
             d.documents_missing, d.documents_refused, d.documents_dropped, d.events_dropped
         FROM delivery d LEFT JOIN application a USING (application_id, attempt_id)
         WHERE d.last_heard_at > now() - interval '24 hours' AND a.origin IS DISTINCT FROM 'event_log'

@@ -1,8 +1,9 @@
-"""Finds executions whose driver is gone, and says so in the store: they become `lost`, with the reason.
+"""Finds executions and applications whose driver is gone, and says so in the store: they become `lost`.
 
-An execution is lost when its application has ended without it, or when nothing was heard of its listener for a while.
+An execution is lost when its application has ended without it, or when nothing was heard of its listener for a while;
+an application when nothing was heard of any of its listeners.
 Nothing is declared lost before the collector itself has been up, with its database, for that long: silence that may be
-our own proves nothing. A later document of a lost execution replaces it like any other.
+our own proves nothing. A later document of what is lost replaces it like any other.
 """
 
 from __future__ import annotations
@@ -35,10 +36,23 @@ SILENT = """
         AND coalesce(d.last_heard_at, e.updated_at)
             < now() - CASE a.state WHEN 'ended' THEN least(:ended_for, :lost_after) ELSE :lost_after END
 """
+# Applications that have not ended and of which nothing was heard. The partial index on open applications finds them.
+SILENT_APPLICATIONS = """
+    FROM application a
+    WHERE a.state IN ('unknown', 'running') AND a.origin = 'live'
+        AND coalesce(
+            (SELECT max(d.last_heard_at) FROM delivery d
+                WHERE (d.application_id, d.attempt_id) = (a.application_id, a.attempt_id)),
+            a.updated_at
+        ) < now() - :lost_after
+"""
 # The application's row is the writers' lock. One that is locked is being written, so its driver lives.
 _CANDIDATES = f"""
     SELECT application_id, attempt_id FROM application
-    WHERE (application_id, attempt_id) IN (SELECT e.application_id, e.attempt_id {SILENT})
+    WHERE (application_id, attempt_id) IN (
+        SELECT e.application_id, e.attempt_id {SILENT}
+        UNION SELECT a.application_id, a.attempt_id {SILENT_APPLICATIONS}
+    )
     ORDER BY application_id, attempt_id
     FOR UPDATE SKIP LOCKED
 """
@@ -64,6 +78,14 @@ _DECLARE = f"""
             = (s.started_at, s.application_id, s.attempt_id, s.execution_id) AND b.outcome = 'running'
     )
     SELECT count(*) FROM declared
+"""
+# updated_at stays: it says when the application was last heard of
+_DECLARE_APPLICATIONS = f"""
+    UPDATE application SET state = 'lost'
+    WHERE (application_id, attempt_id) IN (
+        SELECT a.application_id, a.attempt_id {SILENT_APPLICATIONS} AND (a.application_id, a.attempt_id)
+            IN (SELECT * FROM unnest(CAST(:applications AS text[]), CAST(:attempts AS text[])))
+    )
 """
 
 
@@ -94,7 +116,7 @@ class Sweeper:
 
 
 def declare_lost(connection: Connection, lost_after: timedelta) -> int:
-    """Declare the executions lost of whose listener nothing was heard for `lost_after`; returns how many.
+    """Declare executions and applications lost of which nothing was heard for so long; returns how many executions.
 
     Does nothing while another collector does it.
     """
@@ -107,7 +129,10 @@ def declare_lost(connection: Connection, lost_after: timedelta) -> int:
     applications, attempts = (list(names) for names in zip(*found, strict=True))
     those = {"applications": applications, "attempts": attempts, "lost_after_text": duration_text(lost_after)}
     lost = int(connection.execute(text(_DECLARE), {**times, **those}).scalar_one())
-    log.warning("%d executions are lost: their driver is gone, or cannot reach any collector", lost)
+    gone = connection.execute(text(_DECLARE_APPLICATIONS), {**times, **those}).rowcount
+    if lost or gone:
+        what = f"{gone} applications and {lost} executions"
+        log.warning("%s are lost: their driver is gone, or cannot reach any collector", what)
     return lost
 
 

@@ -106,7 +106,9 @@ application = Table(
     _needed(_text("attempt_id", "Spark's application attempt id; empty where there is none")),
     _needed(_text("name", "spark.app.name")),
     _needed(_text("job_name", "spark.joinsight.jobName, else the name: stable from run to run")),
-    _needed(_text("state", "running or ended; unknown while only executions of it have arrived")),
+    _needed(
+        _text("state", "running, ended, or lost (its driver is gone); unknown while only executions of it have arrived")
+    ),
     _time("started_at", "when the application started"),
     _time("ended_at", "when it ended"),
     _text("spark_user", "the user that Spark ran as"),
@@ -120,10 +122,16 @@ application = Table(
     _needed(_long("sequence", "number of the document that this row came from")),
     _needed(_time("updated_at", "when this row was written")),
     PrimaryKeyConstraint("application_id", "attempt_id"),
-    CheckConstraint("state IN ('unknown', 'running', 'ended')", name="state"),
+    CheckConstraint("state IN ('unknown', 'running', 'ended', 'lost')", name="state"),
     CheckConstraint("origin IN ('live', 'event_log')", name="origin"),
     Index(None, "job_name", "started_at"),
     Index(None, "name"),
+    Index(
+        "ix_application_open",
+        "application_id",
+        "attempt_id",
+        postgresql_where=text("state IN ('unknown', 'running') AND origin = 'live'"),
+    ),
     comment="An application attempt.",
 )
 

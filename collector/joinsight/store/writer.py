@@ -49,7 +49,7 @@ from joinsight.store.earlier import EarlierRuns
 _KEY = models.EXECUTION_KEY
 _APPLICATION_KEY = ("application_id", "attempt_id")
 _STATEMENT_ROWS = 500
-_GOING_ON = ("running", "unknown")
+_GOING_ON = ("running", "unknown", "lost")
 _ENDED = ("succeeded", "failed")
 _OVER = ("succeeded", "failed", "ended")
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
