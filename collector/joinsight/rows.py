@@ -18,7 +18,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from joinsight.document import MAX_LONG, STAGE_TOTALS, Accumulator, Application, Execution, Metric, Stage
+from joinsight.document import MAX_LONG, STAGE_TOTALS, Accumulator, Application, Execution, JoinHint, Metric, Stage
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
 from joinsight.plan.decisions import Changes
@@ -134,6 +134,14 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     }
     facts = _Facts(e, plans or Plans(e))
     joins = [row for node in facts.graph.nodes if (row := _join(facts, node))]
+    joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange
+    for join in joins:
+        for exchange in {join.get("left_exchange"), join.get("right_exchange")}:
+            joins_of[exchange].append(join["node_id"])
+    jobs_of: dict[int, list[int]] = defaultdict(list)  # a stage
+    for job in e.jobs:
+        for stage_id in set(job.stages):
+            jobs_of[stage_id].append(job.id)
     rows: Rows = {
         "execution": [_execution(facts)],
         "plan_version": _plan_versions(facts),
@@ -144,10 +152,10 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
             for position, (child, parent) in enumerate(facts.graph.edges)
         ],
         "node_metric": _node_metrics(facts),
-        "shuffle": [_shuffle(facts, node, joins) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
+        "shuffle": [_shuffle(facts, node, joins_of) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
         "broadcast": [_broadcast(facts, node) for node in facts.graph.nodes if operators.is_broadcast(node.name)],
         "joins": joins,
-        "stage": [_stage(e, stage) for stage in e.stages],
+        "stage": [_stage(stage, jobs_of) for stage in e.stages],
     }
     rows["execution"][0]["broadcast_bytes"] = _sum(row["size_bytes"] for row in rows["broadcast"])
     return {table: [{**key, **row} for row in found] for table, found in rows.items()}
@@ -172,17 +180,20 @@ class Plans:
 
     def _hints(self, e: Execution, identity: Identity) -> dict[str, str]:
         """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
-        hints = {hint.metric: hint for hint in e.join_hints}
+        hints = {hint.metric: _hint_text(hint) for hint in e.join_hints}
         found = {}
         for graph in self.graphs:
             keys = identity.operator_keys(graph)
             for node in graph.nodes:
                 for metric in node.metrics:
                     if node.id in keys and metric.id in hints:
-                        given = hints[metric.id]
-                        sides = ((given.left, "left"), (given.right, "right"))
-                        found[keys[node.id]] = ", ".join(f"{hint} {side}" for hint, side in sides if hint)
+                        found[keys[node.id]] = hints[metric.id]
         return found
+
+
+def _hint_text(given: JoinHint) -> str:
+    sides = ((given.left, "left"), (given.right, "right"))
+    return ", ".join(f"{hint} {side}" for hint, side in sides if hint)
 
 
 class _Facts(Measured):
@@ -192,6 +203,7 @@ class _Facts(Measured):
         self.execution = e
         self.plans = plans
         super().__init__(plans.graph, {a.id: a for a in e.accumulators})
+        self._tried_again = {stage.id for stage in e.stages if stage.attempt > 0}
         self.threshold = byte_size(
             e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD
         )
@@ -208,8 +220,7 @@ class _Facts(Measured):
     def is_exact(self, node: Node, metric: str) -> bool:
         """A metric's total is all there was: of a stage that was tried again, Spark counts the last attempt only."""
         e, measured = self.execution, self.metrics(node).get(metric)
-        stages = measured.stages if measured is not None else ()
-        again = any(stage.attempt > 0 and stage.id in stages for stage in e.stages)
+        again = measured is not None and not self._tried_again.isdisjoint(measured.stages)
         return e.state == "succeeded" and not e.incomplete and not again
 
 
@@ -345,7 +356,7 @@ def _node_metric(node_id: int, metric: Metric, measured: Accumulator | None) -> 
     }
 
 
-def _shuffle(facts: _Facts, node: Node, joins: list[Row]) -> Row:
+def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]) -> Row:
     text = operators.shuffle_text(node.simple)
     metrics = facts.metrics(node)
     read = metrics.get("records read")
@@ -356,7 +367,7 @@ def _shuffle(facts: _Facts, node: Node, joins: list[Row]) -> Row:
         "keys": list(text.keys),
         "origin": text.origin,
         "consumers": len(facts.consumers(node)),
-        "join_nodes": [j["node_id"] for j in joins if node.id in (j.get("left_exchange"), j.get("right_exchange"))],
+        "join_nodes": joins_of.get(node.id, []),
         "map_stages": _stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
         "reduce_stages": _stages(metrics, "records read", "local bytes read", "remote bytes read"),
         **facts.totals(node, _SHUFFLE_TOTALS),
@@ -468,13 +479,13 @@ def _ratio(output: int | None, left: int | None, right: int | None) -> float | N
     return output / max(left, right)
 
 
-def _stage(e: Execution, stage: Stage) -> Row:
+def _stage(stage: Stage, jobs_of: Mapping[int, list[int]]) -> Row:
     row: Row = {
         "stage_id": stage.id,
         "stage_attempt": stage.attempt,
         "name": stage.name,
         "state": stage.state,
-        "job_ids": [job.id for job in e.jobs if stage.id in job.stages],
+        "job_ids": jobs_of.get(stage.id, []),
         "submitted_at": _time(stage.submitted_at_ms),
         "completed_at": _time(stage.completed_at_ms),
         "failure": stage.failure,
@@ -492,7 +503,7 @@ def _stage(e: Execution, stage: Stage) -> Row:
     return row
 
 
-def _stages(metrics: dict[str, Accumulator], *names: str) -> list[int]:
+def _stages(metrics: Mapping[str, Accumulator], *names: str) -> list[int]:
     return sorted({stage for name in names if name in metrics for stage in metrics[name].stages})
 
 

@@ -25,7 +25,7 @@ class _Growth:
 def look(case: Case) -> Iterator[Finding]:
     """Compares what Spark compares: what a shuffle counted, or, as the most that the estimate can be, its files."""
     for broadcast in case.rows["broadcast"]:
-        used_by = [found for node in broadcast["join_nodes"] if (found := case.of_node("joins", node))]
+        used_by = [found for node in broadcast["join_nodes"] if (found := case.joins.get(node))]
         if broadcast["outcome"] == "succeeded" and used_by:
             yield from _near_the_end(case, broadcast, used_by[0])
             yield from _near_threshold(case, broadcast, used_by[0])

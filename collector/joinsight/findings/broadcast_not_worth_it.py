@@ -13,7 +13,7 @@ from joinsight.rows import Row, driver_ms
 def look(case: Case) -> Iterator[Finding]:
     """By sizes alone. Time says nothing here: on a busy machine the driver waits for its turn, whatever it does."""
     for broadcast in case.rows["broadcast"]:
-        used_by = [found for node in broadcast["join_nodes"] if (found := case.of_node("joins", node))]
+        used_by = [found for node in broadcast["join_nodes"] if (found := case.joins.get(node))]
         others = [_other_rows(found) for found in used_by]
         size, sent = broadcast["size_bytes"], broadcast["rows"]
         if size is None or sent is None or not used_by or None in others:

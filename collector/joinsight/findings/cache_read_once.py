@@ -9,17 +9,20 @@ from joinsight.display import duration_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.wording import rows
 from joinsight.plan.measured import OUTPUT_ROWS
+from joinsight.rows import Row
 
+_MOST_OFTEN = 20
+"""Times that a node is looked at, on average."""
 _SCANS = ("InMemoryTableScan", "Scan In-memory table")
 
 
 def look(case: Case) -> Iterator[Finding]:
     """Whether another execution reads it, this one cannot say: that is left to the reader."""
-    for scans in _cached(case).values():
+    measured = _measured_below(case)
+    for scans in _cached(measured).values():
         stages = case.stages(
             row["max_stage_id"]
-            for node_id in case.below(scans[0])
-            for row in case.metrics(node_id).values()
+            for row in measured[scans[0]]
             if row.get("max_stage_id") is not None and row["total"]
         )
         took = sum(stage["run_time_ms"] for stage in stages)
@@ -41,13 +44,29 @@ def look(case: Case) -> Iterator[Finding]:
         )
 
 
-def _cached(case: Case) -> Mapping[frozenset[int], Sequence[int]]:
-    """The scans of each cached table. All of them show the plan that made it, with the same accumulators."""
-    found: dict[frozenset[int], list[int]] = defaultdict(list)
+def _measured_below(case: Case) -> Mapping[int, Sequence[Row]]:
+    """What was measured beneath each scan of a cached table; empty for a plan that is too deep in cached tables.
+
+    Each of these shows what is beneath the others again.
+    """
+    found: dict[int, list[Row]] = {}
+    left = _MOST_OFTEN * (len(case.nodes) + len(case.rows["node_metric"]))
     for node_id, node in case.nodes.items():
         if node["name"].startswith(_SCANS):
-            of_plan = (row for below in case.below(node_id) for row in case.metrics(below).values())
-            found[frozenset(row["accumulator_id"] for row in of_plan)].append(node_id)
+            found[node_id] = []
+            for below in case.below(node_id):
+                found[node_id] += case.metrics(below).values()
+                left -= 1 + len(case.metrics(below))
+                if left < 0:
+                    return {}
+    return found
+
+
+def _cached(measured: Mapping[int, Sequence[Row]]) -> Mapping[frozenset[int], Sequence[int]]:
+    """The scans of each cached table. All of them show the plan that made it, with the same accumulators."""
+    found: dict[frozenset[int], list[int]] = defaultdict(list)
+    for node_id, rows in measured.items():
+        found[frozenset(row["accumulator_id"] for row in rows)].append(node_id)
     return found
 
 

@@ -31,7 +31,7 @@ def _stages(case: Case, node_id: int) -> set[int]:
     while todo:
         node_id = todo.pop()
         name = case.nodes[node_id]["name"]
-        shuffle = case.of_node("shuffle", node_id)
+        shuffle = case.shuffles.get(node_id)
         if shuffle is not None:
             found.update(shuffle["reduce_stages"] if shuffle["consumers"] == 1 else ())
         elif not operators.is_broadcast(name):

@@ -126,12 +126,25 @@ class Case:
 
     def stages(self, ids: Iterable[int]) -> list[Row]:
         """The attempts of these stages that ran."""
-        wanted = set(ids)
-        return [row for row in self.rows["stage"] if row["stage_id"] in wanted and row.get("run_time_ms") is not None]
+        return [row for stage_id in sorted(set(ids)) for row in self._stages.get(stage_id, ())]
 
-    def of_node(self, table: str, node_id: int | None) -> Row | None:
-        """The row that a table has of a node."""
-        return next((row for row in self.rows.get(table, ()) if row["node_id"] == node_id), None)
+    @cached_property
+    def _stages(self) -> Mapping[int, Sequence[Row]]:
+        found: dict[int, list[Row]] = defaultdict(list)
+        for row in self.rows["stage"]:
+            if row.get("run_time_ms") is not None:
+                found[row["stage_id"]].append(row)
+        return found
+
+    @cached_property
+    def shuffles(self) -> Mapping[int | None, Row]:
+        """The shuffles by node id."""
+        return {row["node_id"]: row for row in self.rows["shuffle"]}
+
+    @cached_property
+    def joins(self) -> Mapping[int | None, Row]:
+        """The joins by node id."""
+        return {row["node_id"]: row for row in self.rows["joins"]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ _OTHER = {"left": "right", "right": "left"}
 
 def look(case: Case) -> Iterator[Finding]:
     """Shuffles of what a broadcast join reads as it is, of what turned out not to matter, and of dropped stages."""
+    by_key = {row["operator_key"]: row for row in reversed(case.rows["joins"])}
     for decision in case.rows.get("aqe_decision", ()):
-        found = _by_key(case, decision)
+        found = by_key.get(decision["operator_key"])  # the join of the final plan that it is about
         wasted = _wasted(case, decision, found)
         if wasted is None or wasted < case.limits.late_replan_bytes:
             continue
@@ -38,13 +39,6 @@ def look(case: Case) -> Iterator[Finding]:
         )
 
 
-def _by_key(case: Case, decision: Row) -> Row | None:
-    """The join of the final plan that a decision is about."""
-    if decision["operator_key"] is None:
-        return None
-    return next((row for row in case.rows["joins"] if row["operator_key"] == decision["operator_key"]), None)
-
-
 def _wasted(case: Case, decision: Row, found: Row | None) -> int | None:
     kind = decision["kind"]
     if kind in ("dropped_stage", "empty_relation"):
@@ -52,7 +46,7 @@ def _wasted(case: Case, decision: Row, found: Row | None) -> int | None:
         return size
     if kind != "join_strategy" or found is None or found["strategy"] != "BroadcastHashJoin":
         return None
-    shuffle = case.of_node("shuffle", found.get(f"{_OTHER[found['build_side']]}_exchange"))
+    shuffle = case.shuffles.get(found.get(f"{_OTHER[found['build_side']]}_exchange"))
     return shuffle["bytes_written"] if shuffle else None
 
 

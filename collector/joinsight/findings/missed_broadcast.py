@@ -22,7 +22,7 @@ def look(case: Case) -> Iterator[Finding]:
             continue
         if other < case.limits.missed_broadcast_bytes:
             continue
-        shuffle = case.of_node("shuffle", found.get(f"{_OTHER[found['broadcast_side']]}_exchange")) or {}
+        shuffle = case.shuffles.get(found.get(f"{_OTHER[found['broadcast_side']]}_exchange")) or {}
         costs = (shuffle.get("write_time_ns") or 0) // 1_000_000 + (shuffle.get("fetch_wait_ms") or 0)
         costs += found["sort_ms"] or 0
         yield Finding(

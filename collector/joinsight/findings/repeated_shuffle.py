@@ -55,6 +55,9 @@ def _equal_subtrees(case: Case) -> dict[int, int]:
         todo = [root]
         while todo:
             node_id = todo[-1]
+            if node_id in found:
+                todo.pop()
+                continue
             waiting = [child for child in case.children.get(node_id, ()) if child not in found]
             if waiting:
                 todo += waiting

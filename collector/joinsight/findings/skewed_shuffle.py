@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from joinsight.display import bytes_text
@@ -32,14 +32,9 @@ def look(case: Case) -> Iterator[Finding]:
     Not by the shuffle's own metric: where Spark hands it to tasks that read nothing, its median is too low. Where a
     stage reads several shuffles, the one of which a task read most is named.
     """
-    for stage in case.rows["stage"]:
+    for stage, row in _longest(case):
         spread = _worst(case, stage)
-        read = [row for row in case.rows["shuffle"] if stage["stage_id"] in row["reduce_stages"]]
-        if spread is None or not read:
-            continue
-        row = max(read, key=lambda each: each.get("rows_read_max") or each["rows_read"] or 0)
-        if "local" in (row.get("aqe_read") or ()):
-            continue  # it is read as its map tasks wrote it, whatever its keys are
+        assert spread is not None
         median = (
             f"{times(spread.ratio)} the median ({spread.text(spread.median)})" if spread.median else "half of them none"
         )
@@ -65,6 +60,29 @@ def look(case: Case) -> Iterator[Finding]:
             row["operator_key"],
             impact_ms=_waited(stage),
         )
+
+
+def _longest(case: Case) -> Iterable[tuple[Row, Row]]:
+    """Of the stages that are skewed the one with the longest wait, for each shuffle that it can be put down to."""
+    read: dict[int, Row] = {}  # by stage, the shuffle of which a task read most
+    for row in case.rows["shuffle"]:
+        for stage_id in row["reduce_stages"]:
+            if stage_id not in read or _most_read(read[stage_id]) < _most_read(row):
+                read[stage_id] = row
+    found: dict[int, tuple[Row, Row]] = {}
+    for stage in case.rows["stage"]:
+        shuffled = read.get(stage["stage_id"])
+        # Read as its map tasks wrote it, a shuffle is skewed whatever its keys are
+        if shuffled is None or "local" in (shuffled.get("aqe_read") or ()) or _worst(case, stage) is None:
+            continue
+        known = found.get(shuffled["node_id"])
+        if known is None or (_waited(known[0]) or 0) <= (_waited(stage) or 0):
+            found[shuffled["node_id"]] = stage, shuffled
+    return found.values()
+
+
+def _most_read(row: Row) -> int:
+    return row.get("rows_read_max") or row["rows_read"] or 0
 
 
 def _worst(case: Case, stage: Row) -> _Spread | None:

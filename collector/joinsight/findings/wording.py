@@ -7,6 +7,8 @@ import re
 from joinsight.rows import Row
 
 _EXPRESSION_ID = re.compile(r"#\d+L?")
+_MOST_KEYS = 20
+_MOST_CHARACTERS = 1_000
 
 
 def plain(text: str) -> str:
@@ -16,17 +18,23 @@ def plain(text: str) -> str:
 
 def shuffle(row: Row) -> str:
     """``the shuffle by customer_id``."""
-    keys = plain(", ".join(row["keys"] or ()))
+    keys = plain(", ".join(map(_cut, (row["keys"] or ())[:_MOST_KEYS])))
     return f"the shuffle by {keys}" if keys else "the shuffle"
 
 
 def join(row: Row) -> str:
     """``the join on customer_id``."""
-    pairs = zip(map(plain, row["left_keys"] or ()), map(plain, row["right_keys"] or ()), strict=False)
-    on = ", ".join(left if left == right else f"{left} = {right}" for left, right in pairs) or plain(
-        row["condition"] or ""
+    pairs = zip((row["left_keys"] or ())[:_MOST_KEYS], (row["right_keys"] or ()), strict=False)
+    named = ((plain(_cut(left)), plain(_cut(right))) for left, right in pairs)
+    on = ", ".join(left if left == right else f"{left} = {right}" for left, right in named) or plain(
+        _cut(row["condition"] or "")
     )
     return f"the join on {on}" if on else "the join"
+
+
+def _cut(text: str) -> str:
+    """Many findings may name one operator, and nobody reads more in a title."""
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} ..."
 
 
 def rows(number: int) -> str:

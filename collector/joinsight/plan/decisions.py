@@ -31,6 +31,8 @@ from joinsight.plan.measured import DATA_SIZE, EMPTY, OUTPUT_ROWS, ROWS_WRITTEN,
 _READ = "AQEShuffleRead"
 _PLAN_ID = re.compile(r",? ?\[(?:plan_)?id=#?\d+\]")
 _NAMELESS = (None, (None, None))
+_NAME_CHARACTERS = 1_000
+"""Of an operator in whose place many may stand now."""
 _STATE = re.compile(r"isFinalPlan=\w+")
 # What stands above the operator that an empty relation has replaced says nothing of it
 _CARRIERS = frozenset(
@@ -85,16 +87,19 @@ class _Plan(Measured):
         fed = {child for child, _ in graph.edges}
         self.tops = [n.id for n in graph.nodes if n.id not in fed and not n.is_cluster]
         self.own = self.below(self.tops)
+        self._first_operators: dict[int, Node] = {}
+        self._received: dict[int, tuple[int | None, int | None]] = {}
 
     def measured(self, accumulators: Mapping[int, Accumulator]) -> _Plan:
         """The same plan with what was measured of it."""
         plan = copy(self)
-        plan.accumulators = accumulators
+        plan.set_measured(accumulators)
+        plan._received = {}
         return plan
 
-    def below(self, tops: Sequence[int]) -> set[int]:
-        """These nodes and all that feeds them."""
-        found: set[int] = set()
+    def below(self, tops: Sequence[int], found: set[int] | None = None) -> set[int]:
+        """These nodes and all that feeds them; added to `found`, which holds with each node what feeds it."""
+        found = set() if found is None else found
         todo = list(tops)
         while todo:
             node_id = todo.pop()
@@ -118,13 +123,28 @@ class _Plan(Measured):
 
     def first_operator(self, node_id: int) -> Node:
         """At or below a node, the first operator that does something to its rows."""
-        while True:
+        above = []  # passed through on the way down
+        while node_id not in self._first_operators:
             node = self.nodes[node_id]
             below = self.inputs(node)
             carries = node.name in _CARRIERS or operators.is_shuffle(node.name) or operators.is_broadcast(node.name)
             if not carries or len(below) != 1:
-                return node
-            node_id = below[0]
+                self._first_operators[node_id] = node
+            else:
+                above.append(node_id)
+                node_id = below[0]
+        found = self._first_operators[node_id]
+        self._first_operators.update(dict.fromkeys(above, found))
+        return found
+
+
+    def received(self, node: Node) -> tuple[int | None, int | None]:
+        """Bytes and rows that the exchanges got that feed a node."""
+        if node.id not in self._received:
+            fed = [self.fed_by(i) for i in self.inputs(node)]
+            rows = [each.rows for each in fed if each.exchange is not None]
+            self._received[node.id] = _sum([each.bytes for each in fed]), _sum(rows)
+        return self._received[node.id]
 
 
 class _Change:
@@ -145,6 +165,8 @@ class _Change:
         self._still_there = {former for node, former in self.same.items() if node in after.own}
         self._unused = before.uses() - after.uses()
         self._reused = self._beneath_reused()
+        self._stood: dict[int, int | None] = {}
+        self._below: dict[int, Mapping[int, int]] = {}
 
     def _match(self, name: Callable[[_Plan, Node], Hashable | None]) -> None:
         """Pair the nodes that are left and have the same name, in the order of the plans."""
@@ -276,21 +298,32 @@ class _Change:
                 top = self._replaced(node)
                 operator = None if top is None else self.before.first_operator(top)
                 if top is not None:
-                    replaced |= self.before.below([top])
+                    self.before.below([top], replaced)
                 yield self._emptied(node, operator)
 
     def _replaced(self, node: Node) -> int | None:
         """What stood in the plan before where `node` stands now: below the nearest operator that both plans have."""
-        child = node.id
-        while True:
+        child, above = node.id, []
+        while child not in self._stood:
             parent = next((i for i in self.after.parents.get(child, ()) if i in self.after.own), None)
             if parent is None:
-                return self.before.tops[0] if self.before.tops else None
-            if parent in self.same:
-                now = self.after.inputs(self.after.nodes[parent])
-                then = self.before.inputs(self.before.nodes[self.same[parent]])
-                return then[now.index(child)] if child in now and now.index(child) < len(then) else None
-            child = parent
+                self._stood[child] = self.before.tops[0] if self.before.tops else None
+            elif parent in self.same:
+                self._stood[child] = self._stood_below(parent).get(child)
+            else:
+                above.append(child)
+                child = parent
+        found = self._stood[child]
+        self._stood.update(dict.fromkeys(above, found))
+        return found
+
+    def _stood_below(self, parent: int) -> Mapping[int, int]:
+        """What stood in the place of the inputs of a node that both plans have."""
+        if parent not in self._below:
+            now = self.after.inputs(self.after.nodes[parent])
+            then = self.before.inputs(self.before.nodes[self.same[parent]])
+            self._below[parent] = dict(reversed(list(zip(now, then, strict=False))))
+        return self._below[parent]
 
     def _vanished_joins(self, replaced: set[int]) -> Iterator[Decision]:
         """Joins that went away with one of their sides, and nothing in their place."""
@@ -304,18 +337,17 @@ class _Change:
 
     def _emptied(self, node: Node | None, operator: Node | None) -> Decision:
         before = self.before
-        ran_here = operator is not None and not operators.is_scan(operator.name)
-        fed = [before.fed_by(i) for i in before.inputs(operator)] if operator is not None and ran_here else []
+        size, rows = (None, None) if operator is None or operators.is_scan(operator.name) else before.received(operator)
         return Decision(
             self.after.version,
             "empty_relation",
             node.name if node is not None else operator.name if operator is not None else "",
             None if node is None else node.id,
             None if operator is None else before.keys.get(operator.id),
-            None if operator is None else operator.name,
+            None if operator is None else operator.name[:_NAME_CHARACTERS],
             None if node is None else node.name,
-            _sum([each.bytes for each in fed]),
-            rows_before=_sum([each.rows for each in fed if each.exchange is not None]),
+            size,
+            rows_before=rows,
         )
 
     def _dropped(self) -> Iterator[Decision]:

@@ -77,6 +77,7 @@ _PATH = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:/[^,\]]*|\bpath=[^,\
 _OBJECT = re.compile(r"\$?\$Lambda[$/\w]*|@[0-9a-f]{4,}\b")
 _GENERATED = re.compile(r"(?<=SPARK_GEN_SUBQ_)\d+|(?<=numPartitions=)\d+")
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
+_MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
 
 
 class Identity:
@@ -242,7 +243,7 @@ class _Shape:
                 aggregates[node_id] = aggregate
                 below = aggregates.get(inputs[0]) if len(inputs) == 1 else None
                 if below is not None and aggregate.completes(below):
-                    aggregate.filters.update(below.filters)
+                    aggregate.take(below)
                     inputs = self.inputs[node_id] = self.inputs[inputs[0]]
                 self.labels[node_id] = label(aggregate.node(node_id))
             else:
@@ -261,8 +262,16 @@ class _Aggregate:
     keys: str
     functions: list[str]
     filters: set[str] = field(default_factory=set)  # FILTER (WHERE ...): only partial functions say theirs
+    taken: int = 0  # from how many steps below it has taken filters
+
+    def take(self, below: _Aggregate) -> None:
+        """Do all that the step below does."""
+        self.filters |= below.filters
+        self.taken = below.taken + 1 if below.filters else 0
 
     def completes(self, below: _Aggregate) -> bool:
+        if below.taken >= _MAX_STEPS:
+            return False
         if below.functions:
             return all(_PARTIAL.match(function) for function in below.functions)
         distinct = any("(distinct " in function for function in self.functions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from joinsight.document import Accumulator
 from joinsight.plan import operators
@@ -45,18 +45,28 @@ class Input:
 
 
 class Measured:
-    """A graph, and the accumulators of the execution by id."""
+    """A graph, and the accumulators of the execution by id. What is derived of a node is derived once."""
 
     def __init__(self, graph: Graph, accumulators: Mapping[int, Accumulator]) -> None:
         self.graph = graph
-        self.accumulators = accumulators
         self.nodes = {node.id: node for node in graph.nodes}
         self.children = graph.children()
         self.parents = graph.parents()
+        self.set_measured(accumulators)
 
-    def metrics(self, node: Node) -> dict[str, Accumulator]:
+    def set_measured(self, accumulators: Mapping[int, Accumulator]) -> None:
+        """From now on this is what was measured."""
+        self.accumulators = accumulators
+        self._metrics: dict[int, dict[str, Accumulator]] = {}
+        self._fed_by: dict[int, Input] = {}
+
+    def metrics(self, node: Node) -> Mapping[str, Accumulator]:
         """What was measured at a node, by Spark's name of the metric."""
-        return {m.name: self.accumulators[m.id] for m in node.metrics if m.id in self.accumulators}
+        known = self._metrics.get(node.id)
+        if known is None:
+            known = {m.name: self.accumulators[m.id] for m in node.metrics if m.id in self.accumulators}
+            self._metrics[node.id] = known
+        return known
 
     def total(self, node: Node, name: str) -> int | None:
         """The total of one metric; None where nothing was measured."""
@@ -77,20 +87,27 @@ class Measured:
         Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through. Nothing is told from below one
         with several inputs, and from behind a scan: the plan of a cached table or an RDD ran for itself.
         """
-        found: int | None = None
-        counted, is_whole = False, True
-        while True:
+        above: list[Node] = []  # passed through on the way down
+        while node_id not in self._fed_by:
             node = self.nodes[node_id]
             is_shuffle = operators.is_shuffle(node.name)
-            rows = ROWS_WRITTEN if is_shuffle else OUTPUT_ROWS
-            if not counted and any(metric.name == rows for metric in node.metrics):
-                found = self.total(node, rows)
-                counted = True
-            if is_shuffle or operators.is_broadcast(node.name):
-                return Input(found, self.total(node, DATA_SIZE), node.id, is_whole)
             below = self.inputs(node)
-            is_end = operators.is_scan(node.name) or operators.join_strategy(node.name) or node.name == EMPTY
-            if is_end or len(below) != 1:
-                return Input(found)
-            is_whole = is_whole and node.name in _NOT_LARGER
-            node_id = below[0]
+            if is_shuffle or operators.is_broadcast(node.name):
+                rows = self.total(node, ROWS_WRITTEN if is_shuffle else OUTPUT_ROWS)
+                self._fed_by[node_id] = Input(rows, self.total(node, DATA_SIZE), node_id, True)
+            elif len(below) != 1 or _is_end(node):
+                self._fed_by[node_id] = Input(self.total(node, OUTPUT_ROWS))
+            else:
+                above.append(node)
+                node_id = below[0]
+        fed = self._fed_by[node_id]
+        for node in reversed(above):
+            fed = replace(fed, is_whole=fed.is_whole and node.name in _NOT_LARGER)
+            if any(metric.name == OUTPUT_ROWS for metric in node.metrics):
+                fed = replace(fed, rows=self.total(node, OUTPUT_ROWS))
+            self._fed_by[node.id] = fed
+        return fed
+
+
+def _is_end(node: Node) -> bool:
+    return operators.is_scan(node.name) or bool(operators.join_strategy(node.name)) or node.name == EMPTY
