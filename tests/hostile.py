@@ -240,9 +240,7 @@ def aggregates(n: int) -> Execution:
     tree, parent = _Tree(), -1
     for level in range(n):
         function = f"partial_sum(a#1) FILTER (WHERE b{level}#2)"
-        parent = tree.add(
-            parent, "HashAggregate", f"HashAggregate(keys=[], functions=[{function if level % 2 else function}])"
-        )
+        parent = tree.add(parent, "HashAggregate", f"HashAggregate(keys=[], functions=[{function}])")
     return _of(tree)
 
 
@@ -332,15 +330,20 @@ SHAPES: tuple[Callable[[int], Execution], ...] = (
     strategies,
     broadcasts,
     skewed_stages,
-    attempts,
     caches,
     aggregates,
-    one_long_text,
-    one_node_of_many_metrics,
     jobs_and_stages,
-    jobs_of_one_stage,
-    metrics_of_all_stages,
     versions,
     hints,
     announced_alone,
 )
+"""Whose work may grow with the size of the document and no faster."""
+
+TOO_MUCH: tuple[tuple[Callable[[int], Execution], str], ...] = (
+    (one_long_text, "characters"),
+    (one_node_of_many_metrics, "metrics"),
+    (metrics_of_all_stages, "stages"),
+    (jobs_of_one_stage, "stages"),
+    (attempts, "stages"),
+)
+"""Of these all that is named is written where it is named: it grows with the square, and there is a limit on it."""

@@ -1,7 +1,8 @@
-"""Work that grows with a document and not faster, counted in Python's own steps: whatever the machine, they are the same."""
+"""Work grows with a document and not faster: counted in Python's own steps, which are the same on any machine."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -9,13 +10,16 @@ from typing import Any
 
 import pytest
 from tests import hostile
+from tests.documents import execution, request
 from tests.findings.recorded import SMALL
 
+from joinsight.decode import decode_request
 from joinsight.document import Execution
 from joinsight.findings import Finder
+from joinsight.plan import operators
 from joinsight.rows import execution_rows
 
-SIZE = 200
+SIZE = 100
 
 
 class Compared(int):
@@ -67,7 +71,20 @@ def work(shape: Callable[[int], Execution], size: int) -> int:
 
 
 @pytest.mark.parametrize("shape", hostile.SHAPES, ids=lambda shape: shape.__name__)
-def test_work_grows_with_the_document(shape: Callable[[int], Execution]) -> None:
+def test_work_grows_with_the_document(shape: Callable[[int], Execution], monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the document takes twice the work, whatever its shape."""
+    monkeypatch.setattr(operators, "_SHORT", -1)  # nothing is remembered: how many texts are has a limit of its own
     read(shape(1))  # what is done once
-    assert work(shape, 2 * SIZE) < 2.1 * work(shape, SIZE)
+    assert work(shape, 2 * SIZE) < 2.05 * work(shape, SIZE)
+
+
+@pytest.mark.parametrize(("shape", "what"), hostile.TOO_MUCH, ids=lambda each: getattr(each, "__name__", each))
+def test_what_is_named_again_and_again_has_a_limit(shape: Callable[[int], Execution], what: str) -> None:
+    """A document whose rows would be as large as its square is refused by its line, and the others are kept."""
+    good = execution()
+    batch = decode_request(request(good, shape(5_000 if what == "characters" else 1_100), good))
+    assert [number for number, _ in batch.documents] == [1, 3]
+    ((number, reason),) = batch.refused
+    assert number == 2
+    assert re.fullmatch(rf"the execution has \d+ {what}( up to \$\.plans\[0\])?; \d+ are allowed", reason)
+    assert batch.refused_by_kind == {"size": 1}

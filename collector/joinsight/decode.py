@@ -10,12 +10,12 @@ import logging
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
-from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Numbers, Sequence
+from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Numbers, PlanNode, Sequence
 from joinsight.errors import DocumentError, TooLarge
 
 HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
@@ -30,9 +30,19 @@ MAX_DOCUMENT_BYTES = 16 << 20
 """One document, unpacked."""
 MAX_PLAN_NODES = 50_000
 """Nodes of one plan."""
-MAX_NODES = 500_000
-"""Nodes of all plans of an execution: a document that names one node in many plans must not unpack to gigabytes."""
+MAX_NODES = 200_000
+"""Nodes of all plans, of an execution and of all in a request. A plan names a node in a few bytes and all of it is
+written, so this and what follows are counted as often as they are named."""
+MAX_METRICS = 1_000_000
+"""Metrics of these nodes."""
+MAX_CHARACTERS = 32 << 20
+"""Characters of the texts of these nodes."""
+MAX_STAGES = 1_000_000
+"""Stage attempts named by jobs, and by the metrics of final plans."""
+MAX_HINT_CHARACTERS = 1_000
+"""Of a side of a join."""
 
+_LIMITS = {"nodes": MAX_NODES, "metrics": MAX_METRICS, "characters": MAX_CHARACTERS, "stages": MAX_STAGES}
 _CHUNK = 1 << 20
 _PIECE = 16 << 10
 _REASON_CHARACTERS = 300
@@ -75,6 +85,8 @@ class Batch:
     """Of the refused documents those whose stamp can be read, with what is wrong."""
     refused_by_kind: Counter[str] = field(default_factory=Counter)
     """How many, by what is wrong: json (not readable), schema, version, size, fault (of ours)."""
+    size: Counter[str] = field(default_factory=Counter)
+    """Of its documents together, by what `_LIMITS` bounds."""
 
 
 def decode_request(body: bytes | bytearray) -> Batch:
@@ -90,8 +102,15 @@ def decode_request(body: bytes | bytearray) -> Batch:
             if line is None:
                 raise DocumentError(f"the document is larger than {MAX_DOCUMENT_BYTES} bytes", "size")
             if line.strip():
-                batch.documents.append((number, decode_document(line)))
+                document, size = _decode(line)
+                batch.size.update(size)
+                batch.documents.append((number, document))
+            for what, most in _LIMITS.items():
+                if batch.size[what] > most:
+                    raise TooLarge(f"the documents of the request have more than {most} {what} together")
             continue
+        except TooLarge:
+            raise
         except DocumentError as error:
             reason, kind = str(error), error.kind
         except MemoryError:
@@ -110,6 +129,10 @@ def decode_request(body: bytes | bytearray) -> Batch:
 
 def decode_document(line: bytes) -> Document:
     """Read one document; raises `DocumentError` that says where it breaks the schema."""
+    return _decode(line)[0]
+
+
+def _decode(line: bytes) -> tuple[Document, Mapping[str, int]]:
     line = without_nul(line)
     try:
         document = _decoder.decode(line)
@@ -119,12 +142,11 @@ def decode_document(line: bytes) -> Document:
         raise DocumentError(f"not JSON: {error}", "json") from None
     _check_numbers("supersedes", document.supersedes)
     if isinstance(document, Execution):
-        _check(document)
-    else:
-        _check_numbers("refused", document.refused)
-        for cause, numbers in document.dropped.items():
-            _check_numbers(f"dropped[{cause[:40]!r}]", numbers)
-    return document
+        return document, _check(document)
+    _check_numbers("refused", document.refused)
+    for cause, numbers in document.dropped.items():
+        _check_numbers(f"dropped[{cause[:40]!r}]", numbers)
+    return document, {}
 
 
 def decode_stamp(line: bytes | None) -> Stamp | None:
@@ -165,16 +187,14 @@ def _check_numbers(field: str, numbers: Numbers) -> None:
             raise DocumentError(f"$.{field}[{i}] is [{first}, {last}]: the first number must not be above the last")
 
 
-def _check(e: Execution) -> None:
-    """What the JSON Schema cannot say."""
-    total = 0
+def _check(e: Execution) -> Mapping[str, int]:
+    """What the JSON Schema cannot say; gives the size, by what `_LIMITS` bounds."""
+    size = Counter(dict.fromkeys(_LIMITS, 0))
+    characters = list(map(_characters, e.nodes))
     for p, plan in enumerate(e.plans):
-        total += len(plan.nodes)
         if len(plan.nodes) > MAX_PLAN_NODES:
             raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes; {MAX_PLAN_NODES} are allowed", "size")
-        if total > MAX_NODES:
-            reason = f"$.plans have {total} nodes up to the one of index {p}; {MAX_NODES} are allowed"
-            raise DocumentError(reason, "size")
+        _add(size, "nodes", len(plan.nodes), f" up to $.plans[{p}]")
         if len(plan.parents) != len(plan.nodes):
             raise DocumentError(f"$.plans[{p}] has {len(plan.nodes)} nodes and {len(plan.parents)} parents")
         for n, (node, parent) in enumerate(zip(plan.nodes, plan.parents, strict=True)):
@@ -185,12 +205,39 @@ def _check(e: Execution) -> None:
                     f"$.plans[{p}].parents[{n}] is {parent}: it must be -1 for the first node and the place of an"
                     " earlier node for all others"
                 )
+        _add(size, "metrics", sum(len(e.nodes[node].metrics) for node in plan.nodes), f" up to $.plans[{p}]")
+        _add(size, "characters", sum(characters[node] for node in plan.nodes), f" up to $.plans[{p}]")
+    attempts: Counter[int | None] = Counter(stage.id for stage in e.stages)
+    for job in e.jobs:
+        _add(size, "stages", sum(max(1, attempts[stage]) for stage in set(job.stages)))
+    measured = {a.id: a for a in e.accumulators}
+    stages = {a.id: sum(max(1, attempts[stage]) for stage in {*a.stages, a.max_stage}) for a in e.accumulators}
+    for plan in e.plans[-1:]:
+        for node in plan.nodes:
+            metrics = [metric.id for metric in e.nodes[node].metrics if metric.id in measured]
+            _add(size, "stages", sum(stages[metric] for metric in metrics))
+            _add(size, "characters", sum(len(measured[metric].text or "") for metric in metrics))
+    for i, hint in enumerate(e.join_hints):
+        if max(len(hint.left or ""), len(hint.right or "")) > MAX_HINT_CHARACTERS:
+            raise DocumentError(f"$.join_hints[{i}] has more than {MAX_HINT_CHARACTERS} characters", "size")
     for i, a in enumerate(e.accumulators):
         numbers = (a.sum, a.min, a.median, a.p95, a.max)
         if a.count and None in numbers:
             raise DocumentError(f"$.accumulators[{i}] counts {a.count} values but lacks some of sum, min, ..., max")
         if a.type in _NOT_NEGATIVE and any(number is not None and number < 0 for number in numbers):
             raise DocumentError(f"$.accumulators[{i}] is of type {a.type}, which has no negative values")
+    return size
+
+
+def _characters(node: PlanNode) -> int:
+    texts = [node.name, node.simple, *node.metadata, *node.metadata.values()]
+    return sum(map(len, texts)) + sum(len(metric.name) + len(metric.type) for metric in node.metrics)
+
+
+def _add(size: Counter[str], what: str, more: int, where: str = "") -> None:
+    size[what] += more
+    if size[what] > _LIMITS[what]:
+        raise DocumentError(f"the execution has {size[what]} {what}{where}; {_LIMITS[what]} are allowed", "size")
 
 
 def _unpack(body: bytes | bytearray) -> Iterator[bytes]:

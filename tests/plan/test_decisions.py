@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.documents import PlanNode, draw, graph_of
+from tests.quick import quick
 
 from joinsight.decode import decode_document
 from joinsight.document import Accumulator, Execution, Metric
@@ -345,6 +346,14 @@ def test_the_whole_plan_is_empty() -> None:
         ("dropped_stage", 5000, 40),
         ("dropped_stage", 30, 3),
     ]
+
+
+def test_wide_plans_are_quick() -> None:
+    """Plans of thousands of exchanges are compared in a time that grows with their number."""
+    wide = "Union\n" + "".join(f"  Exchange | hashpartitioning(k#1, {n + 2})\n" for n in range(40_000))
+    graphs, measured = versions(wide, wide)
+    with quick(4):
+        assert Changes(graphs, Identity()).decisions(measured) == []
 
 
 def test_deep_plans_are_quick() -> None:

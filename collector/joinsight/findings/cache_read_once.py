@@ -21,9 +21,7 @@ def look(case: Case) -> Iterator[Finding]:
     measured = _measured_below(case)
     for scans in _cached(measured).values():
         stages = case.stages(
-            row["max_stage_id"]
-            for row in measured[scans[0]]
-            if row.get("max_stage_id") is not None and row["total"]
+            row["max_stage_id"] for row in measured[scans[0]] if row.get("max_stage_id") is not None and row["total"]
         )
         took = sum(stage["run_time_ms"] for stage in stages)
         if len(scans) > 1 or not stages or took < case.limits.cache_ms:
@@ -65,8 +63,8 @@ def _measured_below(case: Case) -> Mapping[int, Sequence[Row]]:
 def _cached(measured: Mapping[int, Sequence[Row]]) -> Mapping[frozenset[int], Sequence[int]]:
     """The scans of each cached table. All of them show the plan that made it, with the same accumulators."""
     found: dict[frozenset[int], list[int]] = defaultdict(list)
-    for node_id, rows in measured.items():
-        found[frozenset(row["accumulator_id"] for row in rows)].append(node_id)
+    for node_id, below in measured.items():
+        found[frozenset(row["accumulator_id"] for row in below)].append(node_id)
     return found
 
 

@@ -137,7 +137,6 @@ class _Plan(Measured):
         self._first_operators.update(dict.fromkeys(above, found))
         return found
 
-
     def received(self, node: Node) -> tuple[int | None, int | None]:
         """Bytes and rows that the exchanges got that feed a node."""
         if node.id not in self._received:
@@ -187,7 +186,8 @@ class _Change:
 
     def _beneath_reused(self) -> set[int]:
         """What is drawn no longer because an exchange above it, or itself, is one that is now read once more."""
-        gone = (node for node in self.before.exchanges() if node.id in self.before.own - self._still_there)
+        left = self.before.own - self._still_there
+        gone = (node for node in self.before.exchanges() if node.id in left)
         return self.before.below([node.id for node in gone if not self._unused[self.before.bases[node.id]]])
 
     def measured(self, accumulators: Mapping[int, Accumulator]) -> _Change:

@@ -86,6 +86,7 @@ class Identity:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[tuple[str, str], str] = {}
+        self._run_labels: dict[tuple[str, str, bool], str] = {}
         self._last: tuple[Graph, _Shape] | None = None
 
     def query_shape(self, graph: Graph) -> str | None:
@@ -172,7 +173,13 @@ class Identity:
         return f"{_SAME.get(name, name)}{self._text(arguments).rstrip()}"
 
     def _run_label(self, node: Node, *, origin: bool = True) -> str:
-        """What an operator does and how."""
+        """What an operator does and how; `origin`: and why, of an exchange."""
+        known = self._run_labels.get((node.name, node.simple, origin))
+        if known is None:
+            known = self._run_labels[node.name, node.simple, origin] = self._read_run_label(node, origin)
+        return known
+
+    def _read_run_label(self, node: Node, origin: bool) -> str:
         name, simple = node.name, node.simple
         join = operators.join_text(name, simple)
         if join is not None:
