@@ -111,7 +111,7 @@ REFUSED = {
     "node nowhere": (changed(plans=plan_of(-1)), "$.plans[0].nodes[0] is 0, but there are 0 nodes"),
     "nodes without parents": (with_plans([{"at_ms": 1, "nodes": [0, 0], "parents": [-1]}]), "has 2 nodes and 1"),
     "more parents than nodes": (with_plans([{"at_ms": 1, "nodes": [], "parents": [-1]}]), "has 0 nodes and 1"),
-    "many large plans": (with_plans(plan_of(-1, *[0] * 49_999) * 11), "the execution has 250000 nodes up to $.plans[4];"),
+    "many large plans": (with_plans(plan_of(-1, *[0] * 49_999) * 11), "the execution has 250000 nodes up to $.plans["),
     "too many nodes": (with_plans(plan_of(-1, *[0] * 50_000)), "$.plans[0] has 50001 nodes; 50000 are allowed"),
     "count without numbers": (changed(accumulators=accumulator("sum")), "$.accumulators[0] counts 1 values"),
     "count without p95": (changed(accumulators=accumulator("sum", 1, 1, 1, None, 1)), "$.accumulators[0] counts 1"),

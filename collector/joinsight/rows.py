@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -164,17 +164,25 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
 class Plans:
     """What the plans of an execution are, without what was measured and when: their graphs, the keys, the hints."""
 
-    def __init__(self, e: Execution) -> None:
+    def __init__(self, e: Execution, go_on: Callable[[], None] = lambda: None) -> None:
+        """`go_on` is called for each plan; what it raises ends the work."""
         old = version_tuple(e.listener.spark_version) < (4, 1)
-        self.graphs = [
-            build([e.nodes[i] for i in plan.nodes], plan.parents, keep_duplicate_subquery_edges=old) for plan in e.plans
-        ]
+        self.graphs = []
+        for plan in e.plans:
+            go_on()
+            nodes = [e.nodes[i] for i in plan.nodes]
+            self.graphs.append(build(nodes, plan.parents, keep_duplicate_subquery_edges=old))
         self.graph = self.graphs[-1] if self.graphs else Graph((), ())
         identity = Identity()
         self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
-        self.fingerprints = [identity.plan_fingerprint(graph) for graph in self.graphs]
+        self.fingerprints = []
+        for graph in self.graphs:
+            go_on()
+            self.fingerprints.append(identity.plan_fingerprint(graph))
         self.operator_keys = identity.operator_keys(self.graph)
+        go_on()
         self.changes = Changes(self.graphs, identity)
+        go_on()
         self.hints = self._hints(e, identity) if e.join_hints else {}
         self.is_adaptive = any(e.nodes[i].name == "AdaptiveSparkPlan" for plan in e.plans[:1] for i in plan.nodes)
 

@@ -127,6 +127,12 @@ def dial(url: str, address: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=SECONDS, source_address=(address, 0))
 
 
+def post_from(address: str, url: str, body: bytes) -> httpx.Response:
+    """The answer to a batch from one of this machine's many loopback addresses."""
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=10 * SECONDS) as client:
+        return client.post(url + DOCUMENTS, content=body, headers=HEADERS)
+
+
 def answer(connection: socket.socket) -> bytes:
     """All that comes until the other side closes."""
     found = bytearray()
@@ -141,7 +147,7 @@ def status(connection: socket.socket) -> int:
     return int(line.split()[1]) if line else 0
 
 
-def in_threads(*work: Callable[[], object]) -> Callable[[], None]:
+def in_threads(*work: Callable[[], object], seconds: float = SECONDS) -> Callable[[], None]:
     """Start them all; the function returned waits for them and raises what one of them raised."""
     errors: list[BaseException] = []
 
@@ -157,7 +163,7 @@ def in_threads(*work: Callable[[], object]) -> Callable[[], None]:
 
     def join() -> None:
         for thread in threads:
-            thread.join(SECONDS)
+            thread.join(seconds)
             assert not thread.is_alive()
         if errors:
             raise errors[0]

@@ -20,7 +20,7 @@ from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, post, se
 from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.document import Document, Execution, Stage
-from joinsight.rows import execution_rows
+from joinsight.rows import Plans, execution_rows
 from joinsight.store import embedded, models, writer
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
@@ -232,10 +232,10 @@ def test_a_document_that_we_fail_to_read(
     The traceback is logged, and the fault of nobody but us: sent again, the batch would fail for ever.
     """
 
-    def faulty(e: Execution) -> Any:
+    def faulty(e: Execution, plans: Plans | None = None) -> Any:
         if e.description == "unthought of":
             raise ZeroDivisionError("division by zero")
-        return execution_rows(e)
+        return execution_rows(e, plans)
 
     monkeypatch.setattr(writer, "execution_rows", faulty)
     monkeypatch.setattr("joinsight.serve.app.execution_rows", faulty)

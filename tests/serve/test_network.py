@@ -20,6 +20,7 @@ from tests.serve.real import (
     in_threads,
     locked,
     post,
+    post_from,
     status,
     until,
     writers_that_wait,
@@ -221,16 +222,16 @@ def test_a_turn_that_does_not_come(url: str, engine: Engine, monkeypatch: pytest
     answers: list[int] = []
 
     def send(number: int) -> None:
-        answers.append(post(url, good(f"turn-{number}"), timeout=20).status_code)
+        answers.append(post_from(f"127.0.0.{number + 2}", url, good(f"turn-{number}")).status_code)
 
     with locked(engine):
-        join = in_threads(*(lambda n=n: send(n) for n in range(app.MAX_WRITING)))
-        until(lambda: writers_that_wait(engine) == app.MAX_WRITING, "all turns are taken")
+        join = in_threads(*(lambda n=n: send(n) for n in range(places.MAX_WRITING)))
+        until(lambda: writers_that_wait(engine) == places.MAX_WRITING, "all turns are taken")
         late = post(url, good("turn-late"))
         assert (late.status_code, late.headers["retry-after"]) == (503, "5")
         assert "too slow" in late.json()["error"]
     join()
-    assert answers == [200] * app.MAX_WRITING
+    assert answers == [200] * places.MAX_WRITING
 
 
 def test_a_lock_that_is_not_given_back(url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import Engine, func, select
-from tests.documents import application, planned, request
+from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, execution, planned, request
 from tests.serve.real import dial, head, in_threads, locked, post, service, status, until, writers_that_wait
 
 from joinsight.store import embedded, models
@@ -48,7 +48,7 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
     connection, and what is half sent is not waited for. Then the service ends with 0."""
     name = f"finished-{number.name}"
     answers: dict[str, httpx.Response] = {}
-    short = "from joinsight.serve import app; app.MAX_WRITING = 1"
+    short = "from joinsight.serve import places; places.MAX_WRITING = 1"
     with service(url_of(engine), patch=short) as running:
         url = running.url
 
@@ -83,6 +83,23 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
     ]
     assert rows_of(engine, f"{name}-written") > 0
     assert rows_of(engine, f"{name}-waits") == 0
+
+
+def test_a_batch_that_is_only_read_is_not(engine: Engine) -> None:
+    """What is not being written yet is given up at the next plan, however much there is left to read: it is answered
+    with 503, nothing of it is stored, and the service ends with 0."""
+    wide = [PlanNode("Union", -1), *[PlanNode("Exchange", 0, "Exchange hashpartitioning(k#1, 8)")] * 3_999]
+    body = request(execution(application_id="heavy", plans=[Plan(STARTED_AT_MS, wide)] * 50))
+    answers: list[httpx.Response] = []
+    with service(url_of(engine)) as running:
+        url = running.url
+        join = in_threads(lambda: answers.append(post(url, body, timeout=60)))
+        until(lambda: "joinsight_decode_seconds_count 1.0" in httpx.get(url + "/metrics").text, "it is decoded")
+        running.signal(signal.SIGTERM)
+        join()
+        assert running.end() == 0
+    assert [(each.status_code, each.headers["retry-after"]) for each in answers] == [(503, "5")]
+    assert rows_of(engine, "heavy") == 0
 
 
 def test_an_idle_service_ends_at_once(engine: Engine) -> None:

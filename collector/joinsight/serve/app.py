@@ -49,7 +49,7 @@ from joinsight.serve.access import guarded, refusal, wrong_kind
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
-from joinsight.serve.places import Busy, Place, Places
+from joinsight.serve.places import Busy, Place, Places, Sender, Turns
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import check_schema
 from joinsight.store.database import reason as database_reason
@@ -57,12 +57,10 @@ from joinsight.store.going_on import GoingOn
 from joinsight.store.writer import Writer, Written
 
 RETRY_AFTER_SECONDS = 5
-MAX_WRITING = 4
-"""Batches decoded and written at once: more would not be faster and would take memory."""
 BODY_SECONDS = 60
 """From the head of a request to the end of its body."""
 TURN_SECONDS = 15
-"""For one of the `MAX_WRITING` turns; longer, and the sender has gone."""
+"""For one of the turns; longer, and the sender has gone."""
 LOCK_SECONDS = 10
 """For a lock in PostgreSQL: another writer's, or that of someone who alters a table."""
 READY_SECONDS = 1
@@ -112,6 +110,10 @@ class _Refused(Exception):
         self.headers = headers
 
 
+class _Closed(Exception):
+    """The collector takes nothing more."""
+
+
 class Collector:
     """Takes batches from the network to the database; `_store` and `_check` run in threads, all else in one loop."""
 
@@ -119,12 +121,12 @@ class Collector:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # connections from before know no limit
         self._engine = engine
-        self._writer = Writer(engine, finder)
+        self._writer = Writer(engine, finder, self._go_on)
         self._tokens = tokens
         self._metrics = metrics
         self._places = Places()
         self._metrics.show(self._places)
-        self._turns = asyncio.Semaphore(MAX_WRITING)
+        self._turns = Turns()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._writing: set[int] = set()  # threads; of a set, adding and removing are atomic
         self._closed = False
@@ -134,7 +136,10 @@ class Collector:
         self._asking = asyncio.Lock()
 
     def close(self) -> None:
-        """Take nothing more: batches that are being written are answered when they are, all others now, with 503."""
+        """Take nothing more: batches that are being written are answered when they are, all others with 503.
+
+        These are those that wait, now, and those that are being read, at the next plan.
+        """
         self._closed = True
         for work in self._waiting:
             work.cancel()
@@ -180,17 +185,18 @@ class Collector:
     async def _documents(self, request: Request, client: str, told: dict[str, str | None]) -> Response:
         try:
             with self._places.of(client) as place:
-                body = await self._interruptible(self._turn(request, place))
+                sender = client, told["token"]
+                body = await self._interruptible(self._turn(request, place, sender))
                 try:
                     batch, written = await run_in_threadpool(self._store, body)
                 finally:
-                    self._turns.release()
+                    self._turns.give_back(sender)
         except Busy as busy:
             raise _later(429, str(busy)) from None
         except SQLAlchemyError as error:
             self._database_lost(error)
             raise _later(503, "the database is not there or does not take the batch") from None
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, _Closed):
             if not self._closed:
                 raise
             raise _later(503, "the collector is shutting down") from None
@@ -223,7 +229,7 @@ class Collector:
             self._said[client, message] = now
             log.warning(message, extra=fields(client=client, reason=reason))
 
-    async def _turn(self, request: Request, place: Place) -> bytearray:
+    async def _turn(self, request: Request, place: Place, sender: Sender) -> bytearray:
         """The body, when it is its turn to be written: the caller gives the turn back."""
         try:
             body = await asyncio.wait_for(_read(request, place), BODY_SECONDS)
@@ -231,7 +237,7 @@ class Collector:
             raise _Refused(408, f"the body did not come within {BODY_SECONDS} s", connection="close") from None
         place.wait()
         try:
-            await asyncio.wait_for(self._turns.acquire(), TURN_SECONDS)
+            await asyncio.wait_for(self._turns.take(sender), TURN_SECONDS)
         except asyncio.TimeoutError:
             raise _later(503, "the database is too slow for all that comes") from None
         return body
@@ -254,8 +260,14 @@ class Collector:
         finally:
             self._writing.discard(threading.get_ident())
 
+    def _go_on(self) -> None:
+        """Raises `_Closed` when what is not written yet is not to be written any more."""
+        if self._closed:
+            raise _Closed
+
     def _decode_and_write(self, body: bytearray) -> tuple[Batch, Written]:
         metrics = self._metrics
+        self._go_on()
         metrics.count("joinsight_received_bytes_total", len(body))
         started = time.perf_counter()
         batch = decode_request(body)
@@ -296,10 +308,10 @@ class Collector:
         """Write the batch without those documents that we fail to make rows of: sent again, they would fail again."""
         try:
             written, failing = self._writer.write(documents, refused), []
-        except (SQLAlchemyError, MemoryError):
+        except (SQLAlchemyError, MemoryError, _Closed):
             raise
         except Exception:
-            failing = [(document, reason) for document in documents if (reason := _failure(document))]
+            failing = [(document, reason) for document in documents if (reason := self._failure(document))]
             if not failing:
                 raise
             bad = {id(document) for document, _ in failing}
@@ -309,6 +321,21 @@ class Collector:
         self._metrics.count("joinsight_refused_documents_total", len(failing), "fault")
         written.refused += failing
         return written
+
+    def _failure(self, document: Document) -> str | None:
+        """Why no rows can be made of a document: a fault of ours that nobody has thought of."""
+        self._go_on()
+        try:
+            if isinstance(document, Execution):
+                execution_rows(document)
+            else:
+                application_row(document)
+        except Exception as error:
+            execution = document.execution_id if isinstance(document, Execution) else None
+            about = fields(application=document.application_id, execution=execution)
+            log.exception("a fault in the collector: a document could not be read", extra=about)
+            return f"could not be read: {type(error).__name__}: {error}"[:300]
+        return None
 
     def _database_lost(self, error: SQLAlchemyError) -> None:
         if self._lost_at is None:
@@ -366,21 +393,6 @@ async def _read(request: Request, place: Place) -> bytearray:
         place.take(len(chunk))
         body += chunk
     return body
-
-
-def _failure(document: Document) -> str | None:
-    """Why no rows can be made of a document: a fault of ours that nobody has thought of."""
-    try:
-        if isinstance(document, Execution):
-            execution_rows(document)
-        else:
-            application_row(document)
-    except Exception as error:
-        execution = document.execution_id if isinstance(document, Execution) else None
-        about = fields(application=document.application_id, execution=execution)
-        log.exception("a fault in the collector: a document could not be read", extra=about)
-        return f"could not be read: {type(error).__name__}: {error}"[:300]
-    return None
 
 
 def _limit_locks(connection: Any, _: object) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from types import TracebackType
 
 MAX_WAITING = 64
@@ -13,6 +14,14 @@ MAX_HELD_BYTES = 256 << 20
 """Bytes of bodies in memory, half of one or whole."""
 MAX_CLIENT_BYTES = 64 << 20
 """Of one client; two of the largest requests."""
+
+MAX_WRITING = 4
+"""Batches decoded and written at once: more would not be faster and would take memory."""
+MAX_SENDER_WRITING = 2
+"""Of one sender, who thus leaves turns for the others however long its batches take."""
+
+Sender = tuple[str, str | None]
+"""Address and the name of the token, if it shows one."""
 
 
 class Busy(Exception):
@@ -77,3 +86,44 @@ class Place:
             counter[client] -= taken
             if not counter[client]:
                 del counter[client]  # addresses come and go
+
+
+class Turns:
+    """Turns to be decoded and written, in rotation among the senders that wait. For one thread only."""
+
+    def __init__(self) -> None:
+        self._writing: Counter[Sender] = Counter()
+        self._waiting: dict[Sender, deque[asyncio.Future[None]]] = {}  # who had a turn last comes last
+
+    async def take(self, sender: Sender) -> None:
+        """Wait for a turn; it is to be given back."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(sender, deque()).append(turn)
+        self._give()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it came at the same moment
+                self.give_back(sender)
+            raise
+
+    def give_back(self, sender: Sender) -> None:
+        """The turn is over."""
+        self._writing[sender] -= 1
+        if not self._writing[sender]:
+            del self._writing[sender]  # addresses come and go
+        self._give()
+
+    def _give(self) -> None:
+        while self._writing.total() < MAX_WRITING:
+            may = (sender for sender in self._waiting if self._writing[sender] < MAX_SENDER_WRITING)
+            sender = next(may, None)
+            if sender is None:
+                return
+            turns = self._waiting.pop(sender)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[sender] = turns
+            if not turn.cancelled():
+                self._writing[sender] += 1
+                turn.set_result(None)

@@ -41,7 +41,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight.document import Application, Document, Execution
 from joinsight.findings import Finder
-from joinsight.rows import Row, Rows, application_row, application_row_of, execution_rows
+from joinsight.rows import Plans, Row, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, models, partitions
 from joinsight.store.database import reason
 from joinsight.store.earlier import EarlierRuns
@@ -76,9 +76,11 @@ class Written:
 class Writer:
     """Writes batches through an engine; safe to use from several threads."""
 
-    def __init__(self, engine: Engine, finder: Finder | None = None) -> None:
+    def __init__(self, engine: Engine, finder: Finder | None = None, go_on: Callable[[], None] = lambda: None) -> None:
+        """`go_on` is called again and again before anything is written; what it raises ends the work."""
         self._engine = engine
         self._finder = finder or Finder()
+        self._go_on = go_on
         self._months: set[str] = set()
         self._lock = threading.Lock()
 
@@ -119,7 +121,7 @@ class Writer:
             (d for d in documents if isinstance(d, Execution)), lambda e: (*_application_key(e), e.execution_id)
         )
         applications = _newest((d for d in documents if isinstance(d, Application)), _application_key)
-        rows = {key: execution_rows(e) for key, e in executions.items()}
+        rows = {key: execution_rows(e, Plans(e, self._go_on)) for key, e in executions.items()}
         self._make_partitions([found["execution"][0] for found in rows.values()])
         with self._engine.begin() as connection:
             stored = _write_applications(connection, applications, executions.values())
