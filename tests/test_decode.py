@@ -21,7 +21,14 @@ from tests.documents import LISTENER, STARTED_AT_MS, Plan, PlanNode, application
 from tests.quick import quick
 
 from joinsight import decode
-from joinsight.decode import MAX_DOCUMENT_BYTES, MAX_REQUEST_LINES, MAX_UNPACKED_BYTES, decode_document, decode_request
+from joinsight.decode import (
+    MAX_DOCUMENT_BYTES,
+    MAX_NODES,
+    MAX_REQUEST_LINES,
+    MAX_UNPACKED_BYTES,
+    decode_document,
+    decode_request,
+)
 from joinsight.document import Accumulator, Execution
 from joinsight.errors import DocumentError, TooLarge
 from joinsight.rows import execution_rows
@@ -248,6 +255,20 @@ def test_bomb_of_lines() -> None:
     for line in (b"", b"x"):
         with pytest.raises(TooLarge, match=f"more than {MAX_REQUEST_LINES} lines"):
             decode_request(gzip.compress((line + b"\n") * 20_000_000, 1))
+
+
+def test_many_nodes_in_many_documents() -> None:
+    """Documents that are small enough by themselves and too much together are a request that is too large."""
+    half = with_plans(plan_of(-1, *[0] * 29_999) * 4)
+    assert len(decode_request(request(half, GOOD)).documents) == 2
+    with pytest.raises(TooLarge, match=f"the documents of the request have more than {MAX_NODES} nodes together"):
+        decode_request(request(half, GOOD, half))
+
+
+def test_long_hints() -> None:
+    """A hint is a word or two."""
+    long = changed(join_hints=[{"metric": 1, "left": "broadcast"}, {"metric": 2, "right": "x" * 1_001}])
+    assert decode_request(request(long)).refused == [(1, "$.join_hints[1] has more than 1000 characters")]
 
 
 @pytest.mark.parametrize("size", [MAX_DOCUMENT_BYTES + 1, 48 << 20])

@@ -1,7 +1,7 @@
 """Bytes of a request to documents: gzip, lines, JSON, schema. A bad line is reported and the others are kept.
 
 Everything is bounded before it is read: the size of the request unpacked (a gzip bomb is `TooLarge`), the number of its
-lines and the size of each.
+lines and the size of each; and what is to become of a document before that is made of it.
 """
 
 from __future__ import annotations

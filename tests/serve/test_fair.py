@@ -57,9 +57,9 @@ def test_a_sender_does_not_take_all_turns(engine: Engine, monkeypatch: pytest.Mo
 
 
 def test_a_good_sender_beside_heavy_ones(engine: Engine) -> None:
-    """Documents of 100,000 nodes, one after the other and several at once, do not keep small ones out."""
+    """Documents of 50,000 nodes, one after the other and several at once, do not keep small ones out."""
     with service(engine.url.render_as_string(hide_password=False)) as running:
-        url, body, over = running.url, heavy("heavy", 100_000), threading.Event()
+        url, body, over = running.url, heavy("heavy", 50_000), threading.Event()
         answers: list[int] = []
 
         def send() -> None:

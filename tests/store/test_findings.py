@@ -17,7 +17,7 @@ from tests.findings.recorded import SMALL, recordings
 from joinsight.document import Execution
 from joinsight.findings import Case, Finder, Finding, Heuristic
 from joinsight.rows import Row, execution_rows
-from joinsight.store import models
+from joinsight.store import earlier, models
 from joinsight.store.earlier import EarlierRuns
 from joinsight.store.writer import Writer
 
@@ -120,16 +120,27 @@ def test_earlier_runs_are_those_before_the_latest_first(engine: Engine, app: str
     Writer(engine).write([grown(1_000 + day, day, app) for day in range(25)])
     Writer(engine).write([msgspec.structs.replace(grown(7, 26, app), accumulators=[])])
     with engine.connect() as connection:
-        earlier = EarlierRuns(connection)
+        runs = EarlierRuns(connection)
         at = datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc)
-        assert earlier.broadcast_rows(key, at + timedelta(days=3)) == [1_002, 1_001, 1_000]
-        assert earlier.broadcast_rows(key, at + timedelta(days=99)) == list(range(1_024, 1_004, -1))
-        assert earlier.broadcast_rows("another", at + timedelta(days=99)) == []
+        assert runs.broadcast_rows(key, at + timedelta(days=3)) == [1_002, 1_001, 1_000]
+        assert runs.broadcast_rows(key, at + timedelta(days=99)) == list(range(1_024, 1_004, -1))
+        assert runs.broadcast_rows("another", at + timedelta(days=99)) == []
         connection.execute(text("SET enable_seqscan = off"))
         plan = connection.execute(
             text("EXPLAIN SELECT rows FROM broadcast WHERE operator_key = 'a' ORDER BY started_at DESC LIMIT 20")
         ).scalars()
         assert any("operator_key_started_at" in line for line in plan)
+
+
+def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one batch, however many broadcasts it has: beyond the limit nothing is known."""
+    monkeypatch.setattr(earlier, "MOST_ASKED", 2)
+    key = next(row["operator_key"] for row in execution_rows(grown(1, 0, app))["broadcast"])
+    Writer(engine).write([grown(1_000, 0, app)])
+    with engine.connect() as connection:
+        history = EarlierRuns(connection)
+        at = datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc) + timedelta(days=99)
+        assert [bool(history.broadcast_rows(key, at)) for _ in range(3)] == [True, True, False]
 
 
 def test_a_heuristic_that_fails_loses_no_execution(engine: Engine, app: str) -> None:
