@@ -88,7 +88,7 @@ class Running:
 
 
 class Executions:
-    """Calls `on_over` with each execution when it and its jobs have ended, again if one of its jobs comes later."""
+    """Calls `on_over` with each execution when it and its jobs have ended, again if jobs or tasks of it come later."""
 
     def __init__(self, on_over: Callable[[Running], None]) -> None:
         self._on_over = on_over
@@ -216,12 +216,14 @@ class Executions:
         attempt.submitted_at = stage.submitted_at
         attempt.completed_at = stage.completed_at
         attempt.failure = stage.failure
+        self._say_again(e)
 
     def tasks(self, block: TaskBlock) -> None:
         e = self._of_stage.get(block.stage)
         attempt = None if e is None else e.attempts.get((block.stage, block.attempt))
         if attempt is not None:
             attempt.add(block)
+            self._say_again(e)
         values = self._values.get(block.stage)
         if values is not None and values.attempt == block.attempt:
             values.add(block)
@@ -254,6 +256,11 @@ class Executions:
             if not self._used_by_another(stage, e):
                 self._values.pop(stage, None)
 
+    def _say_again(self, e: Running | None) -> None:
+        """Tasks that are killed end after their execution: what they cost belongs to it, its values stay."""
+        if e is not None and e.id in self._kept:
+            self._on_over(e)
+
     def _remove_if_over(self, e: Running) -> None:
         if e.end_events < len(e.jobs) + 1:
             return
@@ -263,12 +270,12 @@ class Executions:
         self._finished[e.id] = None
         if len(self._finished) > _REMEMBERED:
             self._finished.popitem(last=False)
-        self._kept[e.id] = e
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
-        for stage in e.stages:
-            if self._of_stage.get(stage) is e:
-                del self._of_stage[stage]
         for job in e.jobs:
             if self._of_job.get(job) is e:
                 del self._of_job[job]
+        self._kept[e.id] = e
+        if len(self._kept) > _KEPT:
+            _, forgotten = self._kept.popitem(last=False)
+            for stage in forgotten.stages:
+                if self._of_stage.get(stage) is forgotten:
+                    del self._of_stage[stage]

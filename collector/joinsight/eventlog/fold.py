@@ -8,6 +8,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -44,8 +46,8 @@ class Fold:
         self._ended_at: int | None = None
         self._now = 0
         self._sequence = 0
-        self._over: list[Running] = []
-        self._executions = Executions(self._over.append)
+        self._over: dict[int, Running] = {}
+        self._executions = Executions(lambda e: self._over.update({e.id: e}))
         self.refused: list[tuple[int, str]] = []
         """Executions whose document breaks the schema, with the reason: the log holds what no Spark writes."""
         self.withheld: str | None = None
@@ -53,11 +55,12 @@ class Fold:
 
     def add(self, items: Iterable[tuple[int, Item]], lines_before: int = 0) -> Iterator[Document]:
         """Documents of the executions that the items end. `lines_before` are those of the pieces before."""
-        for number, item in items:
+        for number, of_line in groupby(items, key=itemgetter(0)):
             self._sequence = lines_before + number
-            self._apply(item)
-            if self._over:
-                over = [self._document(e) for e in self._over]
+            for _, item in of_line:
+                self._apply(item)
+            if self._over:  # after all items of the line: documents of an execution differ in their number
+                over = [self._document(e) for e in self._over.values()]
                 self._over.clear()
                 yield from (document for document in over if document is not None)
 
