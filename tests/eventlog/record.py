@@ -74,8 +74,10 @@ def record(version: str, cache: Path) -> None:
         else:
             replay += ["--pack", f"{codec}={packed}"]
         subprocess.run(replay, env=environment, check=True, cwd=folder)
-        executions = json.loads((folder / "replay.json").read_text())[0]["executions"]
-        (target / "replay.json.gz").write_bytes(gzip.compress(json.dumps(executions).encode(), mtime=0))
+        (replayed,) = json.loads((folder / "replay.json").read_text())
+        executions = replayed["said"]["executions"]
+        answer = {name: replayed[name] for name in ("said", "plan_versions")}
+        (target / "replay.json.gz").write_bytes(gzip.compress(json.dumps(answer).encode(), mtime=0))
     assert executions, "the replay found nothing"
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     print(f"{version}: {len(executions)} executions, {size / 1024:.0f} KB")

@@ -5,8 +5,9 @@ A script, not a test: it runs in a process of its own, with a PySpark of any ver
     python replay.py LOG... --out FILE
 
 ``--pack CODEC=FILE`` also writes the first LOG, a plain one, as Spark's own codec packs it, flushed now and then.
-Each LOG is a file, or a folder of a rolling log. FILE becomes a list, for each log `{"log", "seconds", "executions":
-what oracle.dump says}`; `seconds` is the time of the replay alone, of the last of `--times` replays.
+Each LOG is a file, or a folder of a rolling log. FILE becomes a list, for each log `{"log", "seconds", "said": what
+oracle.read says, "plan_versions": what oracle.plan_versions says, of a plain log}`; `seconds` is the time of the replay
+alone, of the last of `--times` replays.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.exactness import oracle
 
 FLUSH_BYTES = 250_000
-STORE_OPTIONS = {
-    "spark.appStateStore.asyncTracking.enable": "false",
+# Nothing may be evicted before it is read.
+RETAINED = {
     "spark.sql.ui.retainedExecutions": "100000",
     "spark.ui.retainedJobs": "100000",
     "spark.ui.retainedStages": "100000",
@@ -46,18 +47,20 @@ def main() -> None:
     found = []
     for log in arguments.logs:
         for _ in range(arguments.times):
-            store, seconds = replay(jvm, log)
-        found.append({"log": str(log), "seconds": seconds, "executions": oracle.executions(store)})
+            stores, seconds = replay(jvm, log)
+        said = {"said": oracle.read(jvm, *stores), "plan_versions": oracle.plan_versions(jvm, files(log))}
+        found.append({"log": str(log), "seconds": seconds, **said})
     arguments.out.write_text(json.dumps(found), encoding="utf-8")
     if arguments.pack:
         pack(jvm, arguments.logs[0], *arguments.pack.split("=", 1))
 
 
-def replay(jvm: Any, log: Path) -> tuple[Any, float]:
-    """The SQL store after a replay, and the seconds that the replay took."""
+def replay(jvm: Any, log: Path) -> tuple[tuple[Any, Any], float]:
+    """The application's and the SQL store after a replay, and the seconds that the replay took."""
     spark = jvm.org.apache.spark
     conf = spark.SparkConf(False)
-    for key, value in STORE_OPTIONS.items():
+    # As the History Server: what is replayed is added up where it stands in the log
+    for key, value in {**RETAINED, "spark.appStateStore.asyncTracking.enable": "false"}.items():
         conf.set(key, value)
     kvstore = spark.status.ElementTrackingStore(spark.util.kvstore.InMemoryStore(), conf)
     bus = spark.scheduler.ReplayListenerBus()
@@ -74,7 +77,18 @@ def replay(jvm: Any, log: Path) -> tuple[Any, float]:
         stream.close()
     seconds = time.monotonic() - started
     kvstore.close(False)
-    return spark.sql.execution.ui.SQLAppStatusStore(kvstore, nothing), seconds
+    stores = app_status_store(jvm, kvstore), spark.sql.execution.ui.SQLAppStatusStore(kvstore, nothing)
+    return stores, seconds
+
+
+def app_status_store(jvm: Any, kvstore: Any) -> Any:
+    """`new AppStatusStore(kvstore)`, whose other arguments have defaults that grow in number."""
+    (constructor,) = jvm.java.lang.Class.forName("org.apache.spark.status.AppStatusStore").getConstructors()
+    arguments = jvm.java.util.ArrayList()
+    arguments.add(kvstore)
+    for _ in range(1, constructor.getParameterCount()):
+        arguments.add(jvm.scala.Option.empty())
+    return constructor.newInstance(arguments.toArray())
 
 
 def pack(jvm: Any, log: Path, codec: str, target: str) -> None:

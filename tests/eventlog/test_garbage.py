@@ -95,7 +95,7 @@ def test_a_truncated_compressed_log_gives_what_is_before(version: str, tmp_path:
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * 3 // 4])
     found, outcome = read(log)
-    assert 0 < len(executions(found)) <= len(truth)
+    assert 0 < len(executions(found)) <= len(truth["said"]["executions"])
     assert len(outcome.problems) == 1
     assert outcome.lines > 50
 

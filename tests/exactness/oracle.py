@@ -1,126 +1,170 @@
-"""Spark's own answer: what its live SQL status store (the source of its web page) says about every execution.
+"""Spark's own answer: what its status stores (the source of its web pages) say of an application.
 
-The store is read through py4j, alike on Scala 2.12 and 2.13. One call per object is slow, so collections are
-turned into one string inside the JVM and taken apart here.
+The stores are read through py4j, alike on Scala 2.12 and 2.13, live or after a replay. One call an object is slow, so
+Spark's objects become JSON inside the JVM, by the library with which Spark itself writes them to disk and serves them.
 """
 
 from __future__ import annotations
 
+import fileinput
+import json
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
-# Occurs in no name and no value.
-SEPARATOR = "\u0001"
 SETTLE_SECONDS = 180
+_PLANS = tuple(
+    f'{{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQL{name}"'.encode()
+    for name in ("ExecutionStart", "AdaptiveExecutionUpdate")
+)
 
 
 def dump(spark: SparkSession) -> dict[str, Any]:
-    """Every execution in the store, by execution id::
+    """All that the live stores hold, once they hold all.
 
-    {"0": {"description": str, "submission_time_ms": int, "completion_time_ms": int | None,
-           "error_message": str | None,             # "" is success
-           "root_execution_id": int,
-           "jobs": {"3": "SUCCEEDED"}, "stages": [5, 6],
-           "metrics": {"41": "20,000"},             # by accumulator id
-           "graph": {"nodes": [{"id", "name", "desc", "cluster": int | None,
-                                "metrics": [{"name", "accumulator", "type"}]}],
-                     "clusters": [{"id", "name", "desc", "metrics", "members": [node id]}],
-                     "edges": [[from, to]]} | None}}
+    ::
+
+        {"application": ApplicationInfo, "settings": {key: value},
+         "executions": what `executions` says,
+         "jobs": {"3": JobData}, "stages": {"5.0": StageData and "tasks": [TaskData]}}
+
+    The data are Spark's, as its REST interface has them, with times in milliseconds.
     """
     settle(spark)
-    return executions(spark._jsparkSession.sharedState().statusStore())
+    jvm = spark._jvm
+    return read(jvm, spark._jsc.sc().statusStore(), spark._jsparkSession.sharedState().statusStore())
 
 
-def executions(store: Any) -> dict[str, Any]:
-    """The same of a `SQLAppStatusStore`."""
-    return {str(execution.executionId()): _execution(store, execution) for execution in _each(store.executionsList())}
+def read(jvm: Any, store: Any, sql_store: Any) -> dict[str, Any]:
+    """The same of an `AppStatusStore` and a `SQLAppStatusStore`."""
+    to_json = _writer(jvm)
+    settings = to_json(store.environmentInfo().sparkProperties())
+    stages = {}
+    for stage in _stages(store, to_json):
+        ran = stage["status"] not in ("SKIPPED", "PENDING")
+        tasks = to_json(store.taskList(stage["stageId"], stage["attemptId"], 2**31 - 1)) if ran else []
+        del stage["details"], stage["peakExecutorMetrics"]
+        stages[f"{stage['stageId']}.{stage['attemptId']}"] = {**stage, "tasks": tasks}
+    return {
+        "application": to_json(store.applicationInfo()),
+        "settings": dict(settings),
+        "executions": executions(jvm, sql_store),
+        "jobs": {str(job["jobId"]): job for job in to_json(store.jobsList(None))},
+        "stages": stages,
+    }
+
+
+def executions(jvm: Any, store: Any) -> dict[str, Any]:
+    """Every execution in the store, by execution id: SQLExecutionUIData, with `metricValues` as the page shows them.
+
+    `graph` is what `_graph` makes of its plan; None: it ended without having started.
+    """
+    to_json = _writer(jvm)
+    found = {}
+    for execution in _each(store.executionsList()):
+        data = to_json(execution)
+        del data["physicalPlanDescription"]  # of the whole it is the most, and we have none
+        data["metricValues"] = to_json(store.executionMetrics(execution.executionId()))
+        data["graph"] = _plan_graph(store, execution.executionId(), to_json)
+        found[str(data["executionId"])] = data
+    return found
+
+
+def plan_versions(jvm: Any, files: list[Path]) -> dict[str, list[Any]]:
+    """By execution id: the graph that Spark makes of each plan in a plain event log, in their order.
+
+    A plan equal to the one before it is left out.
+    """
+    to_json = _writer(jvm)
+    spark = jvm.org.apache.spark
+    found: dict[str, list[Any]] = {}
+    last: dict[str, Any] = {}
+    with fileinput.input(files, mode="rb") as lines:
+        for line in lines:
+            if not line.startswith(_PLANS):
+                continue
+            raw = json.loads(line)
+            execution, plan = str(raw["executionId"]), raw["sparkPlanInfo"]
+            if last.get(execution) != plan:
+                last[execution] = plan
+                event = spark.util.JsonProtocol.sparkEventFromJson(line.decode())
+                graph = spark.sql.execution.ui.SparkPlanGraph.apply(event.sparkPlanInfo())
+                found.setdefault(execution, []).append(_graph(to_json(graph)))
+    return found
 
 
 def settle(spark: SparkSession) -> None:
-    """Wait until no job runs any more and the listeners have seen every event."""
+    """Wait until no job runs, the listeners have seen every event, and the store has added up every execution.
+
+    By default Spark adds up the metrics of an ended execution in a thread of its own.
+    """
     context = spark._jsc.sc()
-    until = time.monotonic() + SETTLE_SECONDS
-    while list(context.statusTracker().getActiveJobIds()):
-        if time.monotonic() > until:
-            raise TimeoutError(f"jobs still run {SETTLE_SECONDS} s after the workload's end")
-        time.sleep(0.1)
+    _wait(lambda: not list(context.statusTracker().getActiveJobIds()), "jobs still run")
     context.listenerBus().waitUntilEmpty(SETTLE_SECONDS * 1000)
+    store = spark._jsparkSession.sharedState().statusStore()
+    _wait(
+        lambda: all(
+            execution.completionTime().isEmpty() or execution.metricValues() is not None
+            for execution in _each(store.executionsList())
+        ),
+        "executions are not added up",
+    )
 
 
-def _execution(store: Any, execution: Any) -> dict[str, Any]:
-    execution_id = execution.executionId()
-    completed = _option(execution.completionTime())
-    return {
-        "description": execution.description(),
-        "submission_time_ms": execution.submissionTime(),
-        "completion_time_ms": None if completed is None else completed.getTime(),
-        "error_message": _option(execution.errorMessage()),
-        "root_execution_id": execution.rootExecutionId(),
-        "jobs": _map(execution.jobs()),
-        "stages": sorted(int(stage) for stage in _strings(execution.stages())),
-        "metrics": _map(store.executionMetrics(execution_id)),
-        "graph": _graph(store, execution_id),
-    }
+def _wait(is_so: Callable[[], bool], trouble: str) -> None:
+    until = time.monotonic() + SETTLE_SECONDS
+    while not is_so():
+        if time.monotonic() > until:
+            raise TimeoutError(f"{trouble} {SETTLE_SECONDS} s after the workload's end")
+        time.sleep(0.1)
 
 
-def _graph(store: Any, execution_id: int) -> dict[str, Any] | None:
+def _writer(jvm: Any) -> Callable[[Any], Any]:
+    """Turns an object of Spark's into Python's."""
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
+    return lambda what: json.loads(mapper.writeValueAsString(what))
+
+
+def _stages(store: Any, to_json: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    defaults = [getattr(store, f"stageList$default${n}")() for n in range(2, 6)]
+    stages: list[dict[str, Any]] = to_json(store.stageList(None, *defaults))
+    return stages
+
+
+def _plan_graph(store: Any, execution_id: int, to_json: Callable[[Any], Any]) -> dict[str, Any] | None:
     from py4j.protocol import Py4JJavaError
 
     try:
-        graph = store.planGraph(execution_id)
+        return _graph(to_json(store.planGraph(execution_id)))
     except Py4JJavaError as error:
         if error.java_exception.getClass().getName() == "java.util.NoSuchElementException":
-            return None  # an execution that ended without having started has no plan
+            return None
         raise
+
+
+def _graph(graph: dict[str, Any]) -> dict[str, Any]:
+    """Nodes by id, each with its cluster, and edges in Spark's order, in the form of our table `plan_version`."""
     nodes = []
-    clusters = []
-    for node in _each(graph.nodes()):
-        if node.getClass().getSimpleName() == "SparkPlanGraphCluster":
-            members = [_node(member) for member in _each(node.nodes())]
-            cluster = _node(node)
-            nodes += [{**member, "cluster": cluster["id"]} for member in members]
-            clusters.append({**cluster, "members": [member["id"] for member in members]})
-        else:
-            nodes.append({**_node(node), "cluster": None})
-    edges = [[edge.fromId(), edge.toId()] for edge in _each(graph.edges())]
-    return {"nodes": nodes, "clusters": clusters, "edges": edges}
+    for node in graph["nodes"]:
+        members = node.get("nodes")
+        nodes.append(_node(node, None, members is not None))
+        nodes += [_node(member, node["id"], False) for member in members or ()]
+    edges = [[edge["fromId"], edge["toId"]] for edge in graph["edges"]]
+    return {"nodes": sorted(nodes, key=lambda node: int(node["id"])), "edges": edges}
 
 
-def _node(node: Any) -> dict[str, Any]:
-    return {
-        "id": node.id(),
-        "name": node.name(),
-        "desc": node.desc(),
-        "metrics": [_metric(text) for text in _strings(node.metrics())],
-    }
-
-
-def _metric(text: str) -> dict[str, Any]:
-    """Take `SQLPlanMetric(<name>,<accumulator id>,<type>)` apart; only the name can hold a comma."""
-    name, accumulator, metric_type = text.removeprefix("SQLPlanMetric(").removesuffix(")").rsplit(",", 2)
-    return {"name": name, "accumulator": int(accumulator), "type": metric_type}
-
-
-def _option(option: Any) -> Any:
-    return option.get() if option.isDefined() else None
+def _node(node: dict[str, Any], cluster: int | None, is_cluster: bool) -> dict[str, Any]:
+    metrics = [[metric["accumulatorId"], metric["name"], metric["metricType"]] for metric in node["metrics"]]
+    head = {"id": node["id"], "name": node["name"], "simple": node["desc"]}
+    return {**head, "cluster": cluster, "is_cluster": is_cluster, "metrics": metrics}
 
 
 def _each(sequence: Any) -> Iterator[Any]:
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()
-
-
-def _strings(collection: Any) -> list[str]:
-    text: str = collection.mkString(SEPARATOR)
-    return text.split(SEPARATOR) if text else []
-
-
-def _map(mapping: Any) -> dict[str, str]:
-    """A Scala map as Python's; only values can hold an arrow."""
-    return dict(entry.split(" -> ", 1) for entry in _strings(mapping))

@@ -1,11 +1,11 @@
-"""Run one workload in a fresh Spark, then write down what Spark's own status store says about it.
+"""Run one workload in a fresh Spark, then write down what Spark's own status stores say about it.
 
 A script, not a test: it runs in a process of its own, with a PySpark of any version::
 
     python run.py --workload semantics --aqe on --folder DIR --out FILE --conf spark.extraListeners=...
 
 DIR holds the workload's files; for `tpch` it is a folder that tpch.py filled before.
-FILE becomes `{"spark_version", "application_id", "workload", "aqe", "executions": what oracle.dump says}`.
+FILE becomes `{"spark_version", "live": what oracle.dump says, "log": path of the event log}`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.eventlog import replay
 from tests.exactness import oracle, semantics_workload, tpch
 
-# Nothing may be evicted before it is read, and aggregation must not race with the events that follow.
+# Nothing may be evicted before it is read. All else that makes Spark's numbers is as users have it.
 STORE_OPTIONS = {
-    "spark.appStateStore.asyncTracking.enable": "false",
-    "spark.sql.ui.retainedExecutions": "100000",
-    "spark.ui.retainedJobs": "100000",
-    "spark.ui.retainedStages": "100000",
+    **replay.RETAINED,
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -37,21 +38,20 @@ OPTIONS = {"semantics": semantics_workload.session_options, "tpch": tpch.session
 def main() -> None:
     arguments = parse()
     folder: Path = arguments.folder.resolve()
-    spark = session(arguments.workload, arguments.aqe, folder, dict(arguments.conf))
+    logs = arguments.out.resolve().parent / "logs"
+    logs.mkdir()
+    extra = {"spark.eventLog.dir": logs.as_uri(), **dict(arguments.conf)}
+    spark = session(arguments.workload, arguments.aqe, folder, extra)
     try:
         if arguments.workload == "tpch":
             tpch.run(spark, folder, tpch.read_queries(folder))
         else:
             semantics_workload.run(spark, folder)
-        result = {
-            "spark_version": spark.version,
-            "application_id": spark.sparkContext.applicationId,
-            "workload": arguments.workload,
-            "aqe": arguments.aqe,
-            "executions": oracle.dump(spark),
-        }
+        result = {"spark_version": spark.version, "live": oracle.dump(spark)}
     finally:
         spark.stop()
+    (log,) = (path for path in logs.iterdir() if not path.name.startswith("."))
+    result["log"] = str(log)
     arguments.out.write_text(json.dumps(result), encoding="utf-8")
 
 

@@ -1,33 +1,48 @@
-"""Every stored value equals what Spark's own UI store holds, and so does every plan graph.
+"""What is stored of an application equals what Spark's own stores say of it, live and of its event log.
 
-A real Spark runs a workload with the listener attached to a real collector; then its live ``SQLAppStatusStore`` is
-compared, value by value, with what PostgreSQL has. The display string is derived from our numbers.
+A real Spark runs a workload with the listener attached to a real collector. Then its live stores are compared, value by
+value, with what PostgreSQL has; and a replay of its event log by Spark's History Server with what we read in that log;
+and what both gave with each other. What may differ is in ``docs/exactness.md``.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from sqlalchemy import Engine, select
-from tests.exactness import tpch
+from tests.eventlog import replay
+from tests.eventlog.recorded import as_stored, read
+from tests.exactness import tasklog, tpch
+from tests.exactness.compare import OF_STAGES, Comparer, Comparison, in_ms
+from tests.exactness.recorder import Recorder, recording
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
-from joinsight.display import row_text
+from joinsight.document import Document, Execution
+from joinsight.eventlog.files import log_of_file
 from joinsight.rows import Row
-from joinsight.store.models import application, delivery, execution, node_metric, plan_edge, plan_node
+from joinsight.store import models
+from joinsight.store.models import application, delivery, execution, node_metric, plan_edge, plan_node, plan_version
 
 RUN = Path(__file__).with_name("run.py")
+REPLAY = Path(replay.__file__)
 RUN_SECONDS = 840
-# Which of several equal values is called the largest depends on the order of events: its task is not compared.
-WHERE = re.compile(r"\((?:stage \d+\.\d+: task \d+|driver)\)")
+FIRST = ("4.3.0", "semantics", "on")
+REST = [run for run in product(("4.3.0", "3.5.9"), ("semantics", "tpch"), ("on", "off")) if run != FIRST]
+REST += [(version, "semantics", "on") for version in ("3.4.4", "4.0.5", "4.1.4", "4.2.1")]
+MATRIX = pytest.mark.matrix
+# Live a metric that no task touched is 0, in a log it is not there: metrics are compared with their own oracle only
+BY_EXECUTION = ("nodes", "edges", "stages", "versions")
+# When a plan came is in no event: the listener looks at its clock, a log has the time of the event before
+NOT_IN_LOG = {"origin", "listener_id", "listener_version", "sequence", "updated_at", "planned_at"}
 
 
 @pytest.fixture(scope="module")
@@ -39,42 +54,67 @@ def tpch_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def collector_url(engine: Engine) -> Iterator[str]:
-    """A collector on this module's database."""
-    with collector(engine, 0, []) as (url, _):
-        yield url
+def recorder(engine: Engine) -> Iterator[Recorder]:
+    """A collector on this module's database, behind a recorder."""
+    with collector(engine, 0, []) as (url, _), recording(url) as recorder:
+        yield recorder
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("aqe", ["on", pytest.param("off", marks=pytest.mark.matrix)])
-@pytest.mark.parametrize("workload", ["semantics", pytest.param("tpch", marks=pytest.mark.matrix)])
-@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
-def test_stored_values_equal_those_of_sparks_ui(
+@pytest.mark.parametrize(("version", "workload", "aqe"), [FIRST, *(pytest.param(*run, marks=MATRIX) for run in REST)])
+def test_what_is_stored_is_what_spark_says(
     version: str,
     workload: str,
     aqe: str,
     engine: Engine,
-    collector_url: str,
+    recorder: Recorder,
     spark_environment: Callable[[str], dict[str, str]],
     tpch_folder: Path,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """For every execution, node and metric the string derived from our numbers is Spark's, and so is the graph."""
+    """Every execution, job, stage, plan version, node, edge and metric is Spark's; each has ours, and ours each."""
     folder = tpch_folder if workload == "tpch" else tmp_path
-    truth = run_spark(spark_environment(version), workload, aqe, folder, tmp_path / "oracle.json", collector_url)
+    environment = spark_environment(version)
+    truth = run_spark(environment, workload, aqe, folder, tmp_path / "live.json", recorder.url)
     assert truth["spark_version"] == version
-    ours = read_store(engine, truth["application_id"])
-    assert ours["application"]["state"] == "ended"
-    account = ours["delivery"]
-    assert account["documents_arrived"] == account["documents_made"] > len(ours["executions"])
+    # In a JVM of its own, as the History Server: that of a stopped driver may end at any moment
+    (replayed,) = run(environment, [str(REPLAY), truth["log"]], tmp_path / "replayed.json")
+    live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
+    if not live["application"]["spark_user"]:  # the listener takes an ordinary start of 4.3 for a late one
+        live["application"]["spark_user"] = truth["live"]["application"]["attempts"][0]["sparkUser"]
+    account = live["delivery"]
+    assert account["documents_arrived"] == account["documents_made"] > len(live["executions"])
     troubles = ("documents_missing", "documents_dropped", "documents_refused", "listener_failures")
     assert [account[name] for name in troubles] == [0, 0, 0, 0]
-    differences, values, nodes = compare(truth["executions"], ours["executions"])
-    compared = f"compared {values} values, {nodes} nodes of {len(truth['executions'])} executions"
-    record_property("summary", f"Spark {version}, {workload}, AQE {aqe}: {compared}")
-    assert not differences, "\n".join(differences[:40]) + f"\n({len(differences)} differences)"
-    assert values > 300
+
+    log = Path(truth["log"])
+    with log.open("rb") as lines:
+        logged = tasklog.read(lines)
+    found, outcome = read(log_of_file(str(log)))
+    assert outcome.problems == []
+    of_log = as_stored(found)
+    plans = replayed["plan_versions"]
+    ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
+    on_live = Comparer(truth["live"], plans, logged, ended_at, is_live=True)
+    results = {
+        "live": on_live.compare(live),
+        "log": Comparer(replayed["said"], plans, logged, ended_at, is_live=False).compare(of_log),
+        "live and log": compare_both(live, of_log, on_live.partial),
+    }
+    for name, result in results.items():
+        record_property("summary", f"Spark {version}, {workload}, AQE {aqe}, {name}: {result.summary()}")
+    for name, result in results.items():
+        assert not result.differences, f"{name}: {result.words()}"
+        assert result.counts["stages"] > 30
+    assert results["live"].counts["values"] > 300
+    if is_cluster(workload, aqe):
+        assert any(stage["shuffleRemoteBytesRead"] for stage in truth["live"]["stages"].values())
+
+
+def is_cluster(workload: str, aqe: str) -> bool:
+    """Whether it runs on executors in processes of their own, which read each other's shuffles."""
+    return workload == "tpch" and aqe == "on"
 
 
 def run_spark(
@@ -88,111 +128,81 @@ def run_spark(
         "spark.joinsight.progressInterval": "500ms",
         "spark.joinsight.shutdownTimeout": "60s",
     }
-    command = [sys.executable, str(RUN), "--workload", workload, "--aqe", aqe]
-    command += ["--folder", str(folder), "--out", str(out)]
+    if is_cluster(workload, aqe):
+        conf["spark.master"] = "local-cluster[2,1,1024]"
+    arguments = [str(RUN), "--workload", workload, "--aqe", aqe, "--folder", str(folder)]
     for key, value in conf.items():
-        command += ["--conf", f"{key}={value}"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    truth: dict[str, Any] = json.loads(out.read_text())
+        arguments += ["--conf", f"{key}={value}"]
+    truth: dict[str, Any] = run(environment, arguments, out)
     return truth
 
 
-def read_store(engine: Engine, application_id: str) -> dict[str, Any]:
-    """All rows of an application: executions by id, each with its metrics, nodes and edges."""
+def run(environment: dict[str, str], arguments: list[str], out: Path) -> Any:
+    """Run a script; returns what it wrote to `out`."""
+    command = [sys.executable, *arguments, "--out", str(out)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return json.loads(out.read_text())
+
+
+def read_store(engine: Engine, application_id: str, documents: list[Document]) -> dict[str, Any]:
+    """All rows of an application: executions by id, each with what belongs to it; jobs as last told."""
+    newest: dict[int, Execution] = {}
+    for document in sorted(documents, key=lambda document: document.sequence):
+        if isinstance(document, Execution) and document.application_id == application_id:
+            newest[document.execution_id] = document
     with engine.connect() as connection:
 
-        def rows(table: Any, *order: Any) -> list[Row]:
-            statement = select(table).where(table.c.application_id == application_id).order_by(*order)
-            return [dict(row) for row in connection.execute(statement).mappings()]
+        def rows(table: Any, *order: str) -> list[Row]:
+            columns = [table.c[name] for name in order]
+            statement = select(table).where(table.c.application_id == application_id).order_by(*columns)
+            return [in_ms(dict(row)) for row in connection.execute(statement).mappings()]
 
-        found: dict[int, dict[str, Any]] = {
-            row["execution_id"]: {"row": row, "metrics": [], "nodes": [], "edges": []} for row in rows(execution)
+        tables = {
+            "metrics": rows(node_metric),
+            "nodes": rows(plan_node, "node_id"),
+            "edges": rows(plan_edge, "position"),
+            "versions": rows(plan_version, "version"),
+            "stages": rows(models.stage),
         }
-        for row in rows(node_metric):
-            found[row["execution_id"]]["metrics"].append(row)
-        for row in rows(plan_node, plan_node.c.node_id):
-            found[row["execution_id"]]["nodes"].append(row)
-        for row in rows(plan_edge, plan_edge.c.position):
-            found[row["execution_id"]]["edges"].append(row)
+        found: dict[int, dict[str, Any]] = {
+            row["execution_id"]: {
+                **{name: [] for name in tables},
+                "row": row,
+                "jobs": to_builtins(newest[row["execution_id"]].jobs),
+            }
+            for row in rows(execution)
+        }
+        for name, its_rows in tables.items():
+            for row in its_rows:
+                found[row["execution_id"]][name].append(row)
         return {"application": rows(application)[0], "delivery": rows(delivery)[0], "executions": found}
 
 
-def compare(truth: dict[str, Any], ours: dict[int, Any]) -> tuple[list[str], int, int]:
-    """Differences in words, the number of values and the number of nodes compared."""
-    differences: list[str] = []
-    values = nodes = 0
-    for name, spark in truth.items():
-        mine = ours.get(int(name))
-        if mine is None:
-            if spark["graph"] is not None:
-                differences.append(f"execution {name} ({spark['description']}) is missing")
-            continue
-        row = mine["row"]
-        where = f"execution {name} ({' '.join(row['description'].split())[:50]})"
-        expected_state = "failed" if spark["error_message"] else "succeeded"
-        same = {
-            "description": (spark["description"], row["description"]),
-            "root": (spark["root_execution_id"], row["root_execution_id"]),
-            "state": (expected_state, row["state"]),
-            "ended": (spark["completion_time_ms"], _ms(row["ended_at"])),
-            "jobs": (len(spark["jobs"]), row["jobs"]),
-        }
-        differences += [f"{where}: {what}: Spark {a!r}, ours {b!r}" for what, (a, b) in same.items() if a != b]
-        values += _compare_metrics(where, spark["metrics"], mine["metrics"], differences)
-        nodes += _compare_graph(where, spark["graph"], mine, differences)
-    return differences, values, nodes
+def compare_both(live: dict[str, Any], log: dict[str, Any], partial: set[int]) -> Comparison:
+    """What the listener and the log gave, field by field; `partial`: executions of whose stages one may have less."""
+    result = Comparison()
+    result.row("applications", "application", _common(live["application"]), _common(log["application"]))
+    for number in result.keys("execution", live["executions"], log["executions"]):
+        a, b = live["executions"][number], log["executions"][number]
+        where = f"execution {number}"
+        left_out = OF_STAGES if number in partial else ()
+        result.row("executions", where, _common(a["row"], left_out), _common(b["row"], left_out))
+        for name in BY_EXECUTION:
+            if name == "stages" and number in partial:
+                continue
+            result.same("tables", f"{where}: number of {name}", len(a[name]), len(b[name]))
+            for position, (mine, other) in enumerate(zip(_sorted(a[name]), _sorted(b[name]), strict=False)):
+                result.row(name, f"{where}: {name} {position}", _common(mine), _common(other))
+        for one, other in zip(a["jobs"], b["jobs"], strict=False):
+            result.row("jobs", f"{where}: job {one['id']}", one, other)
+    return result
 
 
-def _compare_metrics(where: str, spark: dict[str, str], rows: list[Row], differences: list[str]) -> int:
-    ours = {str(row["accumulator_id"]): (row["name"], row_text(row)) for row in rows}
-    for accumulator, text in spark.items():
-        name, mine = ours.get(accumulator, ("?", None))
-        if mine is None or WHERE.sub("", text) != WHERE.sub("", mine):
-            differences.append(f"{where}: {name} ({accumulator}): Spark {text!r}, ours {mine!r}")
-    for accumulator, (name, mine) in ours.items():
-        if mine is not None and accumulator not in spark:
-            differences.append(f"{where}: {name} ({accumulator}): Spark has none, ours {mine!r}")
-    return len(spark)
+def _common(row: Row, left_out: Collection[str] = ()) -> Row:
+    return {name: value for name, value in row.items() if name not in NOT_IN_LOG and name not in left_out}
 
 
-def _compare_graph(where: str, graph: dict[str, Any] | None, mine: dict[str, Any], differences: list[str]) -> int:
-    if graph is None:
-        return 0
-    metric_ids: dict[int, list[int]] = {}
-    for row in mine["metrics"]:
-        metric_ids.setdefault(row["node_id"], []).append(row["accumulator_id"])
-    clusters = {cluster["id"] for cluster in graph["clusters"]}
-    # Clusters come twice in the oracle: as nodes of the top level they are left out there
-    spark_nodes = {
-        node["id"]: (
-            node["name"],
-            node["desc"],
-            node.get("cluster"),
-            node["id"] in clusters,
-            sorted({metric["accumulator"] for metric in node["metrics"]}),
-        )
-        for node in (*graph["nodes"], *graph["clusters"])
-    }
-    our_nodes = {
-        row["node_id"]: (
-            row["name"],
-            row["simple"],
-            row["cluster_id"],
-            row["is_cluster"],
-            sorted(metric_ids.get(row["node_id"], [])),
-        )
-        for row in mine["nodes"]
-    }
-    for node_id in sorted(spark_nodes.keys() | our_nodes.keys()):
-        a, b = spark_nodes.get(node_id), our_nodes.get(node_id)
-        if a != b:
-            differences.append(f"{where}: node {node_id}: Spark {a!r}, ours {b!r}")
-    edges = [[row["child_id"], row["parent_id"]] for row in mine["edges"]]
-    if sorted(edges) != sorted(graph["edges"]):
-        differences.append(f"{where}: edges: Spark {sorted(graph['edges'])}, ours {sorted(edges)}")
-    return len(spark_nodes)
-
-
-def _ms(moment: Any) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1000)
+def _sorted(rows: list[Row]) -> list[Row]:
+    names = ("node_id", "position", "version", "stage_id", "stage_attempt")
+    return sorted(rows, key=lambda row: [row[name] for name in names if name in row])

@@ -1,0 +1,579 @@
+"""Compares what is stored of an application with what Spark's stores say of it, in both directions.
+
+Ours is a dict::
+
+    {"application": row, "executions": {id: {"row", "metrics", "nodes", "edges", "versions", "stages": rows,
+                                             "jobs": [as in the document]}}}
+
+Spark's is what `tests.exactness.oracle` says. No difference is allowed but those that `docs/exactness.md` names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tests.exactness.tasklog import Attempt, Logged, Place
+
+from joinsight.display import row_text
+from joinsight.eventlog import settings
+from joinsight.rows import Row
+from joinsight.store.models import EXECUTION_KEY
+
+MAX_TEXT = 16 * 1024
+MAX_CALL_SITE = 1024
+NO_NODE = -1
+_PLACE = re.compile(r"\(stage (\d+)\.(\d+): task (\d+)\)")
+_TASKS = ("numCompletedIndices", "numFailedTasks", "numKilledTasks")
+_NOT_RUN = ("SKIPPED", "PENDING")
+_STAGE_STATES = {
+    "COMPLETE": "succeeded",
+    "FAILED": "failed",
+    "SKIPPED": "skipped",
+    "ACTIVE": "running",
+    "PENDING": "pending",
+}
+_JOB_STATES = {"SUCCEEDED": "succeeded", "FAILED": "failed", "RUNNING": "running"}
+
+STAGE_TOTALS = {
+    "run_time_ms": "executorRunTime",
+    "cpu_time_ns": "executorCpuTime",
+    "gc_time_ms": "jvmGcTime",
+    "deserialize_time_ms": "executorDeserializeTime",
+    "result_bytes": "resultSize",
+    "memory_spilled_bytes": "memoryBytesSpilled",
+    "disk_spilled_bytes": "diskBytesSpilled",
+    "input_bytes": "inputBytes",
+    "input_rows": "inputRecords",
+    "output_bytes": "outputBytes",
+    "output_rows": "outputRecords",
+    "shuffle_read_local_bytes": "shuffleLocalBytesRead",
+    "shuffle_read_remote_bytes": "shuffleRemoteBytesRead",
+    "shuffle_read_rows": "shuffleReadRecords",
+    "shuffle_fetch_wait_ms": "shuffleFetchWaitTime",
+    "shuffle_write_bytes": "shuffleWriteBytes",
+    "shuffle_write_rows": "shuffleWriteRecords",
+    "shuffle_write_time_ns": "shuffleWriteTime",
+}
+"""Columns of table `stage`, and what Spark calls the same in StageData."""
+_OF_TASK = {
+    "inputBytes": ("inputMetrics", "bytesRead"),
+    "inputRecords": ("inputMetrics", "recordsRead"),
+    "outputBytes": ("outputMetrics", "bytesWritten"),
+    "outputRecords": ("outputMetrics", "recordsWritten"),
+    "shuffleLocalBytesRead": ("shuffleReadMetrics", "localBytesRead"),
+    "shuffleRemoteBytesRead": ("shuffleReadMetrics", "remoteBytesRead"),
+    "shuffleReadRecords": ("shuffleReadMetrics", "recordsRead"),
+    "shuffleFetchWaitTime": ("shuffleReadMetrics", "fetchWaitTime"),
+    "shuffleWriteBytes": ("shuffleWriteMetrics", "bytesWritten"),
+    "shuffleWriteRecords": ("shuffleWriteMetrics", "recordsWritten"),
+    "shuffleWriteTime": ("shuffleWriteMetrics", "writeTime"),
+}
+"""Where TaskData has what StageData adds up, if it is not called the same."""
+
+OF_STAGES = (
+    *("stages", "tasks", "task_time_ms", "input_bytes", "output_bytes", "shuffle_write_bytes", "shuffle_read_bytes"),
+    *("memory_spilled_bytes", "disk_spilled_bytes"),
+)
+"""Columns of table `execution` that add up its stages."""
+
+# A column that is neither here nor compared fails the tests
+_OURS = {
+    "origin": "who read it: the listener, or the backfill",
+    "listener_id": "the listener's own",
+    "sequence": "the document's number",
+    "updated_at": "when the row was written",
+}
+WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
+    "application": {
+        **_OURS,
+        "job_name": "spark.joinsight.jobName, which Spark does not know",
+        "listener_version": "Joinsight's own",
+        "tags": "spark.joinsight.tag.*, which Spark does not know",
+    },
+    "execution": {
+        **_OURS,
+        "job_name": "as of the application",
+        "tags": "as of the application",
+        "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
+        "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
+    },
+    "stage": {},
+}
+"""Columns by table to which nothing in Spark's stores corresponds, with the reason."""
+
+
+@dataclass
+class Comparison:
+    """What was compared, and what differs, in words."""
+
+    differences: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def same(self, kind: str, where: str, spark: Any, ours: Any) -> bool:
+        """Counts one comparison; notes a difference."""
+        self.counts[kind] += 1
+        if spark == ours:
+            return True
+        self.differences.append(f"{where}: Spark {_short(spark)}, ours {_short(ours)}")
+        return False
+
+    def row(self, kind: str, where: str, spark: Row, ours: Row) -> None:
+        """Every column of `spark`."""
+        self.counts[kind] += 1
+        for column, value in spark.items():
+            self.same("columns", f"{where}: {column}", value, ours[column])
+
+    def table(self, table: str, where: str, spark: Row, ours: Row) -> None:
+        """Every column of the table but those that are known to have no counterpart."""
+        unknown = ours.keys() ^ (spark.keys() | WITHOUT_COUNTERPART[table].keys())
+        assert not unknown, f"columns of {table} that are not compared, without a reason: {sorted(unknown)}"
+        self.row(f"{table}s", where, spark, ours)
+
+    def keys(self, where: str, spark: Iterable[Any], ours: Iterable[Any]) -> list[Any]:
+        """Those that both have; what one of them lacks is a difference."""
+        a, b = set(spark), set(ours)
+        self.differences += [f"{where} {key}: we have none" for key in sorted(a - b)]
+        self.differences += [f"{where} {key}: Spark has none" for key in sorted(b - a)]
+        return sorted(a & b)
+
+    def summary(self) -> str:
+        return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items()))
+
+    def words(self) -> str:
+        return "\n".join(self.differences[:40]) + f"\n({len(self.differences)} differences)"
+
+
+class Comparer:
+    """Compares one application's rows with one of Spark's stores."""
+
+    def __init__(
+        self,
+        said: dict[str, Any],
+        plan_versions: dict[str, list[Any]],
+        logged: dict[int, Logged],
+        ended_at: int,
+        *,
+        is_live: bool,
+    ) -> None:
+        self.said = said
+        self.plan_versions = plan_versions
+        self.logged = logged
+        self.ended_at = ended_at
+        self.is_live = is_live
+        self.result = Comparison()
+        self.shared: set[int] = set()
+        self.partial: set[int] = set()
+        """Executions that share a stage with others, or of which tasks ended after them that we do not have."""
+        self.attempts: dict[int, list[dict[str, Any]]] = {}
+        for stage in said["stages"].values():
+            self.attempts.setdefault(stage["stageId"], []).append(stage)
+
+    def compare(self, ours: dict[str, Any]) -> Comparison:
+        result = self.result
+        result.table("application", "application", application_row(self.said, self.ended_at), ours["application"])
+        known = self.said["executions"]
+        # One that ended without having started (3.x: it failed in analysis) is an execution for nobody
+        theirs = [int(key) for key, execution in known.items() if execution["graph"] is not None]
+        self.shared = self._shared_stages(known)
+        for number in result.keys("execution", theirs, ours["executions"]):
+            self._execution(number, known[str(number)], ours["executions"][number])
+        self._shared(ours["executions"].values())
+        return result
+
+    def _shared_stages(self, executions: dict[str, Any]) -> set[int]:
+        """Those that belong to several executions, which ran them at the same time."""
+        owners: Counter[int] = Counter()
+        for execution in executions.values():
+            owners.update({stage for job in execution["jobs"] for stage in self.said["jobs"][job]["stageIds"]})
+        return {stage for stage, number in owners.items() if number > 1}
+
+    def _shared(self, executions: Iterable[dict[str, Any]]) -> None:
+        """A task counts for one of the executions that share its stage: together they have what Spark has."""
+        rows = [row for execution in executions for row in execution["stages"] if row["stage_id"] in self.shared]
+        for stage in (stage for number in self.shared for stage in self.attempts[number]):
+            key = stage["stageId"], stage["attemptId"]
+            mine = [row for row in rows if (row["stage_id"], row["stage_attempt"]) == key]
+            expected = stage_row(stage, [])
+            names = ("succeeded_tasks", "failed_tasks", "killed_tasks", *STAGE_TOTALS)
+            theirs = {name: expected[name] or 0 for name in names}
+            together = {name: sum(row[name] or 0 for row in mine) for name in names}
+            self.result.row("stages that executions share", f"stage {key}", theirs, together)
+
+    def _execution(self, number: int, spark: dict[str, Any], mine: dict[str, Any]) -> None:
+        where = f"execution {number} ({' '.join(spark['description'].split())[:50]})"
+        jobs = [self.said["jobs"][job] for job in spark["jobs"]]
+        jobs.sort(key=lambda job: int(job["jobId"]))
+        stages = {
+            (stage["stageId"], stage["attemptId"]): stage
+            for job in jobs
+            for stage_id in job["stageIds"]
+            for stage in self.attempts[stage_id]
+        }
+        versions = self.plan_versions.get(str(number), [])
+        logged = self.logged[number]
+        if self.is_live:
+            for key, stage in stages.items():
+                late = self._late_tasks(key, stage, mine["stages"], logged)
+                if late:
+                    self.partial.add(number)
+                    self.result.counts["tasks that ended after their execution"] += len(late)
+                    stages[key] = without(stage, late)
+        expected = execution_row(spark, jobs, list(stages.values()), versions, self.said, logged)
+        # Made of values that are compared below
+        expected["broadcast_bytes"] = broadcast_bytes(mine["metrics"], mine["nodes"])
+        if any(stage in self.shared for stage, _ in stages):
+            self.partial.add(number)
+            expected |= {name: mine["row"][name] for name in OF_STAGES}
+        self.result.table("execution", where, expected, mine["row"])
+        self._jobs(where, jobs, mine["jobs"])
+        ours = {(row["stage_id"], row["stage_attempt"]): row for row in mine["stages"]}
+        for key in self.result.keys(f"{where}: stage", stages, ours):
+            if key[0] in self.shared:
+                continue
+            its_jobs = [job["jobId"] for job in jobs if key[0] in job["stageIds"]]
+            at = f"{where}: stage {key[0]}.{key[1]}"
+            its_key = {name: expected[name] for name in EXECUTION_KEY}
+            self.result.table("stage", at, its_key | stage_row(stages[key], its_jobs), ours[key])
+        self._graphs(where, spark, versions, mine)
+        self._metrics(where, spark, mine["metrics"], logged)
+
+    def _late_tasks(self, key: tuple[int, int], stage: dict[str, Any], ours: list[Row], logged: Logged) -> set[int]:
+        """The tasks that we have not seen, if they are the last ones of the stage, and ended after the execution.
+
+        A task that is killed may end after it for one listener of Spark, and before it for another.
+        """
+        seen = [
+            row["succeeded_tasks"] + row["failed_tasks"] + row["killed_tasks"]
+            for row in ours
+            if (row["stage_id"], row["stage_attempt"]) == key
+        ]
+        missing = sum(stage[name] for name in _TASKS) - sum(seen)
+        if key[0] in self.shared or not seen or missing <= 0:
+            return set()
+        last = set(logged.ends[key][-missing:])
+        killed = {task["taskId"] for task in stage["tasks"] if task["status"] == "KILLED"}
+        return last if last <= logged.late_tasks | killed else set()
+
+    def _jobs(self, where: str, jobs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> None:
+        expected = {
+            job["jobId"]: {
+                "stages": sorted(job["stageIds"]),
+                "state": _JOB_STATES[job["status"]],
+                "submitted_at_ms": job["submissionTime"],
+                "ended_at_ms": job["completionTime"],
+            }
+            for job in jobs
+        }
+        mine = {job["id"]: {**job, "stages": sorted(job["stages"])} for job in ours}
+        for number in self.result.keys(f"{where}: job", expected, mine):
+            self.result.row("jobs", f"{where}: job {number}", expected[number], mine[number])
+
+    def _graphs(self, where: str, spark: dict[str, Any], versions: list[Any], mine: dict[str, Any]) -> None:
+        self.result.same("plan versions", f"{where}: last graph", spark["graph"], versions[-1])
+        self.result.same("columns", f"{where}: number of plan versions", len(versions), len(mine["versions"]))
+        for version, (graph, row) in enumerate(zip(versions, mine["versions"], strict=False)):
+            at = f"{where}: plan version {version}"
+            self._same_graph(at, graph, {"nodes": row["nodes"], "edges": [list(edge) for edge in row["edges"]]})
+            is_last = version == len(versions) - 1
+            self.result.same("columns", f"{at}: is_final", is_last, row["is_final"])
+        metrics: dict[int, set[tuple[Any, ...]]] = {}
+        for row in mine["metrics"]:
+            metrics.setdefault(row["node_id"], set()).add((row["accumulator_id"], row["name"], row["type"]))
+        nodes = [
+            {
+                **{"id": row["node_id"], "name": row["name"], "simple": row["simple"]},
+                **{"cluster": row["cluster_id"], "is_cluster": row["is_cluster"]},
+                "metrics": metrics.get(row["node_id"], set()),
+            }
+            for row in mine["nodes"]
+        ]
+        graph = spark["graph"]
+        last = [{**node, "metrics": {tuple(metric) for metric in node["metrics"]}} for node in graph["nodes"]]
+        edges = [[row["child_id"], row["parent_id"]] for row in mine["edges"]]
+        self._same_graph(f"{where}: graph", {**graph, "nodes": last}, {"nodes": nodes, "edges": edges})
+
+    def _same_graph(self, where: str, graph: dict[str, Any], mine: dict[str, Any]) -> None:
+        self.result.counts["plan versions"] += 1
+        theirs, ours = ({node["id"]: node for node in one["nodes"]} for one in (graph, mine))
+        for node in self.result.keys(f"{where}: node", theirs, ours):
+            self.result.same("nodes", f"{where}: node {node}", theirs[node], ours[node])
+        self.result.same("columns", f"{where}: edges", graph["edges"], mine["edges"])
+
+    # Values
+
+    def _metrics(self, where: str, spark: dict[str, Any], rows: list[Row], logged: Logged) -> None:
+        said = spark["metricValues"] or {}
+        graph = spark["graph"]["nodes"]
+        placed = {(node["id"], metric[0]): metric for node in graph for metric in node["metrics"]}
+        in_graph = {accumulator for _, accumulator in placed}
+        for metric in spark["metrics"]:  # all that were ever announced
+            accumulator = metric["accumulatorId"]
+            if accumulator not in in_graph and str(accumulator) in said:
+                placed[NO_NODE, accumulator] = [accumulator, metric["name"], metric["metricType"]]
+        ours = {(row["node_id"], row["accumulator_id"]): row for row in rows}
+        for key in self.result.keys(f"{where}: metric", placed, ours):
+            row = ours[key]
+            at = f"{where}: metric {row['name']} ({row['accumulator_id']}) of node {row['node_id']}"
+            self.result.same("columns", f"{at}: name and type", placed[key][1:], [row["name"], row["type"]])
+            self._value(at, said.get(str(key[1])), row, logged)
+
+    def _value(self, where: str, said: str | None, row: Row, logged: Logged) -> None:
+        text = row_text(row)
+        if said is not None:
+            self.result.counts["values"] += 1
+        if said == text or self._is_tie(said, text, row, logged):
+            if text is not None:
+                self._numbers(where, row, logged)
+        elif self.is_live and logged.late:
+            self.result.counts["values that Spark's threads raced for"] += 1
+        else:
+            self.result.differences.append(f"{where}: Spark {said!r}, ours {text!r}")
+
+    def _is_tie(self, said: str | None, text: str | None, row: Row, logged: Logged) -> bool:
+        """The strings differ in the task of the largest value alone, and both tasks have it."""
+        if said is None or text is None or _PLACE.sub("", said) != _PLACE.sub("", text):
+            return False
+        a, b = _PLACE.search(said), _PLACE.search(text)
+        if a is None or b is None:
+            return False
+        if not {_place(a), _place(b)} <= self._holders(row, logged):
+            return False
+        self.result.counts["ties"] += 1
+        return True
+
+    @staticmethod
+    def _holders(row: Row, logged: Logged) -> set[Place | None]:
+        """The tasks that have the largest value; None: the driver."""
+        return {place for value, place in logged.values(row["accumulator_id"]) if value == row["max"]}
+
+    def _numbers(self, where: str, row: Row, logged: Logged) -> None:
+        """Count, total, min, median, p95 and max against those of the values in the log, one by one."""
+        accumulator = row["accumulator_id"]
+        touched = logged.touched(accumulator)
+        unsure = logged.late or logged.shared or (self.is_live and any(a.has_failures for a in logged.stages.values()))
+        if unsure:
+            self.result.counts["values of which the log does not have all"] += 1
+            return
+        values = [value for value, _ in logged.values(accumulator) if _counts(row["type"], value)]
+        zeros = self._zeros(row, values, touched, logged.stages.values())
+        if zeros is None:
+            self.result.differences.append(f"{where}: {row['count']} values, of which the log has {len(values)}")
+            return
+        values += [0] * zeros
+        values.sort()
+        n = len(values)
+        expected = {
+            "count": n,
+            "total": sum(values) if n else None,
+            "min": values[0] if n else None,
+            "median": values[n // 2] if n else None,
+            "p95": values[n * 95 // 100] if n else None,
+            "max": values[-1] if n else None,
+        }
+        self.result.same("percentiles", where, expected, {name: row[name] for name in expected})
+        if n and values[-1] > 0:  # of which task a largest value of 0 is, the log does not know
+            place = row["max_stage_id"], row["max_stage_attempt"], row["max_task_id"]
+            ours = None if place == (None, None, None) else place
+            if ours not in self._holders(row, logged):
+                self.result.differences.append(f"{where}: {values[-1]} is not of {ours}")
+
+    def _zeros(self, row: Row, values: list[int], touched: list[Attempt], stages: Iterable[Attempt]) -> int | None:
+        """How many tasks wrote nothing and count as 0; None: no number of them explains how many we count.
+
+        A log does not have what a task did not touch. In a replay all of these tasks count, of stages of which some
+        task touched it. Live, those count that count additive metrics, and those that never came to write; also of
+        stages none of whose tasks touched it: as many as we say, if whole stages make up the number.
+        """
+        accumulator = row["accumulator_id"]
+        if row["type"] == "average":
+            return 0
+
+        def silent(attempt: Attempt) -> int:
+            wrote = set(attempt.values.get(accumulator, ()))
+            if self.is_live and row["type"] != "sum" and not row["type"].startswith("v2Custom"):
+                wrote |= attempt.done
+            return attempt.tasks - len(wrote)
+
+        zeros = sum(map(silent, touched))
+        if not self.is_live:
+            return zeros
+        more: int = row["count"] - len(values) - zeros
+        return zeros + more if more in _sums([silent(a) for a in stages if a not in touched]) else None
+
+
+def application_row(said: dict[str, Any], ended_at: int) -> Row:
+    """What table `application` must say. `ended_at`: no live store sees its application end."""
+    application = said["application"]
+    (attempt,) = application["attempts"]
+    return {
+        "application_id": application["id"],
+        "attempt_id": attempt["attemptId"] or "",
+        "name": application["name"],
+        "state": "ended",
+        "started_at": attempt["startTime"],
+        "ended_at": ended_at,
+        "spark_user": attempt["sparkUser"],
+        "master": said["settings"]["spark.master"],
+        "spark_version": attempt["appSparkVersion"],
+        "configuration": settings.allowed(said["settings"]),
+    }
+
+
+def execution_row(
+    spark: dict[str, Any],
+    jobs: list[dict[str, Any]],
+    stages: list[dict[str, Any]],
+    versions: list[Any],
+    said: Row,
+    logged: Logged,
+) -> Row:
+    """What table `execution` must say. `jobs`, `stages`: its own; `versions`: the graphs of its plans."""
+    ran = [stage for stage in stages if stage["status"] not in _NOT_RUN]
+    in_force = {**said["settings"], **(spark["modifiedConfigs"] or {})}
+    started, ended = spark["submissionTime"], spark["completionTime"]
+
+    def total(name: str) -> int | None:
+        return sum(stage[name] for stage in ran) if ran else None
+
+    return {
+        "application_id": said["application"]["id"],
+        "attempt_id": said["application"]["attempts"][0]["attemptId"] or "",
+        "execution_id": spark["executionId"],
+        "root_execution_id": spark["rootExecutionId"],
+        "started_at": started,
+        "ended_at": ended,
+        "duration_ms": ended - started,
+        "state": "failed" if spark["errorMessage"] else "succeeded",
+        "description": spark["description"][:MAX_TEXT],
+        "call_site": spark["details"][:MAX_CALL_SITE],
+        "error": (spark["errorMessage"] or "")[:MAX_TEXT] or None,
+        # The stores keep these of jobs only, and broadcasts have tags of their own
+        "job_group": logged.job_group,
+        "job_tags": logged.job_tags,
+        "streaming_query_id": logged.streaming_query_id,
+        "streaming_batch_id": logged.streaming_batch_id,
+        "jobs": len(jobs),
+        "stages": len(ran),
+        "tasks": total("numCompletedIndices"),
+        "task_time_ms": total("executorRunTime"),
+        "input_bytes": total("inputBytes"),
+        "output_bytes": total("outputBytes"),
+        "shuffle_write_bytes": total("shuffleWriteBytes"),
+        "shuffle_read_bytes": total("shuffleReadBytes"),
+        "memory_spilled_bytes": total("memoryBytesSpilled"),
+        "disk_spilled_bytes": total("diskBytesSpilled"),
+        "shuffle_partitions": int(in_force.get("spark.sql.shuffle.partitions", 200)),
+        "broadcast_threshold_bytes": _bytes(in_force.get("spark.sql.autoBroadcastJoinThreshold", "10m")),
+        "is_adaptive": any(node["name"] == "AdaptiveSparkPlan" for node in versions[0]["nodes"]),
+        "plan_versions": len(versions),
+        "configuration": settings.of_session(
+            settings.allowed(said["settings"]), settings.allowed(spark["modifiedConfigs"] or {})
+        ),
+        "incomplete": None,
+    }
+
+
+def broadcast_bytes(metrics: list[Row], nodes: list[Row]) -> int | None:
+    """What the nodes that broadcast say of their data size."""
+    broadcasts = {node["node_id"] for node in nodes if node["name"] == "BroadcastExchange"}
+    sizes = [row["total"] for row in metrics if row["node_id"] in broadcasts and row["name"] == "data size"]
+    return sum(size for size in sizes if size is not None) if any(size is not None for size in sizes) else None
+
+
+def without(stage: dict[str, Any], late: set[int]) -> dict[str, Any]:
+    """The stage as it is without these tasks."""
+    tasks = [task for task in stage["tasks"] if task["taskId"] not in late]
+    row = {**stage, "tasks": tasks}
+    for name in STAGE_TOTALS.values():
+        metrics = [task["taskMetrics"] for task in tasks if task["taskMetrics"]]
+        group, own = _OF_TASK.get(name, (None, name))
+        row[name] = sum(one[own] if group is None else one[group][own] for one in metrics)
+    states = Counter(task["status"] for task in tasks)
+    succeeded = len({task["index"] for task in tasks if task["status"] == "SUCCESS"})
+    return row | {
+        "numCompletedIndices": succeeded,
+        "numFailedTasks": states["FAILED"],
+        "numKilledTasks": states["KILLED"],
+    }
+
+
+def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
+    """What table `stage` must say."""
+    tasks = [task for task in stage["tasks"] if task["taskMetrics"]]
+    row = {
+        "stage_id": stage["stageId"],
+        "stage_attempt": stage["attemptId"],
+        "name": stage["name"],
+        "state": _STAGE_STATES[stage["status"]],
+        "job_ids": jobs,
+        "submitted_at": stage["submissionTime"],
+        "completed_at": stage["completionTime"],
+        "failure": stage["failureReason"],
+        "tasks": stage["numTasks"],
+        "succeeded_tasks": stage["numCompletedIndices"],
+        "failed_tasks": stage["numFailedTasks"],
+        "killed_tasks": stage["numKilledTasks"],
+        **{column: stage[name] for column, name in STAGE_TOTALS.items()},
+        # Spark adds the peaks up; ours is the largest
+        "peak_memory_bytes": max((task["taskMetrics"]["peakExecutionMemory"] for task in tasks), default=0),
+    }
+    if stage["status"] in _NOT_RUN:
+        row |= dict.fromkeys((*STAGE_TOTALS, "peak_memory_bytes"))
+    first: dict[int, dict[str, Any]] = {}  # of a task and its speculative twin the one that came first
+    for task in sorted(tasks, key=lambda task: int(task["launchTime"] + (task["duration"] or 0))):
+        if task["status"] == "SUCCESS":
+            first.setdefault(task["index"], task["taskMetrics"])
+    reads = [metrics["shuffleReadMetrics"] for metrics in first.values()]
+    row |= _spread("run_time_ms", [metrics["executorRunTime"] for metrics in first.values()])
+    row |= _spread("shuffle_read_bytes", [read["localBytesRead"] + read["remoteBytesRead"] for read in reads], True)
+    row |= _spread("shuffle_read_rows", [read["recordsRead"] for read in reads], True)
+    return row
+
+
+def _spread(column: str, values: list[int], is_of_shuffle: bool = False) -> Row:
+    """NULL where no task ran, or no shuffle was read."""
+    values.sort()
+    n = len(values)
+    if not n or (is_of_shuffle and values[-1] == 0):
+        return dict.fromkeys(f"{column}_{name}" for name in ("min", "median", "p95", "max"))
+    places = {"min": 0, "median": n // 2, "p95": n * 95 // 100, "max": n - 1}
+    return {f"{column}_{name}": values[place] for name, place in places.items()}
+
+
+def in_ms(row: Row) -> Row:
+    """The row with moments as Spark has them."""
+    return {k: round(v.timestamp() * 1000) if isinstance(v, datetime) else v for k, v in row.items()}
+
+
+def _counts(metric_type: str, value: int) -> bool:
+    if metric_type == "sum" or metric_type.startswith("v2Custom"):
+        return True
+    return value > 0 if metric_type == "average" else value >= 0
+
+
+def _sums(numbers: Iterable[int]) -> set[int]:
+    """All that some of the numbers add up to."""
+    found = {0}
+    for number in numbers:
+        found |= {number + other for other in found}
+    return found
+
+
+def _place(match: re.Match[str]) -> Place:
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(-?\d+)([kmg]?)b?", text.lower())
+    assert match, text
+    return int(match[1]) << 10 * " kmg".index(match[2] or " ")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 600 else text[:600] + "..."

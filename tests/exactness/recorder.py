@@ -1,0 +1,64 @@
+"""Stands between a listener and a collector, and keeps what passes."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from joinsight.decode import decode_document
+from joinsight.document import Document
+
+
+class Recorder(http.server.ThreadingHTTPServer):
+    """Hands each request to the collector at `url`; `documents` are those that it took, in their order."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.collector = urlsplit(url).netloc
+        self.documents: list[Document] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def recording(url: str) -> Iterator[Recorder]:
+    """A recorder on a free port."""
+    with Recorder(url) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Recorder
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        connection = http.client.HTTPConnection(self.server.collector, timeout=60)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+        connection.request("POST", self.path, body, headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        if answer.status == 200:
+            self.server.documents += map(decode_document, gzip.decompress(body).splitlines())
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Quiet."""

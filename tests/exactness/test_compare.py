@@ -1,0 +1,105 @@
+"""The comparison itself: whatever is changed in what is stored, it notices."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.eventlog.recorded import as_stored, lines, read, recorded
+from tests.exactness import tasklog
+from tests.exactness.compare import WITHOUT_COUNTERPART, Comparer
+
+Stored = dict[str, Any]
+NUMBERS = ("count", "total", "min", "median", "p95", "max")
+METRIC = (*NUMBERS, "name", "type", "node_id", "accumulator_id", "max_stage_id", "max_stage_attempt", "max_task_id")
+NODE = ("node_id", "name", "simple", "cluster_id", "is_cluster")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stored, Callable[[Stored], list[str]]]:
+    """What a recorded log gives, and what compares it with Spark's replay."""
+    log, truth = recorded("4.3.0", tmp_path_factory.mktemp("log"))
+    said, logged = truth["said"], tasklog.read(lines(log))
+    ended_at = said["application"]["attempts"][0]["endTime"]
+
+    def compare(changed: Stored) -> list[str]:
+        return Comparer(said, truth["plan_versions"], logged, ended_at, is_live=False).compare(changed).differences
+
+    return as_stored(read(log)[0]), compare
+
+
+def test_every_change_of_a_value_is_noticed(stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
+    """Of each column of the application, an execution, a stage, a metric, a node, an edge, a plan version, a job."""
+    whole, compare = stored
+    assert compare(whole) == []
+    replanned = [(n, e) for n, e in whole["executions"].items() if e["stages"] and len(e["versions"]) > 2]
+    number, execution, metric = next(
+        (n, e, position)
+        for n, e in replanned
+        for position, row in enumerate(e["metrics"])
+        if row["max_task_id"] and row["max"] > row["median"]
+    )
+    stage = next(i for i, row in enumerate(execution["stages"]) if row["shuffle_read_rows_max"])
+    places: list[tuple[list[Any], Any]] = [(["application"], c) for c in compared("application", whole["application"])]
+    of = ["executions", number]
+    places += [([*of, "row"], column) for column in compared("execution", execution["row"])]
+    places += [([*of, "stages", stage], column) for column in compared("stage", execution["stages"][stage])]
+    places += [([*of, "metrics", metric], column) for column in METRIC]
+    places += [([*of, "nodes", 1], column) for column in NODE]
+    places += [([*of, "edges", 0], column) for column in ("child_id", "parent_id")]
+    places += [([*of, "versions", 1], "is_final"), ([*of, "versions", 1, "edges", 0], 0)]
+    places += [([*of, "versions", 1, "nodes", 1], column) for column in execution["versions"][1]["nodes"][1]]
+    places += [([*of, "jobs", 0], column) for column in ("id", "stages", "state", "submitted_at_ms", "ended_at_ms")]
+    assert len(places) > 110
+    for path, column in places:
+        changed = copy.deepcopy(whole)
+        place = changed
+        for key in path:
+            place = place[key]
+        place[column] = other(place[column])
+        assert compare(changed), (path, column)
+
+
+@pytest.mark.parametrize("part", ["metrics", "nodes", "edges", "versions", "stages", "jobs"])
+def test_what_one_side_lacks_is_noticed(part: str, stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
+    """Each part of an execution, and a whole one; one too many as well."""
+    whole, compare = stored
+    number = next(n for n, e in whole["executions"].items() if all(e.values()))
+    less = copy.deepcopy(whole)
+    less["executions"][number][part].pop()
+    assert compare(less)
+    del less["executions"][number]
+    assert compare(less)
+    more = copy.deepcopy(whole)
+    its_part = more["executions"][number][part]
+    its_part.append({**its_part[-1], **{key: 999 for key in its_part[-1] if key.endswith("id")}})
+    assert compare(more)
+
+
+def test_two_totals_that_are_swapped_are_noticed(stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
+    """As they would be if two of nineteen numbers stood in another order."""
+    whole, compare = stored
+    swapped = copy.deepcopy(whole)
+    for execution in swapped["executions"].values():
+        for row in execution["stages"]:
+            row["gc_time_ms"], row["deserialize_time_ms"] = row["deserialize_time_ms"], row["gc_time_ms"]
+    assert compare(swapped)
+
+
+def compared(table: str, row: dict[str, Any]) -> list[str]:
+    return [column for column in row if column not in WITHOUT_COUNTERPART[table]]
+
+
+def other(value: Any) -> Any:
+    """A value of the same kind that is another."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    if isinstance(value, list):
+        return [*value, 999]
+    return {**value, "x": "x"} if isinstance(value, dict) else 1
