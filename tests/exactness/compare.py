@@ -262,23 +262,26 @@ class Comparer:
     def _jobs(self, where: str, jobs: list[dict[str, Any]], ours: list[dict[str, Any]]) -> None:
         expected = {
             job["jobId"]: {
-                "stages": sorted(job["stageIds"]),
+                "stages": job["stageIds"],
                 "state": _JOB_STATES[job["status"]],
                 "submitted_at_ms": job["submissionTime"],
                 "ended_at_ms": job["completionTime"],
             }
             for job in jobs
         }
-        mine = {job["id"]: {**job, "stages": sorted(job["stages"])} for job in ours}
+        mine = {job["id"]: job for job in ours}
         for number in self.result.keys(f"{where}: job", expected, mine):
             self.result.row("jobs", f"{where}: job {number}", expected[number], mine[number])
 
     def _graphs(self, where: str, spark: dict[str, Any], versions: list[Any], mine: dict[str, Any]) -> None:
-        self.result.same("plan versions", f"{where}: last graph", spark["graph"], versions[-1])
+        self.result.same("columns", f"{where}: Spark's last graph", spark["graph"], versions[-1])
         self.result.same("columns", f"{where}: number of plan versions", len(versions), len(mine["versions"]))
         for version, (graph, row) in enumerate(zip(versions, mine["versions"], strict=False)):
             at = f"{where}: plan version {version}"
-            self._same_graph(at, graph, {"nodes": row["nodes"], "edges": [list(edge) for edge in row["edges"]]})
+            mine_edges = [list(edge) for edge in row["edges"]]
+            self._same_graph("plan versions", at, graph, {"nodes": row["nodes"], "edges": mine_edges})
+            if version == 0:
+                self.result.same("columns", f"{at}: planned_at", spark["submissionTime"], row["planned_at"])
             is_last = version == len(versions) - 1
             self.result.same("columns", f"{at}: is_final", is_last, row["is_final"])
         metrics: dict[int, set[tuple[Any, ...]]] = {}
@@ -295,10 +298,10 @@ class Comparer:
         graph = spark["graph"]
         last = [{**node, "metrics": {tuple(metric) for metric in node["metrics"]}} for node in graph["nodes"]]
         edges = [[row["child_id"], row["parent_id"]] for row in mine["edges"]]
-        self._same_graph(f"{where}: graph", {**graph, "nodes": last}, {"nodes": nodes, "edges": edges})
+        self._same_graph("graphs", f"{where}: graph", {**graph, "nodes": last}, {"nodes": nodes, "edges": edges})
 
-    def _same_graph(self, where: str, graph: dict[str, Any], mine: dict[str, Any]) -> None:
-        self.result.counts["plan versions"] += 1
+    def _same_graph(self, kind: str, where: str, graph: dict[str, Any], mine: dict[str, Any]) -> None:
+        self.result.counts[kind] += 1
         theirs, ours = ({node["id"]: node for node in one["nodes"]} for one in (graph, mine))
         for node in self.result.keys(f"{where}: node", theirs, ours):
             self.result.same("nodes", f"{where}: node {node}", theirs[node], ours[node])
@@ -315,6 +318,7 @@ class Comparer:
             accumulator = metric["accumulatorId"]
             if accumulator not in in_graph and str(accumulator) in said:
                 placed[NO_NODE, accumulator] = [accumulator, metric["name"], metric["metricType"]]
+        self.result.keys(f"{where}: value", said, said.keys() & {str(accumulator) for _, accumulator in placed})
         ours = {(row["node_id"], row["accumulator_id"]): row for row in rows}
         for key in self.result.keys(f"{where}: metric", placed, ours):
             row = ours[key]

@@ -78,6 +78,18 @@ def test_what_one_side_lacks_is_noticed(part: str, stored: tuple[Stored, Callabl
     assert compare(more)
 
 
+@pytest.mark.parametrize("table", WITHOUT_COUNTERPART)
+def test_a_new_column_is_noticed(table: str, stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
+    """It is to be compared, or listed with the reason why it cannot be."""
+    whole, compare = stored
+    changed = copy.deepcopy(whole)
+    execution = next(e for e in changed["executions"].values() if e["stages"])
+    rows = {"application": changed["application"], "execution": execution["row"], "stage": execution["stages"][0]}
+    rows[table]["new_column"] = 1
+    with pytest.raises(AssertionError, match="new_column"):
+        compare(changed)
+
+
 def test_two_totals_that_are_swapped_are_noticed(stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
     """As they would be if two of nineteen numbers stood in another order."""
     whole, compare = stored
