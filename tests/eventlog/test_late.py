@@ -53,15 +53,15 @@ CANCELLED: tuple[Mapping[str, Any], ...] = (
 
 
 def test_killed_tasks_count_though_their_execution_has_ended(tmp_path: Path) -> None:
-    """The execution is told of again, under a number of its own, with what these tasks cost; its end stays."""
+    """The execution is reported again, under another number, with the cost of these tasks; its end stays."""
     log = tmp_path / "local-1"
     log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in CANCELLED))
     found, outcome = read(log_of_file(str(log)))
     assert outcome.problems == []
     assert outcome.executions == 1
-    told = [document for document in found if isinstance(document, Execution)]
-    assert len({document.sequence for document in told}) == len(told)
-    before, after = told[0], told[-1]
+    reported = [document for document in found if isinstance(document, Execution)]
+    assert len({document.sequence for document in reported}) == len(reported)
+    before, after = reported[0], reported[-1]
     assert [stage.killed_tasks for stage in before.stages] == [0, 0]
     assert [stage.killed_tasks for stage in after.stages] == [1, 1]
     assert [stage.run_time_ms for stage in after.stages] == [70, 70]

@@ -55,7 +55,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if answer.status == 200:
             self.server.documents += map(decode_document, gzip.decompress(body).splitlines())
         self.send_response(answer.status)
-        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+        for name, value in answer.headers.items():
+            if name.lower() not in ("connection", "content-length", "date", "server", "transfer-encoding"):
+                self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

@@ -34,7 +34,7 @@ from joinsight.store.models import application, delivery, execution, node_metric
 
 RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)
-RUN_SECONDS = 840
+RUN_SECONDS = 1400
 FIRST = ("4.3.0", "semantics", "on")
 REST = [run for run in product(("4.3.0", "3.5.9"), ("semantics", "tpch"), ("on", "off")) if run != FIRST]
 REST += [(version, "semantics", "on") for version in ("3.4.4", "4.0.5", "4.1.4", "4.2.1")]
@@ -61,6 +61,7 @@ def recorder(engine: Engine) -> Iterator[Recorder]:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(2 * RUN_SECONDS + 200)
 @pytest.mark.parametrize(("version", "workload", "aqe"), [FIRST, *(pytest.param(*run, marks=MATRIX) for run in REST)])
 def test_what_is_stored_is_what_spark_says(
     version: str,
@@ -146,7 +147,7 @@ def run(environment: dict[str, str], arguments: list[str], out: Path) -> Any:
 
 
 def read_store(engine: Engine, application_id: str, documents: list[Document]) -> dict[str, Any]:
-    """All rows of an application: executions by id, each with what belongs to it; jobs as last told."""
+    """All rows of an application: executions by id, each with what belongs to it; jobs as last reported."""
     newest: dict[int, Execution] = {}
     for document in sorted(documents, key=lambda document: document.sequence):
         if isinstance(document, Execution) and document.application_id == application_id:

@@ -216,14 +216,14 @@ class Executions:
         attempt.submitted_at = stage.submitted_at
         attempt.completed_at = stage.completed_at
         attempt.failure = stage.failure
-        self._say_again(e)
+        self._report_again(e)
 
     def tasks(self, block: TaskBlock) -> None:
         e = self._of_stage.get(block.stage)
         attempt = None if e is None else e.attempts.get((block.stage, block.attempt))
         if attempt is not None:
             attempt.add(block)
-            self._say_again(e)
+            self._report_again(e)
         values = self._values.get(block.stage)
         if values is not None and values.attempt == block.attempt:
             values.add(block)
@@ -256,8 +256,8 @@ class Executions:
             if not self._used_by_another(stage, e):
                 self._values.pop(stage, None)
 
-    def _say_again(self, e: Running | None) -> None:
-        """Tasks that are killed end after their execution: what they cost belongs to it, its values stay."""
+    def _report_again(self, e: Running | None) -> None:
+        """Killed tasks end after their execution: their cost is added to it, the values of its metrics stay."""
         if e is not None and e.id in self._kept:
             self._on_over(e)
 
