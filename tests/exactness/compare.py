@@ -159,12 +159,15 @@ class Comparer:
         ended_at: int,
         *,
         is_live: bool,
+        is_async: bool = False,
     ) -> None:
+        """`is_async`: Spark adds executions up in a thread of its own, and may lose values by that."""
         self.said = said
         self.plan_versions = plan_versions
         self.logged = logged
         self.ended_at = ended_at
         self.is_live = is_live
+        self.is_async = is_async
         self.result = Comparison()
         self.shared: set[int] = set()
         self.partial: set[int] = set()
@@ -330,11 +333,13 @@ class Comparer:
         text = row_text(row)
         if said is not None:
             self.result.counts["values"] += 1
+        is_sure = text is not None and self._numbers(where, row, logged)
         if said == text or self._is_tie(said, text, row, logged):
-            if text is not None:
-                self._numbers(where, row, logged)
-        elif self.is_live and logged.late:
-            self.result.counts["values that Spark's threads raced for"] += 1
+            return
+        if self.is_live and row["accumulator_id"] in logged.reported_late:
+            self.result.counts["values reported after the end"] += 1
+        elif self.is_async and is_sure:
+            self.result.counts["values that Spark lost"] += 1
         else:
             self.result.differences.append(f"{where}: Spark {said!r}, ours {text!r}")
 
@@ -355,19 +360,22 @@ class Comparer:
         """The tasks that have the largest value; None: the driver."""
         return {place for value, place in logged.values(row["accumulator_id"]) if value == row["max"]}
 
-    def _numbers(self, where: str, row: Row, logged: Logged) -> None:
-        """Count, total, min, median, p95 and max against those of the values in the log, one by one."""
+    def _numbers(self, where: str, row: Row, logged: Logged) -> bool:
+        """Count, total, min, median, p95 and max against those of the values in the log, one by one.
+
+        False: they could not be compared, or differ.
+        """
         accumulator = row["accumulator_id"]
         touched = logged.touched(accumulator)
         unsure = logged.late or logged.shared or (self.is_live and any(a.has_failures for a in logged.stages.values()))
         if unsure:
             self.result.counts["values of which the log does not have all"] += 1
-            return
+            return False
         values = [value for value, _ in logged.values(accumulator) if _counts(row["type"], value)]
         zeros = self._zeros(row, values, touched, logged.stages.values())
         if zeros is None:
             self.result.differences.append(f"{where}: {row['count']} values, of which the log has {len(values)}")
-            return
+            return False
         values += [0] * zeros
         values.sort()
         n = len(values)
@@ -379,12 +387,14 @@ class Comparer:
             "p95": values[n * 95 // 100] if n else None,
             "max": values[-1] if n else None,
         }
-        self.result.same("percentiles", where, expected, {name: row[name] for name in expected})
+        is_same = self.result.same("percentiles", where, expected, {name: row[name] for name in expected})
         if n and values[-1] > 0:  # of which task a largest value of 0 is, the log does not know
             place = row["max_stage_id"], row["max_stage_attempt"], row["max_task_id"]
             ours = None if place == (None, None, None) else place
             if ours not in self._holders(row, logged):
                 self.result.differences.append(f"{where}: {values[-1]} is not of {ours}")
+                return False
+        return is_same
 
     def _zeros(self, row: Row, values: list[int], touched: list[Attempt], stages: Iterable[Attempt]) -> int | None:
         """How many tasks wrote nothing and count as 0; None: no number of them explains how many we count.

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.eventlog import replay
 from tests.exactness import oracle, semantics_workload, tpch
 
-# Nothing may be evicted before it is read. All else that makes Spark's numbers is as users have it.
+# Nothing may be evicted before it is read.
 STORE_OPTIONS = {
     **replay.RETAINED,
     "spark.eventLog.enabled": "true",

@@ -46,7 +46,9 @@ class Logged:
     stages: dict[int, Attempt] = field(default_factory=dict)
     driver: list[tuple[int, int]] = field(default_factory=list)
     late: bool = False
-    """Tasks or the driver reported after its end: what Spark's live store makes of that depends on its threads."""
+    """Tasks or the driver reported after its end."""
+    reported_late: set[int] = field(default_factory=set)
+    """The accumulators of which they did."""
     jobs: set[int] = field(default_factory=set)
     """Those that run."""
     ends: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -94,6 +96,7 @@ def read(lines: Iterable[bytes]) -> dict[int, Logged]:
             execution = found[event["executionId"]]
             if execution.ended:
                 execution.late = True
+                execution.reported_late.update(accumulator for accumulator, _ in event["accumUpdates"])
             elif execution.started:
                 execution.driver += [(accumulator, value) for accumulator, value in event["accumUpdates"]]
         elif kind == "SQLExecutionEnd":
@@ -121,6 +124,7 @@ def read(lines: Iterable[bytes]) -> dict[int, Logged]:
                 execution.ends[event["Stage ID"], event["Stage Attempt ID"]].append(task)
                 if execution.ended:
                     execution.late = True
+                    execution.reported_late.update(a["ID"] for a in event["Task Info"]["Accumulables"])
                     if not execution.jobs:
                         execution.late_tasks.add(task)
                 else:
