@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "listener" / "src"
 PACKAGE = ROOT / "collector" / "joinsight"
 JAR = PACKAGE / "jars" / "joinsight-listener.jar"
+# Of the collector's package, and read by the listener too
+RESOURCES = [PACKAGE / "redaction.json"]
 # Spark 3.4 and 3.5 still run on Java 8.
 RELEASE = "8"
 # Any fixed date makes the jar reproducible; zip knows none before 1980.
@@ -64,7 +66,7 @@ def spark_jars() -> Path:
 def build(jar: Path = JAR) -> Path:
     """Compile and pack the listener, unless `jar` is newer than all that it is made of."""
     sources = sorted(SOURCES.rglob("*.java"))
-    inputs = [*sources, Path(__file__), PACKAGE / "__init__.py"]
+    inputs = [*sources, *RESOURCES, Path(__file__), PACKAGE / "__init__.py"]
     if jar.exists() and all(jar.stat().st_mtime > path.stat().st_mtime for path in inputs):
         return jar
     with tempfile.TemporaryDirectory() as folder:
@@ -87,6 +89,10 @@ def pack(classes: Path, jar: Path) -> None:
         archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", TIMESTAMP), manifest)
         for path in sorted(classes.rglob("*.class")):
             info = zipfile.ZipInfo(path.relative_to(classes).as_posix(), TIMESTAMP)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, path.read_bytes())
+        for path in RESOURCES:
+            info = zipfile.ZipInfo(f"io/joinsight/{path.name}", TIMESTAMP)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, path.read_bytes())
     half.replace(jar)

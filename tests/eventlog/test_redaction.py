@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.listener.test_redaction import HARMLESS, MASK, SECRETS
+from tests.listener.test_redaction import HARMLESS, MASK, SECRETS, hostile
 
 from joinsight.eventlog import redaction as rules
 from joinsight.eventlog.redaction import Redaction
@@ -38,14 +43,69 @@ def test_a_pattern_that_is_not_known_masks_everything() -> None:
     assert Redaction({"spark.redaction.regex": MASK}).text("a text") == "a text"
 
 
-_PARTS = r"pass|word|wd|PWD|secret|Token|credential|author|ization|sig|nature|sas|access|auth|master|key|.|_|-|a|url"
+_PARTS = r"pass|word|wd|PWD|secret|Token|credential|author|ization|sig|nature|sas|access|auth|Auth|master|key|.|_|-|a|url"
 
 
-@given(st.lists(st.sampled_from([*_PARTS.split("|"), "\u017fecret", "to\u212aen"]), max_size=5).map("".join))
-def test_what_is_sorted_out_quickly_is_what_no_pattern_finds(name: str) -> None:
-    """Letters that only ignoring case makes equal are found too."""
-    patterns = (rules._SECRET_NAME, rules._STANDARD_PROPERTIES, rules._STANDARD_OPTIONS)
-    assert Redaction({})._is_secret(name) == any(pattern.search(name) for pattern in patterns)
+@given(st.lists(st.sampled_from([*_PARTS.split("|"), "crypt", " ", "\u017fecret", "to\u212aen"]), max_size=5).map("".join))
+def test_what_is_sorted_out_quickly_is_what_no_pattern_finds(text: str) -> None:
+    """Of names and of whole texts: what a stem sorts out no pattern would have found."""
+    patterns = [*(pattern for _, pattern in rules._NAMES), rules._STANDARD_PROPERTIES, rules._STANDARD_OPTIONS]
+    assert Redaction({})._is_secret(text) == any(pattern.search(text) for pattern in patterns)
+    may_name = any(pattern.search(word) for word in re.findall(r"[\w.\-]+", text) for pattern in [*patterns, rules._CIPHER])
+    assert Redaction({})._may_name(text) >= may_name
+
+
+@pytest.mark.parametrize(("stems", "pattern"), [*rules._SHAPES, *rules._NAMES], ids=lambda rule: str(rule)[:60])
+@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_one_of_the_stems_is_in_all_that_a_pattern_finds(
+    stems: list[str], pattern: re.Pattern[str], data: st.DataObject
+) -> None:
+    """Texts are made from the pattern, and its stems are looked for in small letters."""
+    m = pattern.search(data.draw(st.from_regex(pattern, alphabet=st.characters(max_codepoint=127))))
+    assert m and any(stem in m[0].lower() for stem in stems)
+
+
+PREFIXES = (
+    "AIza ya29. GOCSPX- ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- glcbt- glptt- glsa_ glc_ hvs. hvb. hvr. sk- sk_live_"
+    " rk_test_ whsec_ xoxb- xoxe. xapp- dapi dkea hf_ npm_ pypi- SG. dop_v1_ doo_v1_ dckr_pat_ ATATT3 shpat_ shpss_ sq0atp- lin_api_"
+    " NRAK- nvapi- pscale_tkn_ AGE-SECRET-KEY-1 gsk_ tskey-"
+)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES.split())
+def test_keys_of_services_are_known_by_their_prefix(prefix: str) -> None:
+    """Wherever they stand; a word that only begins so stays."""
+    assert Redaction({}).text(f"x {prefix}hunter2Hunter2hunter2, y") == f"x {MASK}, y"
+    assert Redaction({}).text(f"x{prefix}hunter2Hunter2hunter2") == f"x{prefix}hunter2Hunter2hunter2"
+    assert Redaction({}).text(f"a {prefix}some-long-name") == f"a {prefix}some-long-name"
+
+
+def lines_executed(text: str) -> int:
+    """Lines of the program that masking takes: the work of its loops."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != rules.__file__:
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        Redaction({}).text(text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("number", range(len(hostile(1))), ids=[text[:20] for text in hostile(20)])
+def test_work_grows_with_the_text(number: int) -> None:
+    """Four times the text are four times the work, not sixteen times, whatever stands in it."""
+    short, long = lines_executed(hostile(4_000)[number]), lines_executed(hostile(16_000)[number])
+    assert long <= 6 * short + 500  # what looks ahead has less to look through where the text ends
 
 
 def test_texts_that_come_again_are_masked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,22 +4,31 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.sql.execution.SparkPlanInfo;
 
-/** Reads texts from standard input, redacts them and prints what became of them, all as JSON; test_redaction_of_texts.py asks. */
+/** Reads questions from standard input, an array of them a line, and answers with what became of their texts, as JSON. */
 public final class Redact {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   public static void main(String[] arguments) throws Exception {
-    JsonNode questions = JSON.readTree(System.in);
-    ArrayNode answers = JSON.createArrayNode();
-    for (JsonNode question : questions) answers.add(answer(question));
-    System.out.println(JSON.writeValueAsString(answers));
+    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    PrintStream out = new PrintStream(System.out, true, "UTF-8");
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      ArrayNode answers = JSON.createArrayNode();
+      for (JsonNode question : JSON.readTree(line)) answers.add(answer(question));
+      out.println(JSON.writeValueAsString(answers));
+    }
   }
 
   private static ObjectNode answer(JsonNode question) {
@@ -28,7 +37,6 @@ public final class Redact {
     List<String> problems = new ArrayList<>();
     Redaction redaction = new Redaction(conf, problems).ofSession(strings(question.path("session")));
     ObjectNode answer = JSON.createObjectNode();
-    long started = System.nanoTime();
     ArrayNode texts = answer.putArray("texts");
     for (JsonNode text : question.path("texts")) texts.add(redaction.text(text.asText()));
     ArrayNode statements = answer.putArray("statements");
@@ -41,9 +49,53 @@ public final class Redact {
     ObjectNode metadata = answer.putObject("metadata");
     PlanTexts texts2 = new PlanTexts(redaction, nodes(question.path("plan")));
     texts2.metadata(strings(question.path("metadata"))).forEach(metadata::put);
-    answer.put("ms", (System.nanoTime() - started) / 1_000_000);
+    reads(question, answer.putArray("reads"));
     problems.forEach(answer.putArray("problems")::add);
     return answer;
+  }
+
+  /** How often a pattern reads a character of each text: "find" all, or "match" at each place, or "end" at each place. */
+  private static void reads(JsonNode question, ArrayNode answer) {
+    if (!question.has("pattern")) return;
+    Pattern pattern = Pattern.compile(question.get("pattern").asText());
+    String how = question.get("how").asText();
+    for (JsonNode each : question.path("texts")) {
+      Counted text = new Counted(each.asText());
+      Matcher m = pattern.matcher(text);
+      if (how.equals("find")) {
+        while (m.find()) {}
+      }
+      for (int at = 0; at < text.length() && !how.equals("find"); at++) {
+        if (how.equals("match")) m.region(at, text.length()).lookingAt();
+        else m.region(Math.max(0, at - 100), at).find();
+      }
+      answer.add(text.reads);
+    }
+  }
+
+  private static final class Counted implements CharSequence {
+    private final String text;
+    long reads;
+
+    Counted(String text) {
+      this.text = text;
+    }
+
+    @Override
+    public char charAt(int index) {
+      reads++;
+      return text.charAt(index);
+    }
+
+    @Override
+    public int length() {
+      return text.length();
+    }
+
+    @Override
+    public CharSequence subSequence(int start, int end) {
+      return text.substring(start, end);
+    }
   }
 
   private static void plan(Redaction redaction, JsonNode plan, ArrayNode answer) {

@@ -5,8 +5,7 @@ Texts are cut after redaction, and no key is made of a text that is cut: texts o
 
 from __future__ import annotations
 
-MAX_TEXT = 16 * 1024
-MAX_CALL_SITE = 1024
+from joinsight.eventlog.redaction import MAX_TEXT
 
 
 def cut(text: str, limit: int = MAX_TEXT) -> str:

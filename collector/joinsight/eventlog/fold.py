@@ -19,10 +19,10 @@ from joinsight.decode import decode_document
 from joinsight.document import STAGE_TOTALS, Application, Document, Execution, Job, Listener, Metric, Stage
 from joinsight.errors import DocumentError
 from joinsight.eventlog import events, plans, settings
-from joinsight.eventlog.cutting import MAX_CALL_SITE, cut
+from joinsight.eventlog.cutting import cut
 from joinsight.eventlog.executions import Executions, Running
 from joinsight.eventlog.piece import Gap, Item
-from joinsight.eventlog.redaction import REDACT_LITERALS, Redaction
+from joinsight.eventlog.redaction import MAX_CALL_SITE, REDACT_LITERALS, Redaction
 from joinsight.eventlog.stages import StageAttempt
 from joinsight.eventlog.tasks import TaskBlock
 
@@ -189,7 +189,7 @@ class Fold:
             error=None if e.error is None else cut(text(e.error)),
             job_group=None if e.job_group is None else cut(text(e.job_group)),
             job_tags=[text(tag) for tag in e.job_tags],
-            streaming_query_id=e.streaming_query_id,
+            streaming_query_id=None if e.streaming_query_id is None else cut(text(e.streaming_query_id)),
             streaming_batch_id=int(batch) if batch is not None and batch.isdecimal() else None,
             tags=self._tags(),
             configuration=settings.of_session(self._configuration, redaction.properties(settings.allowed(e.modified))),

@@ -15,8 +15,6 @@ import org.apache.spark.sql.execution.metric.SQLMetricInfo;
 /** Writes documents: one JSON object each, as the JSON Schema of version 1 says. Used by the sender's thread only. */
 final class Documents {
   private static final int SCHEMA_VERSION = 1;
-  private static final int MAX_TEXT = 16 * 1024;
-  private static final int MAX_CALL_SITE = 1024;
   private static final String VERSION = version();
 
   private final JsonFactory json = new JsonFactory();
@@ -99,14 +97,14 @@ final class Documents {
           g.writeNumberField("started_at_ms", s.startedAt);
           number(g, "ended_at_ms", s.endedAt);
           Redaction redaction = s.redaction;
-          text(g, "description", redaction.statement(s.description), MAX_TEXT);
-          text(g, "call_site", redaction.statement(s.callSite), MAX_CALL_SITE);
-          text(g, "error", redaction.error(s.error), MAX_TEXT);
-          text(g, "job_group", redaction.text(s.jobGroup), MAX_TEXT);
+          text(g, "description", redaction.statement(s.description), Redaction.MAX_TEXT);
+          text(g, "call_site", redaction.statement(s.callSite), Redaction.MAX_CALL_SITE);
+          text(g, "error", redaction.error(s.error), Redaction.MAX_TEXT);
+          text(g, "job_group", redaction.text(s.jobGroup), Redaction.MAX_TEXT);
           g.writeArrayFieldStart("job_tags");
           for (String tag : s.jobTags) g.writeString(redaction.text(tag));
           g.writeEndArray();
-          text(g, "streaming_query_id", redaction.text(s.streamingQueryId), MAX_TEXT);
+          text(g, "streaming_query_id", redaction.text(s.streamingQueryId), Redaction.MAX_TEXT);
           if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
           strings(g, "tags", settings.tags);
           strings(g, "configuration", s.configuration);
@@ -169,8 +167,8 @@ final class Documents {
   private static void hint(JsonGenerator g, JoinHint hint) throws IOException {
     g.writeStartObject();
     g.writeNumberField("metric", hint.metric);
-    text(g, "left", hint.left, MAX_TEXT);
-    text(g, "right", hint.right, MAX_TEXT);
+    text(g, "left", hint.left, Redaction.MAX_TEXT);
+    text(g, "right", hint.right, Redaction.MAX_TEXT);
     g.writeEndObject();
   }
 
@@ -240,7 +238,7 @@ final class Documents {
     g.writeNumberField("killed_tasks", stage.killed);
     number(g, "submitted_at_ms", stage.submittedAt);
     number(g, "completed_at_ms", stage.completedAt);
-    text(g, "failure", redaction.error(stage.failure), MAX_TEXT);
+    text(g, "failure", redaction.error(stage.failure), Redaction.MAX_TEXT);
     for (int i = 0; i < StageAttempt.TOTALS.length; i++) {
       if (stage.totals[i] != 0) g.writeNumberField(StageAttempt.TOTALS[i], Math.max(0, stage.totals[i]));
     }

@@ -99,8 +99,8 @@ final class Executions {
     e.description = event.description();
     e.callSite = event.details();
     Map<String, String> modified = SparkAccess.strings(event.modifiedConfigs());
-    e.configuration = settings.sessionConfiguration(modified);
     e.redaction = settings.redaction.ofSession(modified);
+    e.configuration = settings.sessionConfiguration(modified, e.redaction);
     String[] tags = SparkAccess.jobTags(event);
     if (tags.length > 0) e.jobTags = tags;
     String group = SparkAccess.jobGroup(event);

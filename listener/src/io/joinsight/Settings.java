@@ -134,7 +134,7 @@ final class Settings {
       if (entry._1().startsWith(tag)) tagged.put(entry._1().substring(tag.length()), entry._2());
     }
     tags = redaction.properties(tagged);
-    configuration = allowed(all);
+    configuration = allowed(all, redaction);
   }
 
   private static Map<String, String> given(SparkConf conf) {
@@ -158,7 +158,7 @@ final class Settings {
   }
 
   /** What of these settings may leave the driver, secrets in their values masked. */
-  Map<String, String> allowed(Map<String, String> all) {
+  private static Map<String, String> allowed(Map<String, String> all, Redaction redaction) {
     Map<String, String> kept = new TreeMap<>();
     for (Map.Entry<String, String> entry : all.entrySet()) {
       if (isAllowed(entry.getKey())) kept.put(entry.getKey(), entry.getValue());
@@ -167,12 +167,12 @@ final class Settings {
   }
 
   /** The SQL settings in force in a session: the SparkConf's, overridden by what the session changed. */
-  Map<String, String> sessionConfiguration(Map<String, String> modified) {
+  Map<String, String> sessionConfiguration(Map<String, String> modified, Redaction ofSession) {
     Map<String, String> merged = new TreeMap<>();
     for (Map.Entry<String, String> entry : configuration.entrySet()) {
       if (entry.getKey().startsWith("spark.sql.")) merged.put(entry.getKey(), entry.getValue());
     }
-    merged.putAll(allowed(modified));
+    merged.putAll(allowed(modified, ofSession));
     return merged;
   }
 
