@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.documents import planned
 from tests.java import compile_java
 
-from joinsight.eventlog.cutting import MAX_CALL_SITE, MAX_TEXT, cut
+from joinsight.eventlog.cutting import cut
+from joinsight.eventlog.redaction import MAX_CALL_SITE, MAX_TEXT
 from joinsight.rows import execution_rows
 
 HERE = Path(__file__).parent

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from tests.java import compile_java
 from tests.listener.test_redaction import ERRORS, HARMLESS, PLAN, SECRETS, STATEMENTS, hostile
 
-from joinsight.eventlog.redaction import Redaction
+from joinsight.eventlog import settings as of_log
+from joinsight.eventlog.redaction import MAX_TEXT, Redaction
 
 TESTS = Path(__file__).parent.parent
-Ask = Callable[[list[str], dict[str, str], dict[str, str]], list[str]]
+Ask = Callable[[list[str], dict[str, str], dict[str, str]], Any]
 
 # What texts are made of: names, what links them to values, values, and what is in the way
 PIECES = [
@@ -84,13 +85,12 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
         assert java.stdin and java.stdout
         stdin, stdout = java.stdin, java.stdout
 
-        def ask(texts: list[str], conf: dict[str, str], session: dict[str, str]) -> list[str]:
-            question = json.dumps([{"texts": texts, "conf": conf, "session": session}])
-            stdin.write(question.encode() + b"\n")
+        def ask(texts: list[str], conf: dict[str, str], session: dict[str, str]) -> Any:
+            question = [{"texts": texts, "conf": conf, "session": session, "isConfigured": not texts}]
+            stdin.write(json.dumps(question).encode() + b"\n")
             stdin.flush()
             (answer,) = json.loads(stdout.readline())
-            found: list[str] = answer["texts"]
-            return found
+            return answer
 
         yield ask
         stdin.close()
@@ -101,9 +101,11 @@ def assert_same(
 ) -> None:
     redaction = Redaction(conf or {}).of_session(session or {})
     ours = [redaction.text(text) for text in texts]
-    theirs = ask(texts, conf or {}, session or {})
+    theirs = ask(texts, conf or {}, session or {})["texts"]
     different = [case for case in zip(texts, ours, theirs, strict=True) if case[1] != case[2]]
-    assert not different, f"{len(different)} of {len(texts)}, the shortest: {min(different, key=lambda case: len(case[0]))}"
+    assert not different, (
+        f"{len(different)} of {len(texts)}, the shortest: {min(different, key=lambda case: len(case[0]))}"
+    )
 
 
 def test_known_texts(ask: Ask) -> None:
@@ -119,7 +121,9 @@ def test_generated_texts(ask: Ask) -> None:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)).filter(str.isprintable), max_size=12).map("".join))
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)).filter(str.isprintable), max_size=12).map("".join)
+)
 def test_any_text(ask: Ask, text: str) -> None:
     """Whatever its characters are."""
     assert_same(ask, [text, text * 3])
@@ -144,3 +148,21 @@ def test_settings_of_the_application_and_of_a_session(ask: Ask, settings: dict[s
     texts = [text for text in texts if not set("\u017f\u212a\x0b") & set(text)]
     assert_same(ask, texts, settings)
     assert_same(ask, texts, {}, settings)
+
+
+def test_long_texts_are_cut_at_the_same_place(ask: Ask) -> None:
+    """After as many characters, of which some take two units of Java's."""
+    texts = ["a" * MAX_TEXT, "a" * (MAX_TEXT + 1), "\U0001f600" * (MAX_TEXT + 1), "a" * (MAX_TEXT - 1) + "\U0001f600b"]
+    assert ask(texts, {}, {})["cut"] == [text[:MAX_TEXT] for text in texts]
+
+
+def test_settings_that_a_session_changed_are_masked_by_its_own_patterns(ask: Ask) -> None:
+    """Not by the application's alone."""
+    conf = {"spark.sql.adaptive.x": "colour=red", "spark.sql.shuffle.partitions": "4", "spark.executor.cores": "2"}
+    session = {"spark.sql.adaptive.y": "colour=red, pin 77", "spark.sql.redaction.options.regex": "colour"}
+    session["spark.sql.redaction.string.regex"] = r"pin \d+"
+    redaction = Redaction(conf)
+    of_application = redaction.properties(of_log.allowed(conf))
+    ours = of_log.of_session(of_application, redaction.of_session(session).properties(of_log.allowed(session)))
+    assert ours["spark.sql.adaptive.y"] == "colour=*********(redacted), *********(redacted)"
+    assert ask([], conf, session)["configuration"] == ours

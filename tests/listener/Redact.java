@@ -49,6 +49,13 @@ public final class Redact {
     ObjectNode metadata = answer.putObject("metadata");
     PlanTexts texts2 = new PlanTexts(redaction, nodes(question.path("plan")));
     texts2.metadata(strings(question.path("metadata"))).forEach(metadata::put);
+    ArrayNode cut = answer.putArray("cut");
+    for (JsonNode text : question.path("texts")) cut.add(Redaction.cut(text.asText(), Redaction.MAX_TEXT));
+    if (question.path("isConfigured").asBoolean()) {
+      Settings settings = new Settings(conf);
+      ObjectNode configuration = answer.putObject("configuration");
+      settings.sessionConfiguration(strings(question.path("session")), redaction).forEach(configuration::put);
+    }
     reads(question, answer.putArray("reads"));
     problems.forEach(answer.putArray("problems")::add);
     return answer;

@@ -1,8 +1,8 @@
 """Patterns of a log's owner, which may be anything: matched in bounded time, and in doubt all of a text is masked.
 
-Python's `re` backtracks, cannot be stopped and holds the interpreter meanwhile. RE2 never backtracks: a match takes time
-that grows with the text (docs/decisions/011-owners-patterns-by-re2.md). It reads most of what Java's syntax has; what it
-does not, or reads otherwise, and any pattern where RE2 is not installed, is `EVERYTHING`.
+Python's `re` backtracks, cannot be stopped and holds the interpreter meanwhile. RE2 does not backtrack: the time of a
+match grows with the text (docs/decisions/011-owners-patterns-by-re2.md). It reads most of Java's syntax; a pattern that
+it does not read, or reads otherwise, is `EVERYTHING`, and so is each one where RE2 is not installed.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """What of a log's texts may be kept: secrets are masked by the rules of `redaction.json`, as the listener masks them.
 
-Redaction.java does the same, function by function; `tests/eventlog/test_same_redaction.py` compares the two. Spark masks
+Redaction.java does the same, function by function; `tests/eventlog/test_same_redaction.py` compares them. Spark masks
 settings in its event logs, but neither plans nor errors. A pattern of the log's owner that is not known, because Spark
-masked it too, or that `joinsight.eventlog.owned` cannot read masks every text.
+masked it too, or that `joinsight.eventlog.owned` cannot read, masks every text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
-from itertools import islice
 from typing import Any
 
 from joinsight.eventlog.owned import EVERYTHING, Exhausted, Owned, owned
@@ -34,11 +33,15 @@ def _rule(rule: Mapping[str, Any]) -> re.Pattern[str]:
 _STANDARD_PROPERTIES = re.compile(_RULES["defaults"]["properties"], re.ASCII)
 _STANDARD_OPTIONS = re.compile(_RULES["defaults"]["options"], re.ASCII)
 _SHAPES, _NAMES = ([(rule["stems"], _rule(rule)) for rule in _RULES[name]] for name in ("shapes", "names"))
-_STEMS: list[str] = sum((_RULES[name]["stems"] for name in ("ciphers", "defaults")), sum((n[0] for n in _NAMES), []))
+_STEMS: list[str] = [
+    stem for rule in (*_RULES["names"], _RULES["ciphers"], _RULES["defaults"]) for stem in rule["stems"]
+]
 _URL, _CIPHER, _WORD = (_rule(_RULES[name]) for name in ("url", "ciphers", "word"))
 _LINK, _METHOD, _GAP, _QUOTE = (_rule(_RULES[name]) for name in ("link", "method", "gap", "quote"))
 _MADE, _MORE, _NEXT, _LEFT = (_rule(_RULES[name]) for name in ("made", "more", "next", "left"))
-_FIELD, _PREDICATE, _STRUCTURE, _NUMBER = (_rule(_RULES[name]) for name in ("field", "predicate", "structure", "number"))
+_FIELD, _PREDICATE, _STRUCTURE, _NUMBER = (
+    _rule(_RULES[name]) for name in ("field", "predicate", "structure", "number")
+)
 _QUERY, _TYPE, _SOURCE, _FRAME = (_rule(_RULES[name]) for name in ("query", "type", "source", "frame"))
 _ID, _CLOSERS, _SIGN, _WORD_SIGN, _CALL, _VALUES, _METHOD_CALL, _COMMA, _BLANKS = range(1, 10)
 
