@@ -140,10 +140,10 @@ def test_live_documents_and_the_log_have_the_same_key(
                 document
             )
     assert {_key(d["application_id"], d["attempt_id"], d.get("execution_id")) for d in sink.taken()} == set(logged)
-    for document in live.values():
-        same: Any = logged[_key(document["application_id"], document["attempt_id"], None)]
+    for sent in live.values():
+        same: Any = logged[_key(sent["application_id"], sent["attempt_id"], None)]
         names = ("application_name", "user", "started_at_ms", "master")
-        assert [document[name] for name in names] == [getattr(same, name) for name in names]
+        assert [sent[name] for name in names] == [getattr(same, name) for name in names]
 
 
 def _key(application: str, attempt: str, execution: int | None) -> tuple[str, str, int | None]:
