@@ -84,6 +84,8 @@ def from_schema(part: dict[str, Any]) -> st.SearchStrategy[Any]:
         )
     if kind == "object":
         return st.dictionaries(words, from_schema(part["additionalProperties"]), max_size=2)
+    if "prefixItems" in part:  # of ranges: the first number is not above the last
+        return st.tuples(*map(from_schema, part["prefixItems"])).map(sorted)
     if kind == "array":
         return st.lists(from_schema(part["items"]), max_size=2)
     if kind == "integer":
