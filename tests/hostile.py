@@ -342,8 +342,8 @@ SHAPES: tuple[Callable[[int], Execution], ...] = (
 TOO_MUCH: tuple[tuple[Callable[[int], Execution], str], ...] = (
     (one_long_text, "characters"),
     (one_node_of_many_metrics, "metrics"),
-    (metrics_of_all_stages, "stages"),
-    (jobs_of_one_stage, "stages"),
-    (attempts, "stages"),
+    (metrics_of_all_stages, "named stages"),
+    (jobs_of_one_stage, "named stages"),
+    (attempts, "named stages"),
 )
 """Of these all that is named is written where it is named: it grows with the square, and there is a limit on it."""

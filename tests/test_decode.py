@@ -48,6 +48,9 @@ def replaced(old: str, new: str | bytes) -> bytes:
     return GOOD_LINE.replace(old.encode(), new.encode() if isinstance(new, str) else new)
 
 
+STAGE = {"id": 1, "attempt": 0, "name": "", "tasks": 1, "state": "failed"}
+
+
 def plan_of(*parents: int) -> list[dict[str, Any]]:
     return [{"at_ms": 1, "nodes": [0] * len(parents), "parents": parents}]
 
@@ -119,6 +122,8 @@ REFUSED = {
     "nodes without parents": (with_plans([{"at_ms": 1, "nodes": [0, 0], "parents": [-1]}]), "has 2 nodes and 1"),
     "more parents than nodes": (with_plans([{"at_ms": 1, "nodes": [], "parents": [-1]}]), "has 0 nodes and 1"),
     "many large plans": (with_plans(plan_of(-1, *[0] * 49_999) * 11), "the execution has 250000 nodes up to $.plans["),
+    "too many plans": (with_plans(plan_of() * 20_001), "the execution has 20001 plans; 20000 are allowed"),
+    "too many stages": (changed(stages=[STAGE] * 100_001), "the execution has 100001 stages; 100000 are allowed"),
     "too many nodes": (with_plans(plan_of(-1, *[0] * 50_000)), "$.plans[0] has 50001 nodes; 50000 are allowed"),
     "count without numbers": (changed(accumulators=accumulator("sum")), "$.accumulators[0] counts 1 values"),
     "count without p95": (changed(accumulators=accumulator("sum", 1, 1, 1, None, 1)), "$.accumulators[0] counts 1"),

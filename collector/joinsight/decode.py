@@ -30,19 +30,29 @@ MAX_DOCUMENT_BYTES = 16 << 20
 """One document, unpacked."""
 MAX_PLAN_NODES = 50_000
 """Nodes of one plan."""
+MAX_PLANS = 20_000
+"""Of an execution and, like the five that follow, of all in a request."""
 MAX_NODES = 200_000
-"""Nodes of all plans, of an execution and of all in a request. A plan names a node in a few bytes and all of it is
-written, so this and what follows are counted as often as they are named."""
-MAX_METRICS = 1_000_000
-"""Metrics of these nodes."""
+"""Nodes of all plans. A plan names a node in few bytes and all of it is written: it counts as often as it is named."""
+MAX_METRICS = 500_000
+"""Metrics of these nodes; and accumulators."""
 MAX_CHARACTERS = 32 << 20
 """Characters of the texts of these nodes."""
-MAX_STAGES = 1_000_000
-"""Stage attempts named by jobs, and by the metrics of final plans."""
+MAX_STAGES = 100_000
+"""Stage attempts."""
+MAX_NAMED_STAGES = 1_000_000
+"""Stage attempts that jobs name, and the metrics of final plans, as often as they are named."""
 MAX_HINT_CHARACTERS = 1_000
 """Of a side of a join."""
 
-_LIMITS = {"nodes": MAX_NODES, "metrics": MAX_METRICS, "characters": MAX_CHARACTERS, "stages": MAX_STAGES}
+_LIMITS = {
+    "plans": MAX_PLANS,
+    "nodes": MAX_NODES,
+    "metrics": MAX_METRICS,
+    "characters": MAX_CHARACTERS,
+    "stages": MAX_STAGES,
+    "named stages": MAX_NAMED_STAGES,
+}
 _CHUNK = 1 << 20
 _PIECE = 16 << 10
 _REASON_CHARACTERS = 300
@@ -189,7 +199,10 @@ def _check_numbers(field: str, numbers: Numbers) -> None:
 
 def _check(e: Execution) -> Mapping[str, int]:
     """What the JSON Schema cannot say; gives the size, by what `_LIMITS` bounds."""
-    size = Counter(dict.fromkeys(_LIMITS, 0))
+    size: Counter[str] = Counter()
+    _add(size, "plans", len(e.plans))
+    _add(size, "stages", len(e.stages))
+    _add(size, "metrics", len(e.accumulators) + len(e.announced))
     characters = list(map(_characters, e.nodes))
     for p, plan in enumerate(e.plans):
         if len(plan.nodes) > MAX_PLAN_NODES:
@@ -209,13 +222,13 @@ def _check(e: Execution) -> Mapping[str, int]:
         _add(size, "characters", sum(characters[node] for node in plan.nodes), f" up to $.plans[{p}]")
     attempts: Counter[int | None] = Counter(stage.id for stage in e.stages)
     for job in e.jobs:
-        _add(size, "stages", sum(max(1, attempts[stage]) for stage in set(job.stages)))
+        _add(size, "named stages", sum(max(1, attempts[stage]) for stage in set(job.stages)))
     measured = {a.id: a for a in e.accumulators}
     stages = {a.id: sum(max(1, attempts[stage]) for stage in {*a.stages, a.max_stage}) for a in e.accumulators}
     for plan in e.plans[-1:]:
         for node in plan.nodes:
             metrics = [metric.id for metric in e.nodes[node].metrics if metric.id in measured]
-            _add(size, "stages", sum(stages[metric] for metric in metrics))
+            _add(size, "named stages", sum(stages[metric] for metric in metrics))
             _add(size, "characters", sum(len(measured[metric].text or "") for metric in metrics))
     for i, hint in enumerate(e.join_hints):
         if max(len(hint.left or ""), len(hint.right or "")) > MAX_HINT_CHARACTERS:

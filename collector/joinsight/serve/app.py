@@ -19,8 +19,8 @@ Answers to ``POST /v1/documents``:
 Those that speak of the documents (200, 400 and 413) are JSON objects with ``accepted``, how many are committed, and
 ``refused``, the lines and reasons: by these two a sender tells a collector's answer from that of a proxy before it.
 An answer that gets lost does no harm: what is sent again is recognised. A request is answered in `BODY_SECONDS` and
-`TURN_SECONDS` and what it takes to read it, which `decode` bounds, and PostgreSQL, in which no lock is waited for
-longer than `LOCK_SECONDS`.
+`TURN_SECONDS`, what it takes to read it, which `decode` bounds, and what PostgreSQL takes, in which no lock is waited
+for longer than `LOCK_SECONDS`.
 """
 
 from __future__ import annotations
