@@ -248,15 +248,15 @@ def _running() -> Panel:
 def _bytes() -> Panel:
     return series(
         "Bytes",
-        "Bytes a second of executions that ended: shuffled, spilled to disk, read from sources. Spilling is memory that"
+        "Bytes a second of executions that ended: shuffled, spilled to disk, read by tasks. Spilling is memory that"
         " is short; the dashboard Joins and AQE says where.",
         [
             promql(_rate("joinsight_shuffle_written_bytes_total"), "shuffle written"),
             promql(_rate("joinsight_execution_spilled_bytes_total"), "spilled to disk", "B"),
-            promql(_rate("joinsight_execution_input_bytes_total"), "read from sources", "C"),
+            promql(_rate("joinsight_execution_input_bytes_total"), "read by tasks", "C"),
         ],
         "Bps",
-        Drawn(bars=False, stacked=False, named=("shuffle written", "spilled to disk", "read from sources")),
+        Drawn(bars=False, stacked=False, named=("shuffle written", "spilled to disk", "read by tasks")),
         span=6,
     )
 

@@ -190,7 +190,7 @@ def _input() -> Panel:
         [
             Sql(
                 f"""
-                SELECT {PERIOD}, avg(input_bytes)::bigint AS "read from sources",
+                SELECT {PERIOD}, avg(input_bytes)::bigint AS "read by tasks",
                     avg(shuffle_write_bytes)::bigint AS "shuffle written", avg(broadcast_bytes)::bigint AS broadcast,
                     avg(disk_spilled_bytes)::bigint AS "spilled to disk"
                 FROM execution {DONE}
@@ -203,7 +203,7 @@ def _input() -> Panel:
         Drawn(
             bars=False,
             stacked=False,
-            named=("read from sources", "shuffle written", "broadcast", "spilled to disk"),
+            named=("read by tasks", "shuffle written", "broadcast", "spilled to disk"),
             interval="1h",
         ),
     )

@@ -151,7 +151,7 @@ def _findings() -> Panel:
 def _amounts() -> Panel:
     return series(
         "Bytes",
-        "Bytes that executions shuffled, broadcast, spilled to disk and read from sources, by when they started. Much"
+        "Bytes that executions shuffled, broadcast, spilled to disk and read by tasks, by when they started. Much"
         " more shuffled than read, or anything spilled, is where to save: see Shuffles.",
         [
             Sql(
@@ -159,7 +159,7 @@ def _amounts() -> Panel:
                 SELECT {PERIOD},
                     sum(shuffle_write_bytes)::bigint AS "shuffle written", sum(broadcast_bytes)::bigint AS broadcast,
                     sum(disk_spilled_bytes)::bigint AS "spilled to disk",
-                    sum(input_bytes)::bigint AS "read from sources"
+                    sum(input_bytes)::bigint AS "read by tasks"
                 FROM execution {HERE}
                 GROUP BY time ORDER BY time
                 """,
@@ -167,7 +167,7 @@ def _amounts() -> Panel:
             )
         ],
         "bytes",
-        Drawn(named=("shuffle written", "broadcast", "spilled to disk", "read from sources"), stacked=False),
+        Drawn(named=("shuffle written", "broadcast", "spilled to disk", "read by tasks"), stacked=False),
     )
 
 
@@ -213,7 +213,7 @@ def _jobs() -> Panel:
             "shuffle_bytes": Column("Shuffled", "bytes", width=100),
             "broadcast_bytes": Column("Broadcast", "bytes", width=100),
             "spilled_bytes": Column("Spilled", "bytes", width=100),
-            "input_bytes": Column("Read", "bytes", width=100),
+            "input_bytes": Column("Read by tasks", "bytes", width=110),
             "last_run": Column("Last run", "dateTimeAsIso", width=165),
         },
     )

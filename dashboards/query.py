@@ -388,7 +388,7 @@ def _runs() -> Panel:
             "started_at": Column("Started", "dateTimeAsIso", links=[to_query()], width=165),
             "state": Column("State", coloured="states", width=90),
             "duration_ms": Column("Duration", "ms", bar=True),
-            "input_bytes": Column("Read", "bytes", width=90),
+            "input_bytes": Column("Read by tasks", "bytes", width=110),
             "shuffle_write_bytes": Column("Shuffled", "bytes", width=90),
             "plan": Column("Plan", width=90),
             **KEY,

@@ -19,7 +19,7 @@ GROUPS = {
         "shuffle written": "orange",
         "broadcast": "purple",
         "spilled to disk": "red",
-        "read from sources": "green",
+        "read by tasks": "green",
     },
     "phases": {"collect": "light-purple", "build": "purple", "send": "dark-purple"},
     "tasks": {"write": "orange", "wait": "dark-red"},

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from dashboards import GRAFANA
+from dashboards.limits import NEAR_MAX_BYTES
 from tests.dashboards.grafana import FOLDER, PROMETHEUS, SQL, Json, dashboards, panels, targets, variables
+
+from joinsight import pages
+from joinsight.findings import Thresholds
 
 PAGES = dashboards()
 SOURCES = {SQL: "${postgresql}", PROMETHEUS: "${prometheus}"}
@@ -99,6 +105,30 @@ def test_sql_is_limited_by_the_time_that_is_shown() -> None:
         where = f"{page['title']}/{panel['title']}"
         assert "$__timeFilter(" in sql or "joinsight_regressions($__timeFrom())" in sql, where
         assert "${job:sqlstring}" in sql, where
+
+
+def test_no_panel_has_a_limit_of_its_own() -> None:
+    """What a query compares with, and where a colour begins, is a threshold of findings; or it is a 0 or 1 of any."""
+    limits = {float(value) for value in asdict(Thresholds()).values()} | {0, 1, NEAR_MAX_BYTES}
+    of_findings = ("overview", "broadcasts", "shuffles", "joins", "query", "history")  # the last one is the collector's
+    for page in (PAGES[f"joinsight-{name}"] for name in of_findings):
+        for panel in panels(page):
+            where = f"{page['title']}/{panel['title']}"
+            for target in panel["targets"]:
+                sql = re.sub(r"WHEN [^<>=]* >= 1e\d THEN", "", target["rawSql"])  # how large numbers are written
+                compared = re.findall(r"[<>]=? *\(?(\d[\d.e]*)(?! *[*/])", sql)
+                assert {float(each) for each in compared} <= limits, where
+                assert not re.search(r"[<>]=? *\(?\d+ *[*^]", sql), where
+            steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", ())
+            assert {step["value"] or 0 for step in steps} <= limits, where
+
+
+def test_no_page_has_a_limit_of_its_own() -> None:
+    """Templates compare with nothing but the amounts that layout and plurals need; colours follow findings."""
+    for template in Path(pages.__file__).parent.glob("templates/*.html"):
+        for statement in re.findall(r"{[%{].*?[%}]}", template.read_text()):
+            compared = {float(each) for each in re.findall(r"[<>]=? *(\d[\d.]*)", statement)}
+            assert compared <= {0, 1} or "drawing.width" in statement or "length" in statement, statement
 
 
 def test_promql_selects_the_collectors_that_are_chosen() -> None:

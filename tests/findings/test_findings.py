@@ -314,7 +314,8 @@ def test_a_skewed_shuffle() -> None:
     """One customer has 30 % of the sales."""
     row = only("skewed", "skewed-shuffle")
     assert row["title"] == (
-        "Of 16 tasks that read the shuffle by customer_id, one read 138,689 rows, 7.3 times the median (18,903 rows)."
+        "Of 16 tasks that read the shuffle by customer_id, one read 138,689 rows of the 2 shuffles of its stage, 7.3"
+        " times the median (18,903 rows)."
     )
     assert row["impact_ms"] == row["evidence"]["run_time_ms_max"] - row["evidence"]["run_time_ms_median"]
     assert row["operator_key"] is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,14 @@ from tests.findings.recorded import SMALL, recordings
 from tests.pages.stored import stored
 from tests.test_fuzz import executions
 
+from joinsight.compare import compare
 from joinsight.decode import decode_request
+from joinsight.display import duration_text
 from joinsight.document import Execution
 from joinsight.errors import NotFound
+from joinsight.pages.drawing import draw
 from joinsight.pages.execution import execution_page
+from joinsight.wording import skewed_nodes
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
 
@@ -76,6 +82,38 @@ def test_aqe_is_told_in_words() -> None:
     assert "became BroadcastHashJoin" in execution_page(plan, run)
     pages = [execution_page(plan, run, version=version["version"]) for version in plan.versions]
     assert [page.count("became BroadcastHashJoin") for page in pages].count(2) == 1
+
+
+def test_a_number_is_the_same_wherever_it_is() -> None:
+    """A broadcast's time is one in its box, the table, the finding and `joinsight diff`; bytes are named apart."""
+    plan, run = stored(recordings()["broadcast-slow"], SMALL)
+    [broadcast] = run.broadcast
+    took = duration_text(sum(broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms")))
+    [box] = [box for box in draw(plan, plan.versions[-1]).boxes if box.kind == "broadcast"]
+    assert box.time == took
+    page = execution_page(plan, run)
+    [row] = re.findall(r"<h2 id=\"broadcasts\">.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
+    assert f'<td class="num">{took}</td>' in row
+    [finding] = [each for each in plan.findings if each["finding"] == "broadcast-not-worth-it"]
+    assert duration_text(finding["evidence"]["driver_ms"]) == took
+    same = replace(run, application={"configuration": {}})
+    [change] = [each for each in compare(same, same).pairs["broadcast"][0].changes if each.measure.name == "driver_ms"]
+    assert duration_text(change.after) == took
+    assert "<dt>Read by tasks</dt>" in page and "<dt>Read</dt>" not in page
+    [files] = {box.figures for box in draw(plan, plan.versions[-1]).boxes if box.node["id"] == 12}
+    assert re.search(r" · [\d.]+ MiB of files$", files), files
+
+
+def test_a_skew_is_red_where_it_is_a_finding() -> None:
+    """By the thresholds of the collector that looked at it: never beside the words that nothing was found."""
+    found, run = stored(recordings()["skewed"], SMALL)
+    [node] = skewed_nodes(found.findings)
+    assert 'class="num large"' in execution_page(found, run)
+    assert [box.node["id"] for box in draw(found, found.versions[-1]).boxes if box.is_skewed] == [node]
+    plain, run = stored(recordings()["skewed"], SMALL.overridden(["skew_ratio=8"]))
+    page = execution_page(plain, run)
+    assert "7.8×" in page and "large" not in page.split("</style>")[1]
+    assert "Nothing was found that needs your attention." in page
 
 
 def test_what_is_not_there_is_said() -> None:

@@ -29,8 +29,8 @@ class _Spread:
 def look(case: Case) -> Iterator[Finding]:
     """By rows and by bytes, as the tasks of a stage read them after AQE has coalesced and split.
 
-    Not by the shuffle's own metric: where Spark hands it to tasks that read nothing, its median is too low. Where a
-    stage reads several shuffles, the one of which a task read most is named.
+    Not by the shuffle's own metric, which `skew_ratio` is made of: where Spark hands it to tasks that read nothing, its
+    median is too low. Where a stage reads several shuffles, the one of which a task read most is named.
     """
     for stage, row in _longest(case):
         spread = _worst(case, stage)
@@ -38,10 +38,12 @@ def look(case: Case) -> Iterator[Finding]:
         median = (
             f"{times(spread.ratio)} the median ({spread.text(spread.median)})" if spread.median else "half of them none"
         )
+        together = f" of the {len(read)} shuffles of its stage" if len(read) > 1 else ""
         yield Finding(
             HEURISTIC.id,
             "warning",
-            f"Of {stage['tasks']} tasks that read {shuffle(row)}, one read {spread.text(spread.max)}, {median}.",
+            f"Of {stage['tasks']} tasks that read {shuffle(row)}, one read {spread.text(spread.max)}{together},"
+            f" {median}.",
             {
                 name: stage[name]
                 for name in (
@@ -54,7 +56,8 @@ def look(case: Case) -> Iterator[Finding]:
                 )
                 if stage.get(name) is not None
             }
-            | {"ratio": spread.ratio, "tasks": stage["tasks"]},
+            | {"ratio": spread.ratio, "tasks": stage["tasks"]}
+            | ({} if row.get("skew_ratio") is None else {"skew_ratio": row["skew_ratio"]}),
             _advice(case, row),
             row["node_id"],
             row["operator_key"],

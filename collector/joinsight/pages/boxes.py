@@ -18,6 +18,7 @@ _REUSED_HEIGHT = 44
 _NAME_CHARACTERS, _TEXT_CHARACTERS = 28, 36
 _TITLE_CHARACTERS = 600
 _TIME_CHARACTERS = 8  # of a name that shares its line with a time
+_SEEN = 1.28
 _HOT = 0.2
 """From this share of the time of all nodes on, a node is among the expensive ones."""
 
@@ -50,6 +51,11 @@ class Box:
     def time(self) -> str:
         """Of its own."""
         return "" if self.numbers.time_ms is None else duration_text(self.numbers.time_ms)
+
+    @property
+    def has_share(self) -> bool:
+        """Its share of the time is wide enough to be seen."""
+        return self.time_share * WIDTH >= _SEEN
 
     @property
     def is_hot(self) -> bool:

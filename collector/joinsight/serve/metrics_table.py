@@ -115,7 +115,9 @@ GROUPS = (
             _counter(
                 "joinsight_execution_task_seconds_total", "seconds", "Run time of the tasks of SQL executions, summed"
             ),
-            _counter("joinsight_execution_input_bytes_total", "bytes", "Bytes that SQL executions read from sources"),
+            _counter(
+                "joinsight_execution_input_bytes_total", "bytes", "Bytes that tasks of SQL executions read from sources"
+            ),
             _counter(
                 "joinsight_execution_spilled_bytes_total",
                 "bytes",
