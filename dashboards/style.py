@@ -26,6 +26,7 @@ GROUPS = {
     "strategies": {
         "BroadcastHashJoin": "purple",
         "SortMergeJoin": "orange",
+        "SortMergeAsOfJoin": "light-orange",
         "ShuffledHashJoin": "yellow",
         "BroadcastNestedLoopJoin": "red",
         "CartesianProduct": "dark-red",
