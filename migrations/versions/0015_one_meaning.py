@@ -17,7 +17,7 @@ COMMENTS = (
         ("execution",),
         "input_bytes",
         "bytes read from sources",
-        "bytes that its tasks read from sources: of columnar files the columns, not whole files",
+        "bytes that its tasks read from sources, as Spark counts them: of columnar files the columns, not whole files; of Parquet and ORC far too few in Spark 4.3, whose vectored reads run in threads that it does not watch",
     ),
     (
         ("broadcast", "v_broadcasts"),

@@ -17,7 +17,7 @@ from tests.test_fuzz import executions
 
 from joinsight.compare import compare
 from joinsight.decode import decode_request
-from joinsight.display import duration_text
+from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution
 from joinsight.errors import NotFound
 from joinsight.pages.drawing import draw
@@ -99,6 +99,8 @@ def test_a_number_is_the_same_wherever_it_is() -> None:
     same = replace(run, application={"configuration": {}})
     [change] = [each for each in compare(same, same).pairs["broadcast"][0].changes if each.measure.name == "driver_ms"]
     assert duration_text(change.after) == took
+    size = sum(row["total"] for row in plan.metrics if row["name"] == "size of files read")
+    assert f"<dt>Files read</dt><dd>{bytes_text(size)}</dd>" in page
     assert "<dt>Read by tasks</dt>" in page and "<dt>Read</dt>" not in page
     [files] = {box.figures for box in draw(plan, plan.versions[-1]).boxes if box.node["id"] == 12}
     assert re.search(r" · [\d.]+ MiB of files$", files), files

@@ -15,6 +15,7 @@ from joinsight.reading import StoredPlan
 from joinsight.rows import Row
 from joinsight.wording import execution_name, number_text, skewed_nodes
 from joinsight.wording.decisions import lines, moment
+from joinsight.wording.nodes import OF_FILES
 
 
 def execution_page(
@@ -31,7 +32,7 @@ def execution_page(
         "execution.html",
         e=e,
         name=execution_name(e),
-        figures=_figures(e),
+        figures=_figures(stored),
         versions=[{**each, "after": moment(stored, each["planned_at"])} for each in stored.versions],
         version=shown,
         drawing=draw(stored, shown) if shown else None,
@@ -56,12 +57,15 @@ def _anchored(page: str, node: int | None) -> str:
     return page if node is None else f"{page}#n{node}"
 
 
-def _figures(e: Row) -> list[tuple[str, str]]:
+def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
     """What it cost in all; what was not measured, and what there was nothing of, is left out."""
+    files = [row["total"] for row in stored.metrics if row["name"] == OF_FILES and row["node_id"] >= 0 and row["total"]]
+    e = {**stored.execution, "files_bytes": sum(files)}
     figures = (
         ("Duration", "duration_ms", duration_text),
         ("Time of its tasks", "task_time_ms", duration_text),
         ("Tasks", "tasks", number_text),
+        ("Files read", "files_bytes", bytes_text),
         ("Read by tasks", "input_bytes", bytes_text),
         ("Shuffled", "shuffle_write_bytes", bytes_text),
         ("Broadcast", "broadcast_bytes", bytes_text),

@@ -199,7 +199,11 @@ execution = _of_execution(
     _int("stages", "stage attempts that ran (skipped ones not counted)"),
     _long("tasks", "tasks of these stages that succeeded"),
     _long("task_time_ms", "run time of all its tasks, milliseconds"),
-    _long("input_bytes", "bytes that its tasks read from sources: of columnar files the columns, not whole files"),
+    _long(
+        "input_bytes",
+        "bytes that its tasks read from sources, as Spark counts them: of columnar files the columns, not whole files;"
+        " of Parquet and ORC far too few in Spark 4.3, whose vectored reads run in threads that it does not watch",
+    ),
     _long("output_bytes", "bytes written to sinks"),
     _long("shuffle_write_bytes", "bytes that its tasks wrote for shuffles"),
     _long("shuffle_read_bytes", "bytes that its tasks read from shuffles, local and remote"),

@@ -15,13 +15,13 @@ _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\
 
 # The first of these metrics that a node has is shown
 _ROW_METRICS = ("shuffle records written", "number of output rows")
-_OF_FILES = "size of files read"
+OF_FILES = "size of files read"
 _BYTE_METRICS = (
     "shuffle bytes written",
     "data size of build side",
     "data size",
     "partition data size",
-    _OF_FILES,
+    OF_FILES,
     "written output",
 )
 # All of these that a node has are added up, in the unit of their type
@@ -71,7 +71,7 @@ def numbers(node: Row, measured: Mapping[int, Row]) -> Numbers:
     return Numbers(
         next((by_name[name]["total"] for name in _ROW_METRICS if name in by_name), None),
         None if size is None else by_name[size]["total"],
-        "of files" if size == _OF_FILES else "",
+        "of files" if size == OF_FILES else "",
         sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
         if times
         else None,
