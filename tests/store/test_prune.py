@@ -212,9 +212,9 @@ def test_writers_go_on(engine: Engine) -> None:
 def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads for long is named, and writers have not waited for longer than the lock was tried; later it works."""
     monkeypatch.setattr(prune, "PAUSES", (0.1, 0.1))
-    monkeypatch.setattr(prune, "LOCK_MS", 300)
+    monkeypatch.setattr(prune, "LOCK_MS", 3_000)
     Writer(engine).write([ran("a", 300), ran("b", 1)])
-    slowest = 0.0
+    meanwhile = 0
     with engine.connect() as reader:
         reader.execute(text("SELECT count(*) FROM shuffle"))
         errors: list[DatabaseError] = []
@@ -229,14 +229,12 @@ def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatc
         number = 0
         while thread.is_alive():
             number += 1
-            started = time.monotonic()
             Writer(engine).write([ran("b", 1, number)])
-            slowest = max(slowest, time.monotonic() - started)
+            meanwhile += thread.is_alive()
         thread.join()
     message = str(errors[0])
     assert "shuffle_" in message and "its table is in use by process" in message and "(joinsight) for 0:00:0" in message
-    assert number > 3
-    assert slowest < 2
+    assert meanwhile, "writers wait for as long as the reader does"
     assert len(months(engine, "joins")) == 1 and len(months(engine, "shuffle")) == len(months(engine)) == 2
     assert applications(engine)["joins"] == ["b"]
     pruned = prune.prune(engine, KEEP)
