@@ -26,7 +26,7 @@ SOURCES = ROOT / "listener" / "src"
 PACKAGE = ROOT / "collector" / "joinsight"
 JAR = PACKAGE / "jars" / "joinsight-listener.jar"
 # Of the collector's package, and read by the listener too
-RESOURCES = [PACKAGE / "redaction.json"]
+RESOURCES = [PACKAGE / "incomplete.json", PACKAGE / "redaction.json"]
 # Spark 3.4 and 3.5 still run on Java 8.
 RELEASE = "8"
 # Any fixed date makes the jar reproducible; zip knows none before 1980.

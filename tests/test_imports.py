@@ -12,7 +12,7 @@ import joinsight
 PACKAGE = Path(joinsight.__file__).parent
 # From the bottom up; a module may import its own layer and those before it.
 LAYERS = (
-    ("errors", "document", "garbage", "terminal"),
+    ("errors", "document", "garbage", "terminal", "incomplete"),
     ("schema", "plan", "decode", "display"),
     ("rows", "eventlog"),
     ("compare", "findings"),

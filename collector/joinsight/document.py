@@ -277,6 +277,10 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     jobs: list[Job] = []
     stages: list[Stage] = []
     incomplete: Annotated[list[str], Meta(description="why the numbers may be partial; empty: they are whole")] = []
+    incomplete_codes: Annotated[
+        list[str],
+        Meta(description="the same as codes, each once (docs/guarantees.md#completeness); empty: none were given"),
+    ] = []
 
 
 Document = Application | Execution

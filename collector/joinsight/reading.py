@@ -381,7 +381,7 @@ def read_deliveries(connection: Connection, named: str | None, since: datetime |
     """What the documents of each listener have come to, the one that was heard last first.
 
     Each with its application (None where only refused documents of it came), the number of `executions` by state, and
-    of `incomplete` ones by reason. Numbers in reasons are left out for this.
+    of `incomplete` ones by the code of the reason (its sentence, where a listener gave no codes).
     """
     d, a = delivery.c, application.c
     statement = (
@@ -405,11 +405,11 @@ def read_deliveries(connection: Connection, named: str | None, since: datetime |
         select(*key, execution.c.state, func.count()).where(mine).group_by(*key, execution.c.state)
     ):
         rows[tuple(of)]["executions"][state] = number
-    each = select(*key, func.unnest(execution.c.incomplete).label("reason")).where(mine).subquery()
-    alike = func.regexp_replace(each.c.reason, r"\m[0-9]+\M", "...", "g")
+    reasons_of = func.coalesce(execution.c.incomplete_codes, execution.c.incomplete)
+    each = select(*key, func.unnest(reasons_of).label("reason")).where(mine).subquery()
     of_listener = [each.c[name] for name in _LISTENER_KEY]
-    reasons = select(*of_listener, alike, func.count()).group_by(*of_listener, alike)
-    reasons = reasons.order_by(func.count().desc(), alike)
+    reasons = select(*of_listener, each.c.reason, func.count()).group_by(*of_listener, each.c.reason)
+    reasons = reasons.order_by(func.count().desc(), each.c.reason)
     for *of, why, number in connection.execute(reasons):
         rows[tuple(of)]["incomplete"][why] = number
     return list(rows.values())

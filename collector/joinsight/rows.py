@@ -269,6 +269,7 @@ def _execution(facts: _Facts) -> Row:
         "is_adaptive": facts.plans.is_adaptive,
         "plan_versions": len(e.plans) + e.plans_dropped,
         "incomplete": e.incomplete or None,
+        "incomplete_codes": e.incomplete_codes or None,
         "origin": e.origin,
         "listener_id": e.listener.id,
         "sequence": e.sequence,

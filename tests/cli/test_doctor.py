@@ -163,12 +163,21 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
     )
     executions = [
         execution(
-            application_id="app-2", execution_id=i, sequence=i, incomplete=[f"task ends of stage {i} were not seen"]
+            application_id="app-2",
+            execution_id=i,
+            sequence=i,
+            incomplete=[f"in words {i}"],
+            incomplete_codes=["task_ends_not_seen"],
         )
         for i in range(1, 4)
     ]
     lost = execution(
-        application_id="app-2", execution_id=4, sequence=4, state="lost", incomplete=["the driver was lost: x"]
+        application_id="app-2",
+        execution_id=4,
+        sequence=4,
+        state="lost",
+        incomplete=["in words"],
+        incomplete_codes=["driver_lost"],
     )
     Writer(engine).write([*executions, lost, ended, *healthy()], batch.stamps)
     result = doctor(engine, url)
@@ -177,14 +186,14 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
     for what in (
         "app-2 7 documents were made and did not arrive (numbers 13 to 19) The driver's spool folder may hold them.",
         "1 document was refused: schema_version 2 is not known here",
-        "Install the same version of Joinsight in the driver and the collector.",
+        "Install the same version of Joinsight in the driver and the collector",
         "7 documents were dropped in the driver (memory, spool) Raise spark.joinsight.memoryLimit",
         "can be written. Raise spark.joinsight.spoolLimit",
         "Spark dropped 1,234 events before its listeners saw them",
         "Raise spark.scheduler.listenerbus.eventqueue.capacity",
         "the listener failed 3 times",
         "1 execution was lost",
-        "· app-2 numbers of 3 executions may be partial: task ends of stage ... were not seen",
+        "· app-2 numbers of 3 executions may be partial: ... of ... task ends of stage ... were not seen",
         "Something needs attention",
     ):
         assert what in found, what
@@ -284,5 +293,5 @@ def test_an_application_whose_driver_is_lost(engine: Engine, url: str) -> None:
         connection.execute(text("UPDATE application SET state = 'lost'"))
     told = doctor(engine, url)
     assert told.exit_code == 1
-    assert re.search(r"✗ app-1  its driver was lost, last heard of \d+ (ms|s|min) ago", told.output), told.output
+    assert re.search(r"✗ app-1  its driver was lost, last heard of [\d.]+ \w+ ago", told.output), told.output
     assert "made and did not arrive\n" in told.output and "the listener keeps trying" not in told.output

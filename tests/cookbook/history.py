@@ -93,7 +93,9 @@ CASES: Mapping[str, Callable[[int], Case]] = {
     "waiting": _waiting,
     "large": _large,
     "spilling": _spilling,
-    "partial": lambda n: _ended(n, incomplete=[f"{n} task ends were not seen in stage 3"], ended_at_ms=NOW_MS),
+    "partial": lambda n: _ended(
+        n, incomplete=[f"{n} task ends"], incomplete_codes=["task_ends_not_seen"], ended_at_ms=NOW_MS
+    ),
     "lost": lambda n: _ended(n, state="lost"),
     "failing": lambda n: _ended(n, state="failed", error=f"Out of memory\nat line {n}", ended_at_ms=NOW_MS),
 }

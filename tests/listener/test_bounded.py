@@ -89,6 +89,7 @@ def test_many_tasks(feed: Feed) -> None:
     rough = finals(feed(1, tasks=200_000, metrics=40, heap="64m", memory="8m"))[-1]
     assert exact["incomplete"] == []
     assert rough["incomplete"] == ["values of large stages were approximated at the listener's memory limit"]
+    assert (exact["incomplete_codes"], rough["incomplete_codes"]) == ([], ["values_approximated"])
     assert len(exact["accumulators"]) == len(rough["accumulators"]) == 40
     for metric, (a, b) in enumerate(zip(exact["accumulators"], rough["accumulators"], strict=True), 1):
         assert "approximate" not in a

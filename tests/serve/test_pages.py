@@ -21,6 +21,7 @@ from joinsight.findings import Finder
 from joinsight.serve import pages
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
+from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000
@@ -275,6 +276,22 @@ def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest
     assert {answer.status_code for answer in answers} == {503}
     assert sum("The database took longer than 5 s." in answer.text for answer in answers) == pages.MAX_READING
     assert sum("Too many pages are asked for" in answer.text for answer in answers) == 20 - pages.MAX_READING
+
+
+def test_a_database_may_speak_any_language(make_store: Callable[[], str]) -> None:
+    """What takes too long is known by its SQLSTATE."""
+    with connect(make_store()) as engine:
+        Writer(engine).write([execution()])
+        with engine.begin() as connection:
+            for statement in (
+                "ALTER TABLE finding RENAME TO those",
+                "CREATE FUNCTION slow() RETURNS SETOF those LANGUAGE plpgsql AS $$"
+                " BEGIN RAISE 'Zeitüberschreitung' USING ERRCODE = 'query_canceled'; END $$",
+                "CREATE VIEW finding AS SELECT * FROM slow()",
+            ):
+                connection.execute(text(statement))
+        answer = get(engine, "/")
+    assert (answer.status_code, f"longer than {pages.STATEMENT_SECONDS} s" in answer.text) == (503, True)
 
 
 def test_readers_cannot_write(engine: Engine) -> None:

@@ -69,7 +69,13 @@ def test_silence(engine: Engine, app: str) -> None:
     """What runs is lost when nothing was heard of its listener for long enough; what had ended stays as it is."""
     documents: list[Document] = [
         application(application_id=app),
-        planned(BROADCAST, application_id=app, state="running", incomplete=["its start was not seen"]),
+        planned(
+            BROADCAST,
+            application_id=app,
+            state="running",
+            incomplete=["its start was not seen"],
+            incomplete_codes=["start_not_seen"],
+        ),
         running(app, execution_id=1),
         execution(application_id=app, execution_id=2, state="failed"),
     ]
@@ -81,8 +87,9 @@ def test_silence(engine: Engine, app: str) -> None:
     assert sweep(engine) == 2
     after = read(engine, app)
     changed = {"state": "lost", "ended_at": None, "updated_at": after[0]["updated_at"]}
-    assert after[0] == before[0] | changed | {"incomplete": ["its start was not seen", SILENCE]}
-    assert after[1] == before[1] | changed | {"incomplete": [SILENCE]}
+    both = {"incomplete": ["its start was not seen", SILENCE], "incomplete_codes": ["start_not_seen", "driver_lost"]}
+    assert after[0] == before[0] | changed | both
+    assert after[1] == before[1] | changed | {"incomplete": [SILENCE], "incomplete_codes": ["driver_lost"]}
     assert after[2] == before[2]
     assert after[0]["updated_at"] > before[0]["updated_at"]
     with engine.connect() as connection:
@@ -109,7 +116,8 @@ def test_the_application_ended_first(engine: Engine, app: str) -> None:
     assert sweep(engine) == 0
     silent_for(engine, app, 70)
     assert sweep(engine) == 1
-    assert read(engine, app)[0]["incomplete"] == [ENDED]
+    row = read(engine, app)[0]
+    assert (row["incomplete"], row["incomplete_codes"]) == ([ENDED], ["application_ended"])
 
 
 def test_a_later_document_revives_it(engine: Engine, app: str) -> None:

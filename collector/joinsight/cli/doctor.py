@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
+from joinsight import incomplete
 from joinsight.cli import read, table
 from joinsight.cli.collector import collector_options, open_collector, reason_of, send
 from joinsight.cli.options import database_options
@@ -37,6 +38,10 @@ _SHIP = (
     " /tmp/joinsight-spool-USER."
 )
 _LOG = "The driver's log has lines with Joinsight that say why."
+_REFUSED = (
+    "They are *.refused in the driver's spool folder. Install the same version of Joinsight in the driver and the"
+    " collector; if it is the same, this is a fault of Joinsight's: please report it."
+)
 _DROPPED = {
     "memory": "Raise spark.joinsight.memoryLimit, or see that the spool folder can be written.",
     "spool": "Raise spark.joinsight.spoolLimit, and see why the collector was away.",
@@ -196,17 +201,12 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
     refused = row["documents_refused"]
     if refused:
         reason = row["refused_reason"] or "the reason stands in the collector's log"
-        versions = "Install the same version of Joinsight in the driver and the collector."
-        fault = "They are *.refused in the driver's spool folder. This is a fault of Joinsight's: please report it."
-        yield Finding(
-            what, f"{_documents(refused)} refused: {reason}", versions if "schema_version" in reason else fault
-        )
+        yield Finding(what, f"{_documents(refused)} refused: {reason}", _REFUSED)
     if row["documents_dropped"]:
         causes = sorted(cause for cause, number in (row["documents_dropped_by_cause"] or {}).items() if number)
         remedy = " ".join(_DROPPED.get(cause, _LOG) for cause in causes) or _LOG
-        yield Finding(
-            what, f"{_documents(row['documents_dropped'])} dropped in the driver ({', '.join(causes)})", remedy
-        )
+        found = f"{_documents(row['documents_dropped'])} dropped in the driver ({', '.join(causes)})"
+        yield Finding(what, found, remedy)
     if row["events_dropped"]:
         yield Finding(
             what,
@@ -227,8 +227,8 @@ def examine(row: Row, now: datetime) -> Iterator[Finding]:
             f"Was the driver killed? Then its spool folder may hold more. {_SHIP}",
         )
     for reason, number in list(row["incomplete"].items())[:_REASONS]:
-        if not reason.startswith("the driver was lost"):
-            yield Finding(what, f"numbers of {number:,} executions may be partial: {reason}")
+        if reason not in incomplete.LOST:
+            yield Finding(what, f"numbers of {number:,} executions may be partial: {incomplete.of_any(reason)}")
 
 
 def _print(out: Console, findings: list[Finding], rows: list[Row], troubles: list[Finding], now: datetime) -> None:

@@ -12,6 +12,7 @@ import io
 import os
 import random
 import re
+import ssl
 import stat
 import time
 import zlib
@@ -190,7 +191,7 @@ class Shipper:
             try:
                 answer = send(self.client, body)
             except httpx.RequestError as error:
-                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                if _is_of_certificate(error):
                     remedy = "Name the file of the authority that issued it with --ca-file."
                     raise ConfigurationError("--url", str(self.client.base_url), str(error), remedy) from None
                 problem, wait = reason_of(error), None
@@ -214,6 +215,13 @@ class Shipper:
             where = f"The collector at {self.client.base_url} took nothing for {self.timeout_seconds:g} s"
             lines.append(f"{where}: {self.gave_up}. {left}; run this again when it is there.")
         return lines
+
+
+def _is_of_certificate(error: BaseException | None) -> bool:
+    """httpx and httpcore wrap what Python's ssl raises."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _read(answer: httpx.Response) -> _Answer | None:

@@ -26,6 +26,7 @@ from joinsight.eventlog.events import (
 from joinsight.eventlog.measured import Measured
 from joinsight.eventlog.stages import Announced, StageAttempt, StageValues
 from joinsight.eventlog.tasks import TaskBlock
+from joinsight.incomplete import Reason
 
 MAX_PLANS = 50
 """Re-plans kept in a document: the first half of them and the newest."""
@@ -71,7 +72,7 @@ class Running:
     values: list[Measured] | None = None
     """As they were when it ended; None while it runs."""
     end_events: int = 0
-    gaps: dict[str, None] = field(default_factory=dict)
+    gaps: dict[Reason, None] = field(default_factory=dict)
     """Why its numbers may be partial, for reasons of the log."""
 
     def add_plan(self, at: int, plan: PlanInfo) -> None:
@@ -101,7 +102,7 @@ class Executions:
         self._finished: OrderedDict[int, None] = OrderedDict()
         self._kept: OrderedDict[int, Running] = OrderedDict()
 
-    def gap(self, reason: str) -> None:
+    def gap(self, reason: Reason) -> None:
         for running in self.live.values():
             running.gaps[reason] = None
 

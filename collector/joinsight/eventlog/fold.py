@@ -25,11 +25,10 @@ from joinsight.eventlog.piece import Gap, Item
 from joinsight.eventlog.redaction import MAX_CALL_SITE, REDACT_LITERALS, Redaction
 from joinsight.eventlog.stages import StageAttempt
 from joinsight.eventlog.tasks import TaskBlock
+from joinsight.incomplete import Reason, reason
 
 _D = TypeVar("_D", Application, Execution)
 _NAMESPACE = uuid.UUID("6f1c2d0e-2f0b-5d3c-9a53-7d6f0c1f9e11")
-_NO_START = "its start was not seen"
-LOG_ENDS = "the event log ends before it does"
 
 
 class Fold:
@@ -64,17 +63,17 @@ class Fold:
                 self._over.clear()
                 yield from (document for document in over if document is not None)
 
-    def finish(self, lines: int, is_open: bool, reason: str | None = None) -> Iterator[Document]:
+    def finish(self, lines: int, is_open: bool, why: Reason | None = None) -> Iterator[Document]:
         """Documents of what is left at the log's end, after so many lines, and of the application.
 
-        `is_open`: the log is not complete, its application may still run. `reason`: why not all of it could be read.
+        `is_open`: the log is not complete, its application may still run. `why` not all of it could be read.
         """
         self._sequence = lines + 1
         for e in list(self._executions.live.values()):
             if e.values is None:
                 e.values = self._executions.values(e)
             if e.ended_at is None or any(job.ended_at is None for job in e.jobs.values()):
-                e.gaps[reason or LOG_ENDS] = None
+                e.gaps[why or reason("log_ends")] = None
             document = self._document(e, is_open)
             if document is not None:
                 yield document
@@ -177,6 +176,7 @@ class Fold:
         text = redaction.text
         nodes, trees = plans.table(e.plans, text)
         batch = e.streaming_batch_id
+        reasons = _incomplete(e)
         document = Execution(
             **self._head(),
             execution_id=e.id,
@@ -200,7 +200,8 @@ class Fold:
             accumulators=[measured.accumulator() for measured in e.values or ()],
             jobs=[Job(j.id, j.submitted_at, j.stages, j.state, j.ended_at) for j in e.jobs.values()],  # type: ignore[arg-type]
             stages=[_stage(attempt, e.ended_at is not None, redaction) for attempt in e.attempts.values()],
-            incomplete=_incomplete(e),
+            incomplete=[why.text for why in reasons],
+            incomplete_codes=list(dict.fromkeys(why.code for why in reasons)),
         )
         return self._checked(document)
 
@@ -247,12 +248,13 @@ def _stage(attempt: StageAttempt, execution_ended: bool, redaction: Redaction) -
     )
 
 
-def _incomplete(e: Running) -> list[str]:
-    reasons = [] if e.start_seen else [_NO_START]
+def _incomplete(e: Running) -> list[Reason]:
+    reasons = [] if e.start_seen else [reason("start_not_seen")]
     for a in e.attempts.values():
         if a.completed and a.failure is None and a.succeeded < a.tasks:
-            reasons.append(f"{a.tasks - a.succeeded} of {a.tasks} task ends of stage {a.stage} were not seen")
+            missing = a.tasks - a.succeeded
+            reasons.append(reason("task_ends_not_seen", missing=missing, tasks=a.tasks, stage=a.stage))
     reasons += e.gaps
     if e.plans_dropped > 0:
-        reasons.append(f"{e.plans_dropped} of its re-plans were not kept")
+        reasons.append(reason("plans_dropped", plans=e.plans_dropped))
     return reasons

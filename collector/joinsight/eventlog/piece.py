@@ -16,13 +16,14 @@ import msgspec
 from joinsight.decode import without_nul
 from joinsight.eventlog.events import DECODERS, NAMES, TASK_END, TASK_ENDS, Event
 from joinsight.eventlog.tasks import OpenBlock, TaskBlock
+from joinsight.incomplete import Reason, reason
 
 
 @dataclass(slots=True)
 class Gap:
     """Something of the log is missing here: of executions that run, the numbers may be partial."""
 
-    reason: str
+    reason: Reason
 
 
 Item = Event | TaskBlock | Gap
@@ -127,6 +128,6 @@ def _event(line: bytes) -> Event | None:
 def _note(counts: Counts, error: Exception) -> Gap:
     counts.unreadable += 1
     if counts.first_unreadable is None:
-        reason = f"line {counts.lines}: {str(error) or type(error).__name__}"
-        counts.first_unreadable = "".join(c if c.isprintable() else " " for c in reason)[:_REASON_CHARACTERS]
-    return Gap("lines of the event log could not be read while it ran")
+        told = f"line {counts.lines}: {str(error) or type(error).__name__}"
+        counts.first_unreadable = "".join(c if c.isprintable() else " " for c in told)[:_REASON_CHARACTERS]
+    return Gap(reason("log_lines_unreadable"))

@@ -13,6 +13,7 @@ from joinsight.eventlog.files import Log, number_of
 from joinsight.eventlog.fold import Fold
 from joinsight.eventlog.framing import lines
 from joinsight.eventlog.piece import Counts, Gap, Item, items
+from joinsight.incomplete import reason
 
 Opener = Callable[[str], IO[bytes]]
 
@@ -93,11 +94,11 @@ def fold(log: Log, outcome: Outcome, parts: Iterable[Part]) -> Iterator[Document
                 f"{part.name}: {counts.unreadable} lines are unreadable, the first: {counts.first_unreadable}"
             )
         last = part
-    reason = None
+    why = None
     if last.counts.cut_off is not None and (last.failed or not log.is_open):  # one that is written ends anywhere
         outcome.problems += _cut_off(last)
-        reason = f"the event log could not be read to its end: {last.counts.cut_off}"
-    yield from _count(fold.finish(outcome.lines, log.is_open, reason), told)
+        why = reason("log_cut_off", problem=last.counts.cut_off)
+    yield from _count(fold.finish(outcome.lines, log.is_open, why), told)
     outcome.executions = len(told)
     if fold.withheld is not None:
         outcome.problems.append(fold.withheld)
@@ -107,11 +108,11 @@ def fold(log: Log, outcome: Outcome, parts: Iterable[Part]) -> Iterator[Document
 
 def _between(log: Log, last: Part, next: Part) -> Iterator[Gap]:
     if last.counts.cut_off is not None:
-        yield Gap("a part of the event log could not be read while it ran")
+        yield Gap(reason("log_part_unreadable"))
     if log.missing and last.name != next.name:
         after, before = number_of(last.name), number_of(next.name)
         if any(after < number < before for number in log.missing):
-            yield Gap("files of the rolling event log are missing")
+            yield Gap(reason("log_files_missing"))
 
 
 def _cut_off(part: Part) -> list[str]:

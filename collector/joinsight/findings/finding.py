@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import Protocol
 
 from joinsight.findings.thresholds import Thresholds
+from joinsight.incomplete import APPROXIMATED
 from joinsight.rows import Row, Rows
 
 WHOLE_EXECUTION = -1
 """`node_id` of a finding that is about no single node."""
 
 SEVERITIES = ("critical", "warning", "info")
-
-# The listener's memory limit: medians are within 1 %, all else is exact
-_APPROXIMATED = "values of large stages were approximated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,8 @@ class Case:
         Else sums, numbers of rows and bytes are least values. Of a stage that was tried again, Spark counts the last
         attempt only.
         """
-        unseen = [why for why in self.execution["incomplete"] or () if not why.startswith(_APPROXIMATED)]
+        incomplete, codes = self.execution["incomplete"], self.execution["incomplete_codes"]
+        unseen = incomplete and codes != [APPROXIMATED]
         again = any(stage["stage_attempt"] > 0 for stage in self.rows["stage"])
         return self.execution["state"] == "succeeded" and not unseen and not again
 

@@ -71,6 +71,8 @@ _NO_TOKEN = _Problem(
     " anything. Tokens of senders open no page.",
     "Whoever runs the collector gives you one: a line read:NAME:TOKEN in its file of tokens.",
 )
+_QUERY_CANCELED = "57014"
+"""SQLSTATE of a statement that took longer than `STATEMENT_SECONDS`."""
 _BUSY = _Problem(503, "Too many pages are asked for", "The collector stores first and shows second.", "Try it again.")
 _FAULT = _Problem(500, "A fault in the collector", "This page could not be made; the collector's log says why.")
 
@@ -164,7 +166,7 @@ class Pages:
             return _Problem(404, "Not stored here", str(error), remedy)
         except SQLAlchemyError as error:
             log.warning("a page could not be read", extra=fields(reason=database_reason(error)))
-            if "statement timeout" in database_reason(error):
+            if getattr(getattr(error, "orig", None), "sqlstate", None) == _QUERY_CANCELED:
                 reason = f"The database took longer than {STATEMENT_SECONDS} s."
                 return _Problem(503, "This takes too long", reason, "Narrow it by time.")
             return _Problem(503, "The database does not answer", "Documents are kept by their senders until it does.")

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, text
 
+from joinsight.incomplete import reason
 from joinsight.store.upkeep import repeating
 
 SWEEP_SECONDS = 30
@@ -60,13 +61,13 @@ _CANDIDATES = f"""
 _DECLARE = f"""
     WITH silent AS (
         SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id,
-            CASE a.state WHEN 'ended' THEN 'the driver was lost: its application ended without this execution'
-            ELSE 'the driver was lost: nothing was heard of it for ' || CAST(:lost_after_text AS text) END AS reason
+            CASE a.state WHEN 'ended' THEN CAST(:ended AS text[]) ELSE CAST(:silent AS text[]) END AS reason
         {SILENT} AND (e.application_id, e.attempt_id)
             IN (SELECT * FROM unnest(CAST(:applications AS text[]), CAST(:attempts AS text[])))
     ), declared AS (
         UPDATE execution e
-        SET state = 'lost', incomplete = array_append(incomplete, reason), updated_at = now()
+        SET state = 'lost', updated_at = now(), incomplete_codes = array_append(incomplete_codes, reason[1]),
+            incomplete = array_append(incomplete, reason[2])
         FROM silent s
         WHERE (e.started_at, e.application_id, e.attempt_id, e.execution_id)
             = (s.started_at, s.application_id, s.attempt_id, s.execution_id)
@@ -127,8 +128,12 @@ def declare_lost(connection: Connection, lost_after: timedelta) -> int:
     if not found:
         return 0
     applications, attempts = (list(names) for names in zip(*found, strict=True))
-    those = {"applications": applications, "attempts": attempts, "lost_after_text": duration_text(lost_after)}
-    lost = int(connection.execute(text(_DECLARE), {**times, **those}).scalar_one())
+    those = {"applications": applications, "attempts": attempts}
+    reasons = {
+        "ended": list(reason("application_ended")),
+        "silent": list(reason("driver_lost", time=duration_text(lost_after))),
+    }
+    lost = int(connection.execute(text(_DECLARE), {**times, **those, **reasons}).scalar_one())
     gone = connection.execute(text(_DECLARE_APPLICATIONS), {**times, **those}).rowcount
     if lost or gone:
         what = f"{gone} applications and {lost} executions"

@@ -215,6 +215,11 @@ execution = _of_execution(
     _needed(_column("is_adaptive", Boolean, "the plan ran under AQE")),
     _needed(_int("plan_versions", "how many plans it had; more than 1: AQE re-planned")),
     _column("incomplete", ARRAY(Text), "why its numbers may be partial; NULL: they are whole"),
+    _column(
+        "incomplete_codes",
+        ARRAY(Text),
+        "the same for programs, each once: docs/guarantees.md#completeness; NULL: whole, or of an older listener",
+    ),
     _needed(_text("origin", "live (listener) or event_log (backfill)")),
     _needed(_text("listener_id", "the listener instance that measured")),
     _needed(_long("sequence", "number of the document that this row came from; a later one replaces it")),

@@ -19,6 +19,7 @@ from joinsight.demo.history.jobs import DAY, LEAST_JOBS, Job, Run, make_jobs, ru
 from joinsight.document import Application, Execution, Listener
 from joinsight.errors import ConfigurationError
 from joinsight.findings import Finder
+from joinsight.incomplete import reason
 from joinsight.rows import Row, Rows, application_row, execution_rows
 from joinsight.store import models, partitions
 from joinsight.store.earlier import RUNS
@@ -30,7 +31,7 @@ LEAST_DAYS = 14
 SPARK_VERSION = "4.3.0"
 _CHUNK = 200
 _REPEAT_AFTER = "41 seconds"
-_LOST = "the driver was lost: nothing was heard of it for 5m"
+_LOST = reason("driver_lost", time="5m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,12 @@ def _rows(run: Run, number: int, start: datetime, end: datetime, seed: int) -> I
             changes["streaming_query_id"] = str(UUID(int=Random(job.name).getrandbits(128), version=4))
             changes["streaming_batch_id"] = run.day * len(run.queries) + execution_id
         if effect.is_lost:
-            changes |= {"state": "lost", "ended_at_ms": None, "incomplete": [_LOST]}
+            changes |= {
+                "state": "lost",
+                "ended_at_ms": None,
+                "incomplete": [_LOST.text],
+                "incomplete_codes": [_LOST.code],
+            }
         execution = template.scaled(scale, _ms(started_at), first_stage, **changes)
         ended = started_at + timedelta(milliseconds=round(template.duration_ms * scale.time))
         if ended >= end:

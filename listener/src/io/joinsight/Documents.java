@@ -6,7 +6,9 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.execution.SparkPlanInfo;
@@ -141,7 +143,12 @@ final class Documents {
           for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal(), redaction);
           g.writeEndArray();
           g.writeArrayFieldStart("incomplete");
-          for (String reason : s.incomplete) g.writeString(reason);
+          for (Incomplete reason : s.incomplete) g.writeString(reason.text);
+          g.writeEndArray();
+          Set<String> codes = new LinkedHashSet<>();
+          for (Incomplete reason : s.incomplete) codes.add(reason.code);
+          g.writeArrayFieldStart("incomplete_codes");
+          for (String code : codes) g.writeString(code);
           g.writeEndArray();
         });
   }

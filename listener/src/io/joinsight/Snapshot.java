@@ -38,7 +38,7 @@ final class Snapshot {
   final List<Measured> values;
   final List<LiveExecution.Job> jobs = new ArrayList<>();
   final List<StageAttempt> stages = new ArrayList<>();
-  final List<String> incomplete = new ArrayList<>();
+  final List<Incomplete> incomplete = new ArrayList<>();
   final long heapBytes; // about
 
   Snapshot(LiveExecution e, List<Measured> values) {
@@ -63,10 +63,11 @@ final class Snapshot {
     this.values = values;
     for (LiveExecution.Job job : e.jobs.values()) jobs.add(job.copy());
     for (StageAttempt attempt : e.attempts.values()) stages.add(attempt.copy());
-    if (!e.startSeen) incomplete.add("its start was not seen");
+    if (!e.startSeen) incomplete.add(new Incomplete("start_not_seen"));
     for (StageAttempt a : stages) {
       if (a.completed && a.failure == null && a.succeeded < a.tasks) {
-        incomplete.add((a.tasks - a.succeeded) + " of " + a.tasks + " task ends of stage " + a.stageId + " were not seen");
+        int missing = a.tasks - a.succeeded;
+        incomplete.add(new Incomplete("task_ends_not_seen", "missing", missing, "tasks", a.tasks, "stage", a.stageId));
       }
     }
     long bytes = 1000;
@@ -74,10 +75,10 @@ final class Snapshot {
     for (Measured measured : values) bytes += measured.heapBytes();
     for (StageAttempt attempt : stages) bytes += attempt.heapBytes();
     heapBytes = bytes;
-    if (e.eventsDropped > 0) incomplete.add("Spark dropped " + e.eventsDropped + " events while it ran");
-    if (e.approximated) incomplete.add("values of large stages were approximated at the listener's memory limit");
-    if (e.abandoned) incomplete.add("it was no longer followed, at the listener's memory limit");
-    if (plansDropped > 0) incomplete.add(plansDropped + " of its re-plans were not kept");
+    if (e.eventsDropped > 0) incomplete.add(new Incomplete("events_dropped", "events", e.eventsDropped));
+    if (e.approximated) incomplete.add(new Incomplete("values_approximated"));
+    if (e.abandoned) incomplete.add(new Incomplete("not_followed"));
+    if (plansDropped > 0) incomplete.add(new Incomplete("plans_dropped", "plans", plansDropped));
   }
 
   boolean isFinal() {
