@@ -49,7 +49,7 @@ def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
 
     All in ASCII where stdout cannot write everything.
     """
-    ascii_only = not sys.stdout.encoding.lower().startswith("utf")
+    ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
     return HIDDEN.sub(_json_escaped, json.dumps(value, default=default, ensure_ascii=ascii_only))
 
 
@@ -70,7 +70,7 @@ def progress() -> Progress:
 
 def guard() -> None:
     """From now on whatever this process prints, tracebacks too, is made visible; what cannot be encoded is escaped."""
-    sys.stdout, sys.stderr = _Guard(sys.stdout), _Guard(sys.stderr)
+    sys.stdout, sys.stderr = (stream and _Guard(stream) for stream in (sys.stdout, sys.stderr))  # None: it is closed
 
 
 class _Guard(io.TextIOBase):
