@@ -131,7 +131,7 @@ def test_live_documents_and_the_log_have_the_same_key(
         "late": "3",
     }, done.stderr
     assert {d["user"] for d in live.values()} == {getpass.getuser()}
-    logged = {}
+    logged: dict[tuple[str, str, int | None], Any] = {}
     for log in find(logs):
         found, outcome = read(log)
         assert outcome.problems == []

@@ -30,8 +30,10 @@ from joinsight.incomplete import Reason
 
 MAX_PLANS = 50
 """Re-plans kept in a document: the first half of them and the newest."""
-_REMEMBERED = 1000
-_KEPT = 8
+_REMEMBERED = 50_000
+"""Ids of executions that are over, so that what comes late is not taken for a new one."""
+_KEPT = 200_000
+"""How large all of these may be that are kept whole, as `Running.size` counts; and a quarter of it each."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,10 @@ class Running:
     end_events: int = 0
     gaps: dict[Reason, None] = field(default_factory=dict)
     """Why its numbers may be partial, for reasons of the log."""
+    plan_size: int = 0
+    was_over: bool = False
+    is_changed: bool = False
+    """By jobs or tasks that came after it was over: tasks that are killed end after their execution."""
 
     def add_plan(self, at: int, plan: PlanInfo) -> None:
         if len(self.plans) == MAX_PLANS:
@@ -83,13 +89,25 @@ class Running:
         open_nodes = [plan]  # plans can be hundreds of levels deep: no recursion
         while open_nodes:
             node = open_nodes.pop()
+            self.plan_size += 4 + len(node.metrics)
             for metric in node.metrics:
                 self.announced.types[metric.id] = metric.type
             open_nodes += node.children
 
+    def size(self) -> int:
+        """About what it takes when it is over, in objects of 100 bytes."""
+        tasks = sum(20 + attempt.tasks for attempt in self.attempts.values())
+        texts = len(self.description) + len(self.call_site) + len(self.error or "")
+        values = 4 * len(self.values or ()) + len(self.driver_updates)
+        return 20 + self.plan_size + tasks + values + 4 * len(self.jobs) + texts // 100
+
 
 class Executions:
-    """Calls `on_over` with each execution when it and its jobs have ended, again if jobs or tasks of it come later."""
+    """Calls `on_over` with each execution when it and its jobs have ended.
+
+    Jobs that come later (`toLocalIterator`, a DataFrame that was kept) are added to those that are still kept; these
+    are handed out once more, when they make room or by `changed`, for there may be thousands of such jobs.
+    """
 
     def __init__(self, on_over: Callable[[Running], None]) -> None:
         self._on_over = on_over
@@ -100,7 +118,12 @@ class Executions:
         self._of_stage: dict[int, Running] = {}
         self._of_job: dict[int, Running] = {}
         self._finished: OrderedDict[int, None] = OrderedDict()
-        self._kept: OrderedDict[int, Running] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[Running, int]] = OrderedDict()
+        self._kept_size = 0
+
+    def changed(self) -> list[Running]:
+        """Executions that got another job after they were handed out."""
+        return [e for e, _ in self._kept.values() if e.is_changed]
 
     def gap(self, reason: Reason) -> None:
         for running in self.live.values():
@@ -122,10 +145,12 @@ class Executions:
             e.add_plan(event.time, event.plan)
 
     def adaptive_update(self, event: AdaptiveUpdate, now: int) -> None:
-        if event.plan is not None:
+        if event.plan is not None and not self._is_over(event.execution_id):
             self._get_or_create(event.execution_id, now).add_plan(now, event.plan)
 
     def metric_updates(self, event: MetricUpdates, now: int) -> None:
+        if self._is_over(event.execution_id):
+            return
         e = self._get_or_create(event.execution_id, now)
         for metric in event.metrics:
             e.announced.types[metric.id] = metric.type
@@ -148,6 +173,9 @@ class Executions:
         self._drop_stages(e)
         self._remove_if_over(e)
 
+    def _is_over(self, execution_id: int) -> bool:
+        return execution_id in self._finished and execution_id not in self.live
+
     def _get_or_create(self, execution_id: int, now: int) -> Running:
         e = self.live.get(execution_id)
         if e is None:
@@ -162,10 +190,12 @@ class Executions:
             return
         execution_id = int(properties.execution_id)
         e = self.live.get(execution_id)
-        if e is None and execution_id in self._finished:
-            e = self._kept.pop(execution_id, None)
+        if e is None and self._is_over(execution_id):
+            e, size = self._kept.pop(execution_id, (None, 0))
             if e is None:
                 return
+            self._kept_size -= size
+            e.is_changed = True
             self.live[execution_id] = e  # its values stay as they are, the job is added
         if e is None:
             e = self._get_or_create(execution_id, event.time)
@@ -217,14 +247,16 @@ class Executions:
         attempt.submitted_at = stage.submitted_at
         attempt.completed_at = stage.completed_at
         attempt.failure = stage.failure
-        self._report_again(e)
+        if e is not None and e.was_over:
+            e.is_changed = True
 
     def tasks(self, block: TaskBlock) -> None:
         e = self._of_stage.get(block.stage)
         attempt = None if e is None else e.attempts.get((block.stage, block.attempt))
         if attempt is not None:
             attempt.add(block)
-            self._report_again(e)
+            if e is not None and e.was_over:
+                e.is_changed = True
         values = self._values.get(block.stage)
         if values is not None and values.attempt == block.attempt:
             values.add(block)
@@ -257,15 +289,12 @@ class Executions:
             if not self._used_by_another(stage, e):
                 self._values.pop(stage, None)
 
-    def _report_again(self, e: Running | None) -> None:
-        """Killed tasks end after their execution: their cost is added to it, the values of its metrics stay."""
-        if e is not None and e.id in self._kept:
-            self._on_over(e)
-
     def _remove_if_over(self, e: Running) -> None:
         if e.end_events < len(e.jobs) + 1:
             return
-        self._on_over(e)
+        if not e.was_over:
+            e.was_over = True
+            self._on_over(e)
         self._drop_stages(e)
         del self.live[e.id]
         self._finished[e.id] = None
@@ -274,9 +303,24 @@ class Executions:
         for job in e.jobs:
             if self._of_job.get(job) is e:
                 del self._of_job[job]
-        self._kept[e.id] = e
-        if len(self._kept) > _KEPT:
-            _, forgotten = self._kept.popitem(last=False)
-            for stage in forgotten.stages:
-                if self._of_stage.get(stage) is forgotten:
-                    del self._of_stage[stage]
+        self._keep(e)
+
+    def _keep(self, e: Running) -> None:
+        size = e.size()
+        if size > _KEPT // 4:
+            self._let_go(e)
+            return
+        self._kept[e.id] = e, size
+        self._kept_size += size
+        while self._kept_size > _KEPT:
+            _, (oldest, size) = self._kept.popitem(last=False)
+            self._kept_size -= size
+            self._let_go(oldest)
+
+    def _let_go(self, e: Running) -> None:
+        for stage in e.stages:
+            if self._of_stage.get(stage) is e:
+                del self._of_stage[stage]
+        if e.is_changed:
+            e.is_changed = False
+            self._on_over(e)

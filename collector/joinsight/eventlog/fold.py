@@ -69,7 +69,7 @@ class Fold:
         `is_open`: the log is not complete, its application may still run. `why` not all of it could be read.
         """
         self._sequence = lines + 1
-        for e in list(self._executions.live.values()):
+        for e in [*self._executions.changed(), *self._executions.live.values()]:
             if e.values is None:
                 e.values = self._executions.values(e)
             if e.ended_at is None or any(job.ended_at is None for job in e.jobs.values()):

@@ -17,8 +17,16 @@ class Measured:
     stages: list[StageValues] = field(default_factory=list)
     """Those whose tasks reported it."""
     driver: list[int] = field(default_factory=list)
+    made: Accumulator | None = None
 
     def accumulator(self) -> Accumulator:
+        """Made once; what it was made of is then dropped."""
+        if self.made is None:
+            self.made = self._make()
+            self.stages, self.driver = [], []
+        return self.made
+
+    def _make(self) -> Accumulator:
         values: list[int] = []
         zeros = 0
         touched: set[int] = set()

@@ -1,6 +1,7 @@
 package io.joinsight;
 
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -40,11 +41,8 @@ import scala.collection.mutable.ArrayBuffer;
  * yields goes as a {@link Snapshot} to the consumer.
  */
 final class Executions {
-  /** Ids of executions that are over and remembered, so that what comes late is not taken for a new execution. */
-  private static final int REMEMBERED = 1000;
-
-  /** Of these, the last ones are kept whole: a job may follow the end of its execution (toLocalIterator, cancelled). */
-  private static final int KEPT = 8;
+  /** Of the memory for running executions, those that are over may take this part more; and each of them, of it. */
+  private static final int KEPT_PART = 4;
 
   /** About what a plan holds on the heap beside its texts: a node, and a metric with its place in Announced. */
   private static final int PLAN_NODE_BYTES = 150;
@@ -65,8 +63,10 @@ final class Executions {
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
-  private final Map<Long, Boolean> finished = lastOnes(REMEMBERED); // false: it ran on, but was no longer followed
-  private final Map<Long, LiveExecution> kept = lastOnes(KEPT);
+  private final BitSet over = new BitSet(); // by execution id, so that what comes late is not taken for a new execution
+
+  /** Of these the last ones, whole: jobs may start long after their query's end (toLocalIterator, a kept DataFrame). */
+  private final Map<Long, LiveExecution> kept = new LinkedHashMap<>();
 
   // The stage of the last task event: many follow each other.
   private int lastStage = -1;
@@ -77,15 +77,6 @@ final class Executions {
     this.settings = settings;
     this.out = out;
     memory = new Memory(settings.memoryLimit / 2);
-  }
-
-  private static <V> Map<Long, V> lastOnes(int limit) {
-    return new LinkedHashMap<Long, V>() {
-      @Override
-      protected boolean removeEldestEntry(Map.Entry<Long, V> eldest) {
-        return size() > limit;
-      }
-    };
   }
 
   // SQL events
@@ -109,13 +100,13 @@ final class Executions {
   }
 
   void adaptiveUpdate(SparkListenerSQLAdaptiveExecutionUpdate event) throws Throwable {
-    if (isAbandoned(event.executionId())) return;
+    if (isOver(event.executionId())) return;
     long now = System.currentTimeMillis();
     plan(getOrCreate(event.executionId(), now), now, event.sparkPlanInfo());
   }
 
   void metricUpdates(SparkListenerSQLAdaptiveSQLMetricUpdates event) {
-    if (isAbandoned(event.executionId())) return;
+    if (isOver(event.executionId())) return;
     LiveExecution e = getOrCreate(event.executionId(), System.currentTimeMillis());
     for (scala.collection.Iterator<?> i = SparkAccess.elements(event, METRIC_UPDATES); i.hasNext(); ) {
       Product metric = (Product) i.next(); // SQLPlanMetric(name, accumulatorId, metricType)
@@ -128,9 +119,10 @@ final class Executions {
     e.changed = true;
   }
 
+  /** Those that follow the end of the query count while its jobs run: Spark's UI shows them if it is quick enough. */
   void driverUpdates(SparkListenerDriverAccumUpdates event) {
     LiveExecution e = live.get(event.executionId());
-    if (e == null) return;
+    if (e == null || e.finalValues != null) return;
     for (scala.collection.Iterator<?> i = SparkAccess.elements(event, DRIVER_UPDATES); i.hasNext(); ) {
       scala.Tuple2<?, ?> pair = (scala.Tuple2<?, ?>) i.next();
       e.addDriverUpdate(((Number) pair._1()).longValue(), ((Number) pair._2()).longValue());
@@ -140,16 +132,17 @@ final class Executions {
 
   void end(SparkListenerSQLExecutionEnd event) {
     LiveExecution e = live.get(event.executionId());
-    if (e == null) return;
+    if (e == null || e.ended()) return;
     e.endedAt = event.time();
     Option<String> error = event.errorMessage();
     e.error = error.isEmpty() || error.get().isEmpty() ? null : error.get();
     e.endEvents++;
     if (e.error == null && !e.plans.isEmpty()) e.joinHints = JoinHint.of(event.qe());
-    e.finalValues = values(e, false);
-    dropStages(e);
+    countDrops(e);
+    freeze(e);
+    if (isOver(e)) e.finalValues = values(e);
     emit(e);
-    removeIfOver(e);
+    if (isOver(e)) remove(e);
   }
 
   private void plan(LiveExecution e, long at, SparkPlanInfo root) throws Throwable {
@@ -173,8 +166,12 @@ final class Executions {
     if (memory.isOver()) relieve();
   }
 
-  private boolean isAbandoned(long id) {
-    return Boolean.FALSE.equals(finished.get(id));
+  private boolean isOver(long id) {
+    return over.get((int) id);
+  }
+
+  private static boolean isOver(LiveExecution e) {
+    return e.endEvents > e.jobs.size();
   }
 
   private LiveExecution getOrCreate(long id, long now) {
@@ -198,7 +195,7 @@ final class Executions {
     if (executionId == null) return;
     long id = Long.parseLong(executionId);
     LiveExecution e = live.get(id);
-    if (e == null && finished.containsKey(id)) {
+    if (e == null && isOver(id)) {
       e = kept.remove(id);
       if (e == null) return;
       live.put(id, e); // its values stay as they are, the job is added
@@ -241,8 +238,12 @@ final class Executions {
     job.endedAt = event.time();
     e.endEvents++;
     e.changed = true;
-    if (e.ended() && e.jobsEnded()) emit(e); // the job outlived its query: say how it ended
-    removeIfOver(e);
+    if (!isOver(e)) return;
+    if (e.finalValues == null) { // the job outlived its query: say how it ended
+      e.finalValues = values(e);
+      emit(e);
+    } // else it came late, perhaps as one of thousands: they are reported with the progress
+    remove(e);
   }
 
   void stageSubmitted(SparkListenerStageSubmitted event) {
@@ -370,26 +371,42 @@ final class Executions {
 
   // Results
 
-  /** Hands out what every running execution is by now, if anything changed since the last time. */
+  /** Hands out what every execution is by now, if anything changed since the last time. */
   void emitProgress() {
-    for (LiveExecution e : live.values()) if (!e.ended() && e.changed) emit(e);
+    for (LiveExecution e : live.values()) if (e.changed) emit(e);
+    for (LiveExecution e : kept.values()) if (e.changed) emit(e);
   }
 
   private void emit(LiveExecution e) {
-    Long dropped = SparkAccess.droppedEvents();
-    if (dropped != null && e.eventsDroppedBefore != null) e.eventsDropped = dropped - e.eventsDroppedBefore;
-    out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e, true)));
+    if (!e.ended()) countDrops(e);
+    out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e)));
     e.changed = false;
     e.emitted = true;
   }
 
-  /** The values of all announced accumulators; copies when more tasks may still write to them. */
-  private List<Measured> values(LiveExecution e, boolean running) {
-    Map<Long, Measured> byId = new LinkedHashMap<>();
+  private static void countDrops(LiveExecution e) {
+    Long dropped = SparkAccess.droppedEvents();
+    if (dropped != null && e.eventsDroppedBefore != null) e.eventsDropped = dropped - e.eventsDroppedBefore;
+  }
+
+  /** Its query has ended: what tasks report from now on is not in its values. */
+  private void freeze(LiveExecution e) {
+    e.valuesAtEnd = new LinkedHashMap<>();
     for (int stageId : e.stages) {
       StageValues stage = stageValues.get(stageId);
-      if (stage == null) continue;
-      StageValues read = running || usedByAnother(stageId, e) ? stage.copy() : stage;
+      if (stage != null) e.valuesAtEnd.put(stageId, usedByAnother(stageId, e) ? stage.copy() : stage);
+    }
+    dropStages(e);
+    memory.add(e.bytesAtEnd());
+  }
+
+  /** The values of all announced accumulators, changed by no task any more. */
+  private List<Measured> values(LiveExecution e) {
+    Map<Long, Measured> byId = new LinkedHashMap<>();
+    for (int stageId : e.stages) {
+      StageValues read = e.valuesAtEnd != null ? e.valuesAtEnd.get(stageId) : stageValues.get(stageId);
+      if (read == null) continue;
+      if (e.valuesAtEnd == null) read = read.copy();
       for (int i = 0; i < read.slots(); i++) {
         String type = e.announced.type(read.id(i));
         if (type == null || !read.hasValue(i)) continue;
@@ -419,17 +436,33 @@ final class Executions {
     lastStage = -1;
   }
 
-  private void removeIfOver(LiveExecution e) {
-    if (e.endEvents < e.jobs.size() + 1) return;
-    if (e.heapBytes() <= memory.limit / (4 * KEPT)) kept.put(e.id, e);
+  private void remove(LiveExecution e) {
     forget(e);
+    keep(e);
+  }
+
+  /** Keeps it whole for jobs that come late, and as many of those before it as there is room for. */
+  private void keep(LiveExecution e) {
+    long limit = memory.limit / KEPT_PART;
+    long bytes = e.bytesWithoutValues(); // those are in the account of the mailbox until they are summed up
+    boolean fits = bytes <= limit / KEPT_PART;
+    for (LiveExecution each : kept.values()) bytes += each.bytesWhenOver();
+    for (Iterator<LiveExecution> i = kept.values().iterator(); i.hasNext() && fits && bytes > limit; ) {
+      LiveExecution oldest = i.next();
+      if (oldest.changed) emit(oldest);
+      bytes -= oldest.bytesWhenOver();
+      i.remove();
+    }
+    if (fits) kept.put(e.id, e);
+    else if (e.changed) emit(e);
   }
 
   private void forget(LiveExecution e) {
     dropStages(e);
     memory.add(-e.heapBytes());
+    e.valuesAtEnd = null;
     live.remove(e.id);
-    finished.put(e.id, !e.abandoned);
+    over.set((int) e.id);
     for (int stageId : e.stages) executionOfStage.remove(stageId, e);
     for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext(); ) if (i.next() == e) i.remove();
     lastStage = -1;

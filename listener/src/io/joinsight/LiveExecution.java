@@ -60,6 +60,7 @@ final class LiveExecution {
   static final int MAX_PLANS = 50;
 
   static final int BYTES = 2000; // about, without its plans and stages
+  private static final long JOB_BYTES = 150; // about
 
   final long id;
   long rootId;
@@ -86,7 +87,10 @@ final class LiveExecution {
   private long[] driverUpdates = new long[16];
   private int driverUpdateLength;
 
-  /** The values as they were when the execution ended; null while it runs. */
+  /** What tasks had reported when the query ended, by stage; null before, and when its jobs have ended too. */
+  Map<Integer, StageValues> valuesAtEnd;
+
+  /** The values when the query and its jobs had ended; null before. */
   List<Measured> finalValues;
 
   int endEvents;
@@ -121,12 +125,30 @@ final class LiveExecution {
     return true;
   }
 
-  /** About what it keeps on the heap, without what its tasks measured. */
+  /** About what it keeps on the heap, without what its tasks measure while it runs. */
   long heapBytes() {
     long bytes = BYTES;
     for (Plan plan : plans) bytes += plan.heapBytes;
     for (StageAttempt attempt : attempts.values()) bytes += attempt.heapBytes();
+    return bytes + bytesAtEnd();
+  }
+
+  long bytesAtEnd() {
+    long bytes = 0;
+    if (valuesAtEnd != null) for (StageValues values : valuesAtEnd.values()) bytes += values.heapBytes();
     return bytes;
+  }
+
+  /** About what it keeps on the heap when it is over. */
+  long bytesWhenOver() {
+    long bytes = bytesWithoutValues();
+    for (Measured measured : finalValues) bytes += measured.heapBytes();
+    return bytes;
+  }
+
+  long bytesWithoutValues() {
+    long texts = description.length() + callSite.length() + (error == null ? 0 : error.length());
+    return heapBytes() + texts + JOB_BYTES * jobs.size() + Long.BYTES * driverUpdates.length;
   }
 
   /** Several driver updates of one accumulator are several values: none replaces another. */
@@ -145,11 +167,6 @@ final class LiveExecution {
 
   boolean ended() {
     return endedAt != null;
-  }
-
-  boolean jobsEnded() {
-    for (Job job : jobs.values()) if (job.endedAt == null) return false;
-    return true;
   }
 
   static long attemptKey(int stageId, int attempt) {
