@@ -31,7 +31,7 @@ import scala.collection.immutable.Seq;
 /**
  * Feeds a listener with the events of more executions and tasks than a test could run in Spark, in a small heap.
  * Arguments: the collector's URL, the listener's memory limit, executions, of these how many run at once, tasks of each,
- * metrics of each, and whether they end.
+ * metrics of each, whether they end, and whether another job of each comes late, when all have ended.
  */
 public final class Crowd {
   private static final int NODES = 10;
@@ -62,6 +62,7 @@ public final class Crowd {
       if (id < executions) crowd.start(id);
       if (id >= atOnce && Boolean.parseBoolean(a[6])) crowd.end(id - atOnce);
     }
+    for (int id = 0; id < executions && Boolean.parseBoolean(a[7]); id++) crowd.late(id, executions + id);
     listener.onApplicationEnd(new SparkListenerApplicationEnd(System.currentTimeMillis(), Option.empty()));
     System.out.println("ok");
   }
@@ -86,6 +87,13 @@ public final class Crowd {
   private void end(int id) {
     listener.onJobEnd(new SparkListenerJobEnd(id, System.currentTimeMillis(), JobSucceeded$.MODULE$));
     listener.onOtherEvent(new SparkListenerSQLExecutionEnd(id, System.currentTimeMillis(), Option.empty(), Option.empty()));
+  }
+
+  private void late(int execution, int job) {
+    Properties properties = new Properties();
+    properties.setProperty("spark.sql.execution.id", Integer.toString(execution));
+    listener.onJobStart(new SparkListenerJobStart(job, System.currentTimeMillis(), seq(), properties));
+    listener.onJobEnd(new SparkListenerJobEnd(job, System.currentTimeMillis(), JobSucceeded$.MODULE$));
   }
 
   /** Metric m of task i is i % 1000 * (m + 1). */

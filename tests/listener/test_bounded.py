@@ -30,12 +30,20 @@ def feed(classes: str) -> Iterator[Feed]:
     with listening() as sink:
 
         def run(
-            executions: int, *, at_once: int = 1, tasks: int = 2, metrics: int = 20, ends: bool = True, **limits: str
+            executions: int,
+            *,
+            at_once: int = 1,
+            tasks: int = 2,
+            metrics: int = 20,
+            ends: bool = True,
+            late: bool = False,
+            **limits: str,
         ) -> Sink:
             command = ["java", f"-Xmx{limits['heap']}", "-XX:+ExitOnOutOfMemoryError"]
             command += [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
             numbers = [executions, at_once, tasks, metrics]
-            command += ["-cp", classes, "io.joinsight.Crowd", sink.url, limits["memory"], *map(str, numbers), str(ends)]
+            command += ["-cp", classes, "io.joinsight.Crowd", sink.url, limits["memory"], *map(str, numbers)]
+            command += [str(ends), str(late)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
             assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stdout + done.stderr
             return sink
@@ -81,6 +89,19 @@ def test_executions_that_never_end(feed: Feed) -> None:
     assert documents[-1]["listener_failures"] == 0
     reasons = {reason for each in documents[:-1] for reason in each.get("incomplete", [])}
     assert "it was no longer followed, at the listener's memory limit" in reasons
+
+
+def test_jobs_that_come_late(feed: Feed) -> None:
+    """They are added to the executions that there is room for; of all others the document stays as it was."""
+    ended = finals(feed(1_200, metrics=5, late=True, heap="128m", memory="64m"))
+    last = {each["execution_id"]: each for each in ended}
+    jobs = [len(last[id]["jobs"]) for id in range(1_200)]
+    kept = jobs.count(2)
+    assert 100 < kept < 1_200
+    assert jobs == [1] * (1_200 - kept) + [2] * kept
+    for each in last.values():
+        assert each["incomplete"] == []
+        assert len(each["accumulators"]) == 5
 
 
 def test_many_tasks(feed: Feed) -> None:

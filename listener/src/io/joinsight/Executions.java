@@ -67,6 +67,7 @@ final class Executions {
 
   /** Of these the last ones, whole: jobs may start long after their query's end (toLocalIterator, a kept DataFrame). */
   private final Map<Long, LiveExecution> kept = new LinkedHashMap<>();
+  private long keptBytes; // about: added up again when it reaches the limit
 
   // The stage of the last task event: many follow each other.
   private int lastStage = -1;
@@ -167,7 +168,7 @@ final class Executions {
   }
 
   private boolean isOver(long id) {
-    return over.get((int) id);
+    return over.get((int) id) && !live.containsKey(id); // unless a late job made it live again
   }
 
   private static boolean isOver(LiveExecution e) {
@@ -198,6 +199,7 @@ final class Executions {
     if (e == null && isOver(id)) {
       e = kept.remove(id);
       if (e == null) return;
+      keptBytes -= e.bytesWithoutValues();
       live.put(id, e); // its values stay as they are, the job is added
       memory.add(e.heapBytes());
     }
@@ -445,16 +447,26 @@ final class Executions {
   private void keep(LiveExecution e) {
     long limit = memory.limit / KEPT_PART;
     long bytes = e.bytesWithoutValues(); // those are in the account of the mailbox until they are summed up
-    boolean fits = bytes <= limit / KEPT_PART;
-    for (LiveExecution each : kept.values()) bytes += each.bytesWhenOver();
-    for (Iterator<LiveExecution> i = kept.values().iterator(); i.hasNext() && fits && bytes > limit; ) {
+    if (bytes > limit / KEPT_PART) {
+      if (e.changed) emit(e);
+      return;
+    }
+    keptBytes += bytes;
+    if (keptBytes > limit) {
+      keptBytes = bytes;
+      for (LiveExecution each : kept.values()) keptBytes += each.bytesWhenOver();
+      if (keptBytes > limit) makeRoom(limit - limit / KEPT_PART); // for many: adding up takes time
+    }
+    kept.put(e.id, e);
+  }
+
+  private void makeRoom(long limit) {
+    for (Iterator<LiveExecution> i = kept.values().iterator(); i.hasNext() && keptBytes > limit; ) {
       LiveExecution oldest = i.next();
       if (oldest.changed) emit(oldest);
-      bytes -= oldest.bytesWhenOver();
+      keptBytes -= oldest.bytesWhenOver();
       i.remove();
     }
-    if (fits) kept.put(e.id, e);
-    else if (e.changed) emit(e);
   }
 
   private void forget(LiveExecution e) {
