@@ -80,7 +80,7 @@ def test_what_comes_after_the_end(
         "spark.driver.extraClassPath": str(listener_jar()),
         "spark.extraListeners": LISTENER,
         "spark.joinsight.url": sink.url,
-        "spark.joinsight.progressInterval": "60s",
+        "spark.joinsight.progressInterval": "1h",
         "spark.joinsight.shutdownTimeout": "60s",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": logs.as_uri(),
