@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.eventlog.recorded import as_stored, lines, read, recorded
 from tests.exactness import tasklog
-from tests.exactness.compare import WITHOUT_COUNTERPART, Comparer
+from tests.exactness.compare import Comparer
+from tests.exactness.expected import WITHOUT_COUNTERPART
 
 Stored = dict[str, Any]
 NUMBERS = ("count", "total", "min", "median", "p95", "max")

@@ -21,7 +21,8 @@ from sqlalchemy import Engine, select
 from tests.eventlog import replay
 from tests.eventlog.recorded import as_stored, read
 from tests.exactness import tasklog, tpch
-from tests.exactness.compare import OF_STAGES, Comparer, Comparison, in_ms
+from tests.exactness.compare import Comparer, Comparison, in_ms
+from tests.exactness.expected import OF_STAGES
 from tests.exactness.recorder import Recorder, recording
 
 from joinsight.attach import LISTENER, listener_jar

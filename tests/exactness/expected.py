@@ -1,0 +1,235 @@
+"""The rows that tables must have by what Spark's stores say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from tests.exactness.tasklog import Logged
+
+from joinsight.eventlog import settings
+from joinsight.rows import Row
+
+MAX_TEXT = 16 * 1024
+MAX_CALL_SITE = 1024
+_NOT_RUN = ("SKIPPED", "PENDING")
+_STAGE_STATES = {
+    "COMPLETE": "succeeded",
+    "FAILED": "failed",
+    "SKIPPED": "skipped",
+    "ACTIVE": "running",
+    "PENDING": "pending",
+}
+
+STAGE_TOTALS = {
+    "run_time_ms": "executorRunTime",
+    "cpu_time_ns": "executorCpuTime",
+    "gc_time_ms": "jvmGcTime",
+    "deserialize_time_ms": "executorDeserializeTime",
+    "result_bytes": "resultSize",
+    "memory_spilled_bytes": "memoryBytesSpilled",
+    "disk_spilled_bytes": "diskBytesSpilled",
+    "input_bytes": "inputBytes",
+    "input_rows": "inputRecords",
+    "output_bytes": "outputBytes",
+    "output_rows": "outputRecords",
+    "shuffle_read_local_bytes": "shuffleLocalBytesRead",
+    "shuffle_read_remote_bytes": "shuffleRemoteBytesRead",
+    "shuffle_read_rows": "shuffleReadRecords",
+    "shuffle_fetch_wait_ms": "shuffleFetchWaitTime",
+    "shuffle_write_bytes": "shuffleWriteBytes",
+    "shuffle_write_rows": "shuffleWriteRecords",
+    "shuffle_write_time_ns": "shuffleWriteTime",
+}
+"""Columns of table `stage`, and what Spark calls the same in StageData."""
+_OF_TASK = {
+    "inputBytes": ("inputMetrics", "bytesRead"),
+    "inputRecords": ("inputMetrics", "recordsRead"),
+    "outputBytes": ("outputMetrics", "bytesWritten"),
+    "outputRecords": ("outputMetrics", "recordsWritten"),
+    "shuffleLocalBytesRead": ("shuffleReadMetrics", "localBytesRead"),
+    "shuffleRemoteBytesRead": ("shuffleReadMetrics", "remoteBytesRead"),
+    "shuffleReadRecords": ("shuffleReadMetrics", "recordsRead"),
+    "shuffleFetchWaitTime": ("shuffleReadMetrics", "fetchWaitTime"),
+    "shuffleWriteBytes": ("shuffleWriteMetrics", "bytesWritten"),
+    "shuffleWriteRecords": ("shuffleWriteMetrics", "recordsWritten"),
+    "shuffleWriteTime": ("shuffleWriteMetrics", "writeTime"),
+}
+"""Where TaskData has what StageData adds up, if it is not called the same."""
+
+OF_STAGES = (
+    *("stages", "tasks", "task_time_ms", "input_bytes", "output_bytes", "shuffle_write_bytes", "shuffle_read_bytes"),
+    *("memory_spilled_bytes", "disk_spilled_bytes"),
+)
+"""Columns of table `execution` that add up its stages."""
+
+# A column that is neither here nor compared fails the tests
+_OURS = {
+    "origin": "who read it: the listener, or the backfill",
+    "listener_id": "the listener's own",
+    "sequence": "the document's number",
+    "updated_at": "when the row was written",
+}
+WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
+    "application": {
+        **_OURS,
+        "job_name": "spark.joinsight.jobName, which Spark does not know",
+        "listener_version": "Joinsight's own",
+        "tags": "spark.joinsight.tag.*, which Spark does not know",
+    },
+    "execution": {
+        **_OURS,
+        "job_name": "as of the application",
+        "tags": "as of the application",
+        "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
+        "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
+    },
+    "stage": {},
+}
+"""Columns by table to which nothing in Spark's stores corresponds, with the reason."""
+
+
+def application_row(said: dict[str, Any], ended_at: int) -> Row:
+    """What table `application` must say. `ended_at`: no live store sees its application end."""
+    application = said["application"]
+    (attempt,) = application["attempts"]
+    return {
+        "application_id": application["id"],
+        "attempt_id": attempt["attemptId"] or "",
+        "name": application["name"],
+        "state": "ended",
+        "started_at": attempt["startTime"],
+        "ended_at": ended_at,
+        "spark_user": attempt["sparkUser"],
+        "master": said["settings"]["spark.master"],
+        "spark_version": attempt["appSparkVersion"],
+        "configuration": settings.allowed(said["settings"]),
+    }
+
+
+def execution_row(
+    spark: dict[str, Any],
+    jobs: list[dict[str, Any]],
+    stages: list[dict[str, Any]],
+    versions: list[Any],
+    said: Row,
+    logged: Logged,
+) -> Row:
+    """What table `execution` must say. `jobs`, `stages`: its own; `versions`: the graphs of its plans."""
+    ran = [stage for stage in stages if stage["status"] not in _NOT_RUN]
+    in_force = {**said["settings"], **(spark["modifiedConfigs"] or {})}
+    started, ended = spark["submissionTime"], spark["completionTime"]
+
+    def total(name: str) -> int | None:
+        return sum(stage[name] for stage in ran) if ran else None
+
+    return {
+        "application_id": said["application"]["id"],
+        "attempt_id": said["application"]["attempts"][0]["attemptId"] or "",
+        "execution_id": spark["executionId"],
+        "root_execution_id": spark["rootExecutionId"],
+        "started_at": started,
+        "ended_at": ended,
+        "duration_ms": ended - started,
+        "state": "failed" if spark["errorMessage"] else "succeeded",
+        "description": spark["description"][:MAX_TEXT],
+        "call_site": spark["details"][:MAX_CALL_SITE],
+        "error": (spark["errorMessage"] or "")[:MAX_TEXT] or None,
+        # The stores keep these of jobs only, and broadcasts have tags of their own
+        "job_group": logged.job_group,
+        "job_tags": logged.job_tags,
+        "streaming_query_id": logged.streaming_query_id,
+        "streaming_batch_id": logged.streaming_batch_id,
+        "jobs": len(jobs),
+        "stages": len(ran),
+        "tasks": total("numCompletedIndices"),
+        "task_time_ms": total("executorRunTime"),
+        "input_bytes": total("inputBytes"),
+        "output_bytes": total("outputBytes"),
+        "shuffle_write_bytes": total("shuffleWriteBytes"),
+        "shuffle_read_bytes": total("shuffleReadBytes"),
+        "memory_spilled_bytes": total("memoryBytesSpilled"),
+        "disk_spilled_bytes": total("diskBytesSpilled"),
+        "shuffle_partitions": int(in_force.get("spark.sql.shuffle.partitions", 200)),
+        "broadcast_threshold_bytes": _bytes(in_force.get("spark.sql.autoBroadcastJoinThreshold", "10m")),
+        "is_adaptive": any(node["name"] == "AdaptiveSparkPlan" for node in versions[0]["nodes"]),
+        "plan_versions": len(versions),
+        "configuration": settings.of_session(
+            settings.allowed(said["settings"]), settings.allowed(spark["modifiedConfigs"] or {})
+        ),
+        "incomplete": None,
+    }
+
+
+def broadcast_bytes(metrics: list[Row], nodes: list[Row]) -> int | None:
+    """What the nodes that broadcast say of their data size."""
+    broadcasts = {node["node_id"] for node in nodes if node["name"] == "BroadcastExchange"}
+    sizes = [row["total"] for row in metrics if row["node_id"] in broadcasts and row["name"] == "data size"]
+    return sum(size for size in sizes if size is not None) if any(size is not None for size in sizes) else None
+
+
+def without(stage: dict[str, Any], late: set[int]) -> dict[str, Any]:
+    """The stage as it is without these tasks."""
+    tasks = [task for task in stage["tasks"] if task["taskId"] not in late]
+    row = {**stage, "tasks": tasks}
+    for name in STAGE_TOTALS.values():
+        metrics = [task["taskMetrics"] for task in tasks if task["taskMetrics"]]
+        group, own = _OF_TASK.get(name, (None, name))
+        row[name] = sum(one[own] if group is None else one[group][own] for one in metrics)
+    states = Counter(task["status"] for task in tasks)
+    succeeded = len({task["index"] for task in tasks if task["status"] == "SUCCESS"})
+    return row | {
+        "numCompletedIndices": succeeded,
+        "numFailedTasks": states["FAILED"],
+        "numKilledTasks": states["KILLED"],
+    }
+
+
+def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
+    """What table `stage` must say."""
+    tasks = [task for task in stage["tasks"] if task["taskMetrics"]]
+    row = {
+        "stage_id": stage["stageId"],
+        "stage_attempt": stage["attemptId"],
+        "name": stage["name"],
+        "state": _STAGE_STATES[stage["status"]],
+        "job_ids": jobs,
+        "submitted_at": stage["submissionTime"],
+        "completed_at": stage["completionTime"],
+        "failure": stage["failureReason"],
+        "tasks": stage["numTasks"],
+        "succeeded_tasks": stage["numCompletedIndices"],
+        "failed_tasks": stage["numFailedTasks"],
+        "killed_tasks": stage["numKilledTasks"],
+        **{column: stage[name] for column, name in STAGE_TOTALS.items()},
+        # Spark adds the peaks up; ours is the largest
+        "peak_memory_bytes": max((task["taskMetrics"]["peakExecutionMemory"] for task in tasks), default=0),
+    }
+    if stage["status"] in _NOT_RUN:
+        row |= dict.fromkeys((*STAGE_TOTALS, "peak_memory_bytes"))
+    first: dict[int, dict[str, Any]] = {}  # of a task and its speculative twin the one that came first
+    for task in sorted(tasks, key=lambda task: int(task["launchTime"] + (task["duration"] or 0))):
+        if task["status"] == "SUCCESS":
+            first.setdefault(task["index"], task["taskMetrics"])
+    reads = [metrics["shuffleReadMetrics"] for metrics in first.values()]
+    row |= _spread("run_time_ms", [metrics["executorRunTime"] for metrics in first.values()])
+    row |= _spread("shuffle_read_bytes", [read["localBytesRead"] + read["remoteBytesRead"] for read in reads], True)
+    row |= _spread("shuffle_read_rows", [read["recordsRead"] for read in reads], True)
+    return row
+
+
+def _spread(column: str, values: list[int], is_of_shuffle: bool = False) -> Row:
+    """NULL where no task ran, or no shuffle was read."""
+    values.sort()
+    n = len(values)
+    if not n or (is_of_shuffle and values[-1] == 0):
+        return dict.fromkeys(f"{column}_{name}" for name in ("min", "median", "p95", "max"))
+    places = {"min": 0, "median": n // 2, "p95": n * 95 // 100, "max": n - 1}
+    return {f"{column}_{name}": values[place] for name, place in places.items()}
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(-?\d+)([kmg]?)b?", text.lower())
+    assert match, text
+    return int(match[1]) << 10 * " kmg".index(match[2] or " ")
