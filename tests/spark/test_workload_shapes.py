@@ -28,7 +28,7 @@ from joinsight.demo import workload
 from tests.exactness import oracle
 
 data, out = Path(sys.argv[1]), Path(sys.argv[2])
-spark = workload.open_session(data, {})
+spark = workload.open_session(data, {"spark.appStateStore.asyncTracking.enable": "false"})
 workload.generate(spark, data, workload.print_step)
 workload.run(spark, data, workload.print_step)
 out.write_text(json.dumps(oracle.dump(spark)["executions"]))
