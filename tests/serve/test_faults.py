@@ -92,6 +92,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
             assert of(content(engine), "postmaster") == 0
             answer = post(running.url, body)
             assert (answer.status_code, answer.json()) == (200, {"accepted": 4, "refused": []})
+            until(lambda: running.logged("database back"), "it is said")
             assert len(running.logged("database lost")) == len(running.logged("database back")) == 1
             until(lambda: httpx.get(running.url + "/readyz").status_code == 200, "it is ready again")
 

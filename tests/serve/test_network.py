@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -182,28 +183,136 @@ def test_bytes_in_memory_are_bounded(
         assert status(other) == 200
 
 
-def test_connections_are_bounded(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more than a client may have, or than all may, is closed at once; the others are served."""
-    with ExitStack() as stack:
-        opened = []
+# Too many connections
 
-        def open_from(address: str) -> socket.socket:
-            connection = stack.enter_context(dial(url, address))
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            return connection
+FLOOD = {
+    "nothing": b"",
+    "half of a head": b"POST /v1/documents HTTP/1.1\r\nHost: loc",
+    "half of a body": head(10_000) + b"x" * 5_000,
+    "a wrong token": head(10_000, "Authorization: Bearer wrong"),
+    "a request for all to see": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "an answer that is not read": b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50,
+}
 
-        def served(connection: socket.socket) -> bool:
-            try:
-                return status(connection) == 200
-            except ConnectionResetError:
-                return False
 
-        monkeypatch.setattr(protocol, "MAX_CLIENT_CONNECTIONS", 3)
-        monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 5)
-        opened = [served(open_from("127.0.0.2")) for _ in range(5)]
-        assert opened == [True, True, True, False, False]
-        opened = [served(open_from(address)) for address in ("127.0.0.3", "127.0.0.4", "127.0.0.5")]
-        assert opened == [True, True, False]
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for 20 connections, 5 of an address."""
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 20)
+    monkeypatch.setattr(protocol, "MAX_CLIENT_CONNECTIONS", 5)
+
+
+def of_address(url: str, address: str) -> httpx.Client:
+    return httpx.Client(transport=httpx.HTTPTransport(local_address=address), base_url=url, headers=HEADERS, timeout=40)
+
+
+@pytest.mark.parametrize("tokens", [[], ["good"]], ids=["open", "tokens"])
+@pytest.mark.parametrize("what", FLOOD)
+def test_who_shows_no_right_keeps_nobody_out(engine: Engine, few: None, what: str, tokens: list[str]) -> None:
+    """However many addresses hold as many connections as they may, a sender is served on each new connection, and on
+    one that it has kept."""
+    shown = {"Authorization": "Bearer good"} if tokens else {}
+    with collector(engine, 0, tokens) as (url, _), ExitStack() as stack:
+        kept = stack.enter_context(of_address(url, "127.0.0.9"))
+        for number in range(3):
+            stored = kept.post(DOCUMENTS, content=good(f"kept {number}"), headers=shown)
+            assert stored.json() == {"accepted": 1, "refused": []}
+            for _ in range(5):
+                for address in range(2, 8):
+                    sent = stack.enter_context(dial(url, f"127.0.0.{address}"))
+                    with suppress(OSError):  # it may have been sent away by then
+                        sent.sendall(FLOOD[what])
+            with of_address(url, "127.0.0.10") as new:
+                stored = new.post(DOCUMENTS, content=good(f"new {number}"), headers=shown)
+                assert stored.json() == {"accepted": 1, "refused": []}
+        pool = kept._transport._pool  # type: ignore[attr-defined]
+        assert len(pool.connections) == 1 and pool.connections[0].info().endswith("Request Count: 3")
+
+
+def test_one_address_keeps_nobody_else_out(engine: Engine, few: None) -> None:
+    """It loses its own oldest connections; those of another that have shown nothing yet either stay."""
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        modest = stack.enter_context(dial(url, "127.0.0.3"))
+        greedy = [stack.enter_context(dial(url, "127.0.0.2")) for _ in range(8)]
+        assert [answer(each)[:12] for each in greedy[:3]] == [b"HTTP/1.1 503"] * 3
+        for each in (modest, *greedy[3:]):
+            each.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert status(each) == 200
+
+
+def test_who_holds_most_loses_first(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the oldest connection, where another address has many."""
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 12)
+    monkeypatch.setattr(protocol, "FEW_CONNECTIONS", 2)
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        modest = stack.enter_context(dial(url, "127.0.0.3"))
+        greedy = [stack.enter_context(dial(url, "127.0.0.2")) for _ in range(10)]
+        for _ in range(4):
+            stack.enter_context(dial(url, "127.0.0.4"))
+        assert [answer(each)[:12] for each in greedy[:3]] == [b"HTTP/1.1 503"] * 3
+        modest.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert status(modest) == 200
+
+
+def test_who_is_idle_makes_room(engine: Engine, few: None) -> None:
+    """Among those who have a right to be here, the ones that are doing nothing go."""
+    shown = "Authorization: Bearer good"
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        kept = []
+        for number in range(20):
+            kept.append(stack.enter_context(dial(url, f"127.0.0.{number % 5 + 2}")))
+            kept[-1].sendall(head(len(request()), shown) + request())
+            assert status(kept[-1]) == 200
+        new = stack.enter_context(dial(url, "127.0.0.9"))
+        new.sendall(head(len(request()), shown) + request())
+        assert status(new) == 200
+        assert b"503 Service Unavailable" in answer(kept[0])
+
+
+def test_when_all_are_at_work_the_next_one_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with Retry-After and its reason, also to one who sends a large body before he listens; nothing is reset."""
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 3)
+    shown = {"Authorization": "Bearer good"}
+    statuses: list[int] = []
+    with collector(engine, 0, ["good"]) as (url, server):
+
+        def send(number: int) -> None:
+            statuses.append(post(url, good(f"at work {number}"), headers=shown, timeout=60).status_code)
+
+        with locked(engine):
+            join = in_threads(*(lambda n=n: send(n) for n in range(3)))
+            until(lambda: server.collector._places.waiting == 3, "all three are at work")
+            for body in (good("told"), os.urandom(20 << 20)):
+                told = post(url, body, headers=shown, timeout=60)
+                assert (told.status_code, told.headers["retry-after"]) == (503, "5")
+                assert told.json() == {"error": "too many connections"}
+            with dial(url) as silent:
+                assert answer(silent).endswith(b'{"error":"too many connections"}\n')
+        join()
+        assert statuses == [200] * 3
+        assert post(url, good("told"), headers=shown).status_code == 200
+
+
+def test_those_who_do_not_go_are_cut_off(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is told to go and does not read it holds nothing for long, and no more than a few are told at a time."""
+    monkeypatch.setattr(protocol, "MAX_LEAVING", 4)
+    monkeypatch.setattr(protocol, "GOODBYE_SECONDS", 1)
+    with collector(engine, 0, ["good"]) as (url, server), ExitStack() as stack:
+        for number in range(60):
+            stack.enter_context(dial(url, f"127.0.0.{number % 10 + 2}"))
+            assert len(server.server_state.connections) <= 20 + 4 + 1
+        until(lambda: len(server.server_state.connections) == 20, "those who were told have gone")
+
+
+def test_too_many_connections_are_logged(engine: Engine, few: None, caplog: pytest.LogCaptureFixture) -> None:
+    """Once in a minute."""
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        for _ in range(12):
+            stack.enter_context(dial(url, "127.0.0.2"))
+        until(lambda: "too many connections" in caplog.text, "it is said")
+        assert httpx.get(url + "/healthz").status_code == 200
+    said = [record.__dict__["fields"] for record in caplog.records if "too many connections" in record.message]
+    assert said == [{"connections": 6, "client": "127.0.0.2", "of_client": 6}]
 
 
 def test_an_idle_connection_is_closed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,7 @@ import pytest
 import trustme
 from sqlalchemy import Engine
 from tests.documents import execution, request
-from tests.serve.real import post, service, until
+from tests.serve.real import dial, head, in_threads, locked, post, service, until
 
 from joinsight.errors import ConfigurationError
 from joinsight.serve.tls import Tls
@@ -93,6 +94,41 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
             running.signal(signal.SIGTERM)
             assert running.end() == 0
             assert time.monotonic() - started < 20
+
+
+def test_handshakes_that_never_end(engine: Engine, pair: Pair) -> None:
+    """They count as connections, and keep nobody out; beyond the limit there is an answer over TLS too."""
+    few = "from joinsight.serve import protocol; protocol.MAX_CONNECTIONS = 10; protocol.MAX_CLIENT_CONNECTIONS = 4"
+    shown = {"Authorization": "Bearer good"}
+    environment = {"JOINSIGHT_TOKEN": "good"}
+    database = engine.url.render_as_string(hide_password=False)
+    with service(database, *pair.options, patch=few, environment=environment) as running, ExitStack() as stack:
+        for number in range(40):
+            silent = stack.enter_context(dial(running.url, f"127.0.0.{number % 5 + 2}"))
+            if number % 2:
+                with suppress(OSError):
+                    silent.sendall(bytes.fromhex("160301"))
+            if number % 8 == 7:
+                assert post(running.url, request(), headers=shown, verify=pair.trust).status_code == 200
+        held = len(list(Path(f"/proc/{running.process.pid}/fd").iterdir()))
+        assert held < 60  # 40 of them are not in it
+        with locked(engine):
+            body = request(execution(application_id="at work over tls"))
+            join = in_threads(
+                *(lambda: post(running.url, body, headers=shown, verify=pair.trust, timeout=60) for _ in range(4))
+            )
+            transport = httpx.HTTPTransport(local_address="127.0.0.8", verify=pair.trust)
+            other = stack.enter_context(httpx.Client(transport=transport, base_url=running.url))
+            until(lambda: "joinsight_requests_waiting 4.0" in other.get("/metrics").text, "they are at work")
+            for number in range(6):
+                client = pair.trust.wrap_socket(
+                    dial(running.url, f"127.0.0.{number % 2 + 3}"), server_hostname="127.0.0.1"
+                )
+                stack.enter_context(client)
+                client.sendall(head(100, "Authorization: Bearer good") + b"half")
+            told = post(running.url, body, headers=shown, verify=pair.trust)
+            assert (told.status_code, told.headers["retry-after"]) == (503, "5")
+        join()
 
 
 def test_a_key_that_anyone_may_read_is_said(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

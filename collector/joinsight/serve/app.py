@@ -51,6 +51,7 @@ from joinsight.serve.logs import fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
 from joinsight.serve.places import Busy, Place, Places, Sender, Turns
+from joinsight.serve.protocol import ENTITLED
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import check_schema
 from joinsight.store.database import reason as database_reason
@@ -164,6 +165,8 @@ class Collector:
                 raise _Refused(403, elsewhere)
             if token is None and not self._tokens.open:
                 raise _Refused(401, "the bearer token is missing or wrong")
+            if token is not None:
+                setattr(request.state, ENTITLED, True)
             if wrong := wrong_kind(request):
                 self._say_seldom(client, "a request is refused by its headers", wrong)
                 raise _Refused(415, wrong)
@@ -180,6 +183,8 @@ class Collector:
         except Exception:
             log.exception("a fault in the collector, the sender will retry", extra=fields(**told))
             response = JSONResponse({"error": "a fault in the collector; its log says more"}, 500)
+        if response.status_code == 200:
+            setattr(request.state, ENTITLED, True)
         self._metrics.count("joinsight_requests_total", 1, str(response.status_code))
         return response
 

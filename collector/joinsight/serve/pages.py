@@ -35,6 +35,7 @@ from joinsight.pages.execution import execution_page
 from joinsight.pages.listing import Asked, list_page
 from joinsight.serve.access import SAFE_HEADERS, refusal
 from joinsight.serve.logs import fields
+from joinsight.serve.protocol import ENTITLED
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
@@ -145,6 +146,7 @@ class Pages:
             return None
         shown = request.headers.get("authorization", "")
         if self._tokens.reader(shown):
+            setattr(request.state, ENTITLED, True)
             return None
         if shown:
             self._stranger(request.client.host if request.client else "")

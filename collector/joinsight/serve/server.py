@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,7 +24,7 @@ from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
 from joinsight.serve.hosts import is_loopback
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
-from joinsight.serve.protocol import IDLE_SECONDS, Protocol
+from joinsight.serve.protocol import IDLE_SECONDS, Protocol, over_tls
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
 from joinsight.store.database import check_settings
@@ -191,7 +192,8 @@ def make_server(engine: Engine, door: Door, job_names: int = DEFAULT_JOB_NAMES) 
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     config.load()
-    config.ssl = door.tls.context if door.tls else None
+    if door.tls:
+        config.http_protocol_class = partial(over_tls, door.tls.context)  # type: ignore[assignment]
     return Server(config, app.state.collector)
 
 
