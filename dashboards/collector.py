@@ -148,8 +148,9 @@ def _refusals() -> Panel:
 def _requests() -> Panel:
     return series(
         "Requests",
-        "Requests a second by the status they got. 400: some lines were refused. 401: a token is missing or wrong. 413:"
-        " too large. 429 and 503: too much at once or no database; listeners try again.",
+        "Requests a second by the status they got. 400: some lines were refused. 401: a token is missing or wrong."
+        " 403: by a name or for a web site that may not. 413: too large. 415: not sent as a batch."
+        " 429 and 503: too much at once or no database; listeners try again.",
         [promql(_rate("joinsight_requests_total", "status"), "{{status}}")],
         "reqps",
         Drawn(bars=False, named=tuple(GROUPS["statuses"])),

@@ -119,6 +119,15 @@ def test_no_collector(engine: Engine) -> None:
     assert isinstance(doctor(engine, "collector").exception, ConfigurationError)
 
 
+def test_a_name_that_is_not_the_collectors(engine: Engine) -> None:
+    """A collector without tokens that is called by another name says so itself."""
+    Writer(engine).write(healthy())
+    with collector(engine, 0, []) as (url, _):
+        result = doctor(engine, url.replace("127.0.0.1", "0.0.0.0"))
+    assert result.exit_code == 1
+    assert "answers to this machine's names only, not to '0.0.0.0:" in said(result)
+
+
 def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
     """The check writes nothing and tells a wrong token from a collector that is away."""
     Writer(engine).write(healthy())

@@ -372,6 +372,15 @@ def test_what_is_no_collector_deletes_nothing(tmp_path: Path, answer: Any) -> No
     assert names(tmp_path) == [path.name]
 
 
+def test_a_name_that_is_not_the_collectors(tmp_path: Path) -> None:
+    """What the collector says against it is shown, and everything is kept."""
+    path = put(tmp_path, request(*documents("named", [1])))
+    with scripted((403, b'{"error":"This collector has no token"}')) as server:
+        error = ship(tmp_path, "--url", at(server)).exception
+    assert isinstance(error, ConfigurationError) and "This collector has no token" in str(error)
+    assert path.exists()
+
+
 OWN_413 = b'{"accepted": 0, "refused": [], "error": "it is too large"}'
 
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import click
 import httpx
@@ -96,6 +96,9 @@ def find_files(folders: Sequence[Path]) -> list[Path]:
     return sorted(found, key=lambda path: (found[path], path))
 
 
+_T = TypeVar("_T")
+
+
 class _Unreadable(Exception):
     """A file that the collector cannot read: it is kept."""
 
@@ -107,6 +110,12 @@ class _GaveUp(Exception):
 class _Refused(msgspec.Struct):
     line: Annotated[int, msgspec.Meta(ge=1)]
     reason: str
+
+
+class _Refusal(msgspec.Struct):
+    """What a collector says that has not read a request."""
+
+    error: str
 
 
 class _Answer(msgspec.Struct):
@@ -231,10 +240,9 @@ def _read(answer: httpx.Response) -> _Answer | None:
         raise ConfigurationError(
             TOKEN_VARIABLE, "(not shown)", "the collector does not accept it", "Set its token there or in --token-file."
         )
-    try:
-        read = msgspec.json.decode(answer.content, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        read = None
+    if status == 403 and (refusal := _decode(answer, _Refusal)):
+        raise ConfigurationError("--url", str(answer.request.url), refusal.error, "Call the collector by its own name.")
+    read = _decode(answer, _Answer)
     if status == 413:
         return read
     if status == 400 and read is not None and read.error is not None:
@@ -244,6 +252,13 @@ def _read(answer: httpx.Response) -> _Answer | None:
     raise JoinsightError(
         f"What answers at {answer.request.url} is no collector: status {status}, {answer.text[:80]!r}. Is --url right?"
     )
+
+
+def _decode(answer: httpx.Response, kind: type[_T]) -> _T | None:
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _retry_after(answer: httpx.Response) -> float | None:

@@ -279,7 +279,6 @@ final class Sender {
   private static String problem(Reply reply) {
     String answer = reply.status + " " + firstLine(reply.text);
     if (reply.status == 401) return "it answered 401: the token is wrong or missing (" + Settings.TOKENS + ")";
-    if (reply.status == 403) return "it answered " + answer + " (is the token, " + Settings.TOKENS + ", one that may send?)";
     return (reply.status < 400 ? "what answers there is no Joinsight collector: " : "it answered ") + answer;
   }
 
