@@ -191,7 +191,7 @@ class Redaction:
         """Of a call: those of a cipher or of a class go, of all others texts in quotes do."""
         start = link.end()
         last = word[word.rfind(".") + 1 :]
-        is_cipher = _CIPHER.search(last) is not None
+        is_cipher = _CIPHER.search(word) is not None
         is_name = self._is_secret(last)
         if link[_CALL] is not None and not (is_cipher or is_name or (_METHOD.search(word) and self._is_secret(word))):
             return 0, 0
@@ -403,7 +403,7 @@ def _closing(text: str, start: int, has_quotes: bool) -> int:
             depth += 1
         elif c in _CLOSING:
             depth -= 1
-            if depth <= 0:
+            if depth <= 0 and (has_quotes or _separates(text, at)):
                 return at
         at += 1
     return len(text)

@@ -360,7 +360,7 @@ final class Redaction {
     int start = link.end();
     String last = word.substring(word.lastIndexOf('.') + 1);
     boolean isCall = link.group(CALL) != null;
-    boolean isCipher = CIPHER.matcher(last).find();
+    boolean isCipher = CIPHER.matcher(word).find();
     boolean isName = isSecret(last);
     if (isCall && !(isCipher || isName || METHOD.matcher(word).find() && isSecret(word))) return NOTHING;
     if (!isCall && !isSecret(word)) return NOTHING;
@@ -528,7 +528,7 @@ final class Redaction {
         continue;
       }
       if (isOneOf(text, at, OPENING)) depth++;
-      if (isOneOf(text, at, CLOSING) && --depth <= 0) return at;
+      if (isOneOf(text, at, CLOSING) && --depth <= 0 && (hasQuotes || separates(text, at))) return at;
       at++;
     }
     return text.length();
