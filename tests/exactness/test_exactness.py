@@ -83,8 +83,6 @@ def test_what_is_stored_is_what_spark_says(
     # In a JVM of its own, as the History Server: that of a stopped driver may end at any moment
     (replayed,) = run(environment, [str(REPLAY), truth["log"]], tmp_path / "replayed.json")
     live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
-    if not live["application"]["spark_user"]:  # the listener takes an ordinary start of 4.3 for a late one
-        live["application"]["spark_user"] = truth["live"]["application"]["attempts"][0]["sparkUser"]
     account = live["delivery"]
     assert account["documents_arrived"] == account["documents_made"] > len(live["executions"])
     troubles = ("documents_missing", "documents_dropped", "documents_refused", "listener_failures")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -32,13 +33,13 @@ def look(case: Case) -> Iterator[Finding]:
     Not by the shuffle's own metric, which `skew_ratio` is made of: where Spark hands it to tasks that read nothing, its
     median is too low. Where a stage reads several shuffles, the one of which a task read most is named.
     """
-    for stage, row in _longest(case):
+    for stage, row, shuffles in _longest(case):
         spread = _worst(case, stage)
         assert spread is not None
         median = (
             f"{times(spread.ratio)} the median ({spread.text(spread.median)})" if spread.median else "half of them none"
         )
-        together = f" of the {len(read)} shuffles of its stage" if len(read) > 1 else ""
+        together = f" of the {shuffles} shuffles of its stage" if shuffles > 1 else ""
         yield Finding(
             HEURISTIC.id,
             "warning",
@@ -65,14 +66,19 @@ def look(case: Case) -> Iterator[Finding]:
         )
 
 
-def _longest(case: Case) -> Iterable[tuple[Row, Row]]:
-    """Of the stages that are skewed the one with the longest wait, for each shuffle that it can be put down to."""
+def _longest(case: Case) -> Iterable[tuple[Row, Row, int]]:
+    """Of the stages that are skewed the one with the longest wait, for each shuffle that it can be put down to.
+
+    With the shuffle, and how many the stage reads.
+    """
     read: dict[int, Row] = {}  # by stage, the shuffle of which a task read most
+    number: Counter[int] = Counter()
     for row in case.rows["shuffle"]:
+        number.update(set(row["reduce_stages"]))
         for stage_id in row["reduce_stages"]:
             if stage_id not in read or _most_read(read[stage_id]) < _most_read(row):
                 read[stage_id] = row
-    found: dict[int, tuple[Row, Row]] = {}
+    found: dict[int, tuple[Row, Row, int]] = {}
     for stage in case.rows["stage"]:
         shuffled = read.get(stage["stage_id"])
         # Read as its map tasks wrote it, a shuffle is skewed whatever its keys are
@@ -80,7 +86,7 @@ def _longest(case: Case) -> Iterable[tuple[Row, Row]]:
             continue
         known = found.get(shuffled["node_id"])
         if known is None or (_waited(known[0]) or 0) <= (_waited(stage) or 0):
-            found[shuffled["node_id"]] = stage, shuffled
+            found[shuffled["node_id"]] = stage, shuffled, number[stage["stage_id"]]
     return found.values()
 
 

@@ -108,7 +108,7 @@ final class Spool {
     }
     if (!others.isEmpty()) {
       LOG.warn("Joinsight: {} files in {} are not ours and stay as they are: {}",
-          others.size(), folder, oneLine(others.subList(0, Math.min(NAMED, others.size())).toString()));
+          others.size(), folder, Visible.of(others.subList(0, Math.min(NAMED, others.size())).toString()));
     }
     ours.sort(Comparator.comparing(file -> age(file.name)));
     for (SpoolFolder.Found file : ours) {
@@ -197,13 +197,9 @@ final class Spool {
 
   private void complain(Exception e) {
     if (!complained) {
-      LOG.warn("Joinsight: cannot use the spool folder {}, documents are held in memory: {}", folder, oneLine(e.toString()));
+      LOG.warn("Joinsight: cannot use the spool folder {}, documents are held in memory: {}", folder, Visible.of(e.toString()));
     }
     complained = true;
-  }
-
-  private static String oneLine(String text) {
-    return text.replaceAll("[\\p{Cntrl}\\u0080-\\u009f]", "?");
   }
 
   private void bound() {
@@ -254,14 +250,14 @@ final class Spool {
           throw e;
         } catch (IOException | RuntimeException e) {
           entries.remove(offered);
-          LOG.warn("Joinsight: {} in {} cannot be read ({}), it is set aside", offered.name, folder, e.toString());
+          LOG.warn("Joinsight: {} in {} cannot be read ({}), it is set aside", offered.name, folder, Visible.of(e.toString()));
           open.rename(offered.name, offered.name + REFUSED);
         }
       } catch (NoSuchFileException e) {
         entries.remove(offered);
       } catch (IOException | RuntimeException e) {
         entries.remove(offered);
-        LOG.warn("Joinsight: {} in {} is left alone: {}", offered.name, folder, oneLine(e.toString()));
+        LOG.warn("Joinsight: {} in {} is left alone: {}", offered.name, folder, Visible.of(e.toString()));
       }
     }
     return null;
@@ -294,7 +290,7 @@ final class Spool {
     try (SpoolFolder open = SpoolFolder.open(folder, false)) {
       deleteQuietly(open, entry.name);
     } catch (IOException | RuntimeException e) {
-      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", entry.name, folder, oneLine(e.toString()));
+      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", entry.name, folder, Visible.of(e.toString()));
     }
   }
 
@@ -304,7 +300,7 @@ final class Spool {
     } catch (NoSuchFileException gone) {
       // that is what was wanted
     } catch (IOException | RuntimeException e) {
-      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", name, folder, oneLine(e.toString()));
+      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", name, folder, Visible.of(e.toString()));
     }
   }
 
