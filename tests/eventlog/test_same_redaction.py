@@ -20,7 +20,7 @@ from tests.java import compile_java
 from tests.listener.test_redaction import ERRORS, HARMLESS, PLAN, SECRETS, STATEMENTS, hostile
 
 from joinsight.eventlog import settings as of_log
-from joinsight.eventlog.redaction import MAX_TEXT, Redaction
+from joinsight.eventlog.redaction import Redaction
 
 TESTS = Path(__file__).parent.parent
 Ask = Callable[[list[str], dict[str, str], dict[str, str]], Any]
@@ -148,12 +148,6 @@ def test_settings_of_the_application_and_of_a_session(ask: Ask, settings: dict[s
     texts = [text for text in texts if not set("\u017f\u212a\x0b") & set(text)]
     assert_same(ask, texts, settings)
     assert_same(ask, texts, {}, settings)
-
-
-def test_long_texts_are_cut_at_the_same_place(ask: Ask) -> None:
-    """After as many characters, of which some take two units of Java's."""
-    texts = ["a" * MAX_TEXT, "a" * (MAX_TEXT + 1), "\U0001f600" * (MAX_TEXT + 1), "a" * (MAX_TEXT - 1) + "\U0001f600b"]
-    assert ask(texts, {}, {})["cut"] == [text[:MAX_TEXT] for text in texts]
 
 
 def test_settings_that_a_session_changed_are_masked_by_its_own_patterns(ask: Ask) -> None:

@@ -13,7 +13,10 @@ from joinsight.rows import Row, execution_rows
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
 STARVED = Path(__file__).parent / "starved.ndjson.gz"
-"""Small broadcast joins on a machine whose cores were taken by others, as `record.py starved` made them."""
+"""Small broadcast joins of a Spark at the lowest priority, on a machine whose cores were busy with other programs.
+
+Recorded by hand: when a driver starves is up to the machine. It took up to 63 s for broadcasts of a few kilobytes.
+"""
 
 SMALL = Thresholds().overridden(
     [

@@ -49,8 +49,6 @@ public final class Redact {
     ObjectNode metadata = answer.putObject("metadata");
     PlanTexts texts2 = new PlanTexts(redaction, nodes(question.path("plan")));
     texts2.metadata(strings(question.path("metadata"))).forEach(metadata::put);
-    ArrayNode cut = answer.putArray("cut");
-    for (JsonNode text : question.path("texts")) cut.add(Redaction.cut(text.asText(), Redaction.MAX_TEXT));
     if (question.path("isConfigured").asBoolean()) {
       Settings settings = new Settings(conf);
       ObjectNode configuration = answer.putObject("configuration");

@@ -226,12 +226,6 @@ final class Redaction {
     }
   }
 
-  /** The beginning of a long text, in characters of Unicode. */
-  static String cut(String text, int limit) {
-    boolean isLong = text.length() > limit && text.codePointCount(0, text.length()) > limit;
-    return isLong ? text.substring(0, text.offsetByCodePoints(0, limit)) : text;
-  }
-
   /** A description, a call site, a stage's or a node's name: SQL may stand in it. */
   String statement(String raw) {
     String text = text(raw);
