@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import http.client
 import http.server
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.spark.sink import serving
 
 from joinsight.decode import decode_document
 from joinsight.document import Document
@@ -31,14 +32,8 @@ class Recorder(http.server.ThreadingHTTPServer):
 @contextmanager
 def recording(url: str) -> Iterator[Recorder]:
     """A recorder on a free port."""
-    with Recorder(url) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Recorder(url)) as server:
+        yield server
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ from tests.findings.recorded import SMALL, Earlier, look, recordings, starved
 
 from joinsight import findings
 from joinsight.document import Execution
-from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds
+from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds, late_replan
 from joinsight.rows import Row, Rows, driver_ms, execution_rows
 from joinsight.store import models
 
@@ -467,6 +467,14 @@ def test_a_late_replan() -> None:
     )
     joins = execution_rows(recordings()["replanned-late"])["joins"]
     assert row["node_id"] == joins[0]["node_id"]
+
+
+def test_a_join_that_names_no_side() -> None:
+    """What it need not have shuffled is not known then, and nothing is found."""
+    rows = execution_rows(recordings()["replanned-late"])
+    for row in rows["joins"]:
+        row["build_side"] = None
+    assert list(late_replan.look(Case(rows, SMALL, Earlier()))) == []
 
 
 def test_a_shuffle_whose_rows_turned_out_not_to_matter() -> None:

@@ -8,7 +8,9 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+_Server = TypeVar("_Server", bound=http.server.ThreadingHTTPServer)
 
 
 class Sink(http.server.ThreadingHTTPServer):
@@ -29,9 +31,9 @@ class Sink(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def listening() -> Iterator[Sink]:
-    """A sink on a free port."""
-    with Sink([]) as server:
+def serving(server: _Server) -> Iterator[_Server]:
+    """The server at work, in a thread of its own."""
+    with server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -39,6 +41,13 @@ def listening() -> Iterator[Sink]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def listening() -> Iterator[Sink]:
+    """A sink on a free port."""
+    with serving(Sink([])) as server:
+        yield server
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -46,7 +46,8 @@ def _wasted(case: Case, decision: Row, found: Row | None) -> int | None:
         return size
     if kind != "join_strategy" or found is None or found["strategy"] != "BroadcastHashJoin":
         return None
-    shuffle = case.shuffles.get(found.get(f"{_OTHER[found['build_side']]}_exchange"))
+    other = _OTHER.get(found["build_side"])  # a join's text may name no side
+    shuffle = case.shuffles.get(found.get(f"{other}_exchange")) if other else None
     return shuffle["bytes_written"] if shuffle else None
 
 
