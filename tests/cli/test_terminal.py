@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-import httpx
 import pytest
 from rich.text import Text as RichText
 from sqlalchemy import CheckConstraint, Engine, Table, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from tests.documents import LISTENER, Plan, application, as_line, draw, execution, request
-from tests.serve.real import DOCUMENTS, service
+from tests.serve.real import post, service
 from tests.store.test_regressions import BEFORE, SINCE, plant
 
 import joinsight
@@ -279,7 +278,7 @@ def test_the_log_of_a_service(engine: Engine, form: str) -> None:
     environment = {"PYTHONIOENCODING": "utf-8"}
     with service(database, environment=environment, patch=_FORMAT if form == "text" else "") as running:
         bad = as_line(execution(application_id=f"app {HOSTILE}\n")).replace(b'"sequence":1', b'"sequence":"x"')
-        assert httpx.post(running.url + DOCUMENTS, content=request(bad)).status_code == 400
+        assert post(running.url, request(bad)).status_code == 400
     [line] = [line for line in running.lines if "document refused" in line]
     assert not harmful(line)
 

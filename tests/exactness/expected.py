@@ -159,6 +159,7 @@ def execution_row(
             settings.allowed(said["settings"]), settings.allowed(spark["modifiedConfigs"] or {})
         ),
         "incomplete": None,
+        "incomplete_codes": None,
     }
 
 

@@ -210,10 +210,10 @@ def test_a_full_outer_join_is_never_broadcast(ran: Found) -> None:
 
 
 def test_a_side_that_fits_could_be_broadcast(ran: Found) -> None:
-    """Its hint forbade it."""
+    """Its hint made it what it is."""
     (rows,) = ran["pruned by a join"]
     merged = next(join for join in rows["joins"] if join["strategy"] == SMJ)
-    assert (merged["broadcast_verdict"], merged["broadcast_side"]) == ("possible", "left")
+    assert (merged["broadcast_verdict"], merged["broadcast_side"]) == ("hinted", "left")
     assert merged["broadcast_side_bytes"] == 16
 
 
