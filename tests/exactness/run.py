@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 
 from pyspark.sql import SparkSession
 
@@ -38,8 +39,7 @@ OPTIONS = {"semantics": semantics_workload.session_options, "tpch": tpch.session
 def main() -> None:
     arguments = parse()
     folder: Path = arguments.folder.resolve()
-    logs = arguments.out.resolve().parent / "logs"
-    logs.mkdir()
+    logs = Path(mkdtemp(prefix="logs-", dir=arguments.out.resolve().parent))
     extra = {"spark.eventLog.dir": logs.as_uri(), **dict(arguments.conf)}
     spark = session(arguments.workload, arguments.aqe, folder, extra)
     try:

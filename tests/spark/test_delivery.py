@@ -263,7 +263,7 @@ def test_disk_full(engine: Engine, start: Callable[..., Job], request: pytest.Fi
     with collectors(engine, 1) as (collector,):
         job = start(disk, f"http://127.0.0.1:{collector.port}", spool=str(spool))
         job.wait_for(40)
-        assert f"cannot write to the spool folder {spool}" in job.errors.read_text()
+        assert f"cannot use the spool folder {spool}" in job.errors.read_text()
         collector.start()
         wait_until(lambda: stored(engine, disk).get("succeeded", 0) >= 40, 300)
         queries = job.finish()
