@@ -1,10 +1,11 @@
-"""Java programs of the tests, compiled against the listener and Spark."""
+"""Java of the tests: programs compiled against the listener and Spark, and the one that PySpark starts."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
@@ -17,3 +18,16 @@ def compile_java(source: Path, folder: Path) -> str:
     command = ["javac", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     return path
+
+
+def end_java() -> None:
+    """End the Java of a Spark that was stopped: the next one of this process would inherit its settings."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests.java import end_java
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
@@ -75,18 +76,7 @@ def live(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
         (log,) = (path for path in logs.iterdir() if not path.name.startswith("."))
         yield Live(spark, engine, spark.sparkContext.applicationId, log)
         spark.stop()
-        _end_java()
-
-
-def _end_java() -> None:
-    """So that the next Spark of this process does not inherit the settings."""
-    from pyspark import SparkContext
-
-    gateway: Any = SparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
-    SparkContext._gateway = SparkContext._jvm = None
+        end_java()
 
 
 @pytest.fixture(scope="module")

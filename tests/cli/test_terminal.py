@@ -20,6 +20,7 @@ from rich.text import Text as RichText
 from sqlalchemy import CheckConstraint, Engine, Table, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from tests.documents import LISTENER, Plan, application, as_line, draw, execution, request
+from tests.java import end_java
 from tests.serve.real import post, service
 from tests.store.test_regressions import BEFORE, SINCE, plant
 
@@ -214,7 +215,19 @@ def test_no_command_prints_what_commands_a_terminal(run: Run, url: str, path: tu
     assert_harmless(run, url, path, [*RUNS[path], ["--help"], [f"--{HOSTILE}"]])
 
 
+@pytest.fixture(scope="module")
+def java() -> Iterator[None]:
+    """Ends what the commands leave of Spark in this process."""
+    yield
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context:
+        SparkContext._active_spark_context.stop()
+    end_java()
+
+
 @pytest.mark.spark
+@pytest.mark.usefixtures("java")
 @pytest.mark.parametrize("path", WITH_SPARK, ids=" ".join)
 def test_no_command_with_spark_does(run: Run, url: str, path: tuple[str, ...]) -> None:
     """Nor what Spark answers to hostile names."""

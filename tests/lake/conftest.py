@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder, and one history that they read."""
+"""A Spark for all tests of a module, and one history for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 from tests.documents import application, planned
+from tests.java import end_java
 
 from joinsight.demo.history import Planted, generate
 from joinsight.document import Document, Stage
@@ -54,7 +55,7 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("events")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark(event_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """In a time zone that is half an hour off."""
     from pyspark.sql import SparkSession
@@ -77,6 +78,7 @@ def spark(event_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+    end_java()
 
 
 @pytest.fixture
