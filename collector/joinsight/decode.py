@@ -31,7 +31,7 @@ MAX_DOCUMENT_BYTES = 16 << 20
 MAX_PLAN_NODES = 50_000
 """Nodes of one plan."""
 MAX_PLANS = 20_000
-"""Of an execution and, like the five that follow, of all in a request."""
+"""Plans of an execution. This limit and the five below hold for all documents of a request together, too."""
 MAX_NODES = 200_000
 """Nodes of all plans. A plan names a node in few bytes and all of it is written: it counts as often as it is named."""
 MAX_METRICS = 500_000
@@ -43,7 +43,7 @@ MAX_STAGES = 100_000
 MAX_NAMED_STAGES = 1_000_000
 """Stage attempts that jobs name, and the metrics of final plans, as often as they are named."""
 MAX_HINT_CHARACTERS = 1_000
-"""Of a side of a join."""
+"""Characters of the hint of one side of a join."""
 
 _LIMITS = {
     "plans": MAX_PLANS,
@@ -96,7 +96,7 @@ class Batch:
     refused_by_kind: Counter[str] = field(default_factory=Counter)
     """How many, by what is wrong: json (not readable), schema, version, size, fault (of ours)."""
     size: Counter[str] = field(default_factory=Counter)
-    """Of its documents together, by what `_LIMITS` bounds."""
+    """The size of its documents together, by what `_LIMITS` bounds."""
 
 
 def decode_request(body: bytes | bytearray) -> Batch:

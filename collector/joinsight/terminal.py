@@ -83,12 +83,12 @@ class _Guard(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Of the stream behind."""
+        """Those of the stream behind it."""
         return self.stream.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """Of the stream behind."""
+        """Those of the stream behind it."""
         return self.stream.errors
 
     def writable(self) -> bool:
@@ -109,7 +109,7 @@ class _Guard(io.TextIOBase):
         return self.stream.isatty()
 
     def fileno(self) -> int:
-        """Of the stream behind."""
+        """Those of the stream behind it."""
         return self.stream.fileno()
 
 

@@ -18,7 +18,7 @@ MAX_CLIENT_BYTES = 64 << 20
 MAX_WRITING = 4
 """Batches decoded and written at once: more would not be faster and would take memory."""
 MAX_SENDER_WRITING = 2
-"""Of one sender, who thus leaves turns for the others however long its batches take."""
+"""Batches of one sender: it leaves turns for the others however long its own take."""
 
 Sender = tuple[str, str | None]
 """Address and the name of the token, if it shows one."""

@@ -108,10 +108,9 @@ def missing(sets: Mapping[str, ColumnElement[Any]], made: ColumnElement[Any]) ->
 
     `made` are the documents that the newest one speaks of; a higher number that is known was given too.
     """
-    none = func.int8multirange(type_=models.delivery.c.sequences_arrived.type)
     known = sets["sequences_arrived"] + sets["sequences_superseded"] + sets["sequences_refused"]
     highest = func.greatest(func.least(made, MAX_LONG - 1), func.coalesce(func.upper(known) - 1, 0))
-    given = func.int8multirange(func.int8range(1, highest + 1), type_=none.type)
+    given = func.int8multirange(func.int8range(1, highest + 1), type_=models.delivery.c.sequences_arrived.type)
     return case((made.is_not(None), given - known - sets["sequences_dropped"]))
 
 
