@@ -7,11 +7,13 @@ RUN mkdir -p /usr/share/man/man1 \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 RUN pip install --no-cache-dir build
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md RUNBOOK.md LICENSE ./
 COPY collector collector
 COPY listener listener
 COPY migrations migrations
 COPY dashboards dashboards
+COPY docs docs
+COPY tools tools
 RUN python -m build --wheel --outdir /wheel .
 RUN python -m venv /opt/joinsight \
     && /opt/joinsight/bin/pip install --no-cache-dir /wheel/*.whl \

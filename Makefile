@@ -3,12 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Two test processes, each with the files of its turn: a test of Spark needs most of a core and waits half of the time.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+BUILD_REQUIRES := $(shell sed -n '/^requires = /,/^]/s/^ *\(".*"\),$$/\1/p' pyproject.toml)
+# Each process takes the next file: those with a Spark, which are long, come first (tests/conftest.py). A test of Spark
+# waits half of the time, so there is a process more than cores.
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 15
 LISTENER := $(shell find listener -name '*.java') listener/build_hook.py
+JAVA := $(shell find listener tests bench -name '*.java')
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-matrix check dev jar docs wheel clean
+.PHONY: help demo test test-matrix check format dev jar docs site dist clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -24,29 +27,45 @@ test-matrix: $(VENV)/.dev ## run the long rest of the test matrix
 	$(BIN)/python listener/build_hook.py
 	$(PYTEST) -m matrix
 
-check: $(VENV)/.dev ## lint and check types
+check: $(VENV)/.dev ## lint and check types, of Python and Java
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(JAVA)
+	$(BIN)/python listener/build_hook.py --check
+
+format: $(VENV)/.dev ## format Python and Java
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(JAVA)
 
 dev: $(VENV)/.dev ## set up .venv for development
 
 jar: $(VENV)/.demo ## build the listener
 	$(BIN)/python listener/build_hook.py
 
-docs: $(VENV)/.dev ## write what is generated: data dictionary, metrics, thresholds of findings, JSON Schema, dashboards
-	$(BIN)/python -m joinsight.store.dictionary > docs/data-dictionary.md
+docs: $(VENV)/.dev ## write what is generated: SQL of views, data dictionary, metrics, thresholds of findings, decisions of AQE, JSON Schema, dashboards
+	$(BIN)/python -m joinsight.tables.views migrations/views
+	$(BIN)/python -m joinsight.tables.dictionary > docs/data-dictionary.md
 	$(BIN)/python -m joinsight.serve.metrics_page > docs/metrics.md
 	$(BIN)/python -m joinsight.findings.page docs/findings.md
+	$(BIN)/python -m joinsight.plan.decisions docs/aqe.md
 	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
 	$(BIN)/python -m dashboards
 
-wheel: $(VENV)/.dev ## build the wheel into dist/
-	$(PIP) build
-	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+site: $(VENV)/.demo ## build the documentation's site into build/site, and check its links
+	$(PIP) --no-build-isolation --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+dist: $(VENV)/.dev ## build what a release consists of into dist/: source, wheel, jar and their checksums
+	$(PIP) build twine
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	cp collector/joinsight/jars/joinsight-listener.jar dist/
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	cd dist && sha256sum * > SHA256SUMS
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .venvs dist listener/build collector/joinsight/jars
+	rm -rf $(VENV) .venvs dist build listener/build collector/joinsight/jars
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Joinsight needs Python 3.10 or later; name one: make PYTHON=python3.12"; exit 1; }
@@ -56,7 +75,7 @@ $(BIN)/python:
 # PySpark and the build backend first: the package is then built without a second download of PySpark.
 $(VENV)/.demo: pyproject.toml $(LISTENER) | $(BIN)/python
 	@echo "Setting up $(VENV): PySpark is a large download the first time"
-	$(PIP) 'hatchling>=1.27' 'editables>=0.5' pyspark==4.3.0
+	$(PIP) $(BUILD_REQUIRES) 'editables>=0.5'
 	$(PIP) --no-build-isolation --editable .
 	@touch $@
 

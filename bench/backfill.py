@@ -1,18 +1,21 @@
-"""How fast event logs are read, beside Spark's own replay of them: ``python -m bench.backfill --help``.
+"""Measures the speed of reading event logs, compared with Spark's replay: ``python -m bench.backfill --help``.
 
 **Logs.** Written by Spark in this run (`bench/backfill_logs.py`): ``tasks``, whose bytes are nearly all ends of tasks;
 ``queries``, many short queries; ``tpch``, TPC-H's queries again and again. Each plain, and as Spark's zstd and lz4
 codecs pack it. MB are those of the plain log, a million bytes each.
 
 **Readers.** ``Spark``: ReplayListenerBus with AppStatusListener and SQLAppStatusListener on an in-memory store, the
-settings those of the History Server. One JVM with 4 GB reads all logs twice before anything counts. ``ours``: lines,
-items, fold, documents. Each is a process that stays; in a round of a log one follows the other, who goes first
-alternates. Ratios are of a round: their median and range.
+settings those of the History Server. One JVM with 4 GB reads all logs twice before anything counts. ``ours``: the JVM
+of `joinsight backfill`, whose documents Python decodes, after as many readings. Each is a process that stays; in a
+round of a log one follows the other, who goes first alternates. Ratios are of a round: their median and range.
+
+**Warm-up.** ``--cold`` reads each log again and again in a new process, and prints the CPU of each reading: much of the
+first ones' is the compiler's.
 
 **Cores.** Readers are bound to them. On one, the JVM's compiler and garbage collector (the serial one, by its own
 choice) share the core with the replay, as they would on any machine of one core. CPU is of the whole process, so what
 they take is in it. On two, Spark's replay of one log still is one thread, and it reads two logs in two threads of its
-JVM, as the History Server does; ours are two processes, for two logs (``2 logs``) or for splits of one (``splits``).
+JVM, as the History Server does; ours are two processes (``2 logs``).
 """
 
 from __future__ import annotations
@@ -33,22 +36,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.thread import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
-from joinsight.backfill.stretch import Stretch, first_byte
-from joinsight.eventlog.files import log_of_file
-from joinsight.eventlog.fold import Fold
-from joinsight.eventlog.framing import lines
-from joinsight.eventlog.piece import Piece
-from joinsight.eventlog.read import Outcome, documents
-from joinsight.garbage import collect_seldom
+from joinsight.backfill import jvm
+from joinsight.backfill.listing import Local, find
+from joinsight.backfill.tasks import LogDocuments
+from joinsight.gc_tuning import collect_seldom
 
 LOGS = ("tasks", "queries", "tpch")
 CODECS = ("plain", "zstd", "lz4")
 WARM_UPS = 2
-SPLIT_BYTES = 16 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -62,7 +62,7 @@ class Took:
 
 
 class Replay:
-    """A JVM that replays logs. Started after the process was bound to its cores."""
+    """A JVM that replays logs. Start it after binding the process to its cores."""
 
     def __init__(self) -> None:
         from pyspark import SparkContext
@@ -72,7 +72,7 @@ class Replay:
         self.jvm: Any = SparkContext._jvm
 
     def __call__(self, paths: Sequence[Path]) -> None:
-        """All of these at the same time, a thread each."""
+        """Replay these logs at the same time, each in a thread."""
         with ThreadPoolExecutor(len(paths)) as pool:
             list(pool.map(self._one, paths))
 
@@ -105,19 +105,25 @@ class Replay:
 # Ours
 
 
+@cache
+def reader() -> jvm.Reader:
+    """The JVM of this process, which is started once."""
+    return jvm.Reader()
+
+
 def ours(paths: Sequence[Path]) -> None:
-    """One after the other, in a process as executors have it."""
+    """Read these logs one by one."""
     collect_seldom()
-    for path in paths:
-        outcome = Outcome()
-        for _ in documents(log_of_file(str(path)), outcome):
+    for log in find(Local(), map(str, paths)).logs.values():
+        documents = LogDocuments(log, reader().read([log.request()]))
+        for _ in documents:
             pass
-        if outcome.problems or not outcome.executions:
-            raise SystemExit(f"{path}: {outcome.executions} executions, {outcome.problems}")
+        if documents.outcome.problems or not documents.executions:
+            raise SystemExit(f"{log.path}: {len(documents.executions)} executions, {documents.outcome.problems}")
 
 
 class Pool:
-    """Processes that stay, one for each core."""
+    """Persistent processes, one for each core."""
 
     def __init__(self, cores: int) -> None:
         self._pool = ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"))
@@ -129,41 +135,15 @@ class Pool:
         self._pool.shutdown()  # a process waits for its children before it would do this by itself
 
     def logs(self, paths: Sequence[Path]) -> None:
-        """Each log in one process."""
+        """Read each log in one of the processes."""
         list(self._pool.map(ours, [[path] for path in paths]))
-
-    def splits(self, paths: Sequence[Path]) -> None:
-        """Plain logs one after the other, each read by splits and folded in order."""
-        for path in paths:
-            fold, before = Fold(), 0
-            for piece in self._pool.map(read_split, itertools.repeat(path), splits(path)):
-                for _ in fold.add(piece.items, before):
-                    pass
-                before += piece.counts.lines
-            for _ in fold.finish(before, is_open=False):
-                pass
-
-
-def splits(path: Path) -> list[tuple[int, int]]:
-    """Start and end of each."""
-    size = path.stat().st_size
-    return [(start, min(start + SPLIT_BYTES, size)) for start in range(0, size, SPLIT_BYTES)]
-
-
-def read_split(path: Path, split: tuple[int, int]) -> Piece:
-    """The lines that begin in the split."""
-    collect_seldom()
-    start, end = split
-    with path.open("rb", buffering=0) as file:
-        file.seek(first_byte(start))
-        return Piece.read(lines(cast(IO[bytes], Stretch(file, start, end)), path.name))
 
 
 # Processes that are measured
 
 
 class Reader:
-    """A process bound to its cores, which reads logs when told to."""
+    """A process bound to cores, which reads logs on request."""
 
     def __init__(self, kind: str, cores: Sequence[int]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -172,7 +152,7 @@ class Reader:
         self._process.start()
 
     def __call__(self, method: str, *arguments: Any) -> Took:
-        """Read; the seconds that it took, and those of all its processes' CPU."""
+        """Call a method; returns its seconds, and the CPU seconds of all its processes."""
         assert self._process.pid is not None
         cpu, wall = cpu_seconds(self._process.pid), time.perf_counter()
         self._pipe.send((method, arguments))
@@ -195,7 +175,7 @@ def serve(pipe: Connection, kind: str, cores: list[int]) -> None:
         replay = Replay()
         methods = {"read": replay, "pack": replay.pack}
     else:
-        methods = {"read": ours, "logs": pool.logs, "splits": pool.splits}
+        methods = {"read": ours, "logs": pool.logs}
     with pool:
         while (told := pipe.recv()) is not None:
             method, arguments = told
@@ -208,7 +188,7 @@ def serve(pipe: Connection, kind: str, cores: list[int]) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process and of those below it that live."""
+    """CPU seconds of a process and its living descendants."""
     used: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -231,14 +211,14 @@ def cpu_seconds(pid: int) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """The same logs, read by both."""
+    """Logs that both readers read."""
 
     name: str
     paths: tuple[Path, ...]
     method: str
     megabytes: float
     runs: list[tuple[Took, Took]]
-    """Spark's and ours, by round."""
+    """Spark's result and ours, by round."""
 
     def line(self) -> str:
         spark, our = ([pair[i] for pair in self.runs] for i in (0, 1))
@@ -253,13 +233,13 @@ class Case:
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """Median and range."""
+    """Median and range as text."""
     middle, low, high = (format(value, form) for value in (statistics.median(values), min(values), max(values)))
     return f"{middle} [{low}, {high}]"
 
 
 def measure(folder: Path, cores: int, only: str, rounds: int) -> Iterator[Case]:
-    """All cases on so many cores, each in rounds."""
+    """All cases on this number of cores, each in rounds."""
     at = sorted(os.sched_getaffinity(0))[:cores]
     if len(at) < cores:
         raise SystemExit(f"this machine gives {len(at)} cores, not {cores}")
@@ -270,8 +250,6 @@ def measure(folder: Path, cores: int, only: str, rounds: int) -> Iterator[Case]:
         cases.append(Case(f"{log} {codec}", (path,), "read", megabytes, []))
         if cores > 1:
             cases.append(Case(f"{log} {codec}, {cores} logs", (path,) * cores, "logs", cores * megabytes, []))
-            if codec == "plain":
-                cases.append(Case(f"{log} {codec}, splits", (path,), "splits", megabytes, []))
     cases = [case for case in cases if only in case.name]
     readers = Reader("Spark", at), Reader("ours", at)
     try:
@@ -279,7 +257,8 @@ def measure(folder: Path, cores: int, only: str, rounds: int) -> Iterator[Case]:
             for _ in range(WARM_UPS):
                 readers[0]("read", case.paths)
         for case in cases:
-            readers[1](case.method, case.paths[:1])
+            for _ in range(WARM_UPS):
+                readers[1](case.method, case.paths)
             for number in range(rounds):
                 order = (0, 1) if number % 2 == 0 else (1, 0)
                 took = {i: readers[i]("read" if i == 0 else case.method, case.paths) for i in order}
@@ -290,8 +269,24 @@ def measure(folder: Path, cores: int, only: str, rounds: int) -> Iterator[Case]:
             reader.stop()
 
 
+def cold(folder: Path, only: str, megabytes: int) -> Iterator[str]:
+    """Lines for each plain log, read repeatedly by a new process on one core: MB read so far, and MB per CPU second."""
+    for log in LOGS:
+        if only not in f"{log} plain":
+            continue
+        size = (folder / log).stat().st_size / 1e6
+        process = Reader("ours", sorted(os.sched_getaffinity(0))[:1])
+        cpu = 0.0
+        for number in range(1, max(2, round(megabytes / size)) + 1):
+            took = process("read", (folder / log,)).cpu_s
+            cpu += took
+            speeds = f"this time {size / took:.0f}, so far {number * size / cpu:.0f} MB a CPU second"
+            yield f"{log:<10}{number * size:>8.0f} MB: {speeds}"
+        process.stop()
+
+
 def fill(folder: Path, sizes: Sequence[int]) -> None:
-    """Write the logs, unless they are there."""
+    """Write the logs, unless they exist."""
     if not all((folder / log).exists() for log in LOGS):
         command = [sys.executable, "-m", "bench.backfill_logs", str(folder), *map(str, sizes)]
         subprocess.run(command, check=True)
@@ -315,6 +310,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, action="append", help="1, 2 ...; may be repeated (default: 1 and 2)")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--logs", type=Path, help="folder of the logs, kept (default: a temporary one)")
+    parser.add_argument("--cold", type=int, metavar="MB", help="only read this much of each log in a new process")
     options = parser.parse_args()
     import pyspark
 
@@ -326,6 +322,10 @@ def main() -> None:
         for log in LOGS:
             sizes = (f"{codec} {path_of(folder, log, codec).stat().st_size / 1e6:.1f} MB" for codec in CODECS)
             print(f"  {log}: " + ", ".join(sizes))
+        if options.cold:
+            for line in cold(folder, options.only, options.cold):
+                print(line, flush=True)
+            return
         head = ("", "Spark MB/s", "ours MB/s", "ratio", "Spark MB/CPU s", "ours MB/CPU s", "ratio")
         for cores in options.cores or (1, 2):
             load = os.getloadavg()[0]

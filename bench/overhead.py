@@ -1,4 +1,4 @@
-"""What the listener costs a driver, beside Spark's own event log: ``python bench/overhead.py --help``.
+"""Measures the listener's overhead in a driver, and that of Spark's event log: ``python bench/overhead.py --help``.
 
 **Workloads.** One stage of many tasks that do next to nothing (``range``), the same with a filter, a broadcast join and
 the write of a shuffle, so that each of a quarter as many tasks carries more SQL metrics (``shuffle``), and many short
@@ -53,7 +53,7 @@ from joinsight.attach import listener_jar
 
 CONDITIONS = ("none", "empty", "joinsight", "event log")
 ORDERS = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))
-"""Of the conditions, by round: a balanced square (Williams)."""
+"""The order of the conditions by round: a balanced square (Williams)."""
 QUEUES = {"empty": "shared", "joinsight": "shared", "event log": "eventLog"}
 SEND_SECONDS = 1.0  # the sender collects documents for half a second
 REPLAYS = 10
@@ -63,7 +63,7 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Workload:
-    """`run` takes a number of tasks or queries: first `warm_up`, which does not count, then `size`.
+    """`run` takes a number of tasks or queries: first `warm_up`, which is not measured, then `size`.
 
     `running` says how heap is measured: before the execution's end.
     """
@@ -98,7 +98,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """All that was measured for a workload; `listener` is what the recording told, by name."""
+    """The measurements of a workload; `listener` has those of the recorded events, by name."""
 
     workload: str
     title: str
@@ -107,7 +107,7 @@ class Result:
     runs: list[Run]
 
 
-# The sink: a collector that takes everything and keeps nothing.
+# The sink: a collector that accepts everything and stores nothing.
 
 
 class _Sink(BaseHTTPRequestHandler):
@@ -125,7 +125,7 @@ class _Sink(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: not on this terminal."""
+        """Log nothing."""
 
 
 def serve_sink(counts: Any, port: Any) -> None:
@@ -145,7 +145,7 @@ def serve_sink(counts: Any, port: Any) -> None:
 class Driver:
     """A Spark session, and the conditions that can be attached to it."""
 
-    elsewhere = False  # a real collector gets the documents: nobody counts bytes
+    elsewhere = False  # a real collector receives the documents, so bytes are not counted
 
     def __init__(self, folder: Path, url: str, counts: Any, memory: str) -> None:
         from pyspark.sql import SparkSession
@@ -198,7 +198,7 @@ class Driver:
         shutil.rmtree(log_folder)
         sent, raw, documents = (now - before for now, before in zip(self.counts, sunk, strict=True))
         if condition == "joinsight" and not (sent or self.elsewhere):
-            raise SystemExit("the listener sent nothing: what it costs cannot be measured")
+            raise SystemExit("the listener sent nothing: its overhead cannot be measured")
         times = (load, wall, closed, cpu / 1e9, bus_cpu / 1e9, sender_cpu / 1e9)
         lost = probe.droppedEvents(context) - dropped
         return Run(number, condition, *times, lost, sent, raw, documents, log_bytes, zstd_bytes)
@@ -209,8 +209,8 @@ class Driver:
         workload.run(workload.size)
         self.bus.waitUntilEmpty(600_000)
         recorder.stop()
-        told = dict(recorder.results(self.replay_conf, REPLAYS, workload.running))
-        return Result(workload.name, workload.title, workload.size, told, runs)
+        recorded = dict(recorder.results(self.replay_conf, REPLAYS, workload.running))
+        return Result(workload.name, workload.title, workload.size, recorded, runs)
 
     def all_conditions(self, workload: Workload, rounds: int) -> Result:
         """Warm up, measure all conditions in rounds, and record."""
@@ -237,7 +237,7 @@ def compile_probe(folder: Path, jar: Path) -> Path:
 
 
 def workloads(spark: Any, tasks: Sequence[int], queries: int) -> list[Workload]:
-    """The workloads asked for."""
+    """The workloads that the options select."""
 
     def sink(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
@@ -284,28 +284,28 @@ def bootstrap(values: Sequence[float], times: int = 10_000) -> tuple[float, floa
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median and quartiles."""
+    """Median and quartiles as text."""
     quartiles = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else 3 * [*values]
     low, middle, high = (f"{value:.2f}" if value < 100 else f"{value:.1f}" for value in quartiles)
     return f"{middle} [{low}, {high}]"
 
 
 def ratios(runs: Sequence[Run], condition: str, measure: str) -> tuple[float, float, float]:
-    """Ratio of a measure to ``none`` of the same round."""
+    """The ratio of a measure to ``none`` of the same round."""
     values = {(run.condition, run.round): float(getattr(run, measure)) for run in runs}
     rounds = [run.round for run in runs if run.condition == condition]
     return bootstrap([values[condition, i] / values["none", i] for i in rounds])
 
 
 def report(result: Result) -> str:
-    """A workload's numbers, in lines of `WIDTH` characters."""
+    """The report on a workload, in lines of `WIDTH` characters."""
     runs = {c: [run for run in result.runs if run.condition == c] for c in CONDITIONS}
-    told = result.listener
-    tasks = int(told["tasks"])
+    recorded = result.listener
+    tasks = int(recorded["tasks"])
     load = statistics.median(run.load for run in result.runs)
     lines = ["─" * WIDTH, f"{result.workload}: {result.title}"]
     lines.append(
-        f"{tasks:,} task ends of {told['sql_metrics_per_task']:.1f} SQL metrics; {len(runs['none'])} rounds;"
+        f"{tasks:,} task ends of {recorded['sql_metrics_per_task']:.1f} SQL metrics; {len(runs['none'])} rounds;"
         f" load of the machine {load:.1f}\n"
     )
     lines.append(f"{'':<12}{'wall s':<22}{'CPU s':<22}{'wall ÷ none':<22}{'CPU ÷ none'}")
@@ -320,11 +320,11 @@ def report(result: Result) -> str:
         return statistics.median(float(getattr(run, measure)) for run in runs[condition])
 
     def times(name: str) -> str:
-        mean, median, p99 = (told[f"{name}_{kind}_ns"] / 1000 for kind in ("mean", "median", "p99"))
+        mean, median, p99 = (recorded[f"{name}_{kind}_ns"] / 1000 for kind in ("mean", "median", "p99"))
         return f"mean {mean:.2f}, median {median:.2f}, p99 {p99:.2f} µs"
 
     def entries(prefix: str) -> str:
-        found = {name.removeprefix(prefix): int(size) for name, size in told.items() if name.startswith(prefix)}
+        found = {name.removeprefix(prefix): int(size) for name, size in recorded.items() if name.startswith(prefix)}
         return ", ".join(f"{name} {size}" for name, size in found.items() if size and "_" not in name) or "none"
 
     threads = [f"{c} {1e6 * middle(c, 'bus_cpu_s') / tasks:.1f}" for c in CONDITIONS[1:]]
@@ -346,14 +346,14 @@ def report(result: Result) -> str:
             f"onTaskEnd  live   {times('live')}   ({TARGETS[1]})",
             f"           replay {times('replay')}",
             f"           a mere reading of the metrics, live: {times('reading')}",
-            f"           replay of all events of a task: {told['replay_cpu_ns_per_task'] / 1000:.2f} µs of CPU,"
-            f" {told['replay_allocated_bytes_per_task']:.0f} bytes allocated",
+            f"           replay of all events of a task: {recorded['replay_cpu_ns_per_task'] / 1000:.2f} µs of CPU,"
+            f" {recorded['replay_allocated_bytes_per_task']:.0f} bytes allocated",
             f"bytes      {sent:,.0f} in {documents:.0f} documents"
             f" ({middle('joinsight', 'document_bytes'):,.0f} before gzip);"
             f" {_percent(sent, log)} of the log   ({TARGETS[2]})",
             f"           event log {log:,.0f}, in zstd {zstd:,.0f}: of that {_percent(sent, zstd)}",
-            f"heap       {told['held_bytes'] / 1e6:.2f} MB held by the listener: {entries('entries_')}",
-            f"           {told['held_after_bytes'] / 1e6:.2f} MB after the end: {entries('entries_after_')}",
+            f"heap       {recorded['held_bytes'] / 1e6:.2f} MB held by the listener: {entries('entries_')}",
+            f"           {recorded['held_after_bytes'] / 1e6:.2f} MB after the end: {entries('entries_after_')}",
             f"dropped    {lost} events",
         ]
     )
@@ -367,7 +367,7 @@ def _percent(part: float, whole: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what the listener costs a driver.")
     parser.add_argument("--tasks", type=int, nargs="*", default=[20_000], help="sizes of the long stages")
-    parser.add_argument("--queries", type=int, default=150, help="number of short queries; 0: none")
+    parser.add_argument("--queries", type=int, default=150, help="number of short queries; 0: skip")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--memory", default="6g", help="heap of the driver: the events of a run are recorded in it")
     parser.add_argument("--collector", metavar="URL", help="send to this collector; the bytes are then not counted")

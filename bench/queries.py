@@ -1,15 +1,15 @@
-"""How fast commands, views and the SQL cookbook answer over a long history: ``python -m bench.queries --help``.
+"""Measures commands, views and the SQL cookbook on a long history: ``python -m bench.queries --help``.
 
-**Data.** Four weeks of a generated history (`joinsight.demo.history`) fill every table. Their executions, shuffles,
+**Data.** Four weeks of a generated history (`tests.history`) fill every table. Their executions, shuffles,
 broadcasts, joins and applications are copied, a day at a time, back to 400 days ago and as often side by side as it
 takes for `--rows` shuffles and joins in all; two of three copies are other jobs, with other keys. Stages, plans and
-metrics are not copied: commands read them by key. The database is the embedded one with its standard settings,
+metrics are not copied: commands read them by key. The database is the embedded one with its default settings,
 vacuumed and analyzed once as autovacuum would have done. With `--data` it is kept, a fill that was interrupted goes
 on, and a filled one is only read.
 
 **Measures.** Each case runs `--runs` times, one after the other, each time with other parameters: jobs, queries,
 operators, applications and executions are drawn from the data by chance. Commands are the functions that they call
-(`joinsight.reading`), rows fetched and decoded; views and the SQL of docs/sql.md are run as they stand, with keys and
+(`joinsight.reading`), rows fetched and decoded; views and the SQL of docs/sql.md are run unchanged, but with keys and
 names of the data in the place of those in the text. p50 and p95 are of these runs; what takes longer than a minute is
 cancelled. Nothing is warmed up, but the data fits into the machine's memory where the report says so.
 """
@@ -31,13 +31,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import OperationalError
+from tests.history import generate
 
-from joinsight import reading
+from joinsight import reading, tables
 from joinsight.compare import compare
-from joinsight.demo.history import generate
 from joinsight.errors import NotFound
-from joinsight.reading import SORTS, Filters
-from joinsight.store import lost, models, partitions
+from joinsight.filters import SORTS, Filters
+from joinsight.store import mark_lost, partitions
 from joinsight.store.database import open_database
 
 DAYS = 400
@@ -58,12 +58,12 @@ READ = {
     "findings": reading.read_findings,
 }
 SIZES = ("bytes_written", "size_bytes", "output_rows", "cost", "impact_bytes")
-"""By what a view is sorted: the first that it has."""
+"""Columns by which views are sorted: the first that a view has."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to be timed; `run` is called with a connection and chooses its parameters itself."""
+    """A timed case; `run` is called with a connection and chooses its parameters itself."""
 
     name: str
     target_ms: int
@@ -74,32 +74,30 @@ class Case:
 
 
 def fill(engine: Engine, rows: int) -> None:
-    """Generate and copy until there are so many shuffles and joins; goes on where it was interrupted."""
+    """Generate and copy until there are `rows` shuffles and joins; resumes an interrupted fill."""
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE IF NOT EXISTS bench_fill (step text PRIMARY KEY, done_at timestamptz)"))
         done = set(connection.scalars(text("SELECT step FROM bench_fill")))
         if "generated" not in done:
-            for table in models.metadata.sorted_tables:
+            for table in tables.metadata.sorted_tables:
                 connection.execute(text(f"TRUNCATE {table.name}"))
     if "generated" not in done:
-        generate(
-            engine, days=GENERATED_DAYS, end=datetime.now(timezone.utc), jobs=JOBS, progress=_progress("generating")
-        )
+        generate(engine, days=GENERATED_DAYS, end=datetime.now(timezone.utc), jobs=JOBS)
         _note(engine, "generated")
     with engine.connect() as connection:
         counts = [f"(SELECT count(*) FROM {name} WHERE {_GENERATED})" for name in ("shuffle", "joins")]
-        there = connection.execute(text(f"SELECT {' + '.join(counts)}")).scalar_one()
+        generated = connection.execute(text(f"SELECT {' + '.join(counts)}")).scalar_one()
         start = connection.execute(text(f"SELECT min(started_at) FROM execution WHERE {_GENERATED}")).scalar_one()
     start -= timedelta(hours=1)  # applications start before their executions
-    copies = max(1, round(rows / there / (DAYS / GENERATED_DAYS)))
+    copies = max(1, round(rows / generated / (DAYS / GENERATED_DAYS)))
     began, progress = time.monotonic(), _progress(f"copying each run {copies} times")
     steps = [step for step in range(DAYS) if f"day {step}" not in done]
     for step in steps:
         day = start + timedelta(days=GENERATED_DAYS - 1 - step)
         partitions.create(engine, {partitions.month_of(day + timedelta(days=days)) for days in (-1, 0, 1)})
         with engine.begin() as connection:
-            for table in models.metadata.sorted_tables:
-                if table.name not in NOT_COPIED and table not in models.ROLLUPS:
+            for table in tables.metadata.sorted_tables:
+                if table.name not in NOT_COPIED and table not in tables.ROLLUPS:
                     _copy(connection, table.name, day, step // GENERATED_DAYS, copies)
             _note(connection, f"day {step}")
         progress(step, DAYS - 1)
@@ -112,10 +110,10 @@ def fill(engine: Engine, rows: int) -> None:
 
 
 def _copy(connection: Connection, table: str, day: datetime, block: int, copies: int) -> None:
-    """Copy what was generated of a weekday to the `day`, which is so many times the generated days earlier."""
+    """Copy a generated weekday to `day`, which is `block` times the generated days earlier."""
     variant = f"copy % {VARIANTS}"
     earlier = f" - {block} * interval '{GENERATED_DAYS} days' - copy * interval '{COPY_MINUTES} minutes'"
-    columns = models.metadata.tables[table].columns.keys()
+    columns = tables.metadata.tables[table].columns.keys()
     values = {name: f'"{name}"' for name in columns}
     values["application_id"] = f"application_id || '~{block}.' || copy"
     for name in ("name", "job_name"):
@@ -138,7 +136,7 @@ def _copy(connection: Connection, table: str, day: datetime, block: int, copies:
             f" AND {_GENERATED} ORDER BY {time_column}{earlier}"
         ),
         {
-            "first": 1 if block == 0 else 0,  # what was generated is there
+            "first": 1 if block == 0 else 0,  # the generated rows exist already
             "last": copies - 1,
             "day": source_day,
         },
@@ -162,7 +160,7 @@ def _progress(what: str) -> Callable[[int, int], None]:
 
 
 def say(message: str) -> None:
-    """On stderr: the report alone goes to stdout."""
+    """Print to stderr, because stdout has the report only."""
     sys.stderr.write(message)
     sys.stderr.flush()
 
@@ -171,7 +169,7 @@ def say(message: str) -> None:
 
 
 class Sample:
-    """Parameters that occur in the data."""
+    """Draws parameters from the data."""
 
     def __init__(self, connection: Connection, seed: int) -> None:
         self._random = random.Random(seed)
@@ -193,13 +191,13 @@ class Sample:
         return sorted(value for value in connection.scalars(text(statement)) if value is not None)
 
     def one(self, name: str) -> str:
-        """One of them, by chance; operators are those of `TABLE operator_key`."""
+        """A random value; operators are those of `TABLE operator_key`."""
         if name == "operator_key":
             name = self._random.choice(["shuffle", "broadcast", "joins"]) + " operator_key"
         return self._random.choice(self._values[name])
 
     def ago(self, days: int) -> datetime:
-        """So many days ago, more or less."""
+        """About this number of days ago."""
         return datetime.now(timezone.utc) - timedelta(days=days * self._random.uniform(0.8, 1.2))
 
 
@@ -272,14 +270,14 @@ def command_cases(sample: Sample) -> Iterator[Case]:
     )
     times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(minutes=5)}
     yield Case(
-        "the sweep for lost executions",
+        "the search for lost executions",
         COMMAND_MS,
-        lambda connection: connection.execute(text("SELECT count(*) " + lost.SILENT), times).all(),
+        lambda connection: connection.execute(text("SELECT count(*) " + mark_lost.SILENT), times).all(),
     )
 
 
 def view_cases(connection: Connection, sample: Sample) -> Iterator[Case]:
-    """Every view, as dashboards ask them: the newest and the largest, over a time, of a job, an operator, a query."""
+    """Every view, as in dashboards: the newest and the largest, for a time range, a job, an operator, a query."""
     views: dict[str, list[str]] = {}
     for view, column in connection.execute(
         text(
@@ -314,7 +312,7 @@ def view_cases(connection: Connection, sample: Sample) -> Iterator[Case]:
 
 
 def cookbook_cases(sample: Sample) -> Iterator[Case]:
-    """The SQL of docs/sql.md, named by the headings above it."""
+    """The SQL of docs/sql.md, named by its headings."""
     if not COOKBOOK.exists():
         return
     heading = ""
@@ -329,7 +327,7 @@ _COMPARED = re.compile(r"\b(\w*\.)?(job_name|application_id|query_shape|operator
 
 
 def _sql(statement: str, days: dict[str, int], sample: Sample) -> Callable[[Connection], object]:
-    """Runs it with values of the data where it compares names and keys, and times ago for its parameters."""
+    """Run SQL with names and keys from the data, and past times for its parameters."""
 
     def run(connection: Connection) -> object:
         varied = _COMPARED.sub(lambda m: f"{m[1] or ''}{m[2]} = '{sample.one(m[2])}'", statement)
@@ -363,7 +361,7 @@ def measure(engine: Engine, case: Case, runs: int) -> list[float] | None:
 
 
 def percentiles(times: list[float]) -> tuple[float, float]:
-    """p50 and p95."""
+    """p50 and p95 in milliseconds."""
     p95 = statistics.quantiles(times, n=20, method="inclusive")[-1] if len(times) > 1 else times[0]
     return statistics.median(times), p95
 
@@ -373,7 +371,7 @@ def line(name: str, p50: str, p95: str, target: str, verdict: str) -> str:
 
 
 def report(engine: Engine, cases: Sequence[Case], runs: int) -> bool:
-    """Print a line for each case, in milliseconds, then one for each command and view, over all that was asked of it.
+    """Print a line for each case, in milliseconds, then one for each command and view, over all of its cases.
 
     Returns whether all cases are within their targets.
     """
@@ -399,11 +397,11 @@ def report(engine: Engine, cases: Sequence[Case], runs: int) -> bool:
 
 
 def describe(connection: Connection) -> None:
-    """What was measured."""
+    """Print the size of the database and its tables."""
     version = connection.scalar(text("SHOW server_version"))
     size = connection.scalar(text("SELECT pg_size_pretty(pg_database_size(current_database()))"))
     print(f"PostgreSQL {version}, {size}")
-    for table in models.metadata.sorted_tables:
+    for table in tables.metadata.sorted_tables:
         name = table.name
         estimate = (
             "SELECT sum(reltuples)::bigint FROM pg_class WHERE relkind = 'r' AND (relname = :t OR relname LIKE :p)"

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent / "grafana"
 
 
 def main() -> None:
-    """Write what has changed; remove what there is no dashboard for."""
+    """Write changed files; remove files without a dashboard."""
     FOLDER.mkdir(exist_ok=True)
     pages = rendered()
     for file in FOLDER.glob("*.json"):

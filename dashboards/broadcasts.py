@@ -15,11 +15,11 @@ JOB = of_job("broadcasts")
 
 
 def broadcasts() -> dashboard.Dashboard:
-    """A row of numbers, two pictures, and the questions of docs/sql.md on broadcasts."""
+    """A row of numbers, two charts, and the queries of docs/sql.md on broadcasts."""
     return page(
         "broadcasts",
         "Joinsight: Broadcasts",
-        "What broadcasts cost the driver, which of them grow, come near a limit, or fail.",
+        "What broadcasts cost the driver, and which grow, are near a limit, or fail.",
         [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
         [
             ("All broadcasts", [*_numbers(), _phases(), _sizes()]),
@@ -36,7 +36,7 @@ def _numbers() -> list[Panel]:
     return [
         number(
             "Failed",
-            "Broadcasts that did not get ready before their execution failed: too large, too slow"
+            "Broadcasts that were not ready before their execution failed: too large, too slow"
             " (spark.sql.broadcastTimeout) or out of memory. The table below has the errors.",
             _of("count(*) AS broadcasts", "AND outcome = 'failed'"),
             levels={1: BAD},
@@ -44,10 +44,9 @@ def _numbers() -> list[Panel]:
         ),
         number(
             "Driver time",
-            "From when drivers asked for the rows of broadcasts until they had sent them, summed: collect, build and"
-            " send. While the driver collects, the tasks run that make the rows, or wait for their turn. If it is a"
-            " large"
-            " part of the executions' time, look at the first table.",
+            "Time from when drivers requested the rows of broadcasts until they had sent them, summed: collect, build"
+            " and send. While the driver collects, the tasks that produce the rows run or wait. If this is a large"
+            " part of the executions' time, see the first table.",
             _of("sum(driver_ms)::bigint AS driver_ms"),
             "ms",
             span=6,
@@ -65,7 +64,7 @@ def _numbers() -> list[Panel]:
         number(
             "Near the threshold",
             f"Broadcasts that AQE chose with a shuffled size from {in_words('broadcast_near_share')} of the threshold"
-            " on. When the data grows they become sort-merge joins from one run to the next.",
+            " on. When the data grows, they become sort-merge joins from one run to the next.",
             _of("count(DISTINCT operator_key) AS operators", f"AND {NEAR}"),
             levels={1: WARNING},
             span=6,
@@ -76,9 +75,9 @@ def _numbers() -> list[Panel]:
 def _phases() -> Panel:
     return series(
         "Driver time by phase",
-        "Where the driver's time went, by when the executions started. Collect includes the tasks that make the rows:"
-        " if it dominates, what is below the broadcast is slow. Build and send are the driver alone: a smaller or"
-        " narrower relation is the way out.",
+        "The driver's time, by when the executions started. Collect includes the tasks that produce the rows: if it"
+        " dominates, the operators below the broadcast are slow. Build and send are the driver alone: make the"
+        " relation smaller or narrower.",
         [
             Sql(
                 f"""
@@ -98,8 +97,8 @@ def _phases() -> Panel:
 def _sizes() -> Panel:
     return series(
         "Largest broadcast of each job",
-        "Size in the driver's memory, of the ten jobs with the largest. A line that rises runs into a limit some day; a"
-        " line that ends has become another join, see Joins and AQE. Sizes leap by powers of two, as hash tables do.",
+        "Size in the driver's memory, of the ten jobs with the largest. A rising line will reach a limit; a line"
+        " that ends became another join, see Joins and AQE. Sizes jump by powers of two, as hash tables do.",
         [Sql(ten_jobs("v_broadcasts", "max(size_bytes)", OF_OPERATORS, ranked_by="max"), form="time_series")],
         "bytes",
         Drawn(bars=False, stacked=False),

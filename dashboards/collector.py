@@ -1,4 +1,4 @@
-"""Collector: does it take what comes, how fast, and what did live executions cost, as Prometheus knows it."""
+"""Collector: ingestion, latency, and the cost of live executions, from Prometheus."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GONE = 'application!="running", fate!="refused"'
 
 
 def collector() -> dashboard.Dashboard:
-    """The only one that asks Prometheus, whose jobs are scrape jobs: here those of Spark cannot be chosen."""
+    """The only dashboard on Prometheus, whose jobs are scrape jobs: it has no variable for Spark's jobs."""
     return page(
         "collector",
         "Joinsight: Collector",
-        "Does the collector take what comes, how fast, and what did live executions cost?"
-        " What was backfilled does not count.",
+        "Does the collector keep up, how fast is it, and what did live executions cost?"
+        " Backfilled executions do not count.",
         [_prometheus(), _label("scrape", "Scrape job", "job"), _label("instance", "Collector", "instance")],
         [
             ("Is anything wrong?", _numbers()),
@@ -79,42 +79,42 @@ def _numbers() -> list[Panel]:
     return [
         number(
             "Collectors",
-            "Collectors that answer Prometheus now. Fewer than you run: look at their logs, and at /readyz.",
+            "Collectors that answer Prometheus now. If there are fewer than you run, check their logs and /readyz.",
             promql(f"sum(up{OURS})", instant=True),
         ),
         number(
             "Collectors without database",
-            "Collectors that PostgreSQL does not answer, as each asks every 15 seconds. Listeners spool meanwhile,"
-            " nothing is lost; see to PostgreSQL.",
+            "Collectors that get no answer from PostgreSQL, probed every 15 seconds. Listeners spool meanwhile,"
+            " nothing is lost; restore PostgreSQL.",
             promql(f"count({database} == 0) or sum({database} * 0)", instant=True),
             levels={1: BAD},
         ),
         number(
             "Last write",
-            "How long ago a batch was last written. While jobs run it is seconds. Longer than the quietest hour of the"
-            " night: nothing comes, or nothing can be written. A dash: not since the collector started.",
+            "How long ago a batch was last written. While jobs run it is seconds. Longer than in the quietest hour of"
+            " the night: nothing arrives, or nothing can be written. A dash: never since the collector started.",
             promql(f"time() - max({_of('joinsight_last_write_timestamp_seconds')} > 0)", instant=True),
             "s",
             levels={3600: WARNING, 86400: BAD},
         ),
         number(
             "Refused",
-            "Documents of the time range that will never be taken; Refused by reason says why. The collector's log"
-            " names the first of each batch.",
+            "Documents of the time range that were permanently rejected; Refused by reason says why. The collector's"
+            " log names the first of each batch.",
             promql(f"sum(increase({_of('joinsight_documents_total', REFUSED)}[$__range]))", instant=True),
             levels={0.5: BAD},
         ),
         number(
             "Not delivered",
             "Documents of the last day that are missing or were dropped, of applications that have ended or are silent."
-            " `joinsight doctor` says of which, and what can be done; `joinsight ship` delivers what is in a spool.",
+            " `joinsight doctor` says which, and what to do; `joinsight ship` delivers spool folders.",
             promql(f"sum(max by (application, fate) ({_of('joinsight_undelivered_documents', GONE)}))", instant=True),
             levels={1: WARNING},
         ),
         number(
             "Alerts",
-            "Alerts of dashboards/prometheus that fire now. RUNBOOK.md has a section for each. Always 0 where"
-            " Prometheus does not have these rules.",
+            "Alerts of dashboards/prometheus that fire now. `joinsight docs runbook` has a section for each."
+            " Always 0 where Prometheus does not have these rules.",
             promql(f"count(ALERTS{FIRING}) or vector(0)", instant=True),
             levels={1: WARNING},
         ),
@@ -124,8 +124,8 @@ def _numbers() -> list[Panel]:
 def _documents() -> Panel:
     return series(
         "Documents",
-        "Documents a second by outcome. Stale ones are repeated or overtaken and do no harm, unless most are: then"
-        " answers do not reach the listeners. Refused ones are lost.",
+        "Documents per second by outcome. Stale ones are duplicates or outdated and harmless, unless most are: then"
+        " responses do not reach the listeners. Refused ones are lost.",
         [promql(_rate("joinsight_documents_total", "outcome"), "{{outcome}}")],
         "docs/s",
         Drawn(bars=False, named=tuple(GROUPS["documents"])),
@@ -136,8 +136,8 @@ def _documents() -> Panel:
 def _refusals() -> Panel:
     return series(
         "Refused by reason",
-        "Documents a second that were refused. version: a listener that is newer than the collector; json, schema: no"
-        " listener of ours, or a proxy that cuts; size: set a lower limit for plans; fault: please report it.",
+        "Refused documents per second. version: a listener newer than the collector; json, schema: not our listener,"
+        " or a proxy that truncates; size: set a lower limit for plans; fault: please report it.",
         [promql(_rate("joinsight_refused_documents_total", "reason"), "{{reason}}")],
         "docs/s",
         Drawn(bars=False),
@@ -148,9 +148,9 @@ def _refusals() -> Panel:
 def _requests() -> Panel:
     return series(
         "Requests",
-        "Requests a second by the status they got. 400: some lines were refused. 401: a token is missing or wrong."
-        " 403: by a name or for a web site that may not. 413: too large. 415: not sent as a batch."
-        " 429 and 503: too much at once or no database; listeners try again.",
+        "Requests per second by response status. 400: some lines were refused. 401: a token is missing or wrong."
+        " 403: host name or web site not allowed. 413: too large. 415: not sent as a batch."
+        " 429 and 503: overload or no database; listeners retry.",
         [promql(_rate("joinsight_requests_total", "status"), "{{status}}")],
         "reqps",
         Drawn(bars=False, named=tuple(GROUPS["statuses"])),
@@ -161,8 +161,8 @@ def _requests() -> Panel:
 def _senders() -> Panel:
     return series(
         "Requests by token",
-        "Who sends how much: a line for each token's name. A team whose line ends has stopped to run jobs, or lost its"
-        " way to the collector. Empty where no tokens are asked for.",
+        "Who sends how much: a line for each token's name. If a line ends, that team stopped running jobs, or cannot"
+        " reach the collector. Empty if the collector has no tokens.",
         [promql(_rate("joinsight_token_requests_total", "token"), "{{token}}")],
         "reqps",
         Drawn(bars=False),
@@ -173,8 +173,8 @@ def _senders() -> Panel:
 def _work_time() -> Panel:
     return series(
         "Time for a batch",
-        "95th percentile of the time to read and check a request, and to write it. Writing over a second for long: look"
-        " at PostgreSQL's disks, its checkpoints, and at who else uses it.",
+        "95th percentile of the time to decode a request, and to write it. If writing takes over a second for long,"
+        " check PostgreSQL's disks, its checkpoints, and its other users.",
         [
             promql(_quantile(0.95, "joinsight_decode_seconds"), "read and check"),
             promql(_quantile(0.95, "joinsight_write_seconds"), "write", "B"),
@@ -188,8 +188,8 @@ def _work_time() -> Panel:
 def _waiting() -> Panel:
     return series(
         "Requests waiting",
-        "Requests that are written or wait for it, by collector. A line that rises and does not fall means that more"
-        " comes than PostgreSQL takes: listeners spool meanwhile, nothing is lost.",
+        "Requests being written or waiting, by collector. A line that rises and does not fall means that more"
+        " arrives than PostgreSQL can take: listeners spool meanwhile, nothing is lost.",
         [promql(f"sum by (instance) (joinsight_requests_waiting{OURS})", "{{instance}}")],
         "short",
         Drawn(bars=False, stacked=False),
@@ -211,7 +211,7 @@ def _held() -> Panel:
 def _executions() -> Panel:
     return series(
         "Executions that ended",
-        "SQL executions a second by state, as their last document comes. The Overview has them by when they started.",
+        "SQL executions per second by state, as their last document comes. The Overview has them by when they started.",
         [promql(_rate("joinsight_executions_total", "state"), "{{state}}")],
         "ops",
         Drawn(bars=False, named=("succeeded", "failed", "lost")),
@@ -237,7 +237,7 @@ def _durations() -> Panel:
 def _running() -> Panel:
     return series(
         "Executions that run",
-        "SQL executions that run now, as the listeners' reports say. It falls by itself some minutes after drivers were"
+        "SQL executions currently running, as reported by listeners. It falls by itself some minutes after drivers were"
         " lost. A line that only rises is a driver that hangs: Overview and Query show its executions.",
         [promql(f"max({_of('joinsight_running_executions')})", "running")],
         "short",
@@ -249,8 +249,8 @@ def _running() -> Panel:
 def _bytes() -> Panel:
     return series(
         "Bytes",
-        "Bytes a second of executions that ended: shuffled, spilled to disk, read by tasks. Spilling is memory that"
-        " is short; the dashboard Joins and AQE says where.",
+        "Bytes per second of finished executions: shuffled, spilled to disk, read by tasks. Spilling means too little"
+        " memory; the dashboard Joins and AQE says where.",
         [
             promql(_rate("joinsight_shuffle_written_bytes_total"), "shuffle written"),
             promql(_rate("joinsight_execution_spilled_bytes_total"), "spilled to disk", "B"),
@@ -265,7 +265,7 @@ def _bytes() -> Panel:
 def _broadcasts() -> Panel:
     return series(
         "Broadcasts by outcome",
-        "Broadcasts a second by outcome. Red ones did not get ready before their execution failed: the dashboard"
+        "Broadcasts per second by outcome. Red ones were not ready before their execution failed: the dashboard"
         " Broadcasts has the errors.",
         [promql(_rate("joinsight_broadcasts_total", "outcome"), "{{outcome}}")],
         "ops",
@@ -277,7 +277,7 @@ def _broadcasts() -> Panel:
 def _joins() -> Panel:
     return series(
         "Joins by strategy",
-        "Joins a second by strategy. A change for all jobs at once is a setting or a version of Spark.",
+        "Joins per second by strategy. A change for all jobs at once means a new setting or version of Spark.",
         [promql(_rate("joinsight_joins_total", "strategy"), "{{strategy}}")],
         "ops",
         Drawn(
@@ -291,8 +291,8 @@ def _joins() -> Panel:
 def _decisions() -> Panel:
     return series(
         "Decisions of AQE",
-        "What adaptive execution changed in plans while they ran, a second, by kind: aqe.md says what each means. None"
-        " at all: it is switched off, or has nothing to do.",
+        "Changes by adaptive execution to running plans, per second, by kind: aqe.md explains each. None at all: it"
+        " is off, or has nothing to do.",
         [promql(_rate("joinsight_aqe_decisions_total", "kind"), "{{kind}}")],
         "ops",
         Drawn(bars=False, named=tuple(GROUPS["decisions"])),
@@ -319,8 +319,8 @@ def _jobs() -> Panel:
     most = f"topk(10, {_rate('joinsight_job_task_seconds_total', 'job_name')})"
     return series(
         "Task time of jobs",
-        "Seconds of task time a second, of the ten jobs with the most: how many cores they keep busy. Jobs beyond those"
-        " that have a name here are other. Overview has all of them, by when their executions started.",
+        "Seconds of task time per second, of the ten jobs with the most: how many cores they keep busy. Jobs"
+        " beyond those that have a name here are other. Overview has all of them, by when their executions started.",
         [promql(most, "{{job_name}}")],
         "short",
         Drawn(bars=False),
@@ -330,8 +330,8 @@ def _jobs() -> Panel:
 def _findings() -> Panel:
     return series(
         "Findings",
-        "What the heuristics found in executions that ended, a second, by kind: findings.md explains each. A kind that"
-        " is new is worth a look at Overview, which names the executions.",
+        "Findings in finished executions, per second, by kind: findings.md explains each. For a new kind see Overview,"
+        " which names the executions.",
         [promql(f"{_rate('joinsight_findings_total', 'finding')} > 0", "{{finding}}")],
         "ops",
         Drawn(bars=False),

@@ -1,4 +1,4 @@
-"""Columns of tables: what they are called, their units, where a click on them leads."""
+"""Columns of tables: titles, units and links."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Units = Literal[
     "bytes", "Bps", "ms", "s", "short", "none", "percentunit", "dateTimeAsIso", "x", "docs/s", "reqps", "ops"
 ]  # fmt: skip
 UNITS: Mapping[str, str] = {"x": "suffix:×", "docs/s": "suffix:docs/s"}
-"""Ours that Grafana calls otherwise."""
+"""Units that have another name in Grafana."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a column of a table is shown. `coloured`: by its value, as this group of `style` says."""
+    """The display of a column. `coloured`: by its value, with this group of `style`."""
 
     title: str = ""
     unit: Units | None = None
@@ -32,7 +32,7 @@ class Column:
     wraps: bool = False
 
     def properties(self) -> list[board.DynamicConfigValue]:
-        """As overrides of the column."""
+        """The column's field overrides."""
         found: dict[str, Any] = {}
         if self.is_hidden:
             return [board.DynamicConfigValue("custom.hideFrom.viz", True)]
@@ -53,7 +53,7 @@ class Column:
             found["custom.cellOptions"] = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
             found["color"] = {"mode": "fixed", "fixedColor": "blue"}
             found["min"] = 0
-            found["fieldMinMax"] = True  # else the largest number of all columns is the whole bar
+            found["fieldMinMax"] = True  # else bars are relative to the largest number of all columns
         if self.wraps:
             found["custom.wrapText"] = True
         return [board.DynamicConfigValue(name, value) for name, value in found.items()]
@@ -61,17 +61,17 @@ class Column:
 
 HIDDEN = Column(is_hidden=True)
 KEY = {"application_id": HIDDEN, "attempt_id": HIDDEN, "execution_id": HIDDEN}
-"""Columns that links need and nobody reads."""
+"""Hidden columns, which links need."""
 RUNS = Column("Runs", "short", width=70)
 LAST_RUN = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
 
 
 def of_job(dashboard: str) -> Column:
-    """The job, which limits a dashboard to it."""
+    """The job, with a link to a dashboard filtered by it."""
     return Column("Job", links=[to_job(dashboard, "Only this job")], width=220)
 
 
 def of_operator(kind: str, dashboard: str) -> Column:
-    """The operator's key, which limits a dashboard to it."""
+    """The operator's key, with a link to a dashboard filtered by it."""
     link = to(f"Only this {kind}", dashboard, of_row(job="job_name", operator="operator_key"))
     return Column(kind.capitalize(), links=[link], width=150)

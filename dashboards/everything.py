@@ -1,4 +1,4 @@
-"""All dashboards, in the order in which a person meets them."""
+"""All dashboards, in display order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = (overview, broadcasts, shuffles, joins, query, history, collector)
 
 
 def rendered() -> dict[str, str]:
-    """File name to JSON."""
+    """JSON by file name."""
     pages = {}
     for make in ALL:
         built = make().build()

@@ -1,4 +1,4 @@
-"""History and regressions: what became worse, since when and why, and how one query has gone over time."""
+"""History and regressions: what became worse, since when and why, and one query's runs over time."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ONLY_THIS = to("Only this query", "history", of_row(job="job_name", query_shape=
 
 
 def history() -> dashboard.Dashboard:
-    """For the weekly look, and for the question since when something is slow."""
+    """For a weekly review, and to find out since when something is slow."""
     return page(
         "history",
         "Joinsight: History and regressions",
-        "What became worse since the time range began, why and since when; and how queries have gone over time."
+        "What became worse since the time range began, why and since when; and how queries have developed over time."
         " Regressions compare the last runs in the range with those before it.",
         [postgresql(), job(), text_variable("query_shape", "Query", "A query_shape; links fill it. Empty: all.")],
         [
@@ -71,10 +71,10 @@ def _numbers() -> list[Panel]:
 
 def _regressions() -> Panel:
     return rows(
-        "What is worse than it used to be?",
+        "What has regressed?",
         "Each query and operator against its own past, the most costly first: the median of its last runs in the time"
-        " range beside that of the runs before. Grew is by how much what goes in grew. Now opens a typical run of now,"
-        " Before one of before; `joinsight diff` lays them beside each other. regressions.md says how it is decided.",
+        " range compared with that of the runs before. Grew is the growth of the input. Now opens a typical recent run,"
+        " Before an earlier one; `joinsight diff` compares them side by side. regressions.md explains the rules.",
         Sql(
             f"""
             SELECT job_name, {TITLE} AS title, subject, measure, kind, {_in_unit("baseline")} AS before,
@@ -113,7 +113,7 @@ def _in_unit(column: str) -> str:
 
 
 def _run_before() -> dict[str, object]:
-    """Before the time range: the link goes back 90 days, which is as far as a baseline does."""
+    """A link to a run before the time range: up to 90 days, as far back as a baseline."""
     names = {name: f"baseline_{name}" for name in KEY}
     return {
         "title": "Open a typical run before",
@@ -125,8 +125,8 @@ def _queries() -> Panel:
     return rows(
         "Which queries take longest, and how have they changed?",
         "Queries by the time of all their runs that succeeded. Median before and now are of the first and the last"
-        " third of the time range. Several plans mean that its data is near the edge of some decision. The query limits"
-        " the panels below to it.",
+        " third of the time range. Several plans mean that its data is near the limit of some decision. The query"
+        " limits the panels below to it.",
         Sql(
             f"""
             SELECT job_name, query_shape, title, runs, total_ms, median_before, median_now,
@@ -165,7 +165,7 @@ def _durations() -> Panel:
     return series(
         "Duration",
         "Median, 95th percentile and longest of the runs that succeeded, by when they started. Of all queries it is a"
-        " mixture; choose one above. If the input grows alike, it only has more to do.",
+        " mixture; choose one above. If the input grows alike, it simply has more to do.",
         [
             Sql(
                 f"""
@@ -185,8 +185,8 @@ def _durations() -> Panel:
 def _input() -> Panel:
     return series(
         "Bytes of a run",
-        "What a run read, shuffled, broadcast and spilled on average. More shuffled with the same input is a plan that"
-        " changed; more of everything is more data.",
+        "What a run read, shuffled, broadcast and spilled on average. More shuffled with the same input means that the"
+        " plan changed; more of everything means more data.",
         [
             Sql(
                 f"""

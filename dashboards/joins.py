@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
-from dashboards.limits import EXPLODING, MANY_PAIRS
+from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRWISE
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
 from dashboards.style import BAD, GROUPS, WARNING
+from joinsight.plan.operators import BROADCAST_HASH_JOIN
 
 OPERATOR = of_operator("join", "joins")
 JOB = of_job("joins")
@@ -18,11 +19,11 @@ DECIDED = f"FROM aqe_decision JOIN execution USING ({EXECUTION_KEY}) {OF_OPERATO
 
 
 def joins() -> dashboard.Dashboard:
-    """A row of numbers, two pictures, and the questions of docs/sql.md on joins and AQE."""
+    """A row of numbers, two charts, and the queries of docs/sql.md on joins and AQE."""
     return page(
         "joins",
         "Joinsight: Joins and AQE",
-        "Which strategies joins have, which joins could be better, and what adaptive execution decided.",
+        "Which strategies joins use, which joins could be better, and what adaptive execution decided.",
         [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
         [
             ("All joins", [*_numbers(), _strategies(), _decisions()]),
@@ -41,7 +42,7 @@ def _numbers() -> list[Panel]:
         number(
             "Changed strategy",
             "Joins that succeeded with more than one strategy in the time range. A side that grew past the threshold is"
-            " the usual reason; the table below says from what to what.",
+            " the usual reason; the table below shows both strategies.",
             Sql(
                 f"""
                 SELECT count(*) AS operators FROM (
@@ -55,8 +56,8 @@ def _numbers() -> list[Panel]:
         ),
         number(
             "Could have been broadcast",
-            "Joins that shuffled both sides though one was measured to be under the broadcast threshold. A hint or"
-            " fresh statistics would save the shuffles. Those that a hint made what they are do not count.",
+            "Joins that shuffled both sides although the measured size of one was under the broadcast threshold. A"
+            " hint or fresh statistics would save the shuffles. Joins whose strategy a hint set do not count.",
             _of("count(DISTINCT operator_key) AS operators", "AND broadcast_verdict = 'possible'"),
             levels={1: WARNING},
             span=6,
@@ -71,8 +72,7 @@ def _numbers() -> list[Panel]:
         ),
         number(
             "Spilled",
-            "Bytes that joins and the sorts below them spilled because memory was short, as they were in memory: on"
-            " disk they are fewer.",
+            "Bytes that joins and the sorts below them spilled for lack of memory, by size in memory; fewer on disk.",
             _of("coalesce(sum(spill_bytes), 0)::bigint AS spill_bytes"),
             "bytes",
             span=6,
@@ -83,8 +83,8 @@ def _numbers() -> list[Panel]:
 def _strategies() -> Panel:
     return series(
         "Joins by strategy",
-        "How many joins ran, by strategy and by when their executions started. A setting that was changed for all shows"
-        " here first. Purple is broadcast, orange sort-merge; red compares all pairs.",
+        "How many joins ran, by strategy and by when their executions started. A changed global setting shows here"
+        " first. Purple is broadcast, orange sort-merge; red compares all pairs.",
         [
             Sql(
                 f"""
@@ -102,8 +102,8 @@ def _strategies() -> Panel:
 def _decisions() -> Panel:
     return series(
         "Decisions of AQE",
-        "What adaptive execution changed while queries ran, by kind: aqe.md says what each means. Red, dropped_stage,"
-        " is work that was thrown away. No bars at all: AQE is off, or had nothing to do.",
+        "Changes by adaptive execution to running queries, by kind: aqe.md explains each. Red, dropped_stage, is"
+        " discarded work. No bars at all: AQE is off, or had nothing to do.",
         [
             Sql(
                 f"""
@@ -122,7 +122,7 @@ def _flipped() -> Panel:
     return rows(
         "Which changed their strategy?",
         "Joins that succeeded with more than one strategy in the time range, with the largest side that was or could"
-        " have been broadcast, beside the threshold. operator_key is the same whatever the strategy.",
+        " have been broadcast, and the threshold. operator_key does not depend on the strategy.",
         Sql(
             f"""
             SELECT job_name, operator_key, (array_agg(strategy ORDER BY started_at))[1] AS first_strategy,
@@ -151,8 +151,8 @@ def _flipped() -> Panel:
 def _missed() -> Panel:
     return rows(
         "Which could have been broadcast?",
-        "Spark learned the size of a side too late: both were shuffled already. Give that side the hint BROADCAST, or"
-        " ANALYZE TABLE what it is read from.",
+        "Spark learned the size of a side too late: both were already shuffled. Give that side the hint BROADCAST, or"
+        " run ANALYZE TABLE on its tables.",
         Sql(
             f"""
             SELECT job_name, operator_key, min(strategy) AS strategy, min(join_type) AS join_type,
@@ -185,18 +185,15 @@ def _multiplying() -> Panel:
         "Which multiply rows or compare all pairs?",
         f"{limit('exploding_ratio')} times more rows out than the larger side has, {limit('exploding_rows')} at least:"
         " keys that repeat on both sides, or a condition that is missing. Or joins without an equality, with the"
-        " pairs of rows that they compare: look for"
-        " an equality to join on.",
+        " pairs of rows that they compare: find an equality to join on.",
         Sql(
             f"""
             SELECT job_name, operator_key, strategy, join_type, count(*) AS runs, max(left_rows) AS left_rows,
                 max(right_rows) AS right_rows, max(output_rows) AS output_rows, max(output_ratio) AS output_ratio,
-                max(left_rows::float8 * right_rows) FILTER (
-                    WHERE strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')
-                ) AS pairs, {LATEST}
+                max(left_rows::float8 * right_rows) FILTER (WHERE {PAIRWISE}) AS pairs, {LATEST}
             FROM v_joins {OF_OPERATORS} AND (
                 ({EXPLODING})
-                OR strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')
+                OR {PAIRWISE}
             )
             GROUP BY job_name, operator_key, strategy, join_type
             ORDER BY greatest(max(output_rows), max(left_rows::float8 * right_rows)) DESC NULLS LAST LIMIT 50
@@ -222,9 +219,8 @@ def _multiplying() -> Panel:
 def _spilling() -> Panel:
     return rows(
         "Which spill?",
-        "Bytes that the join and the sorts below it spilled, as they were in memory, the most first. More partitions,"
-        " more memory per"
-        " task, or a skew to be split end it; the time is that of the sorts, summed over tasks.",
+        "Bytes that the join and the sorts below it spilled, by size in memory, most first. More partitions, more"
+        " memory per task, or splitting a skew prevent it. The time is that of the sorts, summed over tasks.",
         Sql(
             f"""
             SELECT job_name, operator_key, strategy, min({in_words("left_keys")}) AS keys, count(*) AS runs,
@@ -251,8 +247,8 @@ def _spilling() -> Panel:
 def _kinds() -> Panel:
     return rows(
         "What does AQE decide?",
-        "Decisions in the time range by kind. Bytes before and after are of what was changed; aqe.md says which. A"
-        " large dropped_stage is work for nothing: see the table beside.",
+        "Decisions in the time range by kind. aqe.md explains bytes before and after. A large dropped_stage is"
+        " wasted work: see the table next to this.",
         Sql(
             f"""
             SELECT kind, count(*) AS times, count(DISTINCT job_name) AS jobs,
@@ -275,16 +271,16 @@ def _kinds() -> Panel:
 
 def _late() -> Panel:
     return rows(
-        "Which joins does AQE broadcast only after it has shuffled them?",
-        "The same decision in every run: Spark could know it before. Give that side the hint BROADCAST, or ANALYZE"
-        " TABLE what it is read from, and the shuffles are not made at all.",
+        "Which joins does AQE broadcast only after shuffling them?",
+        "If AQE makes the same decision in every run, Spark could know it in advance. Give that side the hint"
+        " BROADCAST, or run ANALYZE TABLE on its tables, to avoid the shuffles altogether.",
         Sql(
             f"""
             SELECT job_name, operator_key, count(*) AS runs, avg(bytes_before)::bigint AS side_bytes,
                 percentile_cont(0.5) WITHIN GROUP (
                     ORDER BY extract(epoch FROM decided_at - started_at)::float8
                 ) AS decided_after, {LATEST}
-            {DECIDED} AND kind = 'join_strategy' AND after = 'BroadcastHashJoin'
+            {DECIDED} AND kind = 'join_strategy' AND after = '{BROADCAST_HASH_JOIN}'
             GROUP BY job_name, operator_key
             ORDER BY runs DESC LIMIT 50
             """

@@ -1,4 +1,4 @@
-"""From which numbers on dashboards show something as wrong: the thresholds of findings, in SQL and in words.
+"""The thresholds from which on dashboards highlight values: those of findings, in SQL and in words.
 
 They are those of a collector without `--finding-threshold`: a dashboard knows nothing of its options.
 """
@@ -8,24 +8,23 @@ from __future__ import annotations
 from joinsight.display import bytes_text
 from joinsight.findings.thresholds import Thresholds
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES
+from joinsight.plan.operators import PAIRWISE_JOINS
 
 LIMITS = Thresholds()
 NEAR = f"threshold_share >= {LIMITS.broadcast_near_share}"
 NEAR_MAX_BYTES = LIMITS.broadcast_near_share * DEFAULT_MAX_BYTES
 LARGE = f"rows_read_max >= {LIMITS.skew_rows:.0f}"
-"""A shuffle in which a skew can matter; those that are large in bytes only are among the findings."""
+"""SQL: a shuffle with enough rows for a skew to matter; those that are large in bytes only are among the findings."""
 SKEWED = f"skew_ratio >= {LIMITS.skew_ratio} AND {LARGE}"
 TINY = f"(bytes_per_partition <= {LIMITS.tiny_partition_bytes:.0f} AND read_partitions >= {LIMITS.tiny_partitions:.0f})"
 HUGE = f"bytes_per_partition >= {LIMITS.huge_partition_bytes:.0f}"
 EXPLODING = f"output_ratio >= {LIMITS.exploding_ratio} AND output_rows >= {LIMITS.exploding_rows:.0f}"
-MANY_PAIRS = (
-    "strategy IN ('CartesianProduct', 'BroadcastNestedLoopJoin')"
-    f" AND left_rows::float8 * right_rows >= {LIMITS.nested_loop_pairs:.0f}"
-)
+PAIRWISE = f"strategy IN {PAIRWISE_JOINS}"
+MANY_PAIRS = f"{PAIRWISE} AND left_rows::float8 * right_rows >= {LIMITS.nested_loop_pairs:.0f}"
 
 
 def in_words(name: str) -> str:
-    """A threshold as a description says it: ``1,000,000``, ``512.0 MiB``, ``80 %``."""
+    """A threshold as text for descriptions: ``1,000,000``, ``512.0 MiB``, ``80 %``."""
     value = getattr(LIMITS, name)
     unit = Thresholds.__dataclass_fields__[name].metadata["unit"]
     if unit == "share":

@@ -1,4 +1,4 @@
-"""Overview: is anything wrong, and what costs most?"""
+"""Overview: current problems, and what costs most."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dashboards.style import BAD, WARNING
 
 
 def overview() -> dashboard.Dashboard:
-    """The first dashboard that a person opens."""
+    """The dashboard to start with."""
     return page(
         "overview",
         "Joinsight: Overview",
-        "Is anything wrong, and what costs most? Every table leads on: to a job, to an execution, to its plan.",
+        "Is anything wrong, and what costs most? Every table links to a job, an execution, or its plan.",
         [postgresql(), job()],
         [
             ("Is anything wrong?", [*_wrong(), _states(), _findings()]),
@@ -39,14 +39,14 @@ def _wrong() -> list[Panel]:
         ),
         number(
             "Lost",
-            "Executions whose driver was not heard of any more: killed, out of memory, or cut off from the collector."
-            " Their costs up to then are kept. Look into the driver's log.",
+            "Executions whose driver lost contact: killed, out of memory, or cut off from the collector. Their costs"
+            " up to then are kept. Check the driver's log.",
             _count("state = 'lost'"),
             levels={1: BAD},
         ),
         number(
             "Critical findings",
-            "What the heuristics found that cost or will cost much. The table of findings says what and where.",
+            "Findings that cost or will cost much. The table of findings shows what and where.",
             Sql(
                 f"""
                 SELECT count(*) AS findings
@@ -58,7 +58,7 @@ def _wrong() -> list[Panel]:
         ),
         number(
             "Regressed queries",
-            "Queries that take longer than they did before this time range began, by the rules of regressions.md. Open"
+            "Queries that take longer than before this time range, by the rules of regressions.md. Open"
             " History and regressions to see which, since when and why.",
             Sql(
                 f"""
@@ -71,15 +71,15 @@ def _wrong() -> list[Panel]:
         ),
         number(
             "Partial",
-            "Executions of which not everything was measured, so that their costs are lower bounds. The column"
-            " execution.incomplete has the reasons; `joinsight doctor` says what can be done.",
+            "Executions that were not measured in full, so that their costs are lower bounds. The column"
+            " execution.incomplete has the reasons; `joinsight doctor` says what to do.",
             _count("incomplete IS NOT NULL"),
             levels={1: WARNING},
         ),
         number(
             "Documents missing",
-            "Documents that a listener made and that neither arrived nor were given up: still on their way, or lost"
-            " with a driver's disk. More than 0 for an hour: `joinsight doctor`.",
+            "Documents that a listener created and that neither arrived nor were dropped: still in transit, or lost"
+            " with a driver's disk. If it stays above 0 for an hour, run `joinsight doctor`.",
             Sql(
                 f"""
                 SELECT coalesce(sum(documents_missing), 0)::bigint AS documents
@@ -95,8 +95,8 @@ def _wrong() -> list[Panel]:
 def _states() -> Panel:
     return series(
         "Executions by state",
-        "How many SQL executions started in each interval, by how they ended. Red is failed, dark red is lost. A gap is"
-        " a time in which nothing ran, or nothing was delivered: compare with the Collector dashboard.",
+        "SQL executions started in each interval, by final state. Red is failed, dark red is lost. In a gap nothing"
+        " ran, or nothing was delivered: compare with the Collector dashboard.",
         [
             Sql(
                 f"""
@@ -117,9 +117,8 @@ def _states() -> Panel:
 def _findings() -> Panel:
     return rows(
         "Findings",
-        "What the heuristics found, the worst first, one row for each kind and job; the link opens the latest execution"
-        " with it. Time and bytes say what it is about, summed over the time range. findings.md explains each kind and"
-        " what can be done.",
+        "Findings, most severe first, one row for each kind and job; the link opens the latest execution with it."
+        " Time and bytes are its impact, summed over the time range. findings.md explains each kind and what to do.",
         Sql(
             f"""
             SELECT severity, finding, job_name, count(*) AS times,
@@ -140,7 +139,7 @@ def _findings() -> Panel:
             "times": Column("Times", "short", width=60),
             "impact_ms": Column("Time", "ms", width=90),
             "impact_bytes": Column("Bytes", "bytes", width=90),
-            "latest": Column("The latest", links=[to_query()]),
+            "latest": Column("Latest", links=[to_query()]),
             "last_run": HIDDEN,
             **KEY,
         },
@@ -151,8 +150,8 @@ def _findings() -> Panel:
 def _amounts() -> Panel:
     return series(
         "Bytes",
-        "Bytes that executions shuffled, broadcast, spilled to disk and read by tasks, by when they started. Much"
-        " more shuffled than read, or anything spilled, is where to save: see Shuffles.",
+        "Bytes that executions shuffled, broadcast, spilled to disk and read by tasks, by when they started. To"
+        " save, look for much more shuffled than read, or anything spilled: see Shuffles.",
         [
             Sql(
                 f"""
@@ -175,7 +174,7 @@ def _task_time() -> Panel:
     return series(
         "Task time of the most costly jobs",
         "Run time of all tasks, summed, of the ten jobs with the most of it; by when the executions started. This is"
-        " what a cluster is paid for. A job that grows is a question to History and regressions.",
+        " what you pay a cluster for. If a job grows, see History and regressions.",
         [Sql(ten_jobs("execution", "sum(task_time_ms)::bigint"), form="time_series")],
         "ms",
     )
@@ -222,8 +221,8 @@ def _jobs() -> Panel:
 def _executions() -> Panel:
     return rows(
         "Executions",
-        "The executions with the most task time. The link opens the execution: its plan, what its operators"
-        " cost, what was found in it.",
+        "The executions with the most task time. The link opens the execution: its plan, the cost of its"
+        " operators, its findings.",
         Sql(
             f"""
             SELECT started_at, job_name, {TITLE} AS title, state, duration_ms, task_time_ms,

@@ -1,4 +1,4 @@
-"""A whole dashboard: variables, rows of panels, and the way to the others."""
+"""Builds a dashboard: variables, rows of panels, and links to the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JOBS = "SELECT DISTINCT job_name FROM execution WHERE $__timeFilter(started_at)
 
 
 def postgresql() -> Variable:
-    """Which PostgreSQL is asked."""
+    """The variable for the PostgreSQL data source."""
     return (
         dashboard.DatasourceVariable("postgresql")
         .label("PostgreSQL")
@@ -28,7 +28,7 @@ def postgresql() -> Variable:
 
 
 def job() -> Variable:
-    """Which jobs are shown, all at first."""
+    """The variable for the jobs to show; all by default."""
     everything = board.VariableOption(True, "All", "$__all")
     return (
         dashboard.QueryVariable("job")
@@ -45,7 +45,7 @@ def job() -> Variable:
 
 
 def text_variable(name: str, label: str, description: str, value: str = "") -> Variable:
-    """A field to write into; links fill it."""
+    """A text variable, which links set."""
     return dashboard.TextBoxVariable(name).label(label).description(description).default_value(value)
 
 
@@ -74,7 +74,9 @@ def page(
     )
     for variable in variables:
         built = variable.build()
-        built.auto = built.auto_count = built.auto_min = None  # of intervals only; the SDK sets them on all
+        built.auto = built.auto_count = built.auto_min = (
+            None  # fields of interval variables only, which the SDK sets on all
+        )
         found = found.with_variable(variable)
     number = 0
     for heading, panels in rows:

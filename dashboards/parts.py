@@ -1,4 +1,4 @@
-"""Panels, queries and variables as all dashboards have them."""
+"""Panels, queries and variables that dashboards share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Panel = Any
 
 @dataclass(frozen=True, slots=True)
 class Built(builder.Builder[Any]):
-    """A builder of what is there already."""
+    """Wraps a finished object as a builder."""
 
     made: Any
 
@@ -44,7 +44,7 @@ class Sql(builder.Builder[variants.Dataquery]):
     form: Literal["table", "time_series"] = "table"
 
     def build(self) -> variants.Dataquery:
-        """As the data source wants it."""
+        """The query for the data source."""
         return runtime.UnknownDataquery(
             {
                 "refId": self.ref,
@@ -58,7 +58,7 @@ class Sql(builder.Builder[variants.Dataquery]):
 
 
 def promql(expression: str, legend: str = "__auto", ref: str = "A", *, instant: bool = False) -> prometheus.Dataquery:
-    """A query to Prometheus, over the time or of now."""
+    """A query to Prometheus, over the time range or `instant`."""
     query = prometheus.Dataquery().expr(expression).legend_format(legend).ref_id(ref).datasource(PROMETHEUS)
     return query.instant() if instant else query.range()
 
@@ -77,7 +77,7 @@ def number(
     links: Sequence[Link] = (),
     span: int = 4,
 ) -> Panel:
-    """One number. `levels`: colours from a value on; without any it is no judgement."""
+    """A panel with one number. `levels`: colours by minimum value; without any, the number is neutral."""
     steps = [board.Threshold(None, GOOD if levels else "text")]
     steps += [board.Threshold(value, colour) for value, colour in (levels or {}).items()]
     return (
@@ -109,7 +109,7 @@ def rows(
     span: int = 24,
     height: int = 9,
 ) -> Panel:
-    """A table; the columns' names are those of the query."""
+    """A table; the columns have the names of the query's."""
     panel = (
         table.Panel()
         .title(title)
@@ -124,13 +124,13 @@ def rows(
     for name, column in columns.items():
         panel = panel.override_by_name(name, column.properties())
     made = panel.build()
-    made.options.footer = None  # the SDK's standard, which Grafana no longer knows
+    made.options.footer = None  # the SDK's default, which Grafana no longer supports
     return Built(made)
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How a time series is drawn. `named`: series that have a colour of their own, see `style.COLOURS`."""
+    """The style of a time series. `named`: series with their own colours, see `style.COLOURS`."""
 
     bars: bool = True
     stacked: bool = True
@@ -152,7 +152,7 @@ def series(
     span: int = 12,
     height: int = 8,
 ) -> Panel:
-    """Values over time: bars of what happened in each interval, or lines."""
+    """Values over time: bars for counts per interval, or lines."""
     panel = (
         timeseries.Panel()
         .title(title)

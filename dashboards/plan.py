@@ -1,7 +1,7 @@
-"""The plan of an execution as the frames of a node graph: what Grafana wants, computed in SQL.
+"""The plan of an execution as the frames of Grafana's node graph, computed in SQL.
 
 Grafana places nodes by itself unless all have coordinates. Ours make it look like a plan: the result on top, scans at
-the bottom, a join's left input on the left. A node stands above the middle of its leaves; what is read more than once
+the bottom, a join's left input on the left. A node is above the middle of its leaves; what is read more than once
 hangs below its first reader. Node ids rise in the order of Spark's depth-first visit, so a reader's id is the smaller.
 """
 
@@ -11,7 +11,7 @@ from dashboards.limits import SKEWED
 from dashboards.sql import EXECUTION_KEY, JOB, TIME, in_words
 
 MOST_NODES = 1500
-"""More are too much for Grafana's panel; the collector's own page draws any number."""
+"""Maximum nodes for Grafana's panel; the collector's own page draws any number."""
 KINDS = ("join", "shuffle", "broadcast", "scan", "other")
 DETAILS = {
     "findings": "Findings",
@@ -21,9 +21,9 @@ DETAILS = {
     "time": "Waited, or driver time",
     "text": "As Spark writes it",
 }
-"""What a click on a node shows of it."""
+"""The details that a click on a node shows."""
 WIDTH, HEIGHT = 190, 150
-"""Between neighbours, in the units of Grafana's drawing: a circle has 80."""
+"""Distances between neighbours, in units of Grafana's drawing, where a circle has 80."""
 
 CHOSEN = f"""
     chosen AS (
@@ -34,16 +34,16 @@ CHOSEN = f"""
             AND ('${{execution_id}}' = '' OR execution_id = nullif('${{execution_id}}', '')::bigint)
         ORDER BY started_at DESC, execution_id DESC LIMIT 1
     )"""
-"""The execution that the variables name; of several that fit the newest, so that empty ones show the newest of all."""
+"""The execution selected by the variables; the newest of several, so that empty variables select the newest of all."""
 
 
 def of_chosen(table: str) -> str:
-    """The rows of the chosen execution, from its own month only."""
+    """SQL: the rows of the chosen execution, read from its month only."""
     return f"FROM {table} JOIN chosen USING ({EXECUTION_KEY}) WHERE $__timeFilter({table}.started_at)"
 
 
 def short(number: str) -> str:
-    """A number of rows as text."""
+    """SQL: a short text of a number of rows."""
     steps = " ".join(
         f"WHEN {number} >= {least} THEN trim_scale(round({number} / {size}, 1)) || ' {letter}'"
         for least, size, letter in (("1e9", "1e9", "G"), ("1e6", "1e6", "M"), ("1e4", "1e3", "k"))

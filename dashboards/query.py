@@ -1,4 +1,4 @@
-"""Query: one execution, its plan, what its operators and stages cost, what AQE decided, what was found."""
+"""Query: one execution, its plan, the cost of operators and stages, AQE's decisions, findings."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NODE = Column("Node", "short", links=[TO_NODE], width=65)
 
 
 def query() -> dashboard.Dashboard:
-    """Where all links lead that are about one execution."""
+    """The target of all links to one execution."""
     return page(
         "query",
         "Joinsight: Query",
-        "One execution: its plan, what its operators and stages cost, what AQE decided, what was found. Links lead"
+        "One execution: its plan, the cost of its operators and stages, AQE's decisions, its findings. Links lead"
         " here. Without one it shows the newest execution of the time range.",
         [
             postgresql(),
@@ -56,8 +56,8 @@ def _asked(sql: str) -> Sql:
 def _what() -> Panel:
     return rows(
         "Which execution is this?",
-        "The execution that the variables above name; of several that fit, the newest. Partial says why its numbers are"
-        " lower bounds; empty means that they are whole. The execution leads to the collector's page, where the plan"
+        "The execution that the variables above name; of several matches, the newest. Partial says why its numbers are"
+        " lower bounds; empty means that they are complete. The execution leads to the collector's page, where the plan"
         " has no limit of size, and to the query's past.",
         _asked(
             f"""
@@ -115,7 +115,7 @@ def _numbers() -> list[Panel]:
         _number("Tasks", "Tasks that succeeded, of all its stages.", "tasks", "short"),
         _number(
             "Shuffled",
-            "Bytes that its tasks wrote for shuffles. The table of operators says which of them.",
+            "Shuffle bytes written by its tasks. The table of operators shows which shuffles.",
             "shuffle_write_bytes",
             "bytes",
         ),
@@ -127,8 +127,8 @@ def _numbers() -> list[Panel]:
         ),
         _number(
             "Spilled",
-            "Bytes written to disk because memory was short. The table of stages says where; more partitions or more"
-            f" memory per task end it. Orange from {limit('spill_bytes')} on.",
+            "Bytes spilled to disk for lack of memory. The table of stages shows where; more partitions or more"
+            f" memory per task prevent it. Orange from {limit('spill_bytes')} on.",
             "disk_spilled_bytes",
             "bytes",
             LIMITS.spill_bytes,
@@ -140,7 +140,7 @@ def _plan() -> Panel:
     return graph(
         "Plan",
         "The final plan: the result on top, rows flow upwards, the thicker the more. Large circles are joins (blue),"
-        " shuffles (orange) and broadcasts (purple), with bytes and rows in them; ⚠ names what was found there. Click a"
+        " shuffles (orange) and broadcasts (purple), with bytes and rows in them; ⚠ names its findings. Click a"
         " node for its details and its metrics. Grafana shows 200 nodes at a time, and markers for the rest.",
         (Sql(NODES, "nodes"), Sql(EDGES, "edges")),
         KINDS,
@@ -152,8 +152,8 @@ def _plan() -> Panel:
 def _findings() -> Panel:
     return rows(
         "What was found?",
-        "What the heuristics have to say about this execution, the worst first, with what can be done; findings.md"
-        " explains each kind. Empty is good. A node of -1 is the execution as a whole.",
+        "Findings in this execution, most severe first, with advice; findings.md explains each kind. Empty is good."
+        " A node of -1 is the execution as a whole.",
         _asked(
             f"""
             SELECT severity, node_id, finding, title, advice, impact_ms, impact_bytes
@@ -177,10 +177,10 @@ def _findings() -> Panel:
 def _operators() -> Panel:
     return rows(
         "What did its exchanges and joins cost?",
-        "Each shuffle, broadcast and join of the final plan. Bytes are written, in memory, or spilled (as they were in"
-        " memory); rows are written, broadcast, or come out; time is waited by tasks, of the driver until it had"
-        " broadcast, or spent sorting. Skew is the"
-        " largest task beside the median one. What leads to the operator in all its runs.",
+        "Each shuffle, broadcast and join of the final plan. Bytes are written, in memory, or spilled (by size in"
+        " memory); rows are written, broadcast, or output; time is task waiting time, driver time until the broadcast"
+        " was sent, or sort time. Skew is the ratio of the largest to the median task. What leads to the operator"
+        " in all its runs.",
         _asked(
             f"""
             SELECT * FROM (
@@ -259,8 +259,8 @@ def _in_unit(column: str) -> str:
 def _stages() -> Panel:
     return rows(
         "How did its tasks spread?",
-        "Attempts of its stages. Spread is the longest task beside the median one, which waits for it; if it also read"
-        " much more, the data is skewed, else a host is slow. Much GC in the run time is too little memory for so many"
+        "Attempts of its stages. Spread compares the longest task with the median one; if it also read much more,"
+        " the data is skewed, otherwise a host is slow. Much GC in the run time is too little memory for so many"
         " tasks at once.",
         _asked(
             f"""
@@ -295,7 +295,7 @@ def _stages() -> Panel:
 def _versions() -> Panel:
     return rows(
         "Which plans did it have?",
-        "Version 0 is the plan at the start; AQE made the others when stages had ended. The collector's page draws each"
+        "Version 0 is the initial plan; AQE made the others after stages had finished. The collector's page draws each"
         " of them. An operator that is late in coming cost what was shuffled before it.",
         _asked(
             f"""
@@ -319,8 +319,8 @@ def _versions() -> Panel:
 def _decisions() -> Panel:
     return rows(
         "What did AQE decide?",
-        "What changed from each plan to the next, and the bytes that it was decided by and about; aqe.md says what each"
-        " kind means. A join that became a broadcast join only now was shuffled for nothing: a hint spares that.",
+        "Changes from each plan to the next, and the bytes involved; aqe.md explains each kind. A join that became a"
+        " broadcast join only now was shuffled needlessly: a hint avoids that.",
         _asked(
             f"""
             SELECT version, kind, operator, before, after, bytes_before, bytes_after, rows_after
@@ -373,8 +373,8 @@ def _past() -> Panel:
 def _runs() -> Panel:
     return rows(
         "Its runs",
-        "The same query in the same job, the newest first; Started opens the run. `joinsight diff A B` lays two of them"
-        " beside each other, operator by operator.",
+        "The same query in the same job, newest first; Started opens the run. `joinsight diff A B` compares two of"
+        " them side by side, operator by operator.",
         Sql(
             f"""
             WITH {CHOSEN}

@@ -1,4 +1,4 @@
-"""Shuffles: how much is written, who waits for it, which are skewed or badly cut."""
+"""Shuffles: bytes written, fetch waits, skew, badly sized partitions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ JOB = of_job("shuffles")
 
 
 def shuffles() -> dashboard.Dashboard:
-    """A row of numbers, pictures, and the questions of docs/sql.md on shuffles."""
+    """A row of numbers, charts, and the queries of docs/sql.md on shuffles."""
     return page(
         "shuffles",
         "Joinsight: Shuffles",
-        "How much is shuffled, who waits for it, which shuffles are skewed or cut into pieces of the wrong size.",
+        "How much is shuffled, who waits for it, which shuffles are skewed or have badly sized partitions.",
         [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
         [
             ("All shuffles", [*_numbers(), _written(), _times(), _skew_over_time()]),
@@ -157,9 +157,9 @@ def _skewed() -> Panel:
     return rows(
         "Which are skewed?",
         f"Shuffles whose largest task read {limit('skew_rows')} rows, {limit('skew_ratio')} times those of the median"
-        " one or more. Split by AQE says how many partitions it cut up: 0 means that it did not see or could not"
-        " split them. Find the key (NULL? a"
-        " default?), filter or salt it, or lower spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes.",
+        " one or more. Split by AQE is the number of partitions that it split: 0 means that it did not detect or"
+        " could not split them. Find the key (NULL? a default?), filter or salt it, or lower"
+        " spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes.",
         Sql(
             f"""
             SELECT job_name, operator_key, min({in_words("keys")}) AS keys, count(*) AS runs,
@@ -187,10 +187,10 @@ def _skewed() -> Panel:
 
 def _cut() -> Panel:
     return rows(
-        "Which are cut into pieces of the wrong size?",
+        "Which have badly sized partitions?",
         f"Too small: {limit('tiny_partitions')} partitions or more of {limit('tiny_partition_bytes')} or less on"
-        " average; a task costs more to start than to run. AQE coalesces these unless it is off or the number was asked"
-        f" for. Too large: {limit('huge_partition_bytes')} or more, compressed; they spill, or fail when memory is"
+        " average; a task costs more to start than to run. AQE coalesces these unless it is off or the query sets the"
+        f" number. Too large: {limit('huge_partition_bytes')} or more, compressed; they spill, or fail when memory is"
         " short. Set spark.sql.shuffle.partitions, or let AQE decide.",
         Sql(
             f"""
@@ -203,7 +203,7 @@ def _cut() -> Panel:
             """
         ),
         {
-            "verdict": Column("Pieces are", width=100),
+            "verdict": Column("Partitions are", width=110),
             "job_name": JOB,
             "operator_key": OPERATOR,
             "runs": RUNS,

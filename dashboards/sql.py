@@ -1,12 +1,12 @@
-"""Pieces of SQL that several dashboards have in common."""
+"""SQL that several dashboards share."""
 
 from __future__ import annotations
 
 TIME = "$__timeFilter(started_at)"
 JOB = "job_name IN (${job:sqlstring})"
-"""Its value for all jobs is the column itself, so that the condition holds for every row."""
+"""The variable's value for all jobs is the column itself, so that the condition is true for every row."""
 OPERATOR = "('${operator}' = '' OR operator_key = '${operator}')"
-"""Of every operator while none is named."""
+"""True for every operator while the variable is empty."""
 HERE = f"WHERE {TIME} AND {JOB}"
 OF_OPERATORS = f"{HERE} AND {OPERATOR}"
 
@@ -18,7 +18,7 @@ LATEST = """max(started_at) AS last_run,
 """The key of the last execution of a group, for links."""
 _ONE_LINE = "nullif(left(regexp_replace(description, '\\s+', ' ', 'g'), 120), '')"
 TITLE = f"coalesce({_ONE_LINE}, 'execution ' || execution_id)"
-"""A description can be a whole SQL text, or missing; what is clicked on must be there."""
+"""A short description for links, as a description can be a whole SQL text, or missing."""
 QUERY_TITLE = f"coalesce(max({_ONE_LINE}), 'query ' || left(query_shape, 8))"
 PERIOD = "$__timeGroup(started_at, $__interval) AS time"
 FIRST_THIRD = "started_at < $__timeFrom()::timestamptz + ($__timeTo()::timestamptz - $__timeFrom()) / 3"
@@ -26,12 +26,12 @@ LAST_THIRD = "started_at > $__timeTo()::timestamptz - ($__timeTo()::timestamptz 
 
 
 def in_words(keys: str) -> str:
-    """Keys as people wrote them, without Spark's ids of columns."""
+    """SQL: keys as text, without Spark's expression ids."""
     return f"regexp_replace(array_to_string({keys}, ', '), '#[0-9]+L?', '', 'g')"
 
 
 def ten_jobs(source: str, measure: str, condition: str = HERE, *, ranked_by: str = "sum") -> str:
-    """A time series for each of the ten jobs with the most: as many as a person can tell apart."""
+    """SQL: a time series for each of the ten jobs with the largest values."""
     return f"""
         WITH found AS (
             SELECT {PERIOD}, job_name AS metric, {measure} AS value FROM {source} {condition} GROUP BY time, metric

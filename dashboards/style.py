@@ -1,6 +1,9 @@
-"""What things look like: the same colour for the same meaning on every dashboard."""
+"""Colours: the same colour for the same meaning on every dashboard."""
 
 from __future__ import annotations
+
+from joinsight.plan.decisions import KINDS
+from joinsight.plan.operators import JOIN_STRATEGIES
 
 GOOD, WARNING, BAD = "green", "orange", "red"
 
@@ -23,28 +26,16 @@ GROUPS = {
     },
     "phases": {"collect": "light-purple", "build": "purple", "send": "dark-purple"},
     "tasks": {"write": "orange", "wait": "dark-red"},
-    "strategies": {
-        "BroadcastHashJoin": "purple",
-        "SortMergeJoin": "orange",
-        "SortMergeAsOfJoin": "light-orange",
-        "ShuffledHashJoin": "yellow",
-        "BroadcastNestedLoopJoin": "red",
-        "CartesianProduct": "dark-red",
-    },
-    "decisions": {
-        "join_strategy": "purple",
-        "coalesced": "green",
-        "skew_split": "orange",
-        "local_read": "blue",
-        "empty_relation": "gray",
-        "dropped_stage": "red",
-    },
+    "strategies": dict(
+        zip(JOIN_STRATEGIES, ("purple", "orange", "light-orange", "yellow", "red", "dark-red"), strict=True)
+    ),
+    "decisions": {kind.name: kind.colour for kind in KINDS.values()},
     "reasons": {"plan_changed": "purple", "data_grew": "blue", "same_plan": "orange"},
     "operators": {"join": "blue", "shuffle": "orange", "broadcast": "purple", "scan": "green", "other": "gray"},
     "shares": {"median": "green", "p95": "orange", "largest": "red"},
     "documents": {"stored": "green", "stale": "gray", "refused": "red"},
     "statuses": {"200": "green", "400": "red", "401": "dark-red", "429": "orange", "503": "dark-orange"},
 }
-"""What belongs together: names of series or values of cells, and their colours as Grafana's palette calls them."""
+"""Groups of series names or cell values, with colours from Grafana's palette."""
 
 COLOURS = {name: colour for group in GROUPS.values() for name, colour in group.items()}

@@ -1,6 +1,7 @@
-"""Compiles the listener with ``javac`` against the jars of the installed PySpark, and packs it, byte for byte the same.
+"""Compiles the listener with ``javac`` against the jars of the installed PySpark, and packs a reproducible jar.
 
-Runs as hatchling's build hook (wheel and editable install) and as a script: ``python listener/build_hook.py``.
+Runs as hatchling's build hook (wheel and editable install) and as a script: ``python listener/build_hook.py``. With
+``--check`` it compiles all Java of the repository with the warnings of ``javac`` as errors instead, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "listener" / "src"
 PACKAGE = ROOT / "collector" / "joinsight"
 JAR = PACKAGE / "jars" / "joinsight-listener.jar"
-# Of the collector's package, and read by the listener too
-RESOURCES = [PACKAGE / "incomplete.json", PACKAGE / "redaction.json"]
+# The first is in the collector's package, because the collector reads it too
+RESOURCES = [PACKAGE / "incomplete.json", ROOT / "listener" / "redaction.json"]
 # Spark 3.4 and 3.5 still run on Java 8.
 RELEASE = "8"
-# Any fixed date makes the jar reproducible; zip knows none before 1980.
+# All warnings except those caused by RELEASE and by the class paths in manifests of Spark's jars.
+LINT = "-Xlint:all,-options,-path"
+# Any fixed date makes the jar reproducible; zip supports none before 1980.
 TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 
 
 def version() -> str:
-    """The distribution's version, which the jar's manifest carries."""
+    """The distribution's version, for the jar's manifest."""
     found = re.search(r'^__version__ = "(.+)"$', (PACKAGE / "__init__.py").read_text(), re.MULTILINE)
     if not found:
         raise SystemExit("collector/joinsight/__init__.py has no __version__ line")
@@ -42,13 +45,13 @@ def version() -> str:
 
 
 def javac() -> str:
-    """The compiler: of JAVA_HOME, else of PATH."""
+    """The path of the compiler: from JAVA_HOME, else from PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("javac", path=str(Path(home, "bin"))) if home else None
     found = found or shutil.which("javac")
     if not found:
         raise SystemExit(
-            "joinsight: no javac: building the listener needs a JDK, 17 or later (Debian: apt-get install"
+            "joinsight: javac not found: building the listener needs a JDK, 17 or later (Debian: apt-get install"
             " openjdk-17-jdk-headless), on PATH or named by JAVA_HOME"
         )
     return found
@@ -59,24 +62,37 @@ def spark_jars() -> Path:
     spec = importlib.util.find_spec("pyspark")
     jars = Path(spec.origin).parent / "jars" if spec and spec.origin else None
     if not jars or not jars.is_dir():
-        raise SystemExit("joinsight: building the listener needs PySpark's jars: pip install pyspark==4.3.0")
+        raise SystemExit("joinsight: building the listener needs PySpark's jars: pip install pyspark")
     return jars
 
 
 def build(jar: Path = JAR) -> Path:
-    """Compile and pack the listener, unless `jar` is newer than all that it is made of."""
+    """Compile and pack the listener, unless `jar` is newer than all its inputs."""
     sources = sorted(SOURCES.rglob("*.java"))
     inputs = [*sources, *RESOURCES, Path(__file__), PACKAGE / "__init__.py"]
     if jar.exists() and all(jar.stat().st_mtime > path.stat().st_mtime for path in inputs):
         return jar
     with tempfile.TemporaryDirectory() as folder:
-        command = [javac(), "--release", RELEASE, "-g", "-encoding", "UTF-8", "-nowarn", "-Xlint:-options"]
-        command += ["-proc:none", "-cp", f"{spark_jars()}/*", "-d", folder, *map(str, sources)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"joinsight: javac failed\n{done.stdout}{done.stderr}")
+        compile_java(sources, folder, "--release", RELEASE, "-nowarn", "-Xlint:-options")
         pack(Path(folder), jar)
     return jar
+
+
+def check() -> None:
+    """Compile the listener, then the Java of tests and benchmarks against it; a warning is an error."""
+    with tempfile.TemporaryDirectory() as folder:
+        compile_java(sorted(SOURCES.rglob("*.java")), folder, "--release", RELEASE, LINT, "-Werror")
+        others = [path for name in ("tests", "bench") for path in sorted((ROOT / name).rglob("*.java"))]
+        compile_java(others, folder, "--release", "17", LINT, "-Werror")  # the oldest JDK that builds this
+
+
+def compile_java(sources: list[Path], classes: str, *options: str) -> None:
+    """Compile into the folder `classes`, against the classes in it and Spark's jars."""
+    command = [javac(), "-g", "-encoding", "UTF-8", "-proc:none", "-cp", f"{classes}{os.pathsep}{spark_jars()}/*"]
+    command += ["-d", classes, *options, *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"joinsight: javac failed\n{done.stdout}{done.stderr}")
 
 
 def pack(classes: Path, jar: Path) -> None:
@@ -84,8 +100,8 @@ def pack(classes: Path, jar: Path) -> None:
     lines = ("Manifest-Version: 1.0", "Implementation-Title: joinsight", f"Implementation-Version: {version()}")
     manifest = "".join(f"{line}\r\n" for line in (*lines, ""))
     jar.parent.mkdir(parents=True, exist_ok=True)
-    half = jar.with_suffix(f".{os.getpid()}.tmp")
-    with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
+    unfinished = jar.with_suffix(f".{os.getpid()}.tmp")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", TIMESTAMP), manifest)
         for path in sorted(classes.rglob("*.class")):
             info = zipfile.ZipInfo(path.relative_to(classes).as_posix(), TIMESTAMP)
@@ -95,7 +111,7 @@ def pack(classes: Path, jar: Path) -> None:
             info = zipfile.ZipInfo(f"io/joinsight/{path.name}", TIMESTAMP)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, path.read_bytes())
-    half.replace(jar)
+    unfinished.replace(jar)
 
 
 class JarBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore]
@@ -107,4 +123,7 @@ class JarBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ign
 
 
 if __name__ == "__main__":
-    print(build(), file=sys.stdout)
+    if sys.argv[1:] == ["--check"]:
+        check()
+    else:
+        print(build(), file=sys.stdout)

@@ -1,24 +1,19 @@
-"""Alembic's environment. Run through ``joinsight db upgrade``, which hands over a connection."""
+"""Alembic's environment: `joinsight.store.database.upgrade` runs it, hands over a connection and holds the lock."""
 
 from __future__ import annotations
 
 from alembic import context
-from sqlalchemy import text
 
-from joinsight.store.models import metadata
-
-MIGRATION_LOCK = 0x6A6F696F  # pg_advisory_xact_lock: two programs that start at once upgrade one after the other
+from joinsight.tables import metadata
 
 
 def include_name(name: str | None, kind: str, parents: object) -> bool:
-    """Partitions are made at run time: only the tables of the models are compared."""
+    """Compare declared tables only, because partitions are created at run time."""
     return kind != "table" or name in metadata.tables
 
 
-connection = context.config.attributes["connection"]
-connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
 context.configure(
-    connection=connection,
+    connection=context.config.attributes["connection"],
     target_metadata=metadata,
     include_name=include_name,
     compare_server_default=True,

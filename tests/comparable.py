@@ -1,4 +1,4 @@
-"""A plan whose runs are compared: the drawing, and the numbers of a usual run to format it with."""
+"""A plan for tests that compare runs: its drawing, and the numbers of a normal run to format it with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real parts for the tests: a PostgreSQL, a collector that listens, and Spark in the versions that we promise."""
+"""Fixtures with real parts: a PostgreSQL, and Spark in all supported versions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
+from tests.history import END, Planted, generate
 
-from joinsight.demo.history import Planted
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venvs"
-INSTALLED_SPARK = "4.3.0"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""A Spark of a test lives for seconds: most of them are Java's start."""
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run files with a Spark first: a long one at the end would leave the other processes idle."""
+    with_spark = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: item.path not in with_spark)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints at the end what tests recorded as their `summary`, whatever process ran them."""
+    """Print what tests recorded as `summary`, in any process of the run."""
     for outcome in ("passed", "failed"):
         for report in terminalreporter.getreports(outcome):
             for name, value in report.user_properties:
@@ -34,7 +42,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a PostgreSQL server of this test run: of JOINSIGHT_TEST_DATABASE_URL, else an embedded one."""
+    """URL of the PostgreSQL server for this run: JOINSIGHT_TEST_DATABASE_URL if set, else an embedded one."""
     if SERVER:
         yield SERVER
         return
@@ -51,7 +59,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def make_database(postgres: str) -> Iterator[Callable[..., str]]:
-    """Makes empty databases, or copies of a template; they are dropped at the end, if the server stays."""
+    """Makes empty databases or copies of a template; drops them at the end unless the server is embedded."""
     names: list[str] = []
     admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
 
@@ -71,7 +79,7 @@ def make_database(postgres: str) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture(scope="session")
 def make_store(make_database: Callable[..., str]) -> Callable[[], str]:
-    """Makes databases with the schema, as copies of one: that takes half the time."""
+    """Makes databases with the schema, as copies of one, which takes half the time."""
     url = make_database()
     with connect(url) as engine:
         upgrade(engine)
@@ -86,13 +94,29 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def planted(make_store: Callable[[], str]) -> tuple[str, Planted]:
-    """The name of a database with the history of `tests/cookbook`, made once, to be copied; and what is in it."""
-    from tests.cookbook.history import plant
-
+def generated(make_store: Callable[[], str]) -> tuple[str, Planted]:
+    """A database with a month of twenty jobs until `END`: its name, to copy it, and what is planted in it."""
     url = make_store()
     with connect(url) as engine:
-        return str(make_url(url).database), plant(engine)
+        return str(make_url(url).database), generate(engine, days=30, end=END, jobs=20)
+
+
+@pytest.fixture(scope="module")
+def generated_engine(generated: tuple[str, Planted], make_database: Callable[..., str]) -> Iterator[Engine]:
+    """An engine on a copy of it, one for each test module."""
+    with connect(make_database(generated[0])) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def planted(generated: tuple[str, Planted], make_database: Callable[..., str]) -> tuple[str, Planted]:
+    """A copy of `generated` with the facts for `docs/sql.md`: see `tests/cookbook/planted.py`."""
+    from tests.cookbook.planted import plant
+
+    url = make_database(generated[0])
+    with connect(url) as engine:
+        plant(engine)
+    return str(make_url(url).database), generated[1]
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +128,14 @@ def planted_engine(planted: tuple[str, Planted], make_database: Callable[..., st
 
 @pytest.fixture(scope="session", autouse=True)
 def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What each Spark of this test run is given, unless the test says otherwise."""
+    """The default settings of each Spark in this run."""
     settings = tmp_path_factory.mktemp("spark-conf")
     options = {
         "spark.joinsight.spool": tmp_path_factory.mktemp("spool"),  # what a job cannot deliver stays with the test run
-        # It lives for seconds: code compiled once and simply is there sooner than code compiled well
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        # On a slow machine nothing may be taken for lost that is on its way
+        "spark.joinsight.shutdownTimeout": "10m",
+        "spark.joinsight.requestTimeout": "5m",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     }
     (settings / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in options.items()))
     with pytest.MonkeyPatch.context() as patch:
@@ -119,12 +145,12 @@ def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark_environment(spark_defaults: None) -> Callable[[str], dict[str, str]]:
-    """Environment variables under which this Python finds PySpark of a version; installs it at first use."""
+    """Environment variables with which this Python finds a version of PySpark; installs it at first use."""
 
     def environment(version: str) -> dict[str, str]:
         base = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         base.pop("SPARK_HOME", None)
-        if version == INSTALLED_SPARK:
+        if version == metadata.version("pyspark"):
             return base
         folder = ENVIRONMENTS / f"pyspark-{version}"
         ENVIRONMENTS.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Makes documents for tests: short ones with standard values, and plans from a drawing with their measurements."""
+"""Makes documents for tests: short ones with default values, and plans with metrics from a drawing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from joinsight.document import Accumulator, Application, Execution, Listener, Me
 from joinsight.document import Plan as DocumentPlan
 from joinsight.document import PlanNode as DocumentNode
 from joinsight.plan.graph import Graph, build
+from joinsight.rows import execution_rows
+from joinsight.tables import as_columns
 
 LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000001", "0.1.0", "4.3.0")
 OTHER_LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000002", "0.1.0", "4.3.0")
@@ -36,19 +38,19 @@ class PlanNode(NamedTuple):
     metrics: Sequence[Metric] = ()
 
     def alone(self) -> DocumentNode:
-        """As a document has it."""
+        """The form that a document has."""
         return DocumentNode(self.name, self.simple, dict(self.metadata), list(self.metrics))
 
 
 class Plan(NamedTuple):
-    """A plan as a tree; `execution` writes it as a document does."""
+    """A plan as a tree; `execution` converts it to the document's form."""
 
     at_ms: int
     nodes: Sequence[PlanNode]
 
 
 def tables(plans: Iterable[Plan]) -> tuple[list[DocumentNode], list[DocumentPlan]]:
-    """The nodes of these plans, equal ones once, and the plans that name them."""
+    """The distinct nodes of these plans, and the plans that refer to them."""
     nodes: list[DocumentNode] = []
     known: dict[str, int] = {}
     named = []
@@ -62,6 +64,15 @@ def tables(plans: Iterable[Plan]) -> tuple[list[DocumentNode], list[DocumentPlan
     return nodes, named
 
 
+StoredRows = dict[str, list[dict[str, Any]]]
+"""Rows by table, each by column."""
+
+
+def stored_rows(e: Execution) -> StoredRows:
+    """The rows of an execution, by table."""
+    return {table: [as_columns(row) for row in rows] for table, rows in execution_rows(e).by_table().items()}
+
+
 def graph_of(tree: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = False) -> Graph:
     """The graph of a tree."""
     return build(
@@ -72,7 +83,7 @@ def graph_of(tree: Sequence[PlanNode], *, keep_duplicate_subquery_edges: bool = 
 
 
 def application(**changes: Any) -> Application:
-    """An application that runs."""
+    """A running application."""
     standard = {
         **_common(),
         "state": "running",
@@ -98,13 +109,13 @@ def execution(**changes: Any) -> Execution:
 
 
 def planned(drawing: str, **changes: Any) -> Execution:
-    """An execution with the plan and the measurements of `drawing`; see `draw`."""
+    """An execution with the plan and metrics in `drawing`; see `draw`."""
     nodes, accumulators = draw(drawing)
     return execution(plans=[Plan(STARTED_AT_MS, nodes)], accumulators=accumulators, **changes)
 
 
 def replanned(earlier: str, drawing: str, **changes: Any) -> Execution:
-    """The same, of which AQE has replaced the plan `earlier`; that one is drawn without metrics."""
+    """The same, after AQE replaced the plan `earlier`, which is drawn without metrics."""
     nodes, accumulators = draw(drawing)
     plans = [Plan(STARTED_AT_MS, draw(earlier)[0]), Plan(STARTED_AT_MS + 500, nodes)]
     return execution(plans=plans, accumulators=accumulators, **changes)
@@ -123,7 +134,7 @@ def _common() -> dict[str, Any]:
 
 
 def draw(drawing: str) -> tuple[list[PlanNode], list[Accumulator]]:
-    """A plan from its drawing, two blanks a level, with what was measured::
+    """A plan with metrics from its drawing, indented by two blanks a level::
 
         SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5
           Exchange | hashpartitioning(k#1, 8), [plan_id=3] | records read=1+2+9, data size=?
@@ -168,7 +179,7 @@ def type_of(name: str) -> str:
 
 
 def measure(metric: Metric, values: Sequence[int], stage: int = 7) -> Accumulator:
-    """What the listener says of these values of the tasks 70, 71, ... of a stage."""
+    """What the listener reports for these values of the tasks 70, 71, ... of a stage."""
     ordered = sorted(values)
     count = len(ordered)
     return Accumulator(

@@ -1,4 +1,4 @@
-"""Documents that a sender may make to keep the collector busy: each shape grows with `n` in one or two ways at once."""
+"""Documents that are expensive to process: each shape grows with `n` in one or two ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java of the tests: programs compiled against the listener and Spark, and the one that PySpark starts."""
+"""Java for the tests: compiles programs against the listener and Spark, and ends PySpark's JVM."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from joinsight.attach import listener_jar
 
 
 def compile_java(source: Path, folder: Path) -> str:
-    """Compile a file into `folder`; returns the class path to run it with, on which `folder` comes first."""
+    """Compile a file, or all of a folder, into `folder`; returns the class path to run it with, `folder` first."""
     path = os.pathsep.join([str(folder), str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
-    command = ["javac", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder), str(source)]
+    command = ["javac", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder)]
+    command += map(str, sorted(source.glob("*.java")) if source.is_dir() else [source])
     subprocess.run(command, check=True, capture_output=True)
     return path
 
 
 def end_java() -> None:
-    """End the Java of a Spark that was stopped: the next one of this process would inherit its settings."""
+    """End the JVM of a stopped Spark, because the next Spark in this process would inherit its settings."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway

@@ -1,4 +1,4 @@
-"""Two executions compared: operators matched by key, changes that matter first, nothing hidden."""
+"""The comparison of two executions matches operators by key and lists important changes first."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.comparable import NUMBERS, PLAN
-from tests.documents import planned
+from tests.documents import planned, stored_rows
 
 from joinsight.compare import Change, Measure, Run, compare
 from joinsight.document import Execution
-from joinsight.rows import execution_rows
-from joinsight.store import models
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -26,14 +24,15 @@ def run(drawing: str = PLAN, **changes: Any) -> Run:
 
 def run_of(e: Execution) -> Run:
     """The rows of a document as the store gives them back."""
-    rows = execution_rows(e)
-    tables = {
-        name: [
-            {column.name: row.get(column.name) for column in models.metadata.tables[name].columns} for row in rows[name]
-        ]
-        for name in ("joins", "shuffle", "broadcast", "stage")
-    }
-    return Run(rows["execution"][0], {"configuration": {"spark.a": "1"}, "spark_version": "4.3.0"}, **tables)
+    rows = stored_rows(e)
+    return Run(
+        rows["execution"][0],
+        {"configuration": {"spark.a": "1"}, "spark_version": "4.3.0"},
+        rows["joins"],
+        rows["shuffle"],
+        rows["broadcast"],
+        rows["stage"],
+    )
 
 
 def changed(a: Run, b: Run) -> dict[str, list[tuple[str, Any, Any]]]:
@@ -133,5 +132,5 @@ def test_a_little_is_a_share_and_an_amount(unit: str, before: Any, after: Any, l
 
 
 def test_what_was_not_measured_is_neither_better_nor_worse() -> None:
-    """NULL is not 0."""
+    """NULL is not 0: a missing value is neither better nor worse."""
     assert Change(Measure("x", "x", "bytes", True), None, 5 << 20).is_worse is None

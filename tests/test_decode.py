@@ -1,4 +1,4 @@
-"""Bad requests have defined answers; the good documents beside a bad one are kept."""
+"""Bad requests have defined responses; valid documents next to a bad one are kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,18 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.documents import LISTENER, STARTED_AT_MS, Plan, PlanNode, application, as_line, draw, execution, request
+from tests.documents import (
+    LISTENER,
+    STARTED_AT_MS,
+    Plan,
+    PlanNode,
+    application,
+    as_line,
+    draw,
+    execution,
+    request,
+    stored_rows,
+)
 from tests.quick import quick
 
 from joinsight import decode
@@ -31,7 +42,6 @@ from joinsight.decode import (
 )
 from joinsight.document import Accumulator, Execution
 from joinsight.errors import DocumentError, TooLarge
-from joinsight.rows import execution_rows
 
 GOOD = execution()
 GOOD_LINE = as_line(GOOD)
@@ -76,10 +86,10 @@ REFUSED = {
     "null": (b"null", "Expected `object`, got `null`"),
     "empty object": (b"{}", "missing required field `kind`"),
     "wrong kind": (changed(kind="heartbeat"), "Invalid value 'heartbeat' - at `$.kind`"),
-    "newer schema": (changed(schema_version=2), "schema_version 2 is not known here, 1 is: the listener in the driver"),
-    "newer schema of a new kind": (changed(schema_version=7, kind="heartbeat"), "schema_version 7 is not known"),
-    "older schema": (changed(schema_version=0), "schema_version 0 is not known here, 1 is"),
-    "far schema": (changed(schema_version=2**70), f"schema_version {2**70} is not known here, 1 is"),
+    "newer schema": (changed(schema_version=2), "schema_version 2 is not supported, only 1: the listener"),
+    "newer schema of a new kind": (changed(schema_version=7, kind="heartbeat"), "schema_version 7 is not supported"),
+    "older schema": (changed(schema_version=0), "schema_version 0 is not supported, only 1"),
+    "far schema": (changed(schema_version=2**70), f"schema_version {2**70} is not supported, only 1"),
     "schema in words": (changed(schema_version="1"), "Expected `int`, got `str` - at `$.schema_version`"),
     "no schema": (replaced('"schema_version":1,', ""), "missing required field `schema_version`"),
     "wrong type": (changed(sequence="1"), "Expected `int`, got `str` - at `$.sequence`"),
@@ -302,7 +312,7 @@ def test_deep_plan() -> None:
     with quick(2):
         batch = decode_request(request(deep))
         assert batch.documents == [(1, deep)]
-        rows = execution_rows(deep)
+        rows = stored_rows(deep)
     assert (len(rows["plan_node"]), len(rows["plan_edge"])) == (5_000, 4_999)
 
 
@@ -407,4 +417,4 @@ def test_no_mutation_is_another_error(seed: int, times: int) -> None:
     except DocumentError:
         return
     assert isinstance(decoded, Execution)
-    execution_rows(decoded)
+    stored_rows(decoded)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.display import bytes_text, duration_text, metric_text, row_text
 from joinsight.document import Accumulator
@@ -126,7 +127,7 @@ def test_custom_metric_has_its_own_text() -> None:
 
 @pytest.mark.parametrize(("size", "text"), SIZES)
 def test_bytes(size: int, text: str) -> None:
-    """A unit is used from twice its size on; one decimal, half up."""
+    """A unit is used from twice its size, with one decimal, rounded half up."""
     assert bytes_text(size) == text
 
 
@@ -183,7 +184,8 @@ def random_value(dice: random.Random) -> int:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("version", ["4.3.0", "3.5.9"])
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_spark_says_the_same(version: str, spark_environment: Callable[[str], dict[str, str]]) -> None:
     """For all cases of this module, and for 2,000 random measurements, Spark itself gives the same strings."""
     dice = random.Random(7)
@@ -203,7 +205,6 @@ def test_spark_says_the_same(version: str, spark_environment: Callable[[str], di
         input=json.dumps(asked),
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

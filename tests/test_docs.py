@@ -1,18 +1,23 @@
-"""What users read is complete and current."""
+"""The documentation is complete and current."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
+from tests.versions import NEWEST, SUPPORTED
 
+from joinsight import manual
 from joinsight.cli import cli
 from joinsight.findings import HEURISTICS, link
-from joinsight.findings.page import written_into
+from joinsight.findings.page import table as thresholds
+from joinsight.generated import written_into
+from joinsight.plan.decisions import table as decisions
 from joinsight.serve.metrics_page import page as metrics_page
-from joinsight.store.dictionary import dictionary
+from joinsight.tables.dictionary import dictionary
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted({ROOT / "README.md", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
@@ -28,10 +33,13 @@ def test_the_metrics_are_current() -> None:
     assert (ROOT / "docs/metrics.md").read_text() == metrics_page()
 
 
-def test_the_thresholds_of_findings_are_current() -> None:
-    """docs/findings.md has the table that `make docs` writes."""
-    page = (ROOT / "docs/findings.md").read_text()
-    assert written_into(page) == page
+@pytest.mark.parametrize(
+    ("page", "name", "table"), [("findings.md", "thresholds", thresholds), ("aqe.md", "kinds", decisions)]
+)
+def test_a_generated_table_is_current(page: str, name: str, table: Callable[[], Iterator[str]]) -> None:
+    """docs/findings.md and docs/aqe.md have the tables that `make docs` writes."""
+    text = (ROOT / "docs" / page).read_text()
+    assert written_into(text, name, table()) == text
 
 
 def test_every_finding_has_its_section() -> None:
@@ -39,8 +47,8 @@ def test_every_finding_has_its_section() -> None:
     sections = re.split(r"^## ", (ROOT / "docs/findings.md").read_text(), flags=re.MULTILINE)
     by_title = {section.partition("\n")[0]: section for section in sections}
     for heuristic in HEURISTICS:
-        assert link(heuristic.id) == f"docs/findings.md#{heuristic.id}"
         section = by_title[heuristic.id]
+        assert manual.read(link(heuristic.id).removeprefix("joinsight docs ")) == f"## {section}"
         for part in ("Severity: ", "**Why it matters.**", "**In Spark's UI.**", "**What to do.**"):
             assert part in section, (heuristic.id, part)
         assert f"  {heuristic.id}\n" in section
@@ -63,6 +71,15 @@ def test_every_setting_of_the_listener_is_documented() -> None:
     assert keys >= {"url", "tokenFile", "jobName", "progressInterval", "shutdownTimeout", "enabled", "tag"}
     for key in keys:
         assert f"`spark.joinsight.{key}" in page, key
+
+
+def test_the_supported_versions_of_spark_are_named() -> None:
+    """The README says from which to which, and pip installs none but these."""
+    oldest, newest = (".".join(version.split(".")[:2]) for version in (SUPPORTED[0], NEWEST))
+    assert f"Spark {oldest} to {newest}" in (ROOT / "README.md").read_text()
+    (extra,) = re.findall(r'^spark = \["(pyspark[^"]*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    major, minor = map(int, newest.split("."))
+    assert extra == f"pyspark>={oldest},<{major}.{minor + 1}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

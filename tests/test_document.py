@@ -1,4 +1,4 @@
-"""The contract between listener and collector: its JSON Schema, its example, and what may change around it."""
+"""The contract between listener and collector: its JSON Schema, its example, and allowed changes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from tests.documents import stored_rows
 
 import joinsight
 from joinsight.decode import decode_document
 from joinsight.document import Application, Execution
 from joinsight.errors import DocumentError
-from joinsight.rows import execution_rows
 from joinsight.schema import schema
 
 SCHEMAS = Path(joinsight.__file__).parent / "schemas"
@@ -78,7 +78,7 @@ def test_example_is_whole() -> None:
     """The example has a shuffle, a broadcast and a join, each with measurements."""
     document = decode(EXECUTION)
     assert isinstance(document, Execution)
-    rows = execution_rows(document)
+    rows = stored_rows(document)
     assert [row["rows_written"] for row in rows["shuffle"]] == [8]
     assert [row["rows"] for row in rows["broadcast"]] == [40]
     assert [(row["strategy"], row["output_rows"]) for row in rows["joins"]] == [("BroadcastHashJoin", 200_000)]
@@ -150,7 +150,7 @@ def test_each_field_is_needed_or_not(document: dict[str, Any], path: tuple[str |
 
 
 def test_what_is_needed() -> None:
-    """A document needs little; the rest has standard values."""
+    """Few fields of a document are required; the others have default values."""
     common = {"schema_version", "origin", "listener", "sequence", "application_id", "application_name", "job_name"}
     needed = {name: set(definition.get("required", [])) for name, definition in schema()["$defs"].items()}
     assert needed == {

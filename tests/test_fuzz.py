@@ -1,4 +1,4 @@
-"""Documents that nobody wrote: generated from the JSON Schema and from pieces of Spark's texts, and those in corpus/.
+"""Generated documents, from the JSON Schema and parts of Spark's texts, and the documents in corpus/.
 
 A file of corpus/ is named after what it shows. All that its documents need to be is good, read, and stored; what a
 generated document has broken once goes there.
@@ -16,16 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import BigInteger, Engine, Integer
-from tests.documents import STARTED_AT_MS, request
+from tests.documents import STARTED_AT_MS, StoredRows, request, stored_rows
 
+from joinsight import tables
 from joinsight.decode import decode_document, decode_request
 from joinsight.document import Document, Execution, PlanNode
 from joinsight.errors import DocumentError
-from joinsight.plan import operators
 from joinsight.plan.graph import build
-from joinsight.rows import Rows, execution_rows
+from joinsight.plan.texts import broadcast_mode, join_text, shuffle_text, split
 from joinsight.schema import schema
-from joinsight.store import models
 from joinsight.store.writer import Writer
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.ndjson"))
@@ -133,13 +132,13 @@ def executions(draw: st.DrawFn) -> dict[str, Any]:
     return document
 
 
-def check_rows(rows: Rows) -> None:
+def check_rows(rows: StoredRows) -> None:
     """They fit the tables, and the graph hangs together.
 
     But for `plan_versions`: no listener drops 2,147,483,648 plans, and PostgreSQL refuses a document that says so.
     """
     for table, found in rows.items():
-        columns = models.metadata.tables[table].columns
+        columns = tables.metadata.tables[table].columns
         for row in found:
             assert set(row) <= set(columns.keys())
             for column in columns:
@@ -175,8 +174,8 @@ def check(line: bytes) -> Document | None:
         return None
     assert decode_document(msgspec.json.encode(document)) == document
     if isinstance(document, Execution):
-        rows = execution_rows(document)
-        assert rows == execution_rows(document)
+        rows = stored_rows(document)
+        assert rows == stored_rows(document)
         check_rows(rows)
     return document
 
@@ -201,9 +200,9 @@ def test_plans_of_any_shape(document: dict[str, Any]) -> None:
 @given(texts)
 def test_split_takes_nothing_away(text: str) -> None:
     """The parts are what stands between commas: put together again they are split the same way."""
-    parts = operators.split(text)
+    parts = split(text)
     assert all(part and part == part.strip() for part in parts)
-    assert operators.split(", ".join(parts)) == parts
+    assert split(", ".join(parts)) == parts
     squeezed = "".join(text.split()).replace(",", "")
     assert "".join("".join(parts).split()).replace(",", "") == squeezed
 
@@ -223,7 +222,7 @@ balanced = st.recursive(
 @given(st.lists(balanced, min_size=1, max_size=4))
 def test_split_keeps_brackets_whole(parts: list[str]) -> None:
     """A comma within brackets that match parts nothing, however deep they are."""
-    assert operators.split(", ".join(parts)) == parts
+    assert split(", ".join(parts)) == parts
 
 
 @settings(RELAXED, max_examples=200)
@@ -231,9 +230,9 @@ def test_split_keeps_brackets_whole(parts: list[str]) -> None:
 def test_what_is_read_from_a_text_stands_in_it(name: str, text: str) -> None:
     """Keys, partitionings, conditions and modes are quotes."""
     simple = f"{name} {text}"
-    shuffle = operators.shuffle_text(simple)
-    join = operators.join_text(name, simple)
-    quotes = [shuffle.partitioning, *shuffle.keys, shuffle.origin, operators.broadcast_mode(simple)]
+    shuffle = shuffle_text(simple)
+    join = join_text(name, simple)
+    quotes = [shuffle.partitioning, *shuffle.keys, shuffle.origin, broadcast_mode(simple)]
     if join is not None:
         quotes += [*join.left_keys, *join.right_keys, join.join_type if name != "CartesianProduct" else None]
     assert all(quote in simple for quote in quotes if quote is not None)

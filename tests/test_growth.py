@@ -1,4 +1,4 @@
-"""Work grows with a document and not faster: counted in Python's own steps, which are the same on any machine."""
+"""Work grows linearly with a document, counted in Python's own steps, which do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.findings.recorded import SMALL
 from joinsight.decode import decode_request
 from joinsight.document import Execution
 from joinsight.findings import Finder
-from joinsight.plan import operators
+from joinsight.plan import texts
 from joinsight.rows import execution_rows
 
 SIZE = 100
@@ -73,7 +73,7 @@ def work(shape: Callable[[int], Execution], size: int) -> int:
 @pytest.mark.parametrize("shape", hostile.SHAPES, ids=lambda shape: shape.__name__)
 def test_work_grows_with_the_document(shape: Callable[[int], Execution], monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the document takes twice the work, whatever its shape."""
-    monkeypatch.setattr(operators, "_SHORT", -1)  # nothing is remembered: how many texts are has a limit of its own
+    monkeypatch.setattr(texts, "_SHORT", -1)  # nothing is remembered: how many texts are has a limit of its own
     read(shape(1))  # what is done once
     assert work(shape, 2 * SIZE) < 2.05 * work(shape, SIZE)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joinsight.attach import listener_jar
-from joinsight.incomplete import APPROXIMATED, LOST, TEXTS, of_any, reason
+from joinsight.incomplete import APPROXIMATED, LOST, TEXTS, generic_text, reason
 
 ROOT = Path(__file__).parents[1]
 JAVA = ROOT / "listener/src/io/joinsight"
@@ -26,7 +26,7 @@ def test_every_code_is_used_and_known() -> None:
     """What the listener and the collector name is in the table, filled with what its sentence asks for."""
     used = set()
     for path, pattern in (
-        *((path, r'new Incomplete\("(\w+)"(.*?)\)\);') for path in JAVA.glob("*.java")),
+        *((path, r'new Incomplete\("(\w+)"(.*?)\)\)?;') for path in JAVA.glob("*.java")),
         *((path, r'\breason\("(\w+)"(.*?)\)') for path in PYTHON.rglob("*.py")),
     ):
         for code, values in re.findall(pattern, path.read_text()):
@@ -45,10 +45,10 @@ def test_every_code_is_documented() -> None:
 
 
 def test_sentences() -> None:
-    """Filled for one execution, and for any."""
+    """Sentences can be filled for one execution, and worded for any."""
     assert reason("task_ends_not_seen", missing=3, tasks=9, stage=4).text == "3 of 9 task ends of stage 4 were not seen"
-    assert of_any("task_ends_not_seen") == "... of ... task ends of stage ... were not seen"
-    assert of_any("a sentence of an older listener") == "a sentence of an older listener"
+    assert generic_text("task_ends_not_seen") == "... of ... task ends of stage ... were not seen"
+    assert generic_text("a sentence of an older listener") == "a sentence of an older listener"
 
 
 def test_no_code_looks_into_our_sentences() -> None:
@@ -61,5 +61,5 @@ def test_no_code_looks_into_our_sentences() -> None:
 
 @pytest.mark.parametrize("code", sorted(TEXTS))
 def test_codes_are_plain(code: str) -> None:
-    """They stand in SQL and JSON."""
+    """Codes are plain words, because SQL and JSON contain them."""
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", code)

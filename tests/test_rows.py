@@ -1,4 +1,4 @@
-"""What a document becomes in the store: shuffles, broadcasts and joins with their measurements, and what stays NULL."""
+"""The rows of a document: shuffles, broadcasts and joins with their metrics, and the columns that stay NULL."""
 
 from __future__ import annotations
 
@@ -11,33 +11,27 @@ from tests.documents import (
     STARTED_AT_MS,
     Plan,
     PlanNode,
+    StoredRows,
     application,
     draw,
     execution,
     measure,
     planned,
     replanned,
+    stored_rows,
 )
 from tests.quick import quick
 
+from joinsight import tables
 from joinsight.document import Accumulator, Job, JoinHint, Listener, Metric, Spread, Stage
-from joinsight.rows import (
-    NO_NODE,
-    Row,
-    Rows,
-    application_row,
-    application_row_of,
-    byte_size,
-    execution_rows,
-    version_tuple,
-)
-from joinsight.store import models
+from joinsight.rows import NO_NODE, application_row, application_row_of, byte_size, version_tuple
+from joinsight.tables import Row, as_columns
 
 MB = 1 << 20
 
 
-def rows_of(drawing: str, **changes: Any) -> Rows:
-    return execution_rows(planned(drawing, **changes))
+def rows_of(drawing: str, **changes: Any) -> StoredRows:
+    return stored_rows(planned(drawing, **changes))
 
 
 def only(rows: list[Row]) -> Row:
@@ -71,7 +65,7 @@ def test_shuffle_is_described() -> None:
         "ENSURE_REQUIREMENTS",
         1,
     )
-    assert some(row, *models.EXECUTION_KEY) == (
+    assert some(row, *tables.EXECUTION_KEY) == (
         datetime(2026, 1, 1, tzinfo=timezone.utc),
         "local-1767225600000",
         "",
@@ -126,7 +120,7 @@ def test_announced_but_untouched() -> None:
     """A metric that tasks brought and none touched, of a type that starts at -1, is NULL in the shuffle."""
     nodes, _ = draw(SHUFFLE.format(metrics="remote bytes read=?"))
     untouched = Accumulator(nodes[1].metrics[0].id, "size", 0)
-    rows = execution_rows(execution(plans=[Plan(0, nodes)], accumulators=[untouched]))
+    rows = stored_rows(execution(plans=[Plan(0, nodes)], accumulators=[untouched]))
     assert only(rows["shuffle"])["remote_bytes_read"] is None
     assert some(only(rows["node_metric"]), "count", "total") == (0, None)
 
@@ -161,7 +155,7 @@ def test_stages_of_a_shuffle() -> None:
     stages = (3, 3, 2, 5, 9)
     measured = [measure(metric, [1], stage) for metric, stage in zip(metrics, stages, strict=True)]
     node = PlanNode("Exchange", -1, "Exchange SinglePartition, ENSURE_REQUIREMENTS", metrics=metrics)
-    row = only(execution_rows(execution(plans=[Plan(0, [node])], accumulators=measured))["shuffle"])
+    row = only(stored_rows(execution(plans=[Plan(0, [node])], accumulators=measured))["shuffle"])
     assert some(row, "map_stages", "reduce_stages", "partitions") == ([2, 3], [5], 1)
     assert some(shuffle("records read=?"), "map_stages", "reduce_stages") == ([], [])
 
@@ -250,12 +244,12 @@ def test_keys_are_in_the_rows() -> None:
 def test_shape_is_of_the_first_plan_and_fingerprint_of_the_last() -> None:
     """Each plan version has its fingerprint; the execution has the final one's, and the shape of its first."""
     first, final = draw(JOINED)[0], draw("EmptyRelation | [plan_id=1]")[0]
-    rows = execution_rows(execution(plans=[Plan(0, first), Plan(1, final)]))
+    rows = stored_rows(execution(plans=[Plan(0, first), Plan(1, final)]))
     versions = [row["plan_fingerprint"] for row in rows["plan_version"]]
     assert len(set(versions)) == 2
     e = only(rows["execution"])
     assert (e["query_shape"], e["plan_fingerprint"]) == (only(rows_of(JOINED)["execution"])["query_shape"], versions[1])
-    without = only(execution_rows(execution())["execution"])
+    without = only(stored_rows(execution())["execution"])
     assert (without["query_shape"], without["plan_fingerprint"]) == (None, None)
 
 
@@ -646,7 +640,7 @@ def test_a_hint_is_found_by_a_metric_of_its_join() -> None:
     metric = nodes[0].metrics[0].id
 
     def hint(*hints: JoinHint) -> Any:
-        return only(execution_rows(execution(plans=plans, join_hints=list(hints)))["joins"])["hint"]
+        return only(stored_rows(execution(plans=plans, join_hints=list(hints)))["joins"])["hint"]
 
     assert hint(JoinHint(metric, "broadcast")) == "broadcast left"
     assert hint(JoinHint(metric + 5000, None, "merge")) == "merge right"
@@ -668,7 +662,7 @@ def test_deep_joins_are_quick() -> None:
     metrics = [Metric("number of output rows", 1, "sum")]
     nodes = [PlanNode("SortMergeJoin", level - 1, f"SortMergeJoin {level}", {}, metrics) for level in range(depth)]
     with quick(3):
-        assert len(execution_rows(execution(plans=[Plan(0, nodes)]))["joins"]) == depth
+        assert len(stored_rows(execution(plans=[Plan(0, nodes)]))["joins"]) == depth
 
 
 # Executions
@@ -676,7 +670,7 @@ def test_deep_joins_are_quick() -> None:
 
 def test_execution_without_a_plan() -> None:
     """It is an execution row and nothing else."""
-    rows = execution_rows(execution())
+    rows = stored_rows(execution())
     row = only(rows.pop("execution"))
     assert {name: found for name, found in rows.items() if found} == {}
     assert some(row, "state", "duration_ms", "plan_versions", "is_adaptive", "broadcast_bytes", "jobs", "stages") == (
@@ -687,7 +681,7 @@ def test_execution_without_a_plan() -> None:
 
 def test_running_execution() -> None:
     """What runs has neither end nor duration."""
-    assert some(only(execution_rows(execution(state="running"))["execution"]), "ended_at", "duration_ms") == (
+    assert some(only(stored_rows(execution(state="running"))["execution"]), "ended_at", "duration_ms") == (
         None,
         None,
     )
@@ -695,7 +689,7 @@ def test_running_execution() -> None:
 
 def test_clock_that_ran_backwards() -> None:
     """A duration is never negative."""
-    row = only(execution_rows(execution(ended_at_ms=STARTED_AT_MS - 5))["execution"])
+    row = only(stored_rows(execution(ended_at_ms=STARTED_AT_MS - 5))["execution"])
     assert row["duration_ms"] == 0
 
 
@@ -714,7 +708,7 @@ def test_totals_of_stages() -> None:
         Stage(3, 0, "c", 4, "pending"),
     ]
     jobs = [Job(7, 0, [1, 2]), Job(8, 0, [2])]
-    rows = execution_rows(execution(stages=stages, jobs=jobs))
+    rows = stored_rows(execution(stages=stages, jobs=jobs))
     assert some(only(rows["execution"]), "jobs", "stages", "tasks", "task_time_ms", "shuffle_read_bytes") == (
         2, 2, 4, 20, 14,
     )  # fmt: skip
@@ -729,7 +723,7 @@ def test_totals_of_stages() -> None:
 def test_spreads_of_a_stage() -> None:
     """The distribution over tasks has a column a statistic."""
     stage = Stage(1, 0, "a", 4, "succeeded", run_time=Spread(1, 2, 3, 4, 99))
-    row = only(execution_rows(execution(stages=[stage]))["stage"])
+    row = only(stored_rows(execution(stages=[stage]))["stage"])
     assert some(row, "run_time_ms_min", "run_time_ms_median", "run_time_ms_p95", "run_time_ms_max") == (1, 2, 3, 4)
     assert row.get("shuffle_read_bytes_max") is None
 
@@ -738,7 +732,7 @@ def test_totals_fit_a_bigint() -> None:
     """Sums that would not fit are held at the largest number."""
     most = 2**63 - 1
     stages = [Stage(number, 0, "a", 4, "succeeded", input_bytes=most, run_time_ms=most) for number in range(3)]
-    row = only(execution_rows(execution(stages=stages))["execution"])
+    row = only(stored_rows(execution(stages=stages))["execution"])
     assert some(row, "input_bytes", "task_time_ms") == (most, most)
 
 
@@ -777,9 +771,9 @@ def test_threshold(text: str | None, size: int | None) -> None:
 
 def test_shuffle_partitions() -> None:
     """The number of shuffle partitions is Spark's default if unset."""
-    assert only(execution_rows(execution())["execution"])["shuffle_partitions"] == 200
+    assert only(stored_rows(execution())["execution"])["shuffle_partitions"] == 200
     set_to = execution(configuration={"spark.sql.shuffle.partitions": "16"})
-    assert only(execution_rows(set_to)["execution"])["shuffle_partitions"] == 16
+    assert only(stored_rows(set_to)["execution"])["shuffle_partitions"] == 16
 
 
 # Plans and metrics
@@ -790,7 +784,7 @@ def test_plan_versions() -> None:
     first, _ = draw("AdaptiveSparkPlan | isFinalPlan=false\n  Exchange | [plan_id=1] | data size=?")
     last, measured = draw("AdaptiveSparkPlan | isFinalPlan=true\n  WholeStageCodegen (1)\n    Range | | duration=3")
     plans = [Plan(STARTED_AT_MS, first), Plan(STARTED_AT_MS + 5, last)]
-    rows = execution_rows(execution(plans=plans, accumulators=measured, plans_dropped=3))
+    rows = stored_rows(execution(plans=plans, accumulators=measured, plans_dropped=3))
     assert [some(row, "version", "is_final", "edges") for row in rows["plan_version"]] == [
         (0, False, ((1, 0),)),
         (1, True, ((2, 0),)),
@@ -857,7 +851,7 @@ def test_metrics_without_a_node() -> None:
     untouched = Metric("records read", 51, "sum")
     subquery = Metric("time to collect", 52, "timing")
     old = [PlanNode("Exchange", -1, "Exchange", metrics=[replaced, untouched, shared])]
-    rows = execution_rows(
+    rows = stored_rows(
         execution(
             plans=[Plan(0, old), Plan(1, old), Plan(2, new)],
             announced=[subquery, shared, Metric("never measured", 53, "sum")],
@@ -891,15 +885,15 @@ def test_accumulator_at_several_nodes() -> None:
 def test_metadata() -> None:
     """A scan's metadata is kept; NULL where there is none."""
     nodes = [PlanNode("Scan parquet ", -1, "FileScan", {"Format": "Parquet"}), PlanNode("Range", 0)]
-    rows = execution_rows(execution(plans=[Plan(0, nodes)]))
+    rows = stored_rows(execution(plans=[Plan(0, nodes)]))
     assert [row["metadata"] for row in rows["plan_node"]] == [{"Format": "Parquet"}, None]
 
 
 def test_application() -> None:
     """An application's document is its row; from an execution alone little is known of it."""
-    row = application_row(application(state="ended", ended_at_ms=STARTED_AT_MS, user="ada"))
+    row = as_columns(application_row(application(state="ended", ended_at_ms=STARTED_AT_MS, user="ada")))
     assert some(row, "state", "spark_user", "sequence", "spark_version") == ("ended", "ada", 1, "4.3.0")
-    row = application_row_of(execution(sequence=5, tags={"team": "retail"}))
+    row = as_columns(application_row_of(execution(sequence=5, tags={"team": "retail"})))
     assert some(row, "state", "sequence", "tags", "started_at", "listener_id") == (
         "unknown", 0, {"team": "retail"}, None, LISTENER.id,
     )  # fmt: skip
@@ -918,12 +912,13 @@ def test_every_column_exists() -> None:
     """Rows name columns of the store and no others, and give what the store needs."""
     spread = Spread(1, 2, 3, 4, 5)
     stage = Stage(1, 0, "a", 4, "succeeded", run_time=spread, shuffle_read=spread, shuffle_read_records=spread)
-    rows = execution_rows(replanned("Exchange | SinglePartition", EVERYTHING, stages=[stage]))
-    rows["application"] = [application_row(application()), application_row_of(execution())]
-    assert rows.keys() == {"application", *(table.name for table in models.PARTITIONED)} - {"finding"}
+    rows = stored_rows(replanned("Exchange | SinglePartition", EVERYTHING, stages=[stage]))
+    rows["application"] = [as_columns(application_row(application())), as_columns(application_row_of(execution()))]
+    assert rows.pop("finding") == []
+    assert rows.keys() == {"application", *(table.name for table in tables.PARTITIONED)} - {"finding"}
     for table, found in rows.items():
         assert found, table
-        columns = models.metadata.tables[table].columns
+        columns = tables.metadata.tables[table].columns
         needed = {column.name for column in columns if not column.nullable} - {"updated_at"}
         for row in found:
             assert row.keys() <= set(columns.keys())
@@ -933,4 +928,4 @@ def test_every_column_exists() -> None:
 def test_same_document_same_rows() -> None:
     """Rows depend on the document alone."""
     document = planned(EVERYTHING)
-    assert execution_rows(document) == execution_rows(document)
+    assert stored_rows(document) == stored_rows(document)

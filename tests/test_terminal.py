@@ -1,4 +1,4 @@
-"""What is made visible, and what stays as it is."""
+"""Characters that are escaped for terminals, and characters that stay unchanged."""
 
 from __future__ import annotations
 

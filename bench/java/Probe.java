@@ -82,7 +82,8 @@ public final class Probe {
       TaskMetrics metrics = event.taskMetrics();
       for (int i = 0; metrics != null && i < metrics._externalAccums().size(); i++) {
         Object accumulator = metrics._externalAccums().apply(i);
-        if (accumulator instanceof SQLMetric) read += ((SQLMetric) accumulator).id() + ((SQLMetric) accumulator).value();
+        if (accumulator instanceof SQLMetric)
+          read += ((SQLMetric) accumulator).id() + ((SQLMetric) accumulator).value();
       }
       reading.add(System.nanoTime() - start);
     }
@@ -203,10 +204,10 @@ public final class Probe {
   public static SparkListenerInterface attach(SparkContext context, String condition, SparkConf conf, String folder) {
     SparkListenerInterface listener;
     if (condition.equals("event log")) {
-      SparkConf plain = conf.clone().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "false");
-      EventLoggingListener log =
-          new EventLoggingListener(
-              "bench", Option.empty(), Paths.get(folder).toUri(), plain, context.hadoopConfiguration());
+      SparkConf plain =
+          conf.clone().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "false");
+      EventLoggingListener log = new EventLoggingListener(
+          "bench", Option.empty(), Paths.get(folder).toUri(), plain, context.hadoopConfiguration());
       log.start();
       context.listenerBus().addToEventLogQueue(log);
       return log;
@@ -258,7 +259,8 @@ public final class Probe {
   public static long threadCpuNs(String name) {
     long sum = 0;
     for (ThreadInfo thread : THREADS.getThreadInfo(THREADS.getAllThreadIds())) {
-      if (thread != null && thread.getThreadName().equals(name)) sum += Math.max(0, THREADS.getThreadCpuTime(thread.getThreadId()));
+      if (thread != null && thread.getThreadName().equals(name))
+        sum += Math.max(0, THREADS.getThreadCpuTime(thread.getThreadId()));
     }
     return sum;
   }
@@ -290,7 +292,7 @@ public final class Probe {
   public static long droppedEvents(SparkContext context) {
     long sum = 0;
     for (Map.Entry<String, com.codahale.metrics.Counter> counter :
-        context.listenerBus().metrics().metricRegistry().getCounters().entrySet()) {
+         context.listenerBus().metrics().metricRegistry().getCounters().entrySet()) {
       if (counter.getKey().endsWith("numDroppedEvents")) sum += counter.getValue().getCount();
     }
     return sum;
@@ -299,20 +301,19 @@ public final class Probe {
   /** Size of a file as Spark's event log would compress it. */
   public static long zstdBytes(SparkConf conf, String path) throws java.io.IOException {
     long[] size = {0};
-    OutputStream counter =
-        new OutputStream() {
-          @Override
-          public void write(int b) {
-            size[0]++;
-          }
+    OutputStream counter = new OutputStream() {
+      @Override
+      public void write(int b) {
+        size[0]++;
+      }
 
-          @Override
-          public void write(byte[] b, int offset, int length) {
-            size[0] += length;
-          }
-        };
+      @Override
+      public void write(byte[] b, int offset, int length) {
+        size[0] += length;
+      }
+    };
     try (InputStream in = Files.newInputStream(Paths.get(path));
-        OutputStream out = new ZStdCompressionCodec(conf).compressedOutputStream(counter)) {
+         OutputStream out = new ZStdCompressionCodec(conf).compressedOutputStream(counter)) {
       in.transferTo(out);
     }
     return size[0];

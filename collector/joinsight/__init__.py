@@ -5,7 +5,7 @@
 """
 
 from joinsight.attach import JoinsightWarning, attach, listener_jar
-from joinsight.lake import history
+from joinsight.spark import history
 
 __all__ = ["JoinsightWarning", "__version__", "attach", "history", "listener_jar"]
 

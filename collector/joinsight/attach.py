@@ -1,8 +1,8 @@
 """Attaches the listener to a PySpark session: ``joinsight.attach(SparkSession.builder, url="http://collector:9595")``.
 
-Three situations, three ways: no JVM yet, then settings of the builder are enough; a JVM without a context (under
-``spark-submit``, or after ``stop()``), then the jar must be handed to its class loader; a running context, then the
-listener is added to it. Whatever goes wrong, the job runs, without the listener and with a `JoinsightWarning`.
+What it does depends on what runs: without a JVM, settings of the builder are enough; in a JVM without a context (under
+``spark-submit``, or after ``stop()``) the jar is added to the class loader; with a running context, the
+listener is added to it. On any error the job runs without the listener, with a `JoinsightWarning`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Builder = TypeVar("Builder")
 
 
 class JoinsightWarning(UserWarning):
-    """The listener is not attached, or not as asked; the job is not affected."""
+    """The listener is not attached, or attached with other settings; the job is not affected."""
 
 
 def listener_jar() -> Path:
@@ -54,12 +54,12 @@ def attach(
 ) -> Builder:
     """Have the listener report every SQL execution of the session that `builder` makes to the collector at `url`.
 
-    Returns the builder. `job_name` names the job in the history (standard: the application's name); `tags` are free
-    labels; `token_file` holds the collector's token (standard: the environment variable JOINSIGHT_TOKEN). If a
-    SparkContext runs already, the listener is added to it at once; one that it has already stays. So a second call with
-    the same settings does nothing, and one with other settings warns: stop the context to change them.
+    Returns the builder. `job_name` names the job in the history (default: the application's name); `tags` are free
+    labels; `token_file` holds the collector's token (default: the environment variable JOINSIGHT_TOKEN). If a
+    SparkContext is already running, the listener is added to it at once; an attached listener stays. So a second call
+    with the same settings does nothing, and one with other settings warns: stop the context to change them.
 
-    Never raises: where the listener cannot be attached it warns with `JoinsightWarning`, and Spark runs without it.
+    Never raises: if the listener cannot be attached it warns with `JoinsightWarning`, and Spark runs without it.
     """
     try:
         settings = _settings(url, job_name, tags or {}, token_file)
@@ -104,7 +104,7 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
         SparkContext._ensure_initialized()
         jvm: Any = SparkContext._jvm
         _add_to_class_loader(jvm, jar)
-        listeners = listeners or jvm.org.apache.spark.SparkConf().get(_EXTRA_LISTENERS, "")  # of spark-submit
+        listeners = listeners or jvm.org.apache.spark.SparkConf().get(_EXTRA_LISTENERS, "")  # set by spark-submit
     else:
         class_path = _join(options.get(_DRIVER_CLASS_PATH), str(jar), os.pathsep)
         builder.config(_DRIVER_CLASS_PATH, class_path)
@@ -121,7 +121,7 @@ def _add_to_class_loader(jvm: Any, jar: Path) -> None:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if not hasattr(loader, "addURL") or "MutableURLClassLoader" not in loader.getClass().getName():
         raise RuntimeError(
-            f"the JVM runs already and its class loader takes no jar; start it with --jars {jar} --conf"
+            f"the JVM is already running and its class loader cannot add a jar; start it with --jars {jar} --conf"
             f" {_EXTRA_LISTENERS}={LISTENER}"
         )
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
@@ -133,11 +133,11 @@ def _attach_to_running(context: Any, jar: Path, settings: dict[str, str]) -> Non
     for key, value in settings.items():
         conf.set(key, value)
 
-    def array(of: Any, *elements: Any) -> Any:
-        made = context._gateway.new_array(of, len(elements))
+    def array(element_class: Any, *elements: Any) -> Any:
+        java_array = context._gateway.new_array(element_class, len(elements))
         for i, element in enumerate(elements):
-            made[i] = element
-        return made
+            java_array[i] = element
+        return java_array
 
     url = jvm.java.io.File(str(jar)).toURI().toURL()
     parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()

@@ -1,11 +1,11 @@
-"""Lays two executions beside each other: operators matched by their key, and what changed in plan and numbers. Pure.
+"""Compares two executions side by side: operators matched by key, differences in plan and numbers. Pure.
 
 ::
 
     Run, Run ──► Comparison
         configuration ──► settings that differ
-        joins, shuffles, broadcasts ──► Pair: an operator in both, or in one alone
-        stages ──► Pair: all stages of each, summed up
+        joins, shuffles, broadcasts ──► Pair: an operator in both, or in one only
+        stages ──► Pair: the totals of all stages of each
     a Pair ──► Change: a measure before and after, where it differs
 """
 
@@ -15,7 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from joinsight.rows import Row, driver_ms
+from sqlalchemy import Integer, Table
+
+from joinsight.document import NOT_RUN
+from joinsight.tables import DRIVER_PHASES, Row, broadcast, driver_ms, execution, joins, shuffle, stage
 
 
 class Measure(NamedTuple):
@@ -29,55 +32,69 @@ class Measure(NamedTuple):
     """More of it is worse, less is better."""
 
 
+def _measure(table: Table, name: str, title: str, is_cost: bool = False) -> Measure:
+    """A column of a table, in its unit."""
+    column = table.columns[name]
+    counts = isinstance(column.type, Integer)
+    return Measure(name, title, column.info["unit"] or ("count" if counts else "text"), is_cost)
+
+
 MEASURES: Mapping[str, Sequence[Measure]] = {
-    "execution": (Measure("duration_ms", "duration", "ms", True),),
+    "execution": (_measure(execution, "duration_ms", "duration", is_cost=True),),
     "joins": (
-        Measure("strategy", "strategy", "text"),
-        Measure("build_side", "build side", "text"),
-        Measure("left_rows", "left rows", "rows"),
-        Measure("right_rows", "right rows", "rows"),
-        Measure("output_rows", "rows out", "rows"),
-        Measure("build_bytes", "build size", "bytes", True),
-        Measure("build_ms", "build time", "ms", True),
-        Measure("sort_ms", "sort time", "ms", True),
-        Measure("spill_bytes", "spilled, in memory", "bytes", True),
+        _measure(joins, "strategy", "strategy"),
+        _measure(joins, "build_side", "build side"),
+        _measure(joins, "left_rows", "left rows"),
+        _measure(joins, "right_rows", "right rows"),
+        _measure(joins, "output_rows", "rows out"),
+        _measure(joins, "build_bytes", "build size", is_cost=True),
+        _measure(joins, "build_ms", "build time", is_cost=True),
+        _measure(joins, "sort_ms", "sort time", is_cost=True),
+        _measure(joins, "spill_bytes", "spilled, in memory", is_cost=True),
     ),
     "shuffle": (
-        Measure("bytes_written", "written", "bytes", True),
-        Measure("rows_written", "rows", "rows"),
-        Measure("partitions", "partitions", "count"),
-        Measure("aqe_partitions", "partitions read", "count"),
-        Measure("aqe_read", "AQE reads it", "text"),
-        Measure("skew_ratio", "skew", "ratio", True),
-        Measure("fetch_wait_ms", "fetch wait", "ms", True),
-        Measure("write_time_ns", "write time", "ns", True),
+        _measure(shuffle, "bytes_written", "written", is_cost=True),
+        _measure(shuffle, "rows_written", "rows"),
+        _measure(shuffle, "partitions", "partitions"),
+        _measure(shuffle, "aqe_partitions", "partitions read"),
+        _measure(shuffle, "aqe_read", "AQE reads it"),
+        _measure(shuffle, "skew_ratio", "skew", is_cost=True),
+        _measure(shuffle, "fetch_wait_ms", "fetch wait", is_cost=True),
+        _measure(shuffle, "write_time_ns", "write time", is_cost=True),
     ),
     "broadcast": (
-        Measure("outcome", "outcome", "text"),
-        Measure("size_bytes", "size", "bytes", True),
-        Measure("rows", "rows", "rows"),
+        _measure(broadcast, "outcome", "outcome"),
+        _measure(broadcast, "size_bytes", "size", is_cost=True),
+        _measure(broadcast, "rows", "rows"),
         Measure("driver_ms", "driver time", "ms", True),
     ),
     "stage": (
         Measure("stages", "stages", "count"),
-        Measure("succeeded_tasks", "tasks", "count"),
-        Measure("failed_tasks", "failed tasks", "count", True),
-        Measure("run_time_ms", "task time", "ms", True),
-        Measure("gc_time_ms", "GC time", "ms", True),
-        Measure("input_bytes", "read by tasks", "bytes"),
-        Measure("input_rows", "rows read", "rows"),
-        Measure("output_bytes", "output", "bytes"),
-        Measure("shuffle_write_bytes", "shuffled", "bytes", True),
-        Measure("disk_spilled_bytes", "spilled to disk", "bytes", True),
+        _measure(stage, "succeeded_tasks", "tasks"),
+        _measure(stage, "failed_tasks", "failed tasks", is_cost=True),
+        _measure(stage, "run_time_ms", "task time", is_cost=True),
+        _measure(stage, "gc_time_ms", "GC time", is_cost=True),
+        _measure(stage, "input_bytes", "read by tasks"),
+        _measure(stage, "input_rows", "rows read"),
+        _measure(stage, "output_bytes", "output"),
+        _measure(stage, "shuffle_write_bytes", "shuffled", is_cost=True),
+        _measure(stage, "disk_spilled_bytes", "spilled to disk", is_cost=True),
     ),
 }
-"""What is compared, by table; ``stage`` is all stages of an execution that ran, summed up."""
+"""The measures by table; ``stage`` is the total of the stages of an execution that ran."""
 
-LITTLE_RATIO = 0.2
-LITTLE: Mapping[str, float] = {"bytes": 1 << 20, "rows": 1_000, "ms": 100, "ns": 100e6, "ratio": 0.5, "count": 1}
-"""A change is more than a little from both on: this share of the larger value, and this much in its unit."""
+MIN_RATIO = 0.2
+MIN_CHANGE: Mapping[str, float] = {
+    "bytes": 1 << 20,
+    "rows": 1_000,
+    "ms": 100,
+    "ns": 100e6,
+    "ratio": 0.5,
+    "count": 1,
+}
+"""A change is large from both thresholds on: this share of the larger value, and this difference in its unit."""
 
-# What a change is roughly worth in milliseconds, to put the largest first: a ms of time, 100 KiB, 1,000 rows
+# Approximate milliseconds per unit, to sort changes across units: 100 KiB or 1,000 rows count as 1 ms
 _WEIGHTS = {"ms": 1.0, "ns": 1e-6, "bytes": 1 / 102_400, "rows": 1e-3}
 _OPERATORS = ("joins", "shuffle", "broadcast")
 
@@ -96,7 +113,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A measure of both; None where it was not measured."""
+    """A measure in both executions; None where it was not measured."""
 
     measure: Measure
     before: Any
@@ -104,25 +121,25 @@ class Change:
 
     @property
     def is_large(self) -> bool:
-        """More than a little, as LITTLE and LITTLE_RATIO say; a text that differs always is."""
+        """Whether it exceeds MIN_CHANGE and MIN_RATIO; a text that differs is always large."""
         if self.before == self.after:
             return False
         if self.measure.unit == "text":
             return True
         before, after = self.before or 0, self.after or 0
         difference = abs(after - before)
-        return bool(difference >= LITTLE[self.measure.unit] and difference >= LITTLE_RATIO * max(before, after))
+        return bool(difference >= MIN_CHANGE[self.measure.unit] and difference >= MIN_RATIO * max(before, after))
 
     @property
     def is_worse(self) -> bool | None:
-        """Whether it costs more than before; None where that cannot be said."""
+        """Whether it costs more than before; None if equal, not measured in one, or not a cost."""
         if not self.measure.is_cost or self.before == self.after or None in (self.before, self.after):
             return None
         return bool(self.after > self.before)
 
     @property
     def weight(self) -> float:
-        """How much it matters, to put the largest first."""
+        """Its approximate cost in ms, for sorting; infinite for a text that differs."""
         if self.before == self.after:
             return 0.0
         if self.measure.unit == "text":
@@ -132,35 +149,35 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An operator as it was in both executions; None where it was in one alone. Or all stages of each."""
+    """An operator in both executions, None in the one that lacks it; or the totals of all stages of each."""
 
     table: str
     a: Row | None
     b: Row | None
     changes: Sequence[Change] = ()
-    """All measures that both have, equal ones too; none if it was in one alone."""
+    """All measures, equal ones too; empty if only one execution has the operator."""
 
     @property
     def row(self) -> Row:
-        """The operator, as B has it if it does."""
-        found = self.b if self.b is not None else self.a
-        assert found is not None
-        return found
+        """The operator in B, else in A."""
+        row = self.b if self.b is not None else self.a
+        assert row is not None
+        return row
 
     @property
     def is_large(self) -> bool:
-        """It is in one alone, or something of it changed more than a little."""
+        """Whether only one execution has it, or one of its changes is large."""
         return self.a is None or self.b is None or any(change.is_large for change in self.changes)
 
     @property
     def weight(self) -> float:
-        """That of its heaviest change."""
+        """The largest weight of its changes."""
         return max((change.weight for change in self.changes), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two executions have in common and where they differ; pairs with the largest changes first."""
+    """The comparison of two executions; pairs with the largest changes first."""
 
     a: Run
     b: Run
@@ -172,19 +189,19 @@ class Comparison:
 
     @property
     def same_query(self) -> bool | None:
-        """Whether both have the same shape; None if one has none."""
+        """Whether both have the same query shape; None if one has no plan."""
         return _same(self.a.execution["query_shape"], self.b.execution["query_shape"])
 
     @property
     def same_plan(self) -> bool | None:
-        """Whether both ended with the same plan; None if one has none."""
+        """Whether both ended with the same plan; None if one has no plan."""
         return _same(self.a.execution["plan_fingerprint"], self.b.execution["plan_fingerprint"])
 
 
 def compare(a: Run, b: Run) -> Comparison:
-    """Compare B with A, the one before."""
-    pairs = {table: _matched(table, getattr(a, table), getattr(b, table)) for table in _OPERATORS}
-    pairs["stage"] = [_pair("stage", _summed(a.stage), _summed(b.stage))]
+    """Compare B with A, the earlier run."""
+    pairs = {table: _match_by_key(table, getattr(a, table), getattr(b, table)) for table in _OPERATORS}
+    pairs["stage"] = [_pair("stage", _stage_totals(a.stage), _stage_totals(b.stage))]
     duration = _pair("execution", a.execution, b.execution)
     return Comparison(a, b, duration, dict(_settings(_configuration(a), _configuration(b))), pairs)
 
@@ -194,7 +211,7 @@ def _same(a: str | None, b: str | None) -> bool | None:
 
 
 def _configuration(run: Run) -> dict[str, str]:
-    """Of the application, and what its session changed."""
+    """The application's settings, overridden by the session's."""
     return {**(run.application["configuration"] or {}), **(run.execution["configuration"] or {})}
 
 
@@ -204,18 +221,18 @@ def _settings(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[tuple[str,
             yield key, (a.get(key), b.get(key))
 
 
-def _matched(table: str, a: Sequence[Row], b: Sequence[Row]) -> list[Pair]:
-    """Operators with the same key together, then those of one alone; a key is unique within an execution."""
+def _match_by_key(table: str, a: Sequence[Row], b: Sequence[Row]) -> list[Pair]:
+    """Pairs of operators with the same key, then unpaired operators; a key is unique within an execution."""
     a, b = [_derived(table, row) for row in a], [_derived(table, row) for row in b]
     before = {row["operator_key"]: row for row in a if row["operator_key"] is not None}
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for row in b:
         other = before.pop(row["operator_key"], None)
-        found.append(Pair(table, None, row) if other is None else _pair(table, other, row))
-    both = [pair for pair in found if pair.a is not None]
-    met = [pair.a for pair in both]
-    alone = [Pair(table, row, None) for row in a if not any(row is one for one in met)]
-    return [*sorted(both, key=lambda pair: -pair.weight), *alone, *(pair for pair in found if pair.a is None)]
+        pairs.append(Pair(table, None, row) if other is None else _pair(table, other, row))
+    both = [pair for pair in pairs if pair.a is not None]
+    paired = [pair.a for pair in both]
+    only_a = [Pair(table, row, None) for row in a if not any(row is one for one in paired)]
+    return [*sorted(both, key=lambda pair: -pair.weight), *only_a, *(pair for pair in pairs if pair.a is None)]
 
 
 def _pair(table: str, a: Row, b: Row) -> Pair:
@@ -224,16 +241,16 @@ def _pair(table: str, a: Row, b: Row) -> Pair:
 
 
 def _derived(table: str, row: Row) -> Row:
-    """The row with what is not stored but made of its columns."""
+    """The row with the measures that are computed from its columns."""
     if table == "broadcast":
-        return row | {"driver_ms": driver_ms(row)}
+        return row | {"driver_ms": driver_ms(*(row[phase] for phase in DRIVER_PHASES))}
     if table == "shuffle":
         return row | {"aqe_read": " ".join(row["aqe_read"]) if row["aqe_read"] else None}
     return row
 
 
-def _summed(stages: Sequence[Row]) -> Row:
-    ran = [stage for stage in stages if stage["state"] not in ("skipped", "pending")]
+def _stage_totals(stages: Sequence[Row]) -> Row:
+    ran = [stage for stage in stages if stage["state"] not in NOT_RUN]
     names = [measure.name for measure in MEASURES["stage"] if measure.name != "stages"]
     return {"stages": len(ran), **{name: _sum([stage[name] for stage in ran]) for name in names}}
 

@@ -1,7 +1,7 @@
-"""Bytes of a request to documents: gzip, lines, JSON, schema. A bad line is reported and the others are kept.
+"""Decodes a request into documents: gzip, lines, JSON, schema. An invalid line is reported, the others are kept.
 
-Everything is bounded before it is read: the size of the request unpacked (a gzip bomb is `TooLarge`), the number of its
-lines and the size of each; and what is to become of a document before that is made of it.
+Limits apply before decoding: the size of the request unpacked (a gzip bomb is `TooLarge`), the number of its
+lines and the size of each; and, before rows are made, the number of rows and characters that a document expands to.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Nam
 from joinsight.errors import DocumentError, TooLarge
 
 HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
-"""What a request must say that its body is."""
+"""The headers that describe the body of a request."""
 MAX_REQUEST_BYTES = 32 << 20
-"""A request as it comes over the wire."""
+"""A request, compressed."""
 MAX_UNPACKED_BYTES = 64 << 20
-"""A request unpacked; decoded it may take up to 18 times as much memory, when it is made of nothing but empty nodes."""
+"""A request unpacked; decoded it takes up to 18 times as much memory, if it consists of empty nodes only."""
 MAX_REQUEST_LINES = 10_000
-"""Lines of a request, empty and bad ones too: each bad one has its place in the answer."""
+"""Lines of a request, empty and invalid ones too: the response lists each invalid one."""
 MAX_DOCUMENT_BYTES = 16 << 20
 """One document, unpacked."""
 MAX_PLAN_NODES = 50_000
 """Nodes of one plan."""
 MAX_PLANS = 20_000
-"""Plans of an execution. This limit and the five below hold for all documents of a request together, too."""
+"""Plans of an execution. This limit and the five below also apply to all documents of a request together."""
 MAX_NODES = 200_000
-"""Nodes of all plans. A plan names a node in few bytes and all of it is written: it counts as often as it is named."""
+"""Nodes of all plans. A reference to a node is a few bytes, its row is written whole: each reference counts."""
 MAX_METRICS = 500_000
-"""Metrics of these nodes; and accumulators."""
+"""Metrics of these nodes, and accumulators."""
 MAX_CHARACTERS = 32 << 20
-"""Characters of the texts of these nodes."""
+"""Characters in the texts of these nodes."""
 MAX_STAGES = 100_000
 """Stage attempts."""
 MAX_NAMED_STAGES = 1_000_000
-"""Stage attempts that jobs name, and the metrics of final plans, as often as they are named."""
+"""Stage attempts referenced by jobs and by the metrics of final plans; each reference counts."""
 MAX_HINT_CHARACTERS = 1_000
 """Characters of the hint of one side of a join."""
 
@@ -54,7 +54,7 @@ _LIMITS = {
     "named stages": MAX_NAMED_STAGES,
 }
 _CHUNK = 1 << 20
-_PIECE = 16 << 10
+_SLICE = 16 << 10
 _REASON_CHARACTERS = 300
 _GZIP = 31  # zlib's code for the gzip format
 # PostgreSQL's text holds no NUL; an escaped one is replaced before the JSON is read
@@ -73,7 +73,7 @@ class _ListenerId(msgspec.Struct, frozen=True):
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """Whose a document is, and its number: all that is read of one that is refused."""
+    """The sender and number of a document: all that is decoded from a refused one."""
 
     listener: _ListenerId
     sequence: Sequence
@@ -87,16 +87,16 @@ _stamp_decoder = msgspec.json.Decoder(Stamp)
 
 @dataclass(slots=True)
 class Batch:
-    """What a request held: its good documents, and for each bad line its number (from 1) and what is wrong."""
+    """The content of a request: valid documents, and for each invalid line its number (from 1) and the reason."""
 
     documents: list[tuple[int, Document]] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
     stamps: list[tuple[Stamp, str]] = field(default_factory=list)
-    """Of the refused documents those whose stamp can be read, with what is wrong."""
+    """The refused documents whose stamp is readable, each with the reason."""
     refused_by_kind: Counter[str] = field(default_factory=Counter)
-    """How many, by what is wrong: json (not readable), schema, version, size, fault (of ours)."""
+    """Refused lines by kind: json (unreadable), schema, version, size, fault (a bug in the collector)."""
     size: Counter[str] = field(default_factory=Counter)
-    """The size of its documents together, by what `_LIMITS` bounds."""
+    """The total size of its documents, by the keys of `_LIMITS`."""
 
 
 def decode_request(body: bytes | bytearray) -> Batch:
@@ -115,9 +115,9 @@ def decode_request(body: bytes | bytearray) -> Batch:
                 document, size = _decode(line)
                 batch.size.update(size)
                 batch.documents.append((number, document))
-            for what, most in _LIMITS.items():
-                if batch.size[what] > most:
-                    raise TooLarge(f"the documents of the request have more than {most} {what} together")
+            for unit, limit in _LIMITS.items():
+                if batch.size[unit] > limit:
+                    raise TooLarge(f"the documents of the request have more than {limit} {unit} together")
             continue
         except TooLarge:
             raise
@@ -125,7 +125,7 @@ def decode_request(body: bytes | bytearray) -> Batch:
             reason, kind = str(error), error.kind
         except MemoryError:
             raise
-        except Exception as error:  # sent again, it would fail again
+        except Exception as error:  # refused, because a retry would fail too
             log.exception("a fault in the collector: line %d of a request could not be read", number)
             reason = f"could not be read: {type(error).__name__}: {error}"[:_REASON_CHARACTERS]
             kind = "fault"
@@ -138,7 +138,7 @@ def decode_request(body: bytes | bytearray) -> Batch:
 
 
 def decode_document(line: bytes) -> Document:
-    """Read one document; raises `DocumentError` that says where it breaks the schema."""
+    """Decode one document; raises `DocumentError` with the place that violates the schema."""
     return _decode(line)[0]
 
 
@@ -147,7 +147,7 @@ def _decode(line: bytes) -> tuple[Document, Mapping[str, int]]:
     try:
         document = _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise _breach(line, error) from None
+        raise _schema_error(line, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DocumentError(f"not JSON: {error}", "json") from None
     _check_numbers("supersedes", document.supersedes)
@@ -173,19 +173,19 @@ def without_nul(line: bytes) -> bytes:
     return _NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line
 
 
-def _breach(line: bytes, error: msgspec.ValidationError) -> DocumentError:
-    """Of the schema, or of its version."""
+def _schema_error(line: bytes, error: msgspec.ValidationError) -> DocumentError:
+    """The error for a document that violates the schema, or has another schema version."""
     try:
         version = msgspec.json.decode(line, type=_Version).schema_version
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         version = None
     if version is not None and version != SCHEMA_VERSION:
         return DocumentError(
-            f"schema_version {version} is not known here, {SCHEMA_VERSION} is: the listener in the driver and the"
-            " collector must be of versions that fit",
+            f"schema_version {version} is not supported, only {SCHEMA_VERSION}: the listener in the driver and the"
+            " collector must have compatible versions",
             "version",
         )
-    reason = str(error)  # quotes the document
+    reason = str(error)  # quotes the document, so it can be long
     if len(reason) > _REASON_CHARACTERS:
         reason = f"{reason[: _REASON_CHARACTERS // 2]} ... {reason[-_REASON_CHARACTERS // 2 :]}"
     return DocumentError("".join(character if character.isprintable() else " " for character in reason))
@@ -198,7 +198,7 @@ def _check_numbers(field: str, numbers: Numbers) -> None:
 
 
 def _check(e: Execution) -> Mapping[str, int]:
-    """What the JSON Schema cannot say; gives the size, by what `_LIMITS` bounds."""
+    """Check what the JSON Schema cannot express; returns the size by the keys of `_LIMITS`."""
     size: Counter[str] = Counter()
     _add(size, "plans", len(e.plans))
     _add(size, "stages", len(e.stages))
@@ -247,36 +247,36 @@ def _characters(node: PlanNode) -> int:
     return sum(map(len, texts)) + sum(len(metric.name) + len(metric.type) for metric in node.metrics)
 
 
-def _add(size: Counter[str], what: str, more: int, where: str = "") -> None:
-    size[what] += more
-    if size[what] > _LIMITS[what]:
-        raise DocumentError(f"the execution has {size[what]} {what}{where}; {_LIMITS[what]} are allowed", "size")
+def _add(size: Counter[str], unit: str, number: int, where: str = "") -> None:
+    size[unit] += number
+    if size[unit] > _LIMITS[unit]:
+        raise DocumentError(f"the execution has {size[unit]} {unit}{where}; {_LIMITS[unit]} are allowed", "size")
 
 
 def _unpack(body: bytes | bytearray) -> Iterator[bytes]:
-    """The body unpacked in chunks; it may be several gzip members one after the other."""
+    """The body unpacked, in chunks; it may consist of several gzip members."""
     position = total = 0
     while position < len(body):
         stream = zlib.decompressobj(_GZIP)
         while not stream.eof:
-            # By pieces: zlib copies what it leaves, at every chunk and at every member's end
-            piece = body[position : position + _PIECE]
+            # In small slices, because zlib copies its unread input at every chunk and at every end of a member
+            slice_ = body[position : position + _SLICE]
             try:
-                chunk = stream.decompress(piece, _CHUNK)
+                chunk = stream.decompress(slice_, _CHUNK)
             except zlib.error as error:
                 raise DocumentError(f"the request is not gzip: {error}") from None
-            position += len(piece) - len(stream.unconsumed_tail) - len(stream.unused_data)
+            position += len(slice_) - len(stream.unconsumed_tail) - len(stream.unused_data)
             total += len(chunk)
             if total > MAX_UNPACKED_BYTES:
                 raise TooLarge(f"the request is larger than {MAX_UNPACKED_BYTES} bytes unpacked")
             if chunk:
                 yield chunk
-            elif not piece and not stream.eof:
+            elif not slice_ and not stream.eof:
                 raise DocumentError("the request's gzip data is cut off")
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
-    """The lines of `chunks` without their ends; None for one over `MAX_DOCUMENT_BYTES`."""
+    """The lines of `chunks` without line breaks; None for a line over `MAX_DOCUMENT_BYTES`."""
     parts: list[bytes] = []
     size = 0
     for chunk in chunks:

@@ -1,7 +1,7 @@
-"""Spark's own display string of a metric, derived from the numbers that we store.
+"""Spark's display string of a metric, derived from the stored numbers.
 
-The inverse of the UI's text: ``total (min, med, max (stageId: taskId))\\n59.0 B (...)``. The tests compare it with what
-a running Spark shows, value by value; the command line shows it.
+For example ``total (min, med, max (stageId: taskId))\\n59.0 B (...)``. The tests compare it, value by value, with what
+a running Spark shows.
 
 Source: ``SQLMetrics.stringValue`` (3.x), ``MetricUtils.stringValue`` (4.x), ``Utils.bytesToString``,
 ``Utils.msDurationToString``.
@@ -39,7 +39,7 @@ def metric_text(a: Accumulator) -> str:
 
 
 def row_text(row: Mapping[str, Any]) -> str | None:
-    """The same for a row of table ``node_metric``; None where Spark's UI shows nothing."""
+    """`metric_text` of a row of table ``node_metric``; None where Spark's UI shows nothing."""
     if row["count"] is None:
         return None
     where = row["max_stage_id"], row["max_stage_attempt"], row["max_task_id"]
@@ -50,7 +50,7 @@ def row_text(row: Mapping[str, Any]) -> str | None:
 
 
 def bytes_text(size: int) -> str:
-    """``1999.0 B``, ``2.0 KiB``: a unit is used from twice its size on."""
+    """``1999.0 B``, ``2.0 KiB``: as in Spark, a unit is used from twice its size on."""
     for unit, name in _BYTES:
         if size >= 2 * unit:
             return f"{_round(size / unit, 1)} {name}"
@@ -76,7 +76,7 @@ def _average(tenfold: int) -> str:
 
 
 def _unknown(number: int) -> str:
-    """Spark 4.2 and later; earlier versions fail at a type that they do not know."""
+    """As in Spark 4.2 and later; earlier versions fail on unknown types."""
     return f"[unknown] {number:,}"
 
 

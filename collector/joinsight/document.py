@@ -1,17 +1,17 @@
-"""The contract between whoever measures and whoever stores: one *document*, one JSON object, one line.
+"""The contract between listener and collector: one *document* is one JSON object on one line.
 
-An `Execution` is one SQL execution as known at one moment. It is self-contained (it names its application),
-idempotent, and a later one of the same execution replaces an earlier one. An `Application` opens and closes an
-application and says what was delivered. The JSON Schema in ``schemas/`` is generated from these classes; the listener
+An `Execution` is a snapshot of one SQL execution. It is self-contained (it names its application),
+idempotent, and a later one of the same execution replaces an earlier one. An `Application` reports the start and end
+of an application and what was delivered. The JSON Schema in ``schemas/`` is generated from these classes; the listener
 and the collector are both tested against it.
 
-Units: times of day are milliseconds since the epoch, durations and sizes carry their unit in the name. A value that
+Units: points in time are milliseconds since the epoch, durations and sizes have their unit in the name. A value that
 was not measured is absent (``None``), never 0.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
@@ -21,6 +21,11 @@ MAX_LONG = 2**63 - 1
 
 Count = Annotated[int, Meta(ge=0, le=MAX_LONG)]
 """A number of things, bytes or units of time: never negative, fits Java's long and PostgreSQL's bigint."""
+
+Bytes = Annotated[Count, "bytes"]
+Rows = Annotated[Count, "rows"]
+Ms = Annotated[Count, "ms"]
+Ns = Annotated[Count, "ns"]
 
 Long = Annotated[int, Meta(ge=-(2**63), le=MAX_LONG)]
 
@@ -42,6 +47,14 @@ Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Attempt = Annotated[str, Meta(max_length=64)]
 
 ExecutionState = Literal["running", "succeeded", "failed", "lost"]
+JobState = Literal["running", "succeeded", "failed"]
+StageState = Literal["pending", "running", "succeeded", "failed", "skipped"]
+ApplicationState = Literal["running", "ended"]
+EXECUTION_STATES: tuple[ExecutionState, ...] = get_args(ExecutionState)
+ENDED: tuple[ExecutionState, ...] = ("succeeded", "failed")
+"""States of executions whose end is known, unlike that of a lost one."""
+NOT_RUN: tuple[StageState, ...] = ("pending", "skipped")
+"""States of stages of which no task ran."""
 Origin = Literal["live", "event_log"]
 
 
@@ -54,7 +67,7 @@ class Metric(Struct, frozen=True):
 
 
 class PlanNode(Struct, frozen=True):
-    """A node as it stands in one or more plan trees (Spark: ``SparkPlanInfo`` without its children)."""
+    """A node of one or more plan trees (Spark: ``SparkPlanInfo`` without its children)."""
 
     name: str
     simple: Annotated[str, Meta(description="Spark's simpleString")] = ""
@@ -65,7 +78,7 @@ class PlanNode(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The physical plan as Spark had it from one moment on; AQE makes several in one execution.
 
-    A re-plan repeats most of what was there, so a plan only names its nodes, in depth-first order, a parent before its
+    A re-plan repeats most nodes, so a plan only refers to its nodes, in depth-first order, a parent before its
     child.
     """
 
@@ -73,7 +86,7 @@ class Plan(Struct, frozen=True):
     nodes: Annotated[list[Int], Meta(description="indexes into the execution's nodes")]
     parents: Annotated[
         list[Annotated[int, Meta(ge=-1)]],
-        Meta(description="for each of nodes, where its parent stands in nodes; -1 for the root"),
+        Meta(description="for each of nodes, the index of its parent in nodes; -1 for the root"),
     ]
 
 
@@ -86,11 +99,11 @@ class JoinHint(Struct, frozen=True):
 
 
 class Accumulator(Struct, frozen=True):
-    """What was measured for one accumulator in this execution, over its tasks and driver updates.
+    """The values of one accumulator in this execution, over its tasks and driver updates.
 
-    Only values that count for Spark are in: 0 and more for ``size``, ``timing``, ``nsTiming``; above 0 for ``average``;
-    all for ``sum``. ``average`` values are Spark's: ten times the average. A task that reported nothing is in as 0,
-    as in Spark's UI.
+    Only values that Spark counts are included: 0 and more for ``size``, ``timing``, ``nsTiming``; above 0 for
+    ``average``; all for ``sum``. ``average`` values are Spark's: ten times the average. A task that reported nothing
+    counts as 0, as in Spark's UI.
     """
 
     id: Count
@@ -119,12 +132,12 @@ class Job(Struct, frozen=True):
     id: Int
     submitted_at_ms: Time
     stages: list[Int]
-    state: Literal["running", "succeeded", "failed"] = "running"
+    state: JobState = "running"
     ended_at_ms: Time | None = None
 
 
 class Spread(Struct, frozen=True):
-    """A value's distribution over the successful tasks of a stage attempt."""
+    """The distribution of a value over the successful tasks of a stage attempt."""
 
     min: Count
     median: Count
@@ -133,70 +146,73 @@ class Spread(Struct, frozen=True):
     max_task: Count
 
 
-class Stage(Struct, frozen=True):
-    """An attempt of a stage, with the totals of its tasks that brought metrics (failed and killed ones too)."""
+def _total(description: str, spark: str, of_task: str | None = None) -> Meta:
+    """`spark`: its name in Spark's ``StageData``; `of_task`: its name in ``TaskMetrics``, if another."""
+    return Meta(description=description, extra={"spark": spark, "of_task": of_task or spark})
+
+
+class StageTotals(Struct, frozen=True, kw_only=True):
+    """Totals over the tasks of a stage attempt; table `stage` has a column for each."""
+
+    run_time_ms: Annotated[Ms, _total("executor run time", "executorRunTime")] = 0
+    cpu_time_ns: Annotated[Ns, _total("executor CPU time", "executorCpuTime")] = 0
+    gc_time_ms: Annotated[Ms, _total("JVM garbage collection while its tasks ran", "jvmGcTime")] = 0
+    deserialize_time_ms: Annotated[Ms, _total("executor deserialize time", "executorDeserializeTime")] = 0
+    result_bytes: Annotated[Bytes, _total("size of the results sent to the driver", "resultSize")] = 0
+    memory_spilled_bytes: Annotated[
+        Bytes, _total("bytes of deserialized data that were spilled", "memoryBytesSpilled")
+    ] = 0
+    disk_spilled_bytes: Annotated[Bytes, _total("bytes written to disk by spilling", "diskBytesSpilled")] = 0
+    peak_memory_bytes: Annotated[Bytes, _total("largest peak execution memory of a task", "peakExecutionMemory")] = 0
+    input_bytes: Annotated[Bytes, _total("bytes read from sources", "inputBytes", "inputMetrics.bytesRead")] = 0
+    input_rows: Annotated[Rows, _total("rows read from sources", "inputRecords", "inputMetrics.recordsRead")] = 0
+    output_bytes: Annotated[Bytes, _total("bytes written to sinks", "outputBytes", "outputMetrics.bytesWritten")] = 0
+    output_rows: Annotated[Rows, _total("rows written to sinks", "outputRecords", "outputMetrics.recordsWritten")] = 0
+    shuffle_read_local_bytes: Annotated[
+        Bytes, _total("shuffle bytes read locally", "shuffleLocalBytesRead", "shuffleReadMetrics.localBytesRead")
+    ] = 0
+    shuffle_read_remote_bytes: Annotated[
+        Bytes,
+        _total("shuffle bytes read over the network", "shuffleRemoteBytesRead", "shuffleReadMetrics.remoteBytesRead"),
+    ] = 0
+    shuffle_read_rows: Annotated[
+        Rows, _total("shuffle rows read", "shuffleReadRecords", "shuffleReadMetrics.recordsRead")
+    ] = 0
+    shuffle_fetch_wait_ms: Annotated[
+        Ms, _total("time tasks waited for shuffle blocks", "shuffleFetchWaitTime", "shuffleReadMetrics.fetchWaitTime")
+    ] = 0
+    shuffle_write_bytes: Annotated[
+        Bytes, _total("shuffle bytes written", "shuffleWriteBytes", "shuffleWriteMetrics.bytesWritten")
+    ] = 0
+    shuffle_write_rows: Annotated[
+        Rows, _total("shuffle rows written", "shuffleWriteRecords", "shuffleWriteMetrics.recordsWritten")
+    ] = 0
+    shuffle_write_time_ns: Annotated[
+        Ns, _total("time tasks took to write shuffles", "shuffleWriteTime", "shuffleWriteMetrics.writeTime")
+    ] = 0
+
+
+class Stage(StageTotals, frozen=True):
+    """An attempt of a stage, with the totals of the tasks that reported metrics (failed and killed ones too)."""
 
     id: Int
     attempt: Int
     name: str
     tasks: Annotated[Int, Meta(description="how many tasks the attempt has")]
-    state: Literal["pending", "running", "succeeded", "failed", "skipped"]
+    state: StageState
     succeeded_tasks: Int = 0
     failed_tasks: Int = 0
     killed_tasks: Int = 0
     submitted_at_ms: Time | None = None
     completed_at_ms: Time | None = None
     failure: str | None = None
-    run_time_ms: Count = 0
-    cpu_time_ns: Count = 0
-    gc_time_ms: Count = 0
-    deserialize_time_ms: Count = 0
-    result_bytes: Count = 0
-    memory_spilled_bytes: Count = 0
-    disk_spilled_bytes: Count = 0
-    peak_memory_bytes: Annotated[Count, Meta(description="the largest of any task")] = 0
-    input_bytes: Count = 0
-    input_rows: Count = 0
-    output_bytes: Count = 0
-    output_rows: Count = 0
-    shuffle_read_local_bytes: Count = 0
-    shuffle_read_remote_bytes: Count = 0
-    shuffle_read_rows: Count = 0
-    shuffle_fetch_wait_ms: Count = 0
-    shuffle_write_bytes: Count = 0
-    shuffle_write_rows: Count = 0
-    shuffle_write_time_ns: Count = 0
     run_time: Annotated[Spread | None, Meta(description="milliseconds a task")] = None
     shuffle_read: Annotated[Spread | None, Meta(description="bytes a task, local and remote")] = None
     shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
 
 
-STAGE_TOTALS = (
-    "run_time_ms",
-    "cpu_time_ns",
-    "gc_time_ms",
-    "deserialize_time_ms",
-    "result_bytes",
-    "memory_spilled_bytes",
-    "disk_spilled_bytes",
-    "peak_memory_bytes",
-    "input_bytes",
-    "input_rows",
-    "output_bytes",
-    "output_rows",
-    "shuffle_read_local_bytes",
-    "shuffle_read_remote_bytes",
-    "shuffle_read_rows",
-    "shuffle_fetch_wait_ms",
-    "shuffle_write_bytes",
-    "shuffle_write_rows",
-    "shuffle_write_time_ns",
-)
-"""Of `Stage`, what is added up over its tasks; of the peak memory the largest."""
-
-
 class Listener(Struct, frozen=True):
-    """Who measured."""
+    """The listener that made the document."""
 
     id: Annotated[Name, Meta(description="a UUID, new for every SparkContext")]
     version: Name
@@ -222,19 +238,19 @@ class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
 
 class Application(_Document, frozen=True, kw_only=True, tag="application"):
-    """An application attempt: sent when it starts and ends, and in between as a sign of life with what was delivered.
+    """An application attempt: sent when it starts and ends, and in between as a heartbeat that reports deliveries.
 
-    Every document is in the end delivered, superseded, dropped or refused, or was lost with its driver.
+    Every document is eventually delivered, superseded, dropped or refused, or was lost with its driver.
     """
 
-    state: Literal["running", "ended"]
+    state: ApplicationState
     started_at_ms: Time
     ended_at_ms: Time | None = None
     user: str = ""
     master: str = ""
     tags: dict[str, str] = {}
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
-    documents_made: Annotated[Count, Meta(description="numbers given to documents so far")] = 0
+    documents_made: Annotated[Count, Meta(description="number of documents made so far")] = 0
     dropped: Annotated[
         dict[str, Numbers],
         Meta(description="documents given up in the driver so far, by cause: memory, spool, failure"),
@@ -247,7 +263,7 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
 
 
 class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
-    """A SQL execution as known when the document was made."""
+    """A SQL execution at the time the document was made."""
 
     execution_id: Count
     root_execution_id: Count
@@ -272,11 +288,11 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     announced: Annotated[
         list[Metric], Meta(description="metrics announced without a plan (subqueries, cached plans)")
     ] = []
-    join_hints: Annotated[list[JoinHint], Meta(description="of the joins that have any")] = []
+    join_hints: Annotated[list[JoinHint], Meta(description="for the joins that have hints")] = []
     accumulators: list[Accumulator] = []
     jobs: list[Job] = []
     stages: list[Stage] = []
-    incomplete: Annotated[list[str], Meta(description="why the numbers may be partial; empty: they are whole")] = []
+    incomplete: Annotated[list[str], Meta(description="why the numbers may be partial; empty: they are complete")] = []
     incomplete_codes: Annotated[
         list[str],
         Meta(description="the same as codes, each once (docs/guarantees.md#completeness); empty: none were given"),

@@ -1,17 +1,17 @@
-"""Every error that Joinsight raises on purpose.
+"""All errors that Joinsight raises on purpose.
 
 ::
 
     JoinsightError
-    ├── ConfigurationError      a setting is wrong; the message names it, shows it and says what would be right
-    │   └── ConfigurationErrors several are, a line for each
-    ├── DatabaseError           PostgreSQL cannot be started, reached or used as it is
+    ├── ConfigurationError      a setting is invalid; the message has its name, its value and a remedy
+    │   └── ConfigurationErrors several are invalid, a line for each
+    ├── DatabaseError           PostgreSQL cannot be started, reached or used
     │   └── SchemaError         the schema is missing, older or newer than this program
-    ├── DocumentError           one document cannot be accepted; permanent, the sender must not retry it
-    ├── LogError                an event log cannot be read, or not on from a point
+    ├── DocumentError           a document cannot be accepted; permanent, the sender must not retry it
+    ├── LogError                an event log cannot be read, or not past some point
     ├── TooLarge                a request is over a size limit
-    ├── GrafanaError            a Grafana cannot be reached, or does not do as asked
-    └── NotFound                what was asked for is not in the store
+    ├── GrafanaError            Grafana cannot be reached, or rejects a request
+    └── NotFound                not in the store
 
 The command line prints the message alone and exits with 2 (configuration) or 1 (all else).
 """
@@ -26,7 +26,7 @@ class JoinsightError(Exception):
 
 
 class ConfigurationError(JoinsightError):
-    """A setting is wrong."""
+    """A setting is invalid."""
 
     def __init__(self, key: str, value: object, problem: str, remedy: str) -> None:
         super().__init__(f"{key}={value!r}: {problem}. {remedy}")
@@ -34,7 +34,7 @@ class ConfigurationError(JoinsightError):
 
 
 class ConfigurationErrors(ConfigurationError):
-    """Settings are wrong, one or several: all of them, so that one start is enough to find them."""
+    """All settings that are invalid, so that one start is enough to find them."""
 
     def __init__(self, errors: Sequence[ConfigurationError]) -> None:
         JoinsightError.__init__(self, "\n".join(map(str, errors)))
@@ -42,15 +42,15 @@ class ConfigurationErrors(ConfigurationError):
 
 
 class DatabaseError(JoinsightError):
-    """PostgreSQL cannot be started, reached or used as it is."""
+    """PostgreSQL cannot be started, reached or used."""
 
 
 class SchemaError(DatabaseError):
-    """The database's schema does not fit this program."""
+    """The database's schema is not the one that this program needs."""
 
 
 class DocumentError(JoinsightError):
-    """One document cannot be accepted, now or later; `kind` says why in a word, for counting."""
+    """A document cannot be accepted, now or later; `kind` is the reason in one word, for metrics."""
 
     def __init__(self, reason: str, kind: str = "schema") -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class DocumentError(JoinsightError):
 
 
 class LogError(JoinsightError):
-    """An event log cannot be read, or not on from a point: it is truncated, broken, or a library is missing."""
+    """An event log cannot be read, or not past some point: it is truncated, broken, or a library is missing."""
 
 
 class TooLarge(JoinsightError):
@@ -66,8 +66,8 @@ class TooLarge(JoinsightError):
 
 
 class GrafanaError(JoinsightError):
-    """A Grafana cannot be reached, or does not do as asked."""
+    """Grafana cannot be reached, or rejects a request."""
 
 
 class NotFound(JoinsightError):
-    """What was asked for is not in the store."""
+    """It is not in the store."""

@@ -13,25 +13,25 @@ from importlib.resources import files
 from typing import NamedTuple
 
 TEXTS: Mapping[str, str] = json.loads(files("joinsight").joinpath("incomplete.json").read_text("utf-8"))
-"""By code the sentence, with names of what it is filled with."""
+"""The sentence of each code, a format string with named fields."""
 APPROXIMATED = "values_approximated"
-"""Medians are within 1 %, all else is exact: nothing is missing."""
+"""Medians are within 1 %, all other values are exact."""
 LOST = frozenset({"driver_lost", "application_ended"})
 """The execution's state is `lost`."""
 
 
 class Reason(NamedTuple):
-    """One reason."""
+    """Why numbers may be partial, as code and sentence."""
 
     code: str
     text: str
 
 
 def reason(code: str, **values: object) -> Reason:
-    """The reason of this code, with its sentence filled."""
+    """The reason with this code, and `values` filled into its sentence."""
     return Reason(code, TEXTS[code].format(**values))
 
 
-def of_any(code: str) -> str:
-    """The sentence without what differs from one execution to the next; what is no code of ours stays as it is."""
+def generic_text(code: str) -> str:
+    """The sentence of a code with ``...`` for its fields; an unknown code is returned unchanged."""
     return re.sub(r"\{\w+\}", "...", TEXTS.get(code, code))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any
 
@@ -11,12 +12,16 @@ from joinsight.document import SCHEMA_VERSION, Document
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of one line of a request."""
+    """The JSON Schema (2020-12) of a document, that is of one line of a request."""
+    schema = msgspec.json.schema(Document)
+    for definition in schema["$defs"].values():
+        if "description" in definition:  # a docstring, which only Python 3.13 and later dedent
+            definition["description"] = inspect.cleandoc(definition["description"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:joinsight:document:v{SCHEMA_VERSION}",
         "title": "Document",
-        **msgspec.json.schema(Document),
+        **schema,
     }
 
 

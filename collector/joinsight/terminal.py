@@ -1,8 +1,8 @@
-r"""The one place through which all text goes to a terminal, a log or a pipe: nothing in it commands the terminal.
+r"""Makes control characters visible in all output, so that stored text cannot control a terminal.
 
-Names, descriptions, plans and errors come from whoever may send documents. `visible` writes what a terminal would obey,
-or a person would not see, as an escape: ``\x1b``, ``\u202e``. Letters of every script, combining marks and emoji stay
-as they are. `guard` puts it before stdout and stderr, whoever writes there; `console` makes the only consoles that
+Names, descriptions, plans and errors come from whoever may send documents. `visible` escapes what a terminal obeys
+or a person does not see: ``\x1b``, ``\u202e``. Letters of every script, combining marks and emoji stay
+unchanged. `guard` applies it to stdout and stderr, whoever writes there; `console` makes the only consoles that
 may add colours of their own; `to_json` writes JSON with ``\uXXXX`` in place of the same characters.
 """
 
@@ -21,10 +21,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 
 WIDTH = 100
-"""Columns where the output is no terminal."""
+"""Columns where the output is not a terminal."""
 
-# All characters that Unicode counts as controls (but tab and line feed), as formats (but those that are drawn, such as
-# the Arabic number signs), as separators of lines and paragraphs and as surrogates, and fillers that look like nothing.
+# Unicode's control characters (except tab and line feed), format characters (except those that are drawn, such as
+# the Arabic number signs), line and paragraph separators, surrogates, and fillers that are drawn as nothing.
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -35,46 +35,46 @@ _VIRAMA = 9
 
 
 def visible(text: str) -> str:
-    r"""The text with ``\x1b``, ``\u202e`` and the like in place of characters that command or hide; lines stay."""
+    r"""The text with ``\x1b``, ``\u202e`` and the like for characters that control or hide; line breaks stay."""
     return HIDDEN.sub(_escaped, text)
 
 
 def visible_line(text: str) -> str:
-    r"""The same on one line, with ``\n`` and ``\t``: for cells of tables, whose width is then what is shown."""
+    r"""`visible` on one line, with ``\n`` and ``\t``: for table cells, so that their width can be computed."""
     return visible(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
 def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
-    """JSON on one line that decodes to the same text and hides nothing. `default` as in `json.dumps`.
+    """JSON on one line, with escapes for the characters that `visible` escapes. `default` as in `json.dumps`.
 
-    All in ASCII where stdout cannot write everything.
+    ASCII only, unless stdout's encoding is a UTF.
     """
     ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
     return HIDDEN.sub(_json_escaped, json.dumps(value, default=default, ensure_ascii=ascii_only))
 
 
 def console() -> Console:
-    """Of stdout: colours and the full width on a terminal, `WIDTH` columns of plain text elsewhere."""
+    """A console on stdout: colours and the full width on a terminal, `WIDTH` columns of plain text elsewhere."""
     return _Console(sys.stdout, width=None if sys.stdout.isatty() else WIDTH)
 
 
 def progress() -> Progress:
-    """A bar on a terminal, nothing elsewhere."""
+    """A progress bar on stderr if that is a terminal, else nothing."""
     console = _Console(sys.stderr)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Not redirected: rich would take the escapes of what others print for its own
+    # Without redirection, because rich would interpret the escape sequences in what others print
     return Progress(
         *columns, console=console, disable=not console.is_terminal, redirect_stdout=False, redirect_stderr=False
     )
 
 
 def guard() -> None:
-    """From now on whatever this process prints, tracebacks too, is made visible; what cannot be encoded is escaped."""
+    """Apply `visible` to all further output of this process, tracebacks too; what cannot be encoded is escaped."""
     sys.stdout, sys.stderr = (stream and _Guard(stream) for stream in (sys.stdout, sys.stderr))  # None: it is closed
 
 
 class _Guard(io.TextIOBase):
-    """A stream that writes to another one what is visible. It has no `buffer`, so nobody gets behind it."""
+    """A stream that applies `visible` and writes to another. It has no `buffer`, so nothing bypasses it."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -83,12 +83,12 @@ class _Guard(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """Those of the stream behind it."""
+        """The wrapped stream's encoding."""
         return self.stream.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
-        """Those of the stream behind it."""
+        """The wrapped stream's error handling."""
         return self.stream.errors
 
     def writable(self) -> bool:
@@ -96,32 +96,32 @@ class _Guard(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Write what is visible of it."""
+        """Write the text, made visible; returns the length of the original."""
         self.stream.write(visible(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream behind."""
+        """Flush the wrapped stream."""
         self.stream.flush()
 
     def isatty(self) -> bool:
-        """Whether the stream behind is a terminal."""
+        """Whether the wrapped stream is a terminal."""
         return self.stream.isatty()
 
     def fileno(self) -> int:
-        """Those of the stream behind it."""
+        """The wrapped stream's descriptor."""
         return self.stream.fileno()
 
 
 class _Console(Console):
-    """Writes past the guard, with its own colours, what it has made visible itself; texts are no markup."""
+    """Writes past the guard, so that its own colours work, and applies `visible` itself; texts are not markup."""
 
     def __init__(self, stream: TextIO, width: int | None = None) -> None:
-        behind = stream.stream if isinstance(stream, _Guard) else stream
-        super().__init__(file=behind, width=width, highlight=False, markup=False, emoji=False)
+        wrapped = stream.stream if isinstance(stream, _Guard) else stream
+        super().__init__(file=wrapped, width=width, highlight=False, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed goes through here, whatever it is made of."""
+        """All that is printed passes here, of whatever type."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
-from joinsight.store.models import PARTITIONED
+from joinsight.tables import PARTITIONED
 
 
 def content(engine: Engine, application: str = "%") -> dict[str, list[Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ import pytest
 from sqlalchemy import Engine, text
 from tests.backfill.conftest import Live
 from tests.backfill.stored import content, ledger
-from tests.eventlog.recorded import VERSIONS, recorded
+from tests.eventlog import recorded as of_versions
+from tests.eventlog.recorded import VERSIONS, log_at, recorded
 from tests.eventlog.recorded import read as read_log
 
-from joinsight.backfill import share as run
+from joinsight.backfill import planner
 from joinsight.backfill.run import Progress, Report, backfill
 from joinsight.errors import JoinsightError
-from joinsight.eventlog.framing import lines
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -39,9 +38,13 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A recorded log, unpacked."""
-    log, _ = recorded("4.3.0", tmp_path_factory.mktemp("log"))
-    with Path(log.files[0]).open("rb") as file:
-        return b"".join(line + b"\n" for line in lines(file, log.files[0]))
+    return of_versions.plain(recorded("4.3.0", tmp_path_factory.mktemp("log"))[0])
+
+
+@pytest.fixture(params=["here", "by Spark"])
+def by(request: pytest.FixtureRequest) -> Any:
+    """None, or the Spark that reads the logs."""
+    return None if request.param == "here" else request.getfixturevalue("spark")
 
 
 @pytest.fixture
@@ -55,14 +58,14 @@ def told(report: Report) -> dict[str, str]:
     return {each.entry.path.rpartition("/")[2]: each.entry.outcome for each in report.done}
 
 
-def test_every_log_is_stored_and_only_once(spark: Any, empty: Engine, logs: Path, engine: Engine) -> None:
+def test_every_log_is_stored_and_only_once(by: Any, empty: Engine, logs: Path, engine: Engine) -> None:
     """Logs of all versions and codecs below a folder give the rows of their documents; then they are left alone."""
     writer = Writer(engine)
     for version in VERSIONS:
-        (log,) = (_found(path) for path in (logs / version).iterdir() if path.name != "README.txt")
+        (log,) = (log_at(path) for path in (logs / version).iterdir() if path.name != "README.txt")
         writer.write(read_log(log)[0])
     progress: list[Progress] = []
-    report = backfill(spark, empty, [str(logs)], follow=progress.append)
+    report = backfill(by, empty, [str(logs)], follow=progress.append)
     assert set(told(report).values()) == {"whole"}
     assert len(report.done) == report.found == len(VERSIONS)
     assert report.is_complete
@@ -77,77 +80,41 @@ def test_every_log_is_stored_and_only_once(spark: Any, empty: Engine, logs: Path
     assert sum(row["executions"] for row in entries.values()) == executions > 100
     assert all(row["problems"] is None and row["event_bytes"] > 1_000_000 for row in entries.values())
 
-    again = backfill(spark, empty, [f"{logs}/*", str(logs)])
+    again = backfill(by, empty, [f"{logs}/*", str(logs)])
     assert (again.found, again.unchanged, again.done) == (len(VERSIONS), len(VERSIONS), [])
-    forced = backfill(spark, empty, [str(logs)], again=True)
+    forced = backfill(by, empty, [str(logs)], again=True)
     assert (len(forced.done), sum(each.stored for each in forced.done)) == (len(VERSIONS), 0)
 
 
-def _found(path: Path) -> Any:
-    from joinsight.eventlog.files import find, log_of_file
-
-    return next(find(path)) if path.is_dir() else log_of_file(str(path))
-
-
-def test_an_unchanged_log_is_not_opened(spark: Any, empty: Engine, plain: bytes, tmp_path: Path) -> None:
+def test_an_unchanged_log_is_not_opened(empty: Engine, plain: bytes, tmp_path: Path) -> None:
     """What has the size and time that it had is not read, even if it could not be."""
     path = tmp_path / "local-1"
     path.write_bytes(plain)
-    assert told(backfill(spark, empty, [str(tmp_path)])) == {"local-1": "whole"}
+    assert told(backfill(None, empty, [str(tmp_path)])) == {"local-1": "whole"}
     before = path.stat()
     path.write_bytes(b"x" * len(plain))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    report = backfill(spark, empty, [str(tmp_path)])
+    report = backfill(None, empty, [str(tmp_path)])
     assert (report.unchanged, report.done) == (1, [])
 
 
-@pytest.mark.parametrize("connections", [1, 16])
-def test_a_log_that_is_cut_in_stretches_gives_the_same(
-    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, connections: int
-) -> None:
-    """Plain in one file and rolling, packed or not; a small one is read beside them."""
-    split = plain.splitlines(keepends=True)
-    (tmp_path / "local-1").write_bytes(plain.replace(b"local-1795263707474", b"local-1"))
-    rolling = tmp_path / "eventlog_v2_local-2_3"
-    rolling.mkdir()
-    (rolling / "appstatus_local-2_3").touch()
-    for number, start in enumerate(range(0, len(split), len(split) // 11), 1):
-        part = b"".join(split[start : start + len(split) // 11])
-        part = part.replace(b'"App ID":"local-1795263707474"', b'"App ID":"local-2","App Attempt ID":"3"')
-        (rolling / f"events_{number}_local-2_3").write_bytes(part)
-    shutil.copytree(recorded("4.0.5", tmp_path)[0].path, tmp_path / "more" / "eventlog_v2_local-1795263771473")
-    writer = Writer(engine)
-    for path in (tmp_path / "local-1", rolling):
-        documents, outcome = read_log(_found(path))
-        assert outcome.problems == []
-        writer.write(documents)
-    report = backfill(spark, empty, [str(tmp_path)], split=500_000, connections=connections)
-    assert set(told(report).values()) == {"whole"}
-    for application in ("local-1", "local-2"):
-        assert content(empty, application) == content(engine, application)
-    assert {row["attempt_id"] for row in content(empty, "local-2")["execution"]} == {"3"}
-
-
-@pytest.mark.parametrize("split", [500_000, 1 << 30], ids=["in stretches", "whole"])
-def test_a_log_that_grows_is_read_again(
-    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, split: int
-) -> None:
+def test_a_log_that_grows_is_read_again(by: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
     """While it is written executions run; when it has its name, all is as if it had been read once."""
     start = plain.rindex(b"SparkListenerSQLExecutionStart")
     cut = plain.index(b"\n", plain.index(b"SparkListenerJobStart", start)) - 20
     path = tmp_path / "local-1.inprogress"
     path.write_bytes(plain[:cut])
-    report = backfill(spark, empty, [str(path)], split=split)
+    report = backfill(by, empty, [str(path)])
     assert told(report) == {"local-1": "whole"}
     assert ledger(empty)["local-1"]["is_open"]
     assert states(empty)["running"] == 1
     path.write_bytes(plain)
-    assert len(backfill(spark, empty, [str(path)], split=split).done) == 1
+    assert len(backfill(by, empty, [str(path)]).done) == 1
     path.rename(tmp_path / "local-1")
-    assert len(backfill(spark, empty, [str(tmp_path)], split=split).done) == 1
-    assert backfill(spark, empty, [str(tmp_path)], split=split).unchanged == 1
+    assert len(backfill(by, empty, [str(tmp_path)]).done) == 1
+    assert backfill(by, empty, [str(tmp_path)]).unchanged == 1
     assert not ledger(empty)["local-1"]["is_open"]
-    Writer(engine).write(read_log(_found(tmp_path / "local-1"))[0])
+    Writer(engine).write(read_log(log_at(tmp_path / "local-1"))[0])
     application = content(empty)["application"][0]["application_id"]
     assert content(empty) == content(engine, application)
 
@@ -158,7 +125,7 @@ def states(engine: Engine) -> dict[str, int]:
         return {row[0]: row[1] for row in rows}
 
 
-def test_what_is_broken_is_said_and_stops_nothing(spark: Any, empty: Engine, plain: bytes, tmp_path: Path) -> None:
+def test_what_is_broken_is_said_and_stops_nothing(by: Any, empty: Engine, plain: bytes, tmp_path: Path) -> None:
     """Garbage, cut off and incomplete logs give what they hold, which is said once: another run would find no more."""
     split = plain.splitlines(keepends=True)
 
@@ -177,7 +144,7 @@ def test_what_is_broken_is_said_and_stops_nothing(spark: Any, empty: Engine, pla
         )
     of_application("local-7.zstd", b"\x28\xb5\x2f\xfd broken")
     (tmp_path / "eventlog_v2_local-8").mkdir()  # has no file yet
-    report = backfill(spark, empty, [str(tmp_path)])
+    report = backfill(by, empty, [str(tmp_path)])
     assert told(report) == {
         "local-1": "whole",
         "local-2": "partial",
@@ -196,49 +163,46 @@ def test_what_is_broken_is_said_and_stops_nothing(spark: Any, empty: Engine, pla
     assert "zstd" in problems["local-7.zstd"][0]
     assert any(row["incomplete"] for row in content(empty)["execution"])
     assert report.is_complete
-    second = backfill(spark, empty, [str(tmp_path)])
+    second = backfill(by, empty, [str(tmp_path)])
     assert (second.unchanged, second.unchanged_partial, second.done) == (6, 5, [])
 
 
-@pytest.mark.parametrize("split", [500_000, 1 << 30], ids=["in stretches", "whole"])
 def test_a_log_that_cannot_be_opened_fails_alone(
-    spark: Any, empty: Engine, plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int
+    by: Any, empty: Engine, plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are read; it is tried again the next time, also if it has not changed."""
     for name in ("local-1", "local-2"):
         (tmp_path / name).write_bytes(plain)
 
-    def share(*arguments: Any) -> Any:
+    def share_out(*arguments: Any) -> Any:
         (tmp_path / "local-2").rename(tmp_path / "away")  # after it was listed
-        return run.share(*arguments)
+        return planner.share_out(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("joinsight.backfill.run.share", share)
-        report = backfill(spark, empty, [str(tmp_path)], split=split)
+        patch.setattr("joinsight.backfill.run.share_out", share_out)
+        report = backfill(by, empty, [str(tmp_path)])
     assert told(report) == {"local-1": "whole", "local-2": "failed"}
     assert not report.is_complete
     assert "No such file" in ledger(empty)["local-2"]["problems"][0]
     (tmp_path / "away").rename(tmp_path / "local-2")
-    report = backfill(spark, empty, [str(tmp_path)], split=split)
+    report = backfill(by, empty, [str(tmp_path)])
     assert (told(report), report.is_complete) == ({"local-2": "whole"}, True)
 
 
-@pytest.mark.parametrize("split", [500_000, 1 << 30], ids=["in stretches", "whole"])
-def test_logs_of_another_file_system(
-    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path, split: int
-) -> None:
+def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
     """Of any that Hadoop has: listed, and read by executors through Java."""
-    shutil.copytree(recorded("4.1.4", tmp_path)[0].path, tmp_path / "logs" / "eventlog_v2_local-1795263799251")
+    (tmp_path / "logs").mkdir()
+    recorded("4.1.4", tmp_path / "logs")
     (tmp_path / "logs" / "local-1").write_bytes(plain)
     (tmp_path / "logs" / "local-2").touch()
     mounts = spark.sparkContext._jsc.hadoopConfiguration()
     mounts.set("fs.viewfs.mounttable.far.link./away", (tmp_path / "logs").as_uri())
-    report = backfill(spark, empty, ["viewfs://far/away"], split=split)
+    report = backfill(spark, empty, ["viewfs://far/away"])
     assert {each.entry.path: each.entry.outcome for each in report.done} == {
         f"viewfs://far/away/{name}": "whole" for name in ("eventlog_v2_local-1795263799251", "local-1", "local-2")
     }
     for path in (tmp_path / "logs" / "local-1", tmp_path / "logs" / "eventlog_v2_local-1795263799251"):
-        Writer(engine).write(read_log(_found(path))[0])
+        Writer(engine).write(read_log(log_at(path))[0])
     applications = {row["application_id"] for row in content(empty)["application"]}
     assert len(applications) == 2  # an empty log tells of none
     for application in applications:
@@ -263,7 +227,7 @@ def test_live_rows_and_those_of_the_log_agree(live: Live, empty: Engine) -> None
     assert len(ours) > 3
     assert ours == theirs
     before = content(live.engine, live.application_id)
-    report = backfill(live.spark, live.engine, [str(live.log)])
+    report = backfill(None, live.engine, [str(live.log)])  # by Spark would be another execution of its application
     assert (told(report), sum(each.repaired for each in report.done)) == ({live.application_id: "whole"}, 0)
     assert content(live.engine, live.application_id) == before
 

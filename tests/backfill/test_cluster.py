@@ -18,10 +18,9 @@ import pyspark
 import pytest
 from sqlalchemy import Engine, text
 from tests.backfill.stored import content
-from tests.eventlog.recorded import read, recorded
+from tests.eventlog.recorded import plain, read, recorded
 
-from joinsight.eventlog.files import find
-from joinsight.eventlog.framing import lines
+from joinsight.backfill.listing import Local, find
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -62,14 +61,13 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of each of many applications; one is rolling."""
     folder = tmp_path_factory.mktemp("logs")
     log, _ = recorded("4.3.0", tmp_path_factory.mktemp("recorded"))
-    with Path(log.files[0]).open("rb") as file:
-        plain = b"".join(line + b"\n" for line in lines(file, log.files[0]))
+    content = plain(log)
     for number in range(LOGS):
-        (folder / f"local-{number}").write_bytes(plain.replace(RECORDED, b"local-%d" % number))
+        (folder / f"local-{number}").write_bytes(content.replace(RECORDED, b"local-%d" % number))
     rolling = folder / "eventlog_v2_local-99"
     rolling.mkdir()
     (rolling / "appstatus_local-99").touch()
-    split = plain.replace(RECORDED, b"local-99").splitlines(keepends=True)
+    split = content.replace(RECORDED, b"local-99").splitlines(keepends=True)
     for number in range(5):
         part = split[number * len(split) // 5 : (number + 1) * len(split) // 5]
         (rolling / f"events_{number + 1}_local-99").write_bytes(b"".join(part))
@@ -86,7 +84,7 @@ def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
 def expected(engine: Engine, logs: Path) -> dict[str, list[Any]]:
     """What the documents of the logs are in the store."""
     writer = Writer(engine)
-    for log in find(logs):
+    for log in find(Local(), [str(logs)]).logs.values():
         writer.write(read(log)[0])
     return content(engine)
 
@@ -149,13 +147,13 @@ def test_a_killed_run_is_run_again(
     assert content(empty) == expected
 
 
-def test_both_workers_read_a_large_log(
+def test_both_workers_read(
     cluster: tuple[str, Path], logs: Path, empty: Engine, expected: dict[str, list[Any]]
 ) -> None:
-    """Its stretches are read by executors of both, and put together by one; small logs are read beside it."""
+    """Logs are shared out to executors of both; a rolling one is read by one."""
     master, folder = cluster
     before = set(folder.glob("*/app-*/*/stderr"))
-    out, _ = run(empty, master, logs / "eventlog_v2_*", logs / "local-1*", "--split", "100k")
+    out, _ = run(empty, master, logs / "eventlog_v2_*", logs / "local-1*")
     assert out.splitlines()[0].startswith("12 of 12 event logs read: ")
     assert "  12 whole" in out
     stderr = set(folder.glob("*/app-*/*/stderr")) - before

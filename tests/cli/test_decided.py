@@ -1,4 +1,4 @@
-"""What AQE decided and what could have been broadcast, as the commands say it; on recorded executions of Spark."""
+"""How the commands show AQE decisions and possible broadcasts, on recorded Spark executions."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_every_version_has_its_own(run: Callable[..., str]) -> None:
 
 
 def test_json_has_the_decisions(run: Callable[..., str]) -> None:
-    """As the table has them."""
+    """The JSON has the decisions with the columns of their table."""
     stored = json.loads(run("plan", "corpus-spark-aqe-to-broadcast-4.3.0/6", "--json"))
     first = stored["decisions"][0]
     assert (first["version"], first["position"], first["kind"]) == (2, 0, "join_strategy")

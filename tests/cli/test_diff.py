@@ -65,8 +65,8 @@ The same plan: {plan}.
 Spark 4.3.0.
 
 Configuration
-spark.sql.ansi.enabled true → (standard)
-spark.sql.shuffle.partitions 8 → (standard)
+spark.sql.ansi.enabled true → (default)
+spark.sql.shuffle.partitions 8 → (default)
 
 Joins
 operator what A B
@@ -101,7 +101,7 @@ def test_one_alone_is_compared_with_the_run_before(filled: Engine) -> None:
     for first in ("app-0/0", "last"):  # `last` is of another job
         result = diff(filled, first)
         assert isinstance(result.exception, NotFound)
-        assert "no earlier complete run" in str(result.exception)
+        assert "No earlier complete run" in str(result.exception)
 
 
 def test_everything_is_shown_on_request(filled: Engine) -> None:
@@ -122,6 +122,6 @@ def test_different_queries_are_said_to_be(filled: Engine) -> None:
     assert "it broke" in shown
     assert "These numbers may be partial: 3 of 9 task ends" in shown
     shown = diff(filled, "app-0/0", "other/9").stdout
-    assert "Whether this is the same query is not known" in shown
+    assert "Unknown whether this is the same query" in shown
     assert shown.count("only in A") == 5
     assert "Another job: nightly → hourly." in diff(filled, "app-0/0", "last").stdout

@@ -1,4 +1,4 @@
-"""`joinsight doctor` finds what is wrong, says what to do, and is content when all is well."""
+"""`joinsight doctor` reports problems with their fixes, and passes when there are none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from joinsight.cli import cli
 from joinsight.decode import decode_request
 from joinsight.demo.runner import collector
 from joinsight.errors import ConfigurationError
-from joinsight.store import ledger
+from joinsight.store import event_logs
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -77,14 +77,14 @@ def said(result: Result) -> str:
 
 
 def test_all_is_well(engine: Engine, url: str) -> None:
-    """Each thing that was looked at has a line, each application a row; exit code 0."""
+    """Each check has a line and each application a row; exit code 0."""
     Writer(engine).write(healthy())
     result = doctor(engine, url)
     assert (result.exit_code, result.stderr) == (0, "")
     out = lines(result)
     assert out[0].startswith("✓ database   postgresql+psycopg://joinsight")
     assert said(result).count("✓") == 3
-    assert f"✓ collector  {url} is ready and takes documents" in out
+    assert f"✓ collector  {url} is ready and accepts documents" in out
     table = [line.split() for line in out if "daily sales" in line or line.startswith("application")]
     assert table[0] == ["application", "name", "heard", "made", "arrived", "executions"]
     assert table[1][-3:] == ["4", "4", "2"]
@@ -99,7 +99,7 @@ def test_nothing_has_ever_arrived(engine: Engine, url: str) -> None:
     assert "Check spark.jars and spark.extraListeners" in said(result)
     assert "Is this the database that your collector writes to?" in said(result)
     Writer(engine).write(healthy())
-    assert "no document that fits has ever arrived" in said(doctor(engine, url, "--application", "unknown"))
+    assert "no matching document has ever arrived" in said(doctor(engine, url, "--application", "unknown"))
     assert doctor(engine, url, "--application", "daily sales").exit_code == 0
     assert doctor(engine, url, "--since", "1h").exit_code == 0
     silent(engine, 61)
@@ -107,14 +107,14 @@ def test_nothing_has_ever_arrived(engine: Engine, url: str) -> None:
 
 
 def test_no_collector(engine: Engine) -> None:
-    """Nobody listens, or something else does: both are told apart."""
+    """A closed port and another service there give different messages."""
     Writer(engine).write(healthy())
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
         result = doctor(engine, address)
     assert result.exit_code == 1
-    assert f"✗ collector none answers at {address}: [Errno 111] Connection refused" in said(result)
+    assert f"✗ collector no answer at {address}: [Errno 111] Connection refused" in said(result)
     assert "joinsight serve" in said(result)
     assert isinstance(doctor(engine, "collector").exception, ConfigurationError)
 
@@ -125,7 +125,7 @@ def test_a_name_that_is_not_the_collectors(engine: Engine) -> None:
     with collector(engine, 0, []) as (url, _):
         result = doctor(engine, url.replace("127.0.0.1", "0.0.0.0"))
     assert result.exit_code == 1
-    assert "answers to this machine's names only, not to '0.0.0.0:" in said(result)
+    assert "Host not allowed: '0.0.0.0:" in said(result)
 
 
 def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
@@ -139,7 +139,7 @@ def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
 def test_database_away(url: str, engine: Engine, make_database: Callable[[], str]) -> None:
     """No server, and a server without our schema: the collector is looked at all the same."""
     nowhere = "postgresql+psycopg://me:secret@127.0.0.1:9/none"
-    for database, problem in ((nowhere, "No PostgreSQL answers"), (make_database(), "Run: joinsight db upgrade")):
+    for database, problem in ((nowhere, "PostgreSQL does not answer"), (make_database(), "Run: joinsight db upgrade")):
         environment = {"JOINSIGHT_DATABASE_URL": database, "JOINSIGHT_TOKEN": TOKEN}
         result = CliRunner().invoke(cli, ["doctor", "--url", url], env=environment)
         assert result.exit_code == 1
@@ -152,11 +152,11 @@ def test_a_collector_without_its_database(make_database: Callable[[], str], engi
     """A collector that is up and not ready says why."""
     with connect(make_database()) as other, collector(other, 0, [TOKEN]) as (url, _):
         result = doctor(engine, url)
-    assert f"✗ collector {url} runs, but is not ready: The database has no Joinsight schema yet." in said(result)
+    assert f"✗ collector {url} is running, but not ready: The database has no Joinsight schema yet." in said(result)
 
 
 def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
-    """Missing, refused, dropped, failures, lost, partial: a line each, and one that says what can be done."""
+    """Missing, refused, dropped, failed, lost and partial documents have a line each, and one with the fix."""
     future = as_line(execution(application_id="app-2", sequence=9)).replace(b'_version":1', b'_version":2')
     batch = decode_request(request(future))
     ended = application(
@@ -194,10 +194,10 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
     found = said(result)
     for what in (
         "app-2 7 documents were made and did not arrive (numbers 13 to 19) The driver's spool folder may hold them.",
-        "1 document was refused: schema_version 2 is not known here",
+        "1 document was refused: schema_version 2 is not supported",
         "Install the same version of Joinsight in the driver and the collector",
         "7 documents were dropped in the driver (memory, spool) Raise spark.joinsight.memoryLimit",
-        "can be written. Raise spark.joinsight.spoolLimit",
+        "folder writable. Raise spark.joinsight.spoolLimit",
         "Spark dropped 1,234 events before its listeners saw them",
         "Raise spark.scheduler.listenerbus.eventqueue.capacity",
         "the listener failed 3 times",
@@ -225,7 +225,7 @@ def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
     silent(engine, 6)
     result = doctor(engine, url)
     assert result.exit_code == 1
-    assert "✗ app-3 nothing was heard of it for 6.0 m, and not that it ended" in said(result)
+    assert "✗ app-3 nothing was heard from it for 6.0 m, and it has not ended" in said(result)
     assert "✗ app-3 4 documents were made and did not arrive" in said(result)
 
 
@@ -235,7 +235,7 @@ def test_only_refused_documents_came(engine: Engine, url: str) -> None:
     Writer(engine).write([], decode_request(request(future)).stamps)
     result = doctor(engine, url)
     assert result.exit_code == 1
-    assert "✗ app-4/2 1 document was refused: schema_version 2 is not known here" in said(result)
+    assert "✗ app-4/2 1 document was refused: schema_version 2 is not supported" in said(result)
 
 
 def test_json_and_limits(engine: Engine, url: str) -> None:
@@ -279,28 +279,28 @@ def test_executions_in_the_default_partition(engine: Engine, url: str) -> None:
 
 def test_event_logs(engine: Engine, url: str) -> None:
     """Where only logs were read, no listener is missed; one that failed wants attention."""
-    entry = ledger.Entry(
+    entry = event_logs.Entry(
         *("file:/logs/local-1", "local-1", "", 9, datetime.now(timezone.utc), False, "partial", ["x"]),
         *(False, 0, 1, 9, 1, "0.1.0"),
     )
-    ledger.write(engine, entry)
+    event_logs.write(engine, entry)
     result = doctor(engine, url)
     assert result.exit_code == 0
     assert re.search(r"✓ event logs 1 were read, the last one \S+ \S+ ago \(1 in part\)", said(result))
-    assert "✓ documents no listener has sent any; what is here is of event logs" in said(result)
-    assert "no document that fits has ever arrived" in said(doctor(engine, url, "--application", "local-1"))
-    ledger.write(engine, replace(entry, path="file:/logs/local-2", outcome="failed"))
+    assert "✓ documents no listener has sent any; all executions are from event logs" in said(result)
+    assert "no matching document has ever arrived" in said(doctor(engine, url, "--application", "local-1"))
+    event_logs.write(engine, replace(entry, path="file:/logs/local-2", outcome="failed"))
     result = doctor(engine, url)
     assert result.exit_code == 1
     assert re.search(r"✗ event logs 2 were read, the last one \S+ \S+ ago \(1 in part, 1 failed\)", said(result))
 
 
 def test_an_application_whose_driver_is_lost(engine: Engine, url: str) -> None:
-    """It is named with when it was last heard of, be it a moment ago: `joinsight ship` brought what was left."""
+    """A lost application is named with its last contact, even if `joinsight ship` was the last one."""
     Writer(engine).write([application(application_id="app-1", documents_made=3)])
     with engine.begin() as connection:
         connection.execute(text("UPDATE application SET state = 'lost'"))
     told = doctor(engine, url)
     assert told.exit_code == 1
-    assert re.search(r"✗ app-1  its driver was lost, last heard of [\d.]+ \w+ ago", told.output), told.output
+    assert re.search(r"✗ app-1  its driver was lost, last heard from [\d.]+ \w+ ago", told.output), told.output
     assert "made and did not arrive (number" in told.output and "the listener keeps trying" not in told.output

@@ -1,4 +1,4 @@
-"""`joinsight findings` and what `joinsight plan` says below the tree, on a real store with real recordings."""
+"""`joinsight findings`, and the findings that `joinsight plan` shows below the tree, on recorded Spark executions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 from tests.findings.recorded import SMALL, recordings
 
 from joinsight.cli import cli
+from joinsight.filters import SORTS
 from joinsight.findings import Finder
-from joinsight.reading import SORTS
 from joinsight.store.writer import Writer
 
 NAMES = ("clean", "skewed", "broadcast-timeout", "cache-filled", "spill")
@@ -85,7 +85,7 @@ def test_findings_are_filtered(invoke: Invoke) -> None:
 
 DETAILS = """\
   The query failed: its broadcast was not ready after 1 s (spark.sql.broadcastTimeout).
-  See what the broadcast side computes: the time is mostly that of the tasks beneath it. Make it
+  Check what the broadcast side computes: the tasks beneath it take most of the time. Make it
 """
 
 
@@ -96,7 +96,7 @@ def test_findings_in_full(invoke: Invoke) -> None:
         head, *rest = shown.splitlines()
         assert head.startswith("critical  broadcast-failed  app/2  2026-") and head.endswith("  broadcast-timeout")
         assert DETAILS in shown
-        assert "timeout_s 1 | node 10, operator " in shown and "docs/findings.md#broadcast-failed" in shown
+        assert "timeout_s 1 | node 10, operator " in shown and "joinsight docs findings#broadcast-failed" in shown
         assert all(len(line) <= 100 for line in rest)
 
 
@@ -105,6 +105,6 @@ def test_a_plan_is_followed_by_what_was_found(invoke: Invoke) -> None:
     shown = invoke("plan", "app/4").stdout
     assert shown.count("Findings:") == 1
     assert shown.index("Findings:") > shown.index("FileScan")
-    assert "Its tasks spilled 4.8 MiB to disk" in shown
+    assert "Tasks spilled 4.8 MiB to disk" in shown
     assert "Findings" not in invoke("plan", "app/0").stdout
     assert len(json.loads(invoke("plan", "app/4", "--json").stdout)["findings"]) == 2

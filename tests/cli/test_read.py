@@ -1,4 +1,4 @@
-"""The reading commands, on a real store: filters, orders, JSON, plans drawn, errors for a person."""
+"""The reading commands on a real store: filters, orders, JSON, drawn plans and error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, draw, ex
 
 from joinsight.cli import cli
 from joinsight.errors import ConfigurationError, NotFound
-from joinsight.reading import SORTS
+from joinsight.filters import SORTS
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000
@@ -112,7 +112,7 @@ FILTERED = [
 
 @pytest.mark.parametrize(("arguments", "expected"), FILTERED, ids=lambda value: " ".join(map(str, value))[:40])
 def test_queries_are_filtered_and_sorted(invoke: Invoke, arguments: list[str], expected: list[Any]) -> None:
-    """Each filter leaves what fits; the standard order is the newest first."""
+    """Each filter leaves matching executions; the default order is newest first."""
     assert ids(invoke("queries", "--json", *arguments)) == expected
 
 
@@ -182,10 +182,10 @@ def test_applications_are_named_where_there_are_several(invoke: Invoke) -> None:
 
 
 def test_nothing_found_is_said(invoke: Invoke) -> None:
-    """An empty answer is no error and no empty table."""
+    """No matching rows are neither an error nor an empty table."""
     result = invoke("queries", "--job", "unknown")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Nothing is stored that fits" in result.stderr
+    assert "No matching executions." in result.stderr
 
 
 TREE = f"""\
@@ -212,7 +212,7 @@ def test_plan_draws_the_tree_with_what_it_cost(invoke: Invoke) -> None:
 
 
 def test_plan_says_that_it_is_of_an_event_log(invoke: Invoke) -> None:
-    """Where the listener did not measure it."""
+    """The plan of an execution from an event log says so."""
     assert "read from an event log" in invoke("plan", "app-other/2/1").stdout
     assert "event log" not in invoke("plan", f"{MINE}/1").stdout
 
@@ -249,12 +249,12 @@ def test_an_execution_without_a_plan_is_shown(invoke: Invoke) -> None:
     shown = invoke("plan", "app-other/2/1").stdout
     assert "failed after 10 ms" in shown
     assert "it broke" in shown
-    assert "no plan" in shown
+    assert "No plan" in shown
 
 
 WRONG = [
-    (["plan", "77"], NotFound, "There is no execution 77"),
-    (["plan", "elsewhere/1"], NotFound, "There is no execution elsewhere/1"),
+    (["plan", "77"], NotFound, "No execution 77"),
+    (["plan", "elsewhere/1"], NotFound, "No execution elsewhere/1"),
     (["plan", "x"], ConfigurationError, "APPLICATION/12"),
     (["plan", "1/2/3/4"], ConfigurationError, "APPLICATION/12"),
     (["plan", "9999999999999999999999"], ConfigurationError, "APPLICATION/12"),

@@ -51,13 +51,13 @@ def test_the_most_costly_stands_first(filled: Engine) -> None:
     assert lines[3] == "joinsight diff slower-18/7 slower-26/7"
     assert lines[4] == "grown feedfeed duration 1.0 m 2.0 m 2.0× data grew 7.0 m"
     assert lines[5] == f"since {since}, 7 runs; 3.0× the data; query of grown"
-    assert lines[7] == "wide 01234567 shuffle bytes 100.0 MiB 300.0 MiB 3.0× same plan"
+    assert lines[7] == "wide 01234567 shuffle bytes written 100.0 MiB 300.0 MiB 3.0× same plan"
     assert lines[8] == f"since {since}, 7 runs; shuffle key of s; query of wide"
     assert len(lines) == 10
 
 
 def test_the_command_shown_works(filled: Engine) -> None:
-    """It names two executions that are there."""
+    """The command names two executions that exist."""
     url = filled.url.render_as_string(hide_password=False)
     lines = [line for line in regressions(filled).stdout.splitlines() if "joinsight diff" in line]
     assert len(lines) == 3
@@ -94,7 +94,7 @@ def test_they_are_filtered(filled: Engine, arguments: list[str], expected: list[
 
 
 def test_nothing_found_is_said(filled: Engine) -> None:
-    """That nothing became worse is no error."""
+    """The exit code is 0 without regressions."""
     result = regressions(filled, "--job", "as ever")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Nothing is worse than it used to be" in result.stderr
+    assert "No regressions since" in result.stderr

@@ -1,4 +1,4 @@
-"""Nothing that senders write commands a terminal: every command is run on a store whose every text is hostile."""
+"""Text from senders cannot control a terminal: every command runs on a store in which all texts are hostile."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from tests.serve.real import post, service
 from tests.store.test_regressions import BEFORE, SINCE, plant
 
 import joinsight
-from joinsight import terminal
+from joinsight import tables, terminal
 from joinsight.cli import cli, main
-from joinsight.store import models
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -125,15 +124,15 @@ def url(make_store: Callable[[], str]) -> Iterator[str]:
         plant(engine, "slower", [*BEFORE, *[120_000] * 7])
         with engine.begin() as connection:
             ledger_row = {"problems": ["x"], "outcome": "failed", "path": "x", "application_id": "x"}
-            _insert(connection, models.event_log, ledger_row)
-            _insert(connection, models.finding, _key(connection) | {"severity": "warning", "finding": "spill"})
-            for table in models.metadata.sorted_tables:
+            _insert(connection, tables.event_log, ledger_row)
+            _insert(connection, tables.finding, _key(connection) | {"severity": "warning", "finding": "spill"})
+            for table in tables.metadata.sorted_tables:
                 _poison(connection, table)
         yield engine.url.render_as_string(hide_password=False)
 
 
 def _key(connection: Any) -> dict[str, Any]:
-    names = ", ".join(models.EXECUTION_KEY)
+    names = ", ".join(tables.EXECUTION_KEY)
     return dict(connection.execute(text(f"SELECT {names} FROM execution WHERE execution_id = 1")).mappings().first())
 
 
@@ -180,6 +179,7 @@ RUNS: Runs = {
     ("plan",): [["1"], ["1", "--json"], ["1", "--metrics", "--all-versions"], ["3"], [HOSTILE], ["9/" + HOSTILE]],
     ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
     ("regressions",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--json"], ["--job", HOSTILE]],
+    ("docs",): [[], ["runbook"], ["findings#spill"], [HOSTILE], [f"sql#{HOSTILE}"]],
     ("doctor",): [[], ["--json"], ["--application", HOSTILE], ["--url", f"http://{HOSTILE}"], ["--ca-file", HOSTILE]],
     ("db", "upgrade"): [[], ["--database-url", f"postgresql://x:y@localhost:1/{HOSTILE}"]],
     ("db", "prune"): [["--keep", "30d", "--dry-run", "--misdated"], ["--keep", HOSTILE]],
@@ -195,7 +195,7 @@ RUNS: Runs = {
     ("export",): [["--to", "/x", "--since", HOSTILE]],
     ("rollup",): [["--keep", HOSTILE]],
     ("backfill",): [["--split", HOSTILE, "/x"]],
-    ("demo",): [["--history", HOSTILE]],
+    ("demo",): [["--port", HOSTILE]],
 }
 WITH_SPARK: Runs = {
     ("backfill",): [[f"/nowhere/{HOSTILE}"]],
@@ -228,6 +228,7 @@ def java() -> Iterator[None]:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("java")
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", WITH_SPARK, ids=" ".join)
 def test_no_command_with_spark_does(run: Run, url: str, path: tuple[str, ...]) -> None:
     """Nor what Spark answers to hostile names."""
@@ -246,7 +247,7 @@ def assert_harmless(run: Run, url: str, path: tuple[str, ...], runs: list[list[s
 
 
 def test_json_decodes_to_what_is_stored(run: Run, url: str) -> None:
-    """The escapes are JSON's own."""
+    """JSON escapes decode to the stored text."""
     ran = run("queries", "--json", JOINSIGHT_DATABASE_URL=url)
     assert ran.code == 0
     for line in ran.out.splitlines():
@@ -254,7 +255,7 @@ def test_json_decodes_to_what_is_stored(run: Run, url: str) -> None:
 
 
 def test_columns_stay_below_each_other(run: Run, url: str) -> None:
-    """Widths are those of what is shown."""
+    """Columns stay aligned, by the width of the escaped text."""
     ran = run("findings", JOINSIGHT_DATABASE_URL=url, COLUMNS="300")
     header, *rows = [line for line in ran.out.splitlines() if not line.startswith("Application")]
     assert rows and SEEN in rows[0]

@@ -1,4 +1,4 @@
-"""What Grafana does with a dashboard before it asks PostgreSQL: variables first, then macros.
+"""How Grafana prepares a dashboard's queries for PostgreSQL: first variables, then macros.
 
 Written after Grafana 12's templateSrv, `packages/grafana-sql` and `pkg/tsdb/grafana-postgresql-datasource`.
 """
@@ -25,13 +25,13 @@ _ROUND = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 720
 
 
 def dashboards() -> dict[str, Json]:
-    """The committed ones by uid."""
+    """The committed dashboards by uid."""
     found = (json.loads(file.read_text()) for file in sorted(FOLDER.glob("*.json")))
     return {each["uid"]: each for each in found}
 
 
 def panels(dashboard: Json) -> list[Json]:
-    """Those that are no rows, also of rows that are folded."""
+    """All panels except rows, including those in collapsed rows."""
     found: list[Json] = []
     for panel in dashboard["panels"]:
         found += panel["panels"] if panel["type"] == "row" else [panel]
@@ -39,12 +39,12 @@ def panels(dashboard: Json) -> list[Json]:
 
 
 def variables(dashboard: Json) -> dict[str, Json]:
-    """By name."""
+    """A dashboard's variables by name."""
     return {each["name"]: each for each in dashboard["templating"]["list"]}
 
 
 def targets(kind: str) -> Iterator[tuple[Json, Json, Json]]:
-    """Dashboard, panel and query of all queries to a kind of data source."""
+    """The dashboard, panel and query of each query to a type of data source."""
     for dashboard in dashboards().values():
         for panel in panels(dashboard):
             for target in panel["targets"]:
@@ -60,7 +60,7 @@ class Range:
     end: datetime
 
     def interval(self, panel: Json) -> str:
-        """Of a panel: the range by its number of points, rounded up to what Grafana likes, at least its minimum."""
+        """A panel's interval: the range divided by its points, rounded as Grafana does, at least the minimum."""
         width = (self.end - self.start).total_seconds() / panel.get("maxDataPoints", 1000)
         least = seconds(panel.get("interval", "1s"))
         chosen = max(least, next(each for each in _ROUND if each >= width))
@@ -68,7 +68,7 @@ class Range:
 
 
 def seconds(interval: str) -> int:
-    """Of 5m and the like."""
+    """The seconds in a duration such as 5m."""
     return int(interval[:-1]) * _SECONDS[interval[-1]]
 
 
@@ -94,7 +94,7 @@ def _formatted(value: Value, definition: Json, form: str | None) -> str:
 
 
 def interpolate(text: str, dashboard: Json, values: Mapping[str, Value]) -> str:
-    """Replace the dashboard's variables; what is none of them stays."""
+    """Replace the dashboard's variables; other text stays."""
     known = variables(dashboard)
 
     def value(found: re.Match[str]) -> str:
@@ -107,7 +107,7 @@ def interpolate(text: str, dashboard: Json, values: Mapping[str, Value]) -> str:
 
 
 def sql(query: str, dashboard: Json, panel: Json, values: Mapping[str, Value], shown: Range) -> str:
-    """What PostgreSQL is asked."""
+    """The query that PostgreSQL gets."""
     interval = shown.interval(panel)
     query = interpolate(query, dashboard, values)
     query = query.replace("$__interval_ms", str(1000 * seconds(interval))).replace("$__interval", interval)
@@ -136,5 +136,5 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def last(days: float, end: datetime) -> Range:
-    """The time before a moment."""
+    """The range of this length that ends at a time."""
     return Range(end - timedelta(days=days), end)

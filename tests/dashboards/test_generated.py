@@ -1,4 +1,4 @@
-"""The committed JSON is what the Python makes."""
+"""The committed JSON is what the Python code generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every dashboard keeps to: rules of Grafana's dashboard linter, and ours."""
+"""Rules for all dashboards: those of Grafana's dashboard linter, and ours."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_no_page_has_a_limit_of_its_own() -> None:
 
 
 def test_promql_selects_the_collectors_that_are_chosen() -> None:
-    """By job and instance; rates are over an interval that fits the scrapes."""
+    """PromQL selects by job and instance, with rates over an interval that fits the scrapes."""
     for _, panel, target in targets(PROMETHEUS):
         selectors = re.findall(r"(?:joinsight_\w+|up|ALERTS)\{[^}]*\}", target["expr"])
         assert selectors and len(re.findall(r"joinsight_\w+|\bup\b|ALERTS", target["expr"])) == len(selectors), panel[
@@ -172,7 +172,7 @@ def test_links(uid: str) -> None:
 
 @pytest.mark.parametrize("uid", PAGES)
 def test_links_read_columns_that_are_there(uid: str) -> None:
-    """Of the row that was clicked."""
+    """Links use columns that the clicked row has."""
     for panel in panels(PAGES[uid]):
         columns = {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]}
         assert set(re.findall(r"__data\.fields\.(\w+)", repr(panel["fieldConfig"]))) <= columns
@@ -196,7 +196,7 @@ def test_the_same_colour_for_the_same_thing() -> None:
 
 
 def test_the_documentation_names_them_all() -> None:
-    """And the version of Grafana that they are made for."""
+    """The documentation names all dashboards, and the version of Grafana that they are made for."""
     page = (FOLDER.parents[1] / "docs" / "dashboards.md").read_text()
     assert f"Grafana {GRAFANA}" in page
     for each in PAGES.values():

@@ -1,4 +1,4 @@
-"""Every PromQL query of the dashboards is asked of a real Prometheus that scrapes a real collector, and has data."""
+"""Every PromQL query of the dashboards returns data from a real Prometheus that scrapes a real collector."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 CORPUS = Path(__file__).parents[1] / "corpus"
 TOKEN = "dashboards-test-0123456789"
 HEADERS = {**decode.HEADERS, "Authorization": f"Bearer {TOKEN}"}
-SCRAPES_SECONDS = 0.25
-RATE_INTERVAL = "2s"
+SCRAPES_SECONDS = 1
+RATE_INTERVAL = "5s"
 """Four scrapes at least, as Grafana makes it."""
 QUERIES = {f"{page['uid']}/{panel['title']}/{t['refId']}": (page, panel, t) for page, panel, t in targets(PROMETHEUS)}
 
@@ -39,7 +39,7 @@ def prometheus(target: str, folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    scrapes = {"scrape_interval": f"{round(1000 * SCRAPES_SECONDS)}ms", "scrape_timeout": "200ms"}
+    scrapes = dict.fromkeys(("scrape_interval", "scrape_timeout"), f"{SCRAPES_SECONDS}s")
     jobs = [{"job_name": "joinsight", "static_configs": [{"targets": [target]}]}]
     rules = [str(RULES / name) for name in ("rules.yml", "alerts.yml")]
     config = {"global": scrapes, "rule_files": rules, "scrape_configs": jobs}
@@ -65,10 +65,20 @@ def scraped(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         bodies = [recorded.FILE.read_bytes(), *(gzip.compress(file.read_bytes()) for file in sorted(CORPUS.iterdir()))]
         post(collector.url, [*bodies[1:], gzip.compress(b'{"kind": "nonsense"}\n')])
         until(lambda: instant(it, "joinsight_documents_total > 0") != [], "the collector is scraped")
-        time.sleep(3 * SCRAPES_SECONDS)
+        wait_for_scrapes(it, 3)
         post(collector.url, [*bodies, gzip.compress(b'{"kind": "nonsense"}\n')])
-        time.sleep(4 * SCRAPES_SECONDS)
+        wait_for_scrapes(it, 4)
         yield it
+
+
+def wait_for_scrapes(prometheus: str, number: int) -> None:
+    """Until the collector was scraped so many times more."""
+
+    def scrapes() -> int:
+        return sum(int(each["value"][1]) for each in instant(prometheus, "sum_over_time(up[1h])"))
+
+    before = scrapes()
+    until(lambda: scrapes() >= before + number, "the collector is scraped again")
 
 
 def post(collector: str, bodies: Sequence[bytes]) -> None:
@@ -96,7 +106,7 @@ def test_data(name: str, scraped: str) -> None:
     query = query.replace("$__rate_interval", RATE_INTERVAL).replace("$__range", "1m")
     assert "$" not in query
     now = time.time()
-    asked: dict[str, str | float] = {"query": query, "start": now - 10, "end": now, "step": SCRAPES_SECONDS}
+    asked: dict[str, str | float] = {"query": query, "start": now - 3_000, "end": now, "step": SCRAPES_SECONDS}
     answer = httpx.get(f"{scraped}/api/v1/query_range", params=asked).json()
     assert answer["status"] == "success", answer
     found = answer["data"]["result"]

@@ -1,4 +1,4 @@
-"""The JSON is what Grafana's own types say: those of the npm package of the version that it is made for."""
+"""The JSON conforms to Grafana's own types, from the npm package of the version that it is made for."""
 
 from __future__ import annotations
 

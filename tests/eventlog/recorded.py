@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import json
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 from sqlalchemy import Table
+from tests.documents import stored_rows
 from tests.exactness.compare import in_ms
+from tests.java import compile_java
 
+from joinsight.backfill.jvm import Reader
+from joinsight.backfill.listing import Local, find
+from joinsight.backfill.log_file import ROLLING, LogFile
+from joinsight.backfill.tasks import LogDocuments, Outcome
 from joinsight.document import Application, Document
-from joinsight.eventlog import framing
-from joinsight.eventlog.files import ROLLING, Log, find, log_of_file
-from joinsight.eventlog.read import Outcome, documents, open_local
-from joinsight.rows import Row, application_row, execution_rows
-from joinsight.store.models import application, execution, node_metric, plan_edge, plan_node, plan_version, stage
+from joinsight.rows import application_row
+from joinsight.tables import (
+    Row,
+    application,
+    as_columns,
+    execution,
+    node_metric,
+    plan_edge,
+    plan_node,
+    plan_version,
+    stage,
+)
 
 RECORDED = Path(__file__).with_name("recorded")
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 
 
-def recorded(version: str, folder: Path) -> tuple[Log, dict[str, Any]]:
+def recorded(version: str, folder: Path) -> tuple[LogFile, dict[str, Any]]:
     """A recorded log, unpacked in `folder` where it was packed by us, and what Spark's replay said of it."""
     (source,) = (path for path in (RECORDED / version).iterdir() if path.name != "replay.json.gz")
     target = folder / source.name.removesuffix(".gz")
@@ -34,21 +51,57 @@ def recorded(version: str, folder: Path) -> tuple[Log, dict[str, Any]]:
         target.write_bytes(gzip.decompress(source.read_bytes()))
     else:
         shutil.copy(source, target)
-    (log,) = find(target) if target.is_dir() else [log_of_file(str(target))]
     truth: dict[str, Any] = json.loads(gzip.decompress((RECORDED / version / "replay.json.gz").read_bytes()))
-    return log, truth
+    return log_at(target), truth
 
 
-def lines(log: Log) -> Iterator[bytes]:
+def log_at(path: Path) -> LogFile:
+    """The only log at this path, or below it."""
+    (log,) = find(Local(), [str(path)]).logs.values()
+    return log
+
+
+def plain(log: LogFile) -> bytes:
+    """The lines of a log, unpacked."""
+    content = b""
+    for file in log.files:
+        with tempfile.NamedTemporaryFile() as target:
+            java = _plain()
+            assert java.stdin and java.stdout
+            java.stdin.write(f"{file.path}\t{target.name}\n".encode())
+            java.stdin.flush()
+            assert java.stdout.readline() == b"null\n"
+            content += Path(target.name).read_bytes()
+    return content
+
+
+def lines(log: LogFile) -> Iterator[bytes]:
     """The plain lines of a log."""
-    for path in log.files:
-        with open_local(path) as file:
-            yield from framing.lines(file, Path(path).name)
+    yield from plain(log).splitlines()
 
 
-def read(log: Log) -> tuple[list[Document], Outcome]:
-    outcome = Outcome()
-    return list(documents(log, outcome)), outcome
+def read(log: LogFile) -> tuple[list[Document], Outcome]:
+    """The documents of a log, and what became of it."""
+    documents = LogDocuments(log, _reader().read([log.request()]))
+    return list(documents), documents.outcome
+
+
+@cache
+def _reader() -> Reader:
+    """One JVM for all tests of this process."""
+    reader = Reader()
+    atexit.register(reader.__exit__, None, None, None)
+    return reader
+
+
+@cache
+def _plain() -> subprocess.Popen[bytes]:
+    folder = tempfile.TemporaryDirectory()
+    path = compile_java(Path(__file__).with_name("Plain.java"), Path(folder.name))
+    java = subprocess.Popen(["java", "-cp", path, "io.joinsight.Plain"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    atexit.register(folder.cleanup)
+    atexit.register(java.communicate)  # runs before the folder goes
+    return java
 
 
 def as_stored(found: Iterable[Document]) -> dict[str, Any]:
@@ -56,9 +109,9 @@ def as_stored(found: Iterable[Document]) -> dict[str, Any]:
     stored: dict[str, Any] = {"application": None, "executions": {}}
     for document in found:
         if isinstance(document, Application):
-            stored["application"] = _whole(application, [application_row(document)])[0]
+            stored["application"] = _whole(application, [as_columns(application_row(document))])[0]
             continue
-        rows = execution_rows(document)
+        rows = stored_rows(document)
         stored["executions"][document.execution_id] = {
             "row": _whole(execution, rows["execution"])[0],
             "metrics": _whole(node_metric, rows["node_metric"]),

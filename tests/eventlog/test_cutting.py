@@ -1,4 +1,4 @@
-"""Long texts are cut alike by the listener and by a replay, and say so."""
+"""Long texts are cut, and say so."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from tests.documents import planned
 from tests.java import compile_java
 
-from joinsight.eventlog.cutting import cut
-from joinsight.eventlog.redaction import MAX_CALL_SITE, MAX_TEXT
 from joinsight.rows import execution_rows
 
 HERE = Path(__file__).parent
+LIMITS = json.loads((HERE.parents[1] / "listener" / "redaction.json").read_bytes())["limits"]
+MAX_TEXT, MAX_CALL_SITE = LIMITS["text"], LIMITS["call_site"]
 TEXTS = [
     (text * times, limit)
     for text in ("x", "é", "東", "😀", "x😀")
@@ -22,20 +22,20 @@ TEXTS = [
 ]
 
 
-def test_the_listener_cuts_alike(tmp_path: Path) -> None:
-    """Characters are Unicode's in both, so nothing is cut in one that is not in the other, and none in its middle."""
+def cut(text: str, limit: int = MAX_TEXT) -> str:
+    """What is left of a text."""
+    if len(text) <= limit:
+        return text
+    mark = f"… [cut: {len(text):,} characters in all]"
+    return text[: limit - len(mark)] + mark
+
+
+def test_characters_are_those_of_unicode(tmp_path: Path) -> None:
+    """None is cut in its middle, and as many are left as Python counts."""
     path = compile_java(HERE.parent / "listener" / "Cuts.java", tmp_path)
     command = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", path, "io.joinsight.Cuts"]
     done = subprocess.run(command, input=json.dumps(TEXTS), capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout) == [cut(*each) for each in TEXTS]
-
-
-def test_what_is_cut_says_so() -> None:
-    """Within the limit, with how much there was; all else is whole."""
-    assert cut("x" * MAX_TEXT) == "x" * MAX_TEXT
-    left = cut("x" * 123_456)
-    assert len(left) == MAX_TEXT
-    assert left == "x" * (MAX_TEXT - 34) + "… [cut: 123,456 characters in all]"
 
 
 def test_no_key_is_made_of_what_is_cut() -> None:
@@ -45,4 +45,4 @@ def test_no_key_is_made_of_what_is_cut() -> None:
         for text in ("x", "y" * 20_000)
     )
     for name in ("query_shape", "plan_fingerprint"):
-        assert short["execution"][0][name] == long["execution"][0][name]
+        assert getattr(short.execution, name) == getattr(long.execution, name)

@@ -8,22 +8,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.eventlog.recorded import read, recorded
+from tests.eventlog import recorded as of_versions
+from tests.eventlog.recorded import log_at, read, recorded
 
+from joinsight.backfill.log_file import Status, log_of_folder
 from joinsight.document import Document, Execution
-from joinsight.eventlog.files import find, log_of_file, log_of_folder
-from joinsight.eventlog.framing import lines
-from joinsight.eventlog.piece import Piece
 
 VERSION = "4.3.0"
+SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A recorded log, unpacked."""
-    log, _ = recorded(VERSION, tmp_path_factory.mktemp("log"))
-    with Path(log.files[0]).open("rb") as file:
-        return b"".join(line + b"\n" for line in lines(file, log.files[0]))
+    return of_versions.plain(recorded(VERSION, tmp_path_factory.mktemp("log"))[0])
 
 
 def executions(found: list[Document]) -> dict[int, Execution]:
@@ -33,7 +31,7 @@ def executions(found: list[Document]) -> dict[int, Execution]:
 def read_bytes(folder: Path, content: bytes, name: str = "local-1") -> tuple[dict[int, Execution], list[str]]:
     path = folder / name
     path.write_bytes(content)
-    found, outcome = read(log_of_file(str(path)))
+    found, outcome = read(log_at(path))
     return executions(found), outcome.problems
 
 
@@ -67,6 +65,20 @@ def test_garbage_between_lines_is_counted_and_marks_what_ran(plain: bytes, tmp_p
     assert marked == [0]
 
 
+def test_a_line_that_breaks_off_anywhere_takes_no_other_with_it(plain: bytes, tmp_path: Path) -> None:
+    """The end of a task, cut off at each of its bytes: the line after it is read as it was before."""
+    start = plain.index(b'{"Event":"SparkListenerTaskEnd"')
+    line = plain[start : plain.index(b"\n", start)]
+    parts = [line[:cut] + b"\n" for cut in range(1, len(line))]
+    path = tmp_path / "local-1"
+    path.write_bytes(plain[:start] + b"".join(parts) + plain[start:])
+    found, outcome = read(log_at(path))
+    assert outcome.lines == plain.count(b"\n") + len(parts)
+    assert f"{len(parts)} lines are unreadable" in outcome.problems[0]
+    whole, _ = read_bytes(tmp_path, plain)
+    assert {each: e.stages for each, e in executions(found).items()} == {each: e.stages for each, e in whole.items()}
+
+
 def test_empty_and_foreign_files_give_no_executions(tmp_path: Path) -> None:
     """An empty log, a text, a picture: no execution, no exception."""
     for content in (
@@ -78,6 +90,20 @@ def test_empty_and_foreign_files_give_no_executions(tmp_path: Path) -> None:
     ):
         found, _ = read_bytes(tmp_path, content)
         assert found == {}
+
+
+def test_a_broken_log_is_not_tried_again_and_one_that_cannot_be_opened_is(tmp_path: Path) -> None:
+    """What is wrong with its bytes stays, wherever it is; what the file system says may pass."""
+    for content in (b"\x82SNAPPY\x00", b"LZ4Block" + bytes(50), b"ZV\x09abcdef", b"\x28\xb5\x2f\xfd broken"):
+        path = tmp_path / "local-1"
+        path.write_bytes(content)
+        outcome = read(log_at(path))[1]
+        assert (len(outcome.problems), outcome.failed) == (1, False), content
+        assert "compression is broken: " in outcome.problems[0]
+    log = log_at(path)
+    path.unlink()
+    outcome = read(log)[1]
+    assert ("No such file" in outcome.problems[0], outcome.failed) == (True, True)
 
 
 def test_events_and_operators_that_nobody_knows_are_taken(plain: bytes, tmp_path: Path) -> None:
@@ -92,7 +118,7 @@ def test_events_and_operators_that_nobody_knows_are_taken(plain: bytes, tmp_path
 def test_a_truncated_compressed_log_gives_what_is_before(version: str, tmp_path: Path) -> None:
     """Of lz4, zstd, snappy and lzf: the blocks before the cut are read."""
     log, truth = recorded(version, tmp_path)
-    path = Path(log.files[0])
+    path = Path(log.files[0].path.removeprefix("file:"))
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * 3 // 4])
     found, outcome = read(log)
@@ -117,26 +143,17 @@ def test_no_damage_makes_reading_fail(data: st.DataObject, plain: bytes, tmp_pat
     read_bytes(tmp_path, bytes(damaged))
 
 
-def test_pieces_put_together_are_the_whole(plain: bytes) -> None:
-    """Wherever a log is cut between lines: its pieces, read apart and pickled, give the documents of the whole."""
-    import pickle
-
-    from joinsight.eventlog.fold import Fold
-
-    split = plain.splitlines()
-
-    def given_in(size: int) -> list[Document]:
-        fold = Fold()
-        found: list[Document] = []
-        for start in range(0, len(split), size):
-            piece: Piece = pickle.loads(pickle.dumps(Piece.read(split[start : start + size])))
-            found += fold.add(piece.items, start)
-        return [*found, *fold.finish(len(split), is_open=False)]
-
-    whole = given_in(len(split))
-    assert len(whole) > 15
-    for size in (1, 7, 100):
-        assert given_in(size) == whole
+def test_texts_of_any_length_and_plans_of_any_depth(plain: bytes, tmp_path: Path) -> None:
+    """Jackson's own limits, 20 million characters and 1,000 levels, are none of ours."""
+    plan = '{"nodeName":"Range","simpleString":"Range","children":[],"metadata":{},"metrics":[]}'
+    for _ in range(2_000):
+        plan = f'{{"nodeName":"Filter","simpleString":"Filter","children":[{plan}],"metadata":{{}},"metrics":[]}}'
+    start = {"Event": f"{SQL}Start", "executionId": 77, "description": "x" * 25_000_000, "details": "", "time": 2}
+    line = json.dumps(start, separators=(",", ":"))[:-1] + f',"sparkPlanInfo":{plan}}}\n'
+    found, problems = read_bytes(tmp_path, plain + line.encode())
+    assert problems == []
+    assert (len(found[77].description), len(found[77].plans[0].nodes)) == (16 * 1024, 2_001)
+    assert found[77].state == "lost"
 
 
 def test_a_rolling_log_is_read_in_order_from_its_last_compacted_file(plain: bytes, tmp_path: Path) -> None:
@@ -149,16 +166,17 @@ def test_a_rolling_log_is_read_in_order_from_its_last_compacted_file(plain: byte
         (folder / f"events_{number}_app-1-1_2").write_bytes(b"".join(split[(number - 1) * size : number * size]))
     (folder / "appstatus_app-1-1_2").touch()
     (folder / ".appstatus_app-1-1_2.crc").touch()
-    (log,) = find(tmp_path)
+    log = log_at(folder)
     assert (log.application_id, log.attempt_id, log.is_open, log.missing) == ("app-1-1", "2", False, ())
     found, outcome = read(log)
     whole, _ = read_bytes(tmp_path, plain)
     assert outcome.problems == []
     assert [e.accumulators for e in executions(found).values()] == [e.accumulators for e in whole.values()]
     (folder / "events_3_app-1-1_2").unlink()
-    assert read(next(find(folder)))[1].problems == ["file 3 of the rolling log is missing"]
-    compacted = log_of_folder("/x/eventlog_v2_a", ["events_1_a", "events_2_a.compact", "events_2_a", "events_3_a"])
-    assert compacted.files == ("/x/eventlog_v2_a/events_2_a.compact", "/x/eventlog_v2_a/events_3_a")
+    assert read(log_at(folder))[1].problems == ["file 3 of the rolling log is missing"]
+    files = [Status(f"/x/eventlog_v2_a/events_{name}", False, 1, 1) for name in ("1_a", "2_a.compact", "2_a", "3_a")]
+    compacted = log_of_folder("/x/eventlog_v2_a", files)
+    assert [file.name for file in compacted.files] == ["events_2_a.compact", "events_3_a"]
     assert compacted.is_compacted
     assert compacted.is_open
 
@@ -167,19 +185,23 @@ def test_an_attempt_is_what_the_log_says_not_its_name(plain: bytes, tmp_path: Pa
     """An application's id may end as an attempt's name does; the name counts where the log has lost its start."""
     path = tmp_path / "job_12"
     path.write_bytes(plain.replace(b"local-1795263707474", b"job_12"))
-    found, _ = read(log_of_file(str(path)))
+    found, _ = read(log_at(path))
     assert {(each.application_id, each.attempt_id) for each in found} == {("job_12", "")}
     lines_of_log = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines_of_log if b"SparkListenerApplicationStart" not in line))
-    found, _ = read(log_of_file(str(path)))
+    found, _ = read(log_at(path))
     assert {(each.application_id, each.attempt_id) for each in found} == {("job", "12")}
 
 
-def test_literals_that_must_go_keep_a_log_from_being_read(plain: bytes, tmp_path: Path) -> None:
-    """A log whose application redacts literals gives nothing, and says why."""
+def test_literals_go_where_the_application_asked_for_it(plain: bytes, tmp_path: Path) -> None:
+    """As they do in the driver: of texts and plans all else stays."""
     setting = json.dumps({"spark.joinsight.redactLiterals": "true"})[1:-1].encode()
+    whole, _ = read_bytes(tmp_path, plain)
     found, problems = read_bytes(
         tmp_path, plain.replace(b'"Spark Properties":{', b'"Spark Properties":{' + setting + b",", 1)
     )
-    assert found == {}
-    assert "spark.joinsight.redactLiterals" in problems[0]
+    assert problems == []
+    assert {number: e.accumulators for number, e in found.items()} == {n: e.accumulators for n, e in whole.items()}
+    texts = ["\n".join(node.simple for e in read.values() for node in e.nodes) for read in (whole, found)]
+    assert ["on purpose" in text for text in texts] == [True, False]
+    assert "?" in texts[1]

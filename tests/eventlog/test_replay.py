@@ -10,6 +10,7 @@ from tests.eventlog.recorded import VERSIONS, as_stored, lines, read, recorded
 from tests.exactness import tasklog
 from tests.exactness.compare import Comparer
 
+from joinsight.backfill.jvm import Reader
 from joinsight.document import Application, Execution
 
 
@@ -44,3 +45,20 @@ def test_reading_again_gives_the_same_documents(version: str, tmp_path: Path) ->
     """Documents of a log are a function of its bytes, numbers and ids included."""
     log, _ = recorded(version, tmp_path)
     assert read(log)[0] == read(log)[0]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", VERSIONS[:-1])
+def test_the_jars_of_each_spark_read_the_logs_of_all(
+    version: str,
+    spark_environment: Callable[[str], dict[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Newer ones, too: the same lines, byte by byte."""
+    logs = [recorded(each, tmp_path)[0].request() for each in VERSIONS]
+    with Reader() as reader:
+        expected = list(reader.read(logs))
+    monkeypatch.setenv("SPARK_HOME", f"{spark_environment(version)['PYTHONPATH']}/pyspark")
+    with Reader() as reader:
+        assert list(reader.read(logs)) == expected

@@ -1,35 +1,65 @@
-"""Ends of tasks become columns; what no Spark writes does not spread to the tasks beside it."""
+"""Ends of tasks: what no Spark writes does not spread to the tasks next to it."""
 
 from __future__ import annotations
 
-from joinsight.document import STAGE_TOTALS
-from joinsight.eventlog.events import Accumulable, TaskInfo, TaskMetrics
-from joinsight.eventlog.tasks import OpenBlock, TaskBlock
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.eventlog.recorded import log_at, read
+
+from joinsight.document import Execution
+
+SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
+METRICS = [{"name": f"metric {number}", "accumulatorId": number, "metricType": "sum"} for number in (7, 8)]
+PLAN = {"nodeName": "Range", "simpleString": "Range", "children": [], "metadata": {}, "metrics": METRICS}
 
 
-def block(*tasks: tuple[list[object], TaskMetrics | None]) -> TaskBlock:
-    """Tasks that report these updates of the accumulators 7, 8, ..."""
-    filled = OpenBlock(1, 0)
+def execution_of(folder: Path, *tasks: tuple[list[object], dict[str, Any] | None]) -> Execution:
+    """An execution of these tasks, each with its updates of the accumulators 7 and 8, and its metrics."""
+    stage = {"Stage ID": 0, "Stage Attempt ID": 0, "Stage Name": "s", "Number of Tasks": len(tasks)}
+    events: list[dict[str, Any]] = [
+        {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"},
+        {"Event": f"{SQL}Start", "executionId": 0, "time": 2, "sparkPlanInfo": PLAN},
+        {"Event": "SparkListenerJobStart", "Job ID": 0, "Submission Time": 3, "Stage Infos": [stage]}
+        | {"Properties": {"spark.sql.execution.id": "0"}},
+    ]
     for index, (updates, metrics) in enumerate(tasks):
-        accumulables = [Accumulable(7 + i, update, "sql") for i, update in enumerate(updates)]
-        filled.add(TaskInfo(100 + index, index, finished_at=5, accumulables=accumulables), metrics)
-    return filled.close()
+        accumulables = [{"ID": 7 + i, "Update": update, "Metadata": "sql"} for i, update in enumerate(updates)]
+        task = {"Task ID": 100 + index, "Index": index, "Finish Time": 5, "Accumulables": accumulables}
+        events.append({"Event": "SparkListenerTaskEnd", "Stage ID": 0, "Task Info": task, "Task Metrics": metrics})
+    events.append({"Event": f"{SQL}End", "executionId": 0, "time": 8})
+    log = folder / "local-1"
+    log.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
+    documents, outcome = read(log_at(log))
+    assert outcome.problems == []
+    (document,) = documents
+    assert isinstance(document, Execution)
+    return document
 
 
-def test_a_task_with_an_update_that_is_no_number_counts_without_its_updates() -> None:
-    """Those of the other tasks are kept, each in its accumulator's column."""
-    found = block((["1", "10"], None), (["2", "twenty"], None), (["3", "30"], None))
-    (group,) = found.groups
-    assert list(found.indexes) == [0, 1, 2]
-    assert (group.ids, list(group.positions)) == ((7, 8), [0, 2])
-    assert [list(column) for column in group.columns] == [[1, 3], [10, 30]]
+def test_a_task_with_an_update_that_is_no_number_counts_without_its_updates(tmp_path: Path) -> None:
+    """Those of the other tasks are kept, each in its accumulator."""
+    found = execution_of(tmp_path, (["1", "10"], None), (["2", "twenty"], None), (["3", "9223372036854775807"], None))
+    assert {each.id: (each.sum, each.max, each.max_task) for each in found.accumulators} == {
+        7: (4, 3, 102),
+        8: (10 + (1 << 63) - 1 - (1 << 64), (1 << 63) - 1, 102),  # as Java adds
+    }
+    assert found.stages[0].succeeded_tasks == 3
 
 
-def test_sizes_below_zero_are_zero_and_numbers_stay_with_their_tasks() -> None:
-    """Totals add up what was written; a task without metrics is zero in every column."""
-    found = block(([], TaskMetrics(run_time=-3, peak_memory=9)), ([], None), ([], TaskMetrics(run_time=40)))
-    assert list(found.run_times) == [0, 0, 40]
-    assert list(found.measured) == [1, 0, 1]
-    assert list(found.task_ids) == [100, 101, 102]
-    assert dict(zip(STAGE_TOTALS, found.totals, strict=True))["run_time_ms"] == 37
-    assert dict(zip(STAGE_TOTALS, found.totals, strict=True))["peak_memory_bytes"] == 9
+def test_an_update_is_a_number_or_a_string(tmp_path: Path) -> None:
+    """Below zero, too; one past Java's long is no number."""
+    found = execution_of(
+        tmp_path, ([5, "-3"], None), ([6, "-9223372036854775808"], None), (["9223372036854775808"], None)
+    )
+    assert {each.id: each.sum for each in found.accumulators} == {7: 11, 8: (1 << 63) - 3}
+
+
+def test_sizes_below_zero_are_zero_and_numbers_stay_with_their_tasks(tmp_path: Path) -> None:
+    """Totals add up what was written; a task without metrics is not among those of which the times are known."""
+    metrics = {"Executor Run Time": -3, "Peak Execution Memory": 9}, {"Executor Run Time": 40}
+    (stage,) = execution_of(tmp_path, ([], metrics[0]), ([], None), ([], metrics[1])).stages
+    assert (stage.run_time_ms, stage.peak_memory_bytes) == (37, 9)
+    assert stage.run_time
+    assert (stage.run_time.min, stage.run_time.max, stage.run_time.max_task) == (0, 40, 102)

@@ -1,4 +1,4 @@
-"""Compares what is stored of an application with what Spark's stores say of it, in both directions.
+"""Compares an application's rows with Spark's stores, in both directions.
 
 Ours is a dict::
 
@@ -30,8 +30,7 @@ from tests.exactness.expected import (
 from tests.exactness.tasklog import Attempt, Logged, Place
 
 from joinsight.display import row_text
-from joinsight.rows import Row
-from joinsight.store.models import EXECUTION_KEY
+from joinsight.tables import EXECUTION_KEY, Row
 
 NO_NODE = -1
 _PLACE = re.compile(r"\(stage (\d+)\.(\d+): task (\d+)\)")
@@ -41,13 +40,13 @@ _JOB_STATES = {"SUCCEEDED": "succeeded", "FAILED": "failed", "RUNNING": "running
 
 @dataclass
 class Comparison:
-    """What was compared, and what differs, in words."""
+    """The number of comparisons, and the differences in words."""
 
     differences: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
     def same(self, kind: str, where: str, spark: Any, ours: Any) -> bool:
-        """Counts one comparison; notes a difference."""
+        """Count a comparison, and record a difference."""
         self.counts[kind] += 1
         if spark == ours:
             return True
@@ -55,19 +54,19 @@ class Comparison:
         return False
 
     def row(self, kind: str, where: str, spark: Row, ours: Row) -> None:
-        """Every column of `spark`."""
+        """Compare every column of `spark`."""
         self.counts[kind] += 1
         for column, value in spark.items():
             self.same("columns", f"{where}: {column}", value, ours[column])
 
     def table(self, table: str, where: str, spark: Row, ours: Row) -> None:
-        """Every column of the table but those that are known to have no counterpart."""
+        """Compare every column of the table, except those known to have no counterpart."""
         unknown = ours.keys() ^ (spark.keys() | WITHOUT_COUNTERPART[table].keys())
         assert not unknown, f"columns of {table} that are not compared, without a reason: {sorted(unknown)}"
         self.row(f"{table}s", where, spark, ours)
 
     def keys(self, where: str, spark: Iterable[Any], ours: Iterable[Any]) -> list[Any]:
-        """Those that both have; what one of them lacks is a difference."""
+        """The keys that both have; a key that one of them lacks is a difference."""
         a, b = set(spark), set(ours)
         self.differences += [f"{where} {key}: we have none" for key in sorted(a - b)]
         self.differences += [f"{where} {key}: Spark has none" for key in sorted(b - a)]
@@ -93,7 +92,7 @@ class Comparer:
         is_live: bool,
         is_async: bool = False,
     ) -> None:
-        """`is_async`: Spark adds executions up in a thread of its own, and may lose values by that."""
+        """`is_async`: Spark aggregates executions in a separate thread, and may lose values."""
         self.said = said
         self.plan_versions = plan_versions
         self.logged = logged
@@ -121,14 +120,14 @@ class Comparer:
         return result
 
     def _shared_stages(self, executions: dict[str, Any]) -> set[int]:
-        """Those that belong to several executions, which ran them at the same time."""
+        """The stages of several executions, which ran them at the same time."""
         owners: Counter[int] = Counter()
         for execution in executions.values():
             owners.update({stage for job in execution["jobs"] for stage in self.said["jobs"][job]["stageIds"]})
         return {stage for stage, number in owners.items() if number > 1}
 
     def _shared(self, executions: Iterable[dict[str, Any]]) -> None:
-        """A task counts for one of the executions that share its stage: together they have what Spark has."""
+        """A task counts for one of the executions that share its stage; their sum is what Spark has."""
         rows = [row for execution in executions for row in execution["stages"] if row["stage_id"] in self.shared]
         for stage in (stage for number in self.shared for stage in self.attempts[number]):
             key = stage["stageId"], stage["attemptId"]
@@ -178,7 +177,7 @@ class Comparer:
         self._metrics(where, spark, mine["metrics"], logged)
 
     def _late_tasks(self, key: tuple[int, int], stage: dict[str, Any], ours: list[Row], logged: Logged) -> set[int]:
-        """The tasks that we have not seen, if they are the last ones of the stage, and ended after the execution.
+        """The tasks that we did not receive, if they are the stage's last ones and ended after the execution.
 
         A task that is killed may end after it for one listener of Spark, and before it for another.
         """
@@ -276,7 +275,7 @@ class Comparer:
             self.result.differences.append(f"{where}: Spark {said!r}, ours {text!r}")
 
     def _is_tie(self, said: str | None, text: str | None, row: Row, logged: Logged) -> bool:
-        """The strings differ in the task of the largest value alone, and both tasks have it."""
+        """Whether the strings differ only in the task with the largest value, and both tasks have that value."""
         if said is None or text is None or _PLACE.sub("", said) != _PLACE.sub("", text):
             return False
         a, b = _PLACE.search(said), _PLACE.search(text)
@@ -293,7 +292,7 @@ class Comparer:
         return {place for value, place in logged.values(row["accumulator_id"]) if value == row["max"]}
 
     def _numbers(self, where: str, row: Row, logged: Logged) -> bool:
-        """Count, total, min, median, p95 and max against those of the values in the log, one by one.
+        """Compare count, total, min, median, p95 and max with those of the values in the log.
 
         False: they could not be compared, or differ.
         """
@@ -329,7 +328,7 @@ class Comparer:
         return is_same
 
     def _zeros(self, row: Row, values: list[int], touched: list[Attempt], stages: Iterable[Attempt]) -> int | None:
-        """How many tasks wrote nothing and count as 0; None: no number of them explains how many we count.
+        """The number of tasks that wrote nothing and count as 0; None: no number explains our count.
 
         A log does not have what a task did not touch. In a replay all of these tasks count, of stages of which some
         task touched it. Live, those count that count additive metrics, and those that never came to write; also of
@@ -353,7 +352,7 @@ class Comparer:
 
 
 def in_ms(row: Row) -> Row:
-    """The row with moments as Spark has them."""
+    """The row with times as Spark has them, in milliseconds."""
     return {k: round(v.timestamp() * 1000) if isinstance(v, datetime) else v for k, v in row.items()}
 
 
@@ -364,7 +363,7 @@ def _counts(metric_type: str, value: int) -> bool:
 
 
 def _sums(numbers: Iterable[int]) -> set[int]:
-    """All that some of the numbers add up to."""
+    """The sums of all subsets of the numbers."""
     found = {0}
     for number in numbers:
         found |= {number + other for other in found}

@@ -1,15 +1,20 @@
-"""The rows that tables must have by what Spark's stores say."""
+"""The rows that tables must have according to Spark's stores."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
+from typing import Any, get_type_hints
 
+from msgspec import Meta
+from tests import reported_settings
 from tests.exactness.tasklog import Logged
 
-from joinsight.eventlog import settings
-from joinsight.rows import Row
+from joinsight.document import StageTotals
+from joinsight.tables import Row
 
 MAX_TEXT = 16 * 1024
 MAX_CALL_SITE = 1024
@@ -22,41 +27,18 @@ _STAGE_STATES = {
     "PENDING": "pending",
 }
 
-STAGE_TOTALS = {
-    "run_time_ms": "executorRunTime",
-    "cpu_time_ns": "executorCpuTime",
-    "gc_time_ms": "jvmGcTime",
-    "deserialize_time_ms": "executorDeserializeTime",
-    "result_bytes": "resultSize",
-    "memory_spilled_bytes": "memoryBytesSpilled",
-    "disk_spilled_bytes": "diskBytesSpilled",
-    "input_bytes": "inputBytes",
-    "input_rows": "inputRecords",
-    "output_bytes": "outputBytes",
-    "output_rows": "outputRecords",
-    "shuffle_read_local_bytes": "shuffleLocalBytesRead",
-    "shuffle_read_remote_bytes": "shuffleRemoteBytesRead",
-    "shuffle_read_rows": "shuffleReadRecords",
-    "shuffle_fetch_wait_ms": "shuffleFetchWaitTime",
-    "shuffle_write_bytes": "shuffleWriteBytes",
-    "shuffle_write_rows": "shuffleWriteRecords",
-    "shuffle_write_time_ns": "shuffleWriteTime",
-}
-"""Columns of table `stage`, and what Spark calls the same in StageData."""
-_OF_TASK = {
-    "inputBytes": ("inputMetrics", "bytesRead"),
-    "inputRecords": ("inputMetrics", "recordsRead"),
-    "outputBytes": ("outputMetrics", "bytesWritten"),
-    "outputRecords": ("outputMetrics", "recordsWritten"),
-    "shuffleLocalBytesRead": ("shuffleReadMetrics", "localBytesRead"),
-    "shuffleRemoteBytesRead": ("shuffleReadMetrics", "remoteBytesRead"),
-    "shuffleReadRecords": ("shuffleReadMetrics", "recordsRead"),
-    "shuffleFetchWaitTime": ("shuffleReadMetrics", "fetchWaitTime"),
-    "shuffleWriteBytes": ("shuffleWriteMetrics", "bytesWritten"),
-    "shuffleWriteRecords": ("shuffleWriteMetrics", "recordsWritten"),
-    "shuffleWriteTime": ("shuffleWriteMetrics", "writeTime"),
-}
-"""Where TaskData has what StageData adds up, if it is not called the same."""
+
+def _spark_names() -> Iterator[tuple[str, str, str]]:
+    """The totals of a stage, with what Spark's StageData and TaskData call them, as the document declares it."""
+    for name, hint in get_type_hints(StageTotals, include_extras=True).items():
+        [extra] = [each.extra for each in hint.__metadata__ if isinstance(each, Meta) and each.extra]
+        yield name, extra["spark"], extra["of_task"]
+
+
+_PEAK = "peak_memory_bytes"
+STAGE_TOTALS = {name: spark for name, spark, _ in _spark_names() if name != _PEAK}
+"""Columns of table `stage`, and what Spark calls them in StageData. Without the peak: Spark adds it up over tasks."""
+_OF_TASK = {spark: of_task.split(".") for _, spark, of_task in _spark_names()}
 
 OF_STAGES = (
     *("stages", "tasks", "task_time_ms", "input_bytes", "output_bytes", "shuffle_write_bytes", "shuffle_read_bytes"),
@@ -91,7 +73,7 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
 
 
 def application_row(said: dict[str, Any], ended_at: int) -> Row:
-    """What table `application` must say. `ended_at`: no live store sees its application end."""
+    """The expected row of `application`. `ended_at`: given, because no live store has its application's end."""
     application = said["application"]
     (attempt,) = application["attempts"]
     return {
@@ -104,7 +86,7 @@ def application_row(said: dict[str, Any], ended_at: int) -> Row:
         "spark_user": attempt["sparkUser"],
         "master": said["settings"]["spark.master"],
         "spark_version": attempt["appSparkVersion"],
-        "configuration": settings.allowed(said["settings"]),
+        "configuration": reported_settings.allowed(said["settings"]),
     }
 
 
@@ -116,7 +98,7 @@ def execution_row(
     said: Row,
     logged: Logged,
 ) -> Row:
-    """What table `execution` must say. `jobs`, `stages`: its own; `versions`: the graphs of its plans."""
+    """The expected row of `execution`. `jobs`, `stages`: its own; `versions`: the graphs of its plans."""
     ran = [stage for stage in stages if stage["status"] not in _NOT_RUN]
     in_force = {**said["settings"], **(spark["modifiedConfigs"] or {})}
     started, ended = spark["submissionTime"], spark["completionTime"]
@@ -155,8 +137,8 @@ def execution_row(
         "broadcast_threshold_bytes": _bytes(in_force.get("spark.sql.autoBroadcastJoinThreshold", "10m")),
         "is_adaptive": any(node["name"] == "AdaptiveSparkPlan" for node in versions[0]["nodes"]),
         "plan_versions": len(versions),
-        "configuration": settings.of_session(
-            settings.allowed(said["settings"]), settings.allowed(spark["modifiedConfigs"] or {})
+        "configuration": reported_settings.of_session(
+            reported_settings.allowed(said["settings"]), reported_settings.allowed(spark["modifiedConfigs"] or {})
         ),
         "incomplete": None,
         "incomplete_codes": None,
@@ -164,20 +146,19 @@ def execution_row(
 
 
 def broadcast_bytes(metrics: list[Row], nodes: list[Row]) -> int | None:
-    """What the nodes that broadcast say of their data size."""
+    """The data sizes of the nodes that broadcast."""
     broadcasts = {node["node_id"] for node in nodes if node["name"] == "BroadcastExchange"}
     sizes = [row["total"] for row in metrics if row["node_id"] in broadcasts and row["name"] == "data size"]
     return sum(size for size in sizes if size is not None) if any(size is not None for size in sizes) else None
 
 
 def without(stage: dict[str, Any], late: set[int]) -> dict[str, Any]:
-    """The stage as it is without these tasks."""
+    """The stage without these tasks."""
     tasks = [task for task in stage["tasks"] if task["taskId"] not in late]
     row = {**stage, "tasks": tasks}
     for name in STAGE_TOTALS.values():
         metrics = [task["taskMetrics"] for task in tasks if task["taskMetrics"]]
-        group, own = _OF_TASK.get(name, (None, name))
-        row[name] = sum(one[own] if group is None else one[group][own] for one in metrics)
+        row[name] = sum(reduce(getitem, _OF_TASK[name], one) for one in metrics)
     states = Counter(task["status"] for task in tasks)
     succeeded = len({task["index"] for task in tasks if task["status"] == "SUCCESS"})
     return row | {
@@ -188,7 +169,7 @@ def without(stage: dict[str, Any], late: set[int]) -> dict[str, Any]:
 
 
 def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
-    """What table `stage` must say."""
+    """The expected row of `stage`."""
     tasks = [task for task in stage["tasks"] if task["taskMetrics"]]
     row = {
         "stage_id": stage["stageId"],
@@ -204,11 +185,10 @@ def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
         "failed_tasks": stage["numFailedTasks"],
         "killed_tasks": stage["numKilledTasks"],
         **{column: stage[name] for column, name in STAGE_TOTALS.items()},
-        # Spark adds the peaks up; ours is the largest
-        "peak_memory_bytes": max((task["taskMetrics"]["peakExecutionMemory"] for task in tasks), default=0),
+        _PEAK: max((task["taskMetrics"]["peakExecutionMemory"] for task in tasks), default=0),
     }
     if stage["status"] in _NOT_RUN:
-        row |= dict.fromkeys((*STAGE_TOTALS, "peak_memory_bytes"))
+        row |= dict.fromkeys((*STAGE_TOTALS, _PEAK))
     first: dict[int, dict[str, Any]] = {}  # of a task and its speculative twin the one that came first
     for task in sorted(tasks, key=lambda task: int(task["launchTime"] + (task["duration"] or 0))):
         if task["status"] == "SUCCESS":
@@ -221,7 +201,7 @@ def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
 
 
 def _spread(column: str, values: list[int], is_of_shuffle: bool = False) -> Row:
-    """NULL where no task ran, or no shuffle was read."""
+    """A distribution's columns; NULL if no task ran or no shuffle was read."""
     values.sort()
     n = len(values)
     if not n or (is_of_shuffle and values[-1] == 0):

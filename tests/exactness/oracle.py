@@ -1,4 +1,4 @@
-"""Spark's own answer: what its status stores (the source of its web pages) say of an application.
+"""Reads Spark's status stores, the source of its web pages, as the expected values for an application.
 
 The stores are read through py4j, alike on Scala 2.12 and 2.13, live or after a replay. One call an object is slow, so
 Spark's objects become JSON inside the JVM, by the library with which Spark itself writes them to disk and serves them.
@@ -24,7 +24,7 @@ _PLANS = tuple(
 
 
 def dump(spark: SparkSession) -> dict[str, Any]:
-    """All that the live stores hold, once they hold all.
+    """The contents of the live stores, once these are complete.
 
     ::
 
@@ -40,7 +40,7 @@ def dump(spark: SparkSession) -> dict[str, Any]:
 
 
 def read(jvm: Any, store: Any, sql_store: Any) -> dict[str, Any]:
-    """The same of an `AppStatusStore` and a `SQLAppStatusStore`."""
+    """The contents of an `AppStatusStore` and a `SQLAppStatusStore`, in the form of `dump`."""
     to_json = _writer(jvm)
     settings = to_json(store.environmentInfo().sparkProperties())
     stages = {}
@@ -98,7 +98,7 @@ def plan_versions(jvm: Any, files: list[Path]) -> dict[str, list[Any]]:
 
 
 def settle(spark: SparkSession) -> None:
-    """Wait until no job runs, the listeners have seen every event, and the store has added up every execution.
+    """Wait until no job runs, the listeners have handled all events and the store has aggregated all executions.
 
     By default Spark adds up the metrics of an ended execution in a thread of its own.
     """
@@ -124,7 +124,7 @@ def _wait(is_so: Callable[[], bool], trouble: str) -> None:
 
 
 def _writer(jvm: Any) -> Callable[[Any], Any]:
-    """Turns an object of Spark's into Python's."""
+    """Converts a Spark object to Python."""
     mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
     mapper.registerModule(jvm.com.fasterxml.jackson.module.scala.DefaultScalaModule())
     return lambda what: json.loads(mapper.writeValueAsString(what))

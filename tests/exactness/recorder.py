@@ -1,4 +1,4 @@
-"""Stands between a listener and a collector, and keeps what passes."""
+"""A proxy between a listener and a collector that keeps the documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from joinsight.document import Document
 
 
 class Recorder(http.server.ThreadingHTTPServer):
-    """Hands each request to the collector at `url`; `documents` are those that it took, in their order."""
+    """Passes each request to the collector at `url`; `documents` are those that it accepted, in order."""
 
     def __init__(self, url: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -32,8 +32,9 @@ STORE_OPTIONS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-MASTERS = {"semantics": "local[2,3]", "tpch": "local[2]"}
-OPTIONS = {"semantics": semantics_workload.session_options, "tpch": tpch.session_options}
+STEPS = {"semantics": semantics_workload.STEPS, "few": semantics_workload.FEW_STEPS}
+MASTERS = {**dict.fromkeys(STEPS, "local[2,3]"), "tpch": "local[2]"}
+OPTIONS = {**dict.fromkeys(STEPS, semantics_workload.session_options), "tpch": tpch.session_options}
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
         if arguments.workload == "tpch":
             tpch.run(spark, folder, tpch.read_queries(folder))
         else:
-            semantics_workload.run(spark, folder)
+            semantics_workload.run(spark, folder, STEPS[arguments.workload])
         result = {"spark_version": spark.version, "live": oracle.dump(spark)}
     finally:
         spark.stop()
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def session(workload: str, aqe: str, folder: Path, extra: dict[str, str]) -> SparkSession:
-    """A session with what the workload and the oracle need; `extra` wins over all of it."""
+    """A session with the settings of the workload and the oracle; `extra` overrides them."""
     options = {
         "spark.master": MASTERS[workload],
         "spark.app.name": f"exactness {workload}, AQE {aqe}",

@@ -1,4 +1,4 @@
-"""Every way a metric can come about in local mode: plans, failures, retries, nesting, streaming, threads.
+"""All sources of metrics in local mode: plans, failures, retries, nesting, streaming, threads.
 
 A step is one function; its name is the job description of the executions it starts, its docstring says which
 behaviour it is there for. An error that a step does not expect stops the run. Code that goes to Python workers
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 ADAPTIVE = "spark.sql.adaptive.enabled"
 LOCAL_DIR = "spark.local.dir"
 BROADCAST_THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
-WAIT_SECONDS = 180
+WAIT_SECONDS = 1800
 
+Step = Callable[["SparkSession", Path], None]
 JOINS = {
     "broadcast hash": "SELECT /*+ BROADCAST(d) */ grp, count(*) FROM facts f JOIN dims d ON f.key = d.key GROUP BY grp",
     "sort merge": "SELECT /*+ MERGE(d) */ grp, sum(amount) FROM facts f LEFT JOIN dims d ON f.key = d.key GROUP BY grp",
@@ -69,7 +70,7 @@ OPERATORS = {
 
 
 def session_options() -> dict[str, str]:
-    """What the steps need of their session: a master that retries tasks, and heartbeats inside short tasks."""
+    """The settings that the steps need: a master that retries tasks, and heartbeats inside short tasks."""
     return {
         "spark.master": "local[2,3]",
         "spark.executor.heartbeatInterval": "200ms",
@@ -81,11 +82,11 @@ def session_options() -> dict[str, str]:
     }
 
 
-def run(spark: SparkSession, folder: Path) -> None:
-    """Run all steps. `folder` must not have served an earlier run; Spark's `LOCAL_DIR` must serve this one alone."""
+def run(spark: SparkSession, folder: Path, steps: Iterable[Step]) -> None:
+    """Run some steps. `folder` must be new; only this run may use Spark's `LOCAL_DIR`."""
     work = folder / "semantics"
     work.mkdir(parents=True)
-    for step in STEPS:
+    for step in steps:
         name = step.__name__
         spark.sparkContext.setJobDescription(name)
         try:
@@ -189,7 +190,7 @@ def empty_relation(spark: SparkSession, work: Path) -> None:
 
 
 def operators(spark: SparkSession, work: Path) -> None:
-    """The operators beside joins and exchanges, one query each."""
+    """Operators other than joins and exchanges, one query each."""
     run_queries(spark, "operators", OPERATORS)
 
 
@@ -337,7 +338,7 @@ def retried_udf(spark: SparkSession, work: Path) -> None:
 
 
 def failing_udf(spark: SparkSession, work: Path) -> None:
-    """A slow task fails every time: only heartbeats ever bring values of it."""
+    """A slow task fails every time, so its values come from heartbeats only."""
     expect_failure(slow_udf(spark, attempts_that_fail=99).collect, "on purpose")
 
 
@@ -358,7 +359,7 @@ def failures(spark: SparkSession, work: Path) -> None:
 
 
 def broadcast_timeout(spark: SparkSession, work: Path) -> None:
-    """A broadcast that takes longer than it may, which only a query without adaptive execution minds."""
+    """A broadcast that exceeds its timeout, which fails only a query without adaptive execution."""
     slow = f"(SELECT id AS key FROM range(1) WHERE {sleep_ms(3000)})"
     with settings(spark, {ADAPTIVE: "false", "spark.sql.broadcastTimeout": "1"}):
         query = spark.sql(f"SELECT /*+ BROADCAST(s) */ count(*) FROM facts f JOIN {slow} s ON f.key = s.key")
@@ -412,7 +413,7 @@ def run_queries(spark: SparkSession, step: str, queries: Mapping[str, str]) -> N
 
 
 def expect_failure(action: Callable[[], Any], text: str) -> None:
-    """Run what must fail with an error that holds `text`."""
+    """Run an action that must fail with an error that contains `text`."""
     try:
         action()
     except Exception as error:
@@ -423,7 +424,7 @@ def expect_failure(action: Callable[[], Any], text: str) -> None:
 
 
 def sleep_ms(milliseconds: int) -> str:
-    """A condition that is always true and takes that long for each row."""
+    """A condition that is always true and takes this time for each row."""
     return f"reflect('java.lang.Thread', 'sleep', {milliseconds}L) = 'null'"
 
 
@@ -479,7 +480,7 @@ def finish(writer: Any) -> None:
         raise TimeoutError(f"the stream still runs after {WAIT_SECONDS} s")
 
 
-STEPS: tuple[Callable[[SparkSession, Path], None], ...] = (
+STEPS: tuple[Step, ...] = (
     write_tables,
     joins,
     reused_exchange,
@@ -509,4 +510,14 @@ STEPS: tuple[Callable[[SparkSession, Path], None], ...] = (
     # Last: they make Spark forget this executor's blocks for a moment.
     fetch_failure,
     partial_fetch_failure,
+)
+FEW_STEPS: tuple[Step, ...] = (
+    write_tables,
+    joins,
+    reused_exchange,
+    skewed_join,
+    local_read,
+    cache_read_twice,
+    python_udf,
+    failures,
 )

@@ -1,4 +1,4 @@
-"""What single tasks and the driver reported, read from an event log with nothing but a JSON parser.
+"""The values that tasks and the driver reported, read from an event log with only a JSON parser.
 
 Spark's stores keep strings and sums. For percentiles, and for telling which tasks share a largest value, the tests need
 the values behind them: these are in the log, task by task.
@@ -19,7 +19,7 @@ Place = tuple[int, int, int]
 
 @dataclass
 class Attempt:
-    """An attempt of a stage: what its tasks wrote until the execution ended."""
+    """An attempt of a stage: the values that its tasks wrote until the execution ended."""
 
     stage: int
     attempt: int
@@ -34,7 +34,7 @@ class Attempt:
 
 @dataclass
 class Logged:
-    """An execution as the log tells of it."""
+    """An execution in the log."""
 
     started: bool = False
     ended: bool = False
@@ -59,7 +59,7 @@ class Logged:
     """Another execution that ran at the same time has a stage with it."""
 
     def values(self, accumulator: int) -> Iterator[tuple[int, Place | None]]:
-        """All that was written, with the task that wrote it; None: the driver."""
+        """All values, each with the task that wrote it; None: the driver."""
         for attempt in self.stages.values():
             if attempt.known is None or accumulator in attempt.known:
                 for value, task in attempt.values.get(accumulator, {}).values():
@@ -69,7 +69,7 @@ class Logged:
                 yield value, None
 
     def touched(self, accumulator: int) -> list[Attempt]:
-        """The stages of which some task wrote the accumulator."""
+        """The stages in which a task wrote the accumulator."""
         stages = self.stages.values()
         return [a for a in stages if accumulator in a.values and (a.known is None or accumulator in a.known)]
 

@@ -1,4 +1,4 @@
-"""The comparison itself: whatever is changed in what is stored, it notices."""
+"""The comparison of the exactness tests detects every change in stored rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE = ("node_id", "name", "simple", "cluster_id", "is_cluster")
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stored, Callable[[Stored], list[str]]]:
-    """What a recorded log gives, and what compares it with Spark's replay."""
+    """The rows from a recorded log, and the comparer with Spark's replay."""
     log, truth = recorded("4.3.0", tmp_path_factory.mktemp("log"))
     said, logged = truth["said"], tasklog.read(lines(log))
     ended_at = said["application"]["attempts"][0]["endTime"]
@@ -32,7 +32,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stored, Callable[[
 
 
 def test_every_change_of_a_value_is_noticed(stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
-    """Of each column of the application, an execution, a stage, a metric, a node, an edge, a plan version, a job."""
+    """A change is detected in any column of application, execution, stage, metric, node, edge, plan version or job."""
     whole, compare = stored
     assert compare(whole) == []
     replanned = [(n, e) for n, e in whole["executions"].items() if e["stages"] and len(e["versions"]) > 2]
@@ -65,7 +65,7 @@ def test_every_change_of_a_value_is_noticed(stored: tuple[Stored, Callable[[Stor
 
 @pytest.mark.parametrize("part", ["metrics", "nodes", "edges", "versions", "stages", "jobs"])
 def test_what_one_side_lacks_is_noticed(part: str, stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
-    """Each part of an execution, and a whole one; one too many as well."""
+    """A missing or extra execution, or part of one, is a difference."""
     whole, compare = stored
     number = next(n for n, e in whole["executions"].items() if all(e.values()))
     less = copy.deepcopy(whole)
@@ -81,7 +81,7 @@ def test_what_one_side_lacks_is_noticed(part: str, stored: tuple[Stored, Callabl
 
 @pytest.mark.parametrize("table", WITHOUT_COUNTERPART)
 def test_a_new_column_is_noticed(table: str, stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
-    """It is to be compared, or listed with the reason why it cannot be."""
+    """A new column must be compared, or listed with the reason why it cannot be."""
     whole, compare = stored
     changed = copy.deepcopy(whole)
     execution = next(e for e in changed["executions"].values() if e["stages"])
@@ -92,7 +92,7 @@ def test_a_new_column_is_noticed(table: str, stored: tuple[Stored, Callable[[Sto
 
 
 def test_two_totals_that_are_swapped_are_noticed(stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
-    """As they would be if two of nineteen numbers stood in another order."""
+    """Two of the nineteen totals in the wrong order are a difference."""
     whole, compare = stored
     swapped = copy.deepcopy(whole)
     for execution in swapped["executions"].values():
@@ -106,7 +106,7 @@ def compared(table: str, row: dict[str, Any]) -> list[str]:
 
 
 def other(value: Any) -> Any:
-    """A value of the same kind that is another."""
+    """A different value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):

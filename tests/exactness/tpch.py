@@ -53,7 +53,7 @@ def read_queries(folder: Path) -> dict[str, str]:
 
 
 def session_options() -> dict[str, str]:
-    """What makes small data behave like large: several tasks per table, sort-merge joins next to broadcasts."""
+    """Settings that make small data behave like large: several tasks per table, sort-merge joins and broadcasts."""
     return {
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.files.maxPartitionBytes": "256k",

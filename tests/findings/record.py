@@ -1,4 +1,4 @@
-"""Records the documents that the tests of findings look at, from a real Spark: run it when the queries below change.
+"""Records the documents for tests of findings from a real Spark. Run it after changing the queries below.
 
 ::
 
@@ -200,7 +200,7 @@ def of_segments(spark: SparkSession, spending: DataFrame) -> DataFrame:
 
 
 def run_apart(spark: SparkSession) -> None:
-    """What needs executors that are processes of their own: blocks that come over the network."""
+    """Queries that need executors in separate processes, whose blocks come over the network."""
     write_tables(spark)
     spark.sparkContext.setJobDescription("fetch-wait")
     with settings(spark, NO_BROADCAST):
@@ -241,7 +241,7 @@ def session(folder: str, url: str, master: str) -> SparkSession:
 
 
 def clean(document: dict[str, Any], folder: str) -> bytes:
-    """Without what only this machine has."""
+    """The document without details of this machine."""
     document.update(call_site="", job_group=None, job_tags=[])
     if document.get("error"):
         document["error"] = document["error"].split("\n\tat ")[0]
@@ -256,7 +256,7 @@ def clean(document: dict[str, Any], folder: str) -> bytes:
 
 
 def record(folder: str, master: str, work: Callable[[SparkSession], None]) -> list[bytes]:
-    """The last document of each execution that has a name."""
+    """Record the last document of each execution that has a name."""
     with listening() as sink:
         spark = session(folder, sink.url, master)
         spark.sparkContext.setLogLevel("OFF")

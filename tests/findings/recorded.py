@@ -1,4 +1,4 @@
-"""What `record.py` has recorded, by name, and thresholds for plans of this size."""
+"""The recordings of `record.py` by name, and thresholds for plans of this size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from joinsight.decode import decode_request
 from joinsight.document import Execution
 from joinsight.findings import Finder, Thresholds
-from joinsight.rows import Row, execution_rows
+from joinsight.rows import execution_rows
+from joinsight.tables import Row, as_columns
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
 STARVED = Path(__file__).parent / "starved.ndjson.gz"
@@ -41,7 +42,7 @@ SMALL = Thresholds().overridden(
 
 
 class Earlier:
-    """A `History` in which each broadcast had these rows."""
+    """A `History` in which every broadcast had this number of rows."""
 
     errors: tuple[type[Exception], ...] = ()
 
@@ -74,5 +75,5 @@ def _read(file: Path) -> dict[str, Execution]:
 
 
 def look(execution: Execution, thresholds: Thresholds = SMALL, *earlier: int) -> list[Row]:
-    """What is found in an execution."""
-    return Finder(thresholds).rows(execution_rows(execution), Earlier(*earlier))
+    """The findings of an execution."""
+    return [as_columns(row) for row in Finder(thresholds).rows(execution_rows(execution), Earlier(*earlier))]

@@ -1,4 +1,4 @@
-"""Each heuristic finds what there is in real plans, says it with the right numbers, and is silent on all others."""
+"""Each heuristic finds its problems in real plans, with the right numbers, and nothing in all other plans."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import BigInteger, Column, Double, Integer
 from tests.findings.recorded import SMALL, Earlier, look, recordings, starved
 
-from joinsight import findings
+from joinsight import findings, tables
 from joinsight.document import Execution
 from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds, late_replan
-from joinsight.rows import Row, Rows, driver_ms, execution_rows
-from joinsight.store import models
+from joinsight.rows import Rows, execution_rows
+from joinsight.tables import Row
 
 EXPECTED: dict[str, set[str]] = {
     "broadcast-hinted-over": set(),
@@ -57,7 +57,7 @@ GROWING = (4_000, 4_100, 4_200, 4_300, 4_400)  # of a broadcast that has 5,000 r
 
 @pytest.mark.parametrize("name", recordings())
 def test_findings_of_each_recording_are_exactly_these(name: str) -> None:
-    """What is there is found, and nothing else, with thresholds for small plans and with the standard ones."""
+    """Exactly the expected findings are made, with thresholds for small plans and with the default ones."""
     assert kinds(recordings()[name]) == EXPECTED.get(name, set())
     assert kinds(recordings()[name], Thresholds()) == WITH_STANDARDS.get(name, set())
 
@@ -131,7 +131,7 @@ def test_every_threshold_decides_something() -> None:
 
 
 def test_a_broadcast_near_its_threshold() -> None:
-    """AQE compared what the shuffle beneath it counted; without a history it is only told."""
+    """AQE compared the size of the shuffle below the broadcast; without a history the finding is informational."""
     row = only("broadcast-switched-near", "broadcast-near-threshold")
     assert row["title"] == ("The broadcast for the join on customer_id has 6.3 KiB, 91 % of the threshold of 6.8 KiB.")
     assert (row["severity"], row["evidence"]["shuffled_bytes"]) == ("info", 6_400)
@@ -139,7 +139,7 @@ def test_a_broadcast_near_its_threshold() -> None:
 
 
 def test_a_broadcast_that_grows_is_a_warning() -> None:
-    """If its rows are more than usual, of at least five runs."""
+    """A broadcast with more rows than usual, compared with at least five runs, is a warning."""
     row = only("broadcast-switched-near", "broadcast-near-threshold", SMALL, 300, 310, 320, 330, 340)
     assert row["severity"] == "warning"
     assert row["title"].endswith(", and its rows are 1.2 times the median of 5 earlier runs.")
@@ -151,7 +151,7 @@ def test_files_that_are_broadcast_must_grow_to_be_told() -> None:
     assert kinds(recordings()["broadcast-hinted-over"]) == set()
     row = only("broadcast-hinted-over", "broadcast-near-threshold", SMALL, *GROWING)
     assert row["title"].startswith("The files that are broadcast for the join on product_id have 46.7 KiB, 234 % of")
-    assert "A hint makes Spark broadcast it whatever its size" in row["advice"]
+    assert "A hint makes Spark broadcast it at any size" in row["advice"]
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def test_files_that_are_broadcast_must_grow_to_be_told() -> None:
     ],
 )
 def test_what_does_not_grow_is_not_said_to(earlier: tuple[int, ...], settings: list[str]) -> None:
-    """Fewer runs than needed, the same size, a smaller one, or far from the threshold."""
+    """Too few runs, the same or a smaller size, or a distant threshold give no warning of growth."""
     assert kinds(recordings()["broadcast-hinted-over"], SMALL.overridden(settings), *earlier) == set()
 
 
 def test_the_history_is_asked_only_near_the_threshold() -> None:
-    """Of all broadcasts of the recordings, only for those that are near."""
+    """The history is read only for broadcasts that are near the threshold."""
     asked = []
     for name, execution in recordings().items():
         history = Earlier()
@@ -192,26 +192,29 @@ def test_a_broadcast_near_what_spark_can_broadcast_is_critical() -> None:
     row = only("broadcast-slow", "broadcast-near-threshold", SMALL.overridden(["broadcast_near_share=0.003"]))
     assert row["severity"] == "critical"
     assert row["evidence"]["share"] == row["evidence"]["size_bytes"] / (8 << 30)
-    assert "of what Spark can broadcast at all: beyond it, the query fails." in row["title"]
+    assert "of the most that Spark can broadcast: beyond it, the query fails." in row["title"]
     rows = changed("broadcast-slow", "broadcast", size_bytes=1, rows=500_000_000)
-    (found,) = (each for each in Finder().rows(rows) if each["finding"] == "broadcast-near-threshold")
-    assert found["evidence"]["share"] == 500 / 512
+    (found,) = (each for each in Finder().rows(rows) if each.finding == "broadcast-near-threshold")
+    assert found.evidence["share"] == 500 / 512
 
 
-def changed(name: str, table: str, **values: object) -> Rows:
+def changed(name: str, table: str, **values: Any) -> Rows:
     """The rows of a recording with other values in one table."""
     rows = execution_rows(recordings()[name])
-    return {**rows, table: [{**row, **values} for row in rows[table]]}
+    if table == "execution":
+        return replace(rows, execution=replace(rows.execution, **values))
+    some: Any = {table: [replace(row, **values) for row in getattr(rows, table)]}
+    return replace(rows, **some)
 
 
 def test_a_broadcast_that_was_not_worth_it() -> None:
     """The large side was broadcast for 40 rows; the time is what its page shows too: all that the driver measured."""
     row = only("broadcast-slow", "broadcast-not-worth-it")
     evidence = row["evidence"]
-    (broadcast,) = execution_rows(recordings()["broadcast-slow"])["broadcast"]
-    assert evidence["driver_ms"] == sum(broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms"))
+    (broadcast,) = execution_rows(recordings()["broadcast-slow"]).broadcast
+    assert evidence["driver_ms"] == broadcast.driver_ms
     assert (evidence["rows"], evidence["other_rows"], evidence["ratio"]) == (400_000, 40, 10_000)
-    assert row["impact_bytes"] == evidence["size_bytes"] == broadcast["size_bytes"]
+    assert row["impact_bytes"] == evidence["size_bytes"] == broadcast.size_bytes
     assert row["title"].endswith(" in memory; the other side has 40 rows.")
 
 
@@ -220,10 +223,14 @@ def test_time_makes_no_broadcast_unworthy(name: str) -> None:
     """A driver that waits for its turn takes a hundred times longer: what is said about broadcasts stays the same."""
     about = {"broadcast-not-worth-it", "missed-broadcast", "broadcast-near-threshold"}
     rows = execution_rows(recordings()[name])
-    before = {(row["finding"], row["node_id"]) for row in Finder(SMALL).rows(rows) if row["finding"] in about}
-    for row in rows["broadcast"]:
-        row.update({each: 100 * (row[each] or 0) for each in ("collect_ms", "build_ms", "broadcast_ms")})
-    after = {(row["finding"], row["node_id"]) for row in Finder(SMALL).rows(rows) if row["finding"] in about}
+    slow = []
+    for row in rows.broadcast:
+        times: Any = {phase: 100 * (getattr(row, phase) or 0) for phase in tables.DRIVER_PHASES}
+        slow.append(replace(row, **times))
+    before, after = (
+        {(row.finding, row.node_id) for row in Finder(SMALL).rows(one) if row.finding in about}
+        for one in (rows, replace(rows, broadcast=slow))
+    )
     assert after == before
 
 
@@ -231,7 +238,7 @@ def test_time_makes_no_broadcast_unworthy(name: str) -> None:
 def test_small_broadcasts_in_a_starved_driver(name: str) -> None:
     """Spark had a hundredth of two cores: its small broadcasts took up to a minute, and nothing is wrong with them."""
     rows = execution_rows(starved()[name])
-    assert max(driver_ms(row) or 0 for row in rows["broadcast"]) > 20_000
+    assert max(row.driver_ms or 0 for row in rows.broadcast) > 20_000
     assert Finder().rows(rows) == []
 
 
@@ -249,7 +256,7 @@ def test_a_missed_broadcast() -> None:
 @pytest.mark.parametrize(
     ("hint", "is_adaptive", "said"),
     [
-        ("merge right", True, "It has a hint (merge right) for another join: take it away"),
+        ("merge right", True, "It has a hint (merge right) for another join: remove it"),
         ("no_broadcast_hash right", True, "AQE gave it a hint (no_broadcast_hash)"),
         (None, False, "Set spark.sql.adaptive.enabled=true"),
         (None, True, "give its right side the hint BROADCAST"),
@@ -258,22 +265,22 @@ def test_a_missed_broadcast() -> None:
 def test_the_advice_for_a_missed_broadcast_goes_by_its_cause(hint: str | None, is_adaptive: bool, said: str) -> None:
     """A hint, as was recorded; one of AQE; an estimate without AQE; an estimate that AQE kept."""
     rows = execution_rows(recordings()["broadcast-missed"])
-    assert (rows["joins"][0]["hint"], rows["joins"][0]["broadcast_verdict"]) == ("merge right", "hinted")
-    rows["joins"][0].update(hint=hint, broadcast_verdict="hinted" if hint else "possible")
-    rows["execution"][0]["is_adaptive"] = is_adaptive
-    (row,) = Finder(SMALL).rows(rows)
-    assert said in row["advice"]
+    assert (rows.joins[0].hint, rows.joins[0].broadcast_verdict) == ("merge right", "hinted")
+    join = replace(rows.joins[0], hint=hint, broadcast_verdict="hinted" if hint else "possible")
+    e = replace(rows.execution, is_adaptive=is_adaptive)
+    (row,) = Finder(SMALL).rows(replace(rows, execution=e, joins=[join, *rows.joins[1:]]))
+    assert said in row.advice
 
 
 def test_a_broadcast_that_timed_out() -> None:
-    """The only broadcast that was not ready is named."""
+    """A timeout names the only broadcast that was not ready."""
     row = only("broadcast-timeout", "broadcast-failed")
     assert row["title"] == "The query failed: its broadcast was not ready after 1 s (spark.sql.broadcastTimeout)."
     assert (row["severity"], row["evidence"], row["node_id"]) == ("critical", {"timeout_s": 1}, 10)
 
 
 def test_a_broadcast_that_was_too_large() -> None:
-    """The error of a real Spark whose limit was set to 10 KiB."""
+    """A broadcast above Spark's limit is found by the error of a real Spark, with a limit of 10 KiB."""
     row = only("broadcast-too-large", "broadcast-failed")
     assert row["title"] == "The query failed: its broadcast has 32.0 MiB, more than the 10.0 KiB that Spark allows."
     assert row["evidence"] == {"size_bytes": 32 << 20, "limit_bytes": 10 << 10}
@@ -297,21 +304,21 @@ def test_a_broadcast_that_was_too_large() -> None:
 def test_errors_of_broadcasts_as_versions_of_spark_word_them(error: str, evidence: dict[str, float]) -> None:
     """Those that a test machine cannot produce; another error is none, nor is the same text of one that succeeded."""
     (row,) = Finder().rows(changed("broadcast-timeout", "execution", error=error))
-    assert (row["finding"], row["evidence"]) == ("broadcast-failed", evidence)
-    assert "{" not in row["title"]
+    assert (row.finding, row.evidence) == ("broadcast-failed", evidence)
+    assert "{" not in row.title
     assert Finder().rows(changed("broadcast-timeout", "execution", error="Job aborted")) == []
     assert Finder().rows(changed("clean", "execution", error=error)) == []
 
 
 def test_a_failed_broadcast_among_several_is_not_guessed() -> None:
-    """Spark does not say which: it is told of the whole execution."""
+    """If any of several broadcasts may have failed, the finding is about the whole execution."""
     rows = execution_rows(recordings()["broadcast-timeout"])
-    rows["broadcast"] += [{**rows["broadcast"][0], "node_id": 99}]
-    assert [(row["node_id"], row["operator_key"]) for row in Finder().rows(rows)] == [(-1, None)]
+    two = replace(rows, broadcast=[*rows.broadcast, replace(rows.broadcast[0], node_id=99)])
+    assert [(row.node_id, row.operator_key) for row in Finder().rows(two)] == [(-1, None)]
 
 
 def test_a_skewed_shuffle() -> None:
-    """One customer has 30 % of the sales."""
+    """A shuffle in which one customer has 30 % of the sales is skewed."""
     row = only("skewed", "skewed-shuffle")
     assert row["title"] == (
         "Of 16 tasks that read the shuffle by customer_id, one read 138,689 rows of the 2 shuffles of its stage, 7.3"
@@ -322,15 +329,14 @@ def test_a_skewed_shuffle() -> None:
 
 
 def test_of_several_shuffles_that_of_the_largest_task_is_named() -> None:
-    """The stage reads the customers too; in whichever order the plan has them."""
+    """Of several shuffles that a stage reads the one of the largest task is named, in any order of the plan."""
     rows = execution_rows(recordings()["skewed"])
-    rows["shuffle"].reverse()
-    (row,) = Finder(SMALL).rows(rows)
-    assert row["node_id"] == only("skewed", "skewed-shuffle")["node_id"]
+    (row,) = Finder(SMALL).rows(replace(rows, shuffle=list(reversed(rows.shuffle))))
+    assert row.node_id == only("skewed", "skewed-shuffle")["node_id"]
 
 
 def test_a_shuffle_is_skewed_by_bytes_too() -> None:
-    """With the rows out of play, the bytes decide."""
+    """If the threshold for rows is out of reach, the bytes decide."""
     limits = SMALL.overridden(["skew_rows=1000000"])
     evidence = only("skewed", "skewed-shuffle", limits)["evidence"]
     assert evidence["ratio"] == evidence["shuffle_read_bytes_max"] / evidence["shuffle_read_bytes_median"]
@@ -339,7 +345,7 @@ def test_a_shuffle_is_skewed_by_bytes_too() -> None:
 
 
 def test_a_median_task_that_read_nothing_is_skew() -> None:
-    """Two keys in seven partitions."""
+    """A median task that reads nothing is skew: two keys in seven partitions."""
     row = only("skewed-median-none", "skewed-shuffle", SMALL.overridden(["skew_rows=7"]))
     assert (
         row["title"] == "Of 7 tasks that read the shuffle by _groupingexpression, one read 7 rows, half of them none."
@@ -347,7 +353,7 @@ def test_a_median_task_that_read_nothing_is_skew() -> None:
 
 
 def test_tiny_partitions() -> None:
-    """A thousand of 91 bytes, for want of AQE."""
+    """A thousand partitions of 91 bytes, in a query without AQE, are found."""
     row = only("partitions-tiny", "tiny-partitions")
     assert row["title"] == "The shuffle by store_id, day is read in 1,000 partitions of 91.0 B on average."
     assert "Set spark.sql.adaptive.enabled=true" in row["advice"]
@@ -355,11 +361,11 @@ def test_tiny_partitions() -> None:
         recordings()["partitions-tiny"], SMALL.overridden(["tiny_partition_bytes=90"])
     )
     asked = changed("partitions-tiny", "shuffle", origin="REPARTITION_BY_NUM")
-    assert Finder(SMALL).rows(asked)[0]["advice"].startswith("The query asks for this number")
+    assert Finder(SMALL).rows(asked)[0].advice.startswith("The query sets this number")
 
 
 def test_huge_partitions() -> None:
-    """Few, or a single one."""
+    """Huge partitions are found if there are few of them, or a single one."""
     assert only("partitions-huge", "huge-partitions")["title"] == (
         "The shuffle by receipt is read in 2 partitions of 3.5 MiB on average."
     )
@@ -369,38 +375,36 @@ def test_huge_partitions() -> None:
 
 
 def test_spill() -> None:
-    """It names the operator that spilled most."""
+    """A spill is found, with the operator that spilled most."""
     row = only("spill", "spill")
-    assert re.fullmatch(
-        r"Its tasks spilled 4\.8 MiB to disk; most of it Sort, 16\.0 MiB as it was in memory\.", row["title"]
-    )
+    assert re.fullmatch(r"Tasks spilled 4\.8 MiB to disk, mostly in Sort \(16\.0 MiB in memory\)\.", row["title"])
     assert (row["severity"], row["impact_bytes"]) == ("warning", row["evidence"]["disk_spilled_bytes"])
     assert recordings()["spill"].plans and row["node_id"] >= 0
     assert only("spill", "spill", SMALL.overridden(["spill_critical_bytes=4m"]))["severity"] == "critical"
 
 
 def test_spill_names_the_operator_that_spilled_most() -> None:
-    """Not one that spilled less, nor one that is no longer in the plan."""
+    """A spill names the operator of the final plan that spilled most."""
     rows = execution_rows(recordings()["spill"])
     most = only("spill", "spill")
-    other = next(row for row in rows["node_metric"] if row["node_id"] not in (-1, most["node_id"]))
-    less = {**other, "name": "spill size", "total": 1}
-    gone = {**other, "name": "spill size", "total": 1 << 40, "node_id": -1}
+    other = next(row for row in rows.node_metric if row.node_id not in (-1, most["node_id"]))
+    less = replace(other, name="spill size", total=1)
+    gone = replace(other, name="spill size", total=1 << 40, node_id=-1)
     for extra in ([less, gone], [gone, less]):
-        found = Finder(SMALL).rows({**rows, "node_metric": [*extra, *rows["node_metric"]]})
-        assert [row["node_id"] for row in found if row["finding"] == "spill"] == [most["node_id"]]
+        found = Finder(SMALL).rows(replace(rows, node_metric=[*extra, *rows.node_metric]))
+        assert [row.node_id for row in found if row.finding == "spill"] == [most["node_id"]]
 
 
 def test_an_exploding_join() -> None:
-    """Rows of 40 stores, each with each."""
+    """A join that pairs all rows of each of 40 stores explodes."""
     row = only("join-exploding", "exploding-join")
     assert row["title"] == (
-        "The join on store_id made 24,719,279 rows of 22,223 rows and 44,446 rows: 556 times the larger side."
+        "The join on store_id made 24,719,279 rows from 22,223 rows and 44,446 rows: 556 times the larger side."
     )
 
 
 def test_a_join_without_keys_does_not_explode() -> None:
-    """A nested loop is told as what it is."""
+    """A join without keys is reported as a nested loop, not as exploding."""
     assert kinds(recordings()["cartesian"], replace(SMALL, exploding_ratio=0, exploding_rows=0)) == {"nested-loop-join"}
 
 
@@ -421,13 +425,13 @@ def test_a_repeated_shuffle() -> None:
         "The shuffle by store_id, day was made 2 times from the same rows; 29.0 KiB were written again."
     )
     (first, second) = sorted(
-        shuffle["node_id"] for shuffle in execution_rows(recordings()["shuffle-repeated"])["shuffle"] if shuffle["keys"]
+        shuffle.node_id for shuffle in execution_rows(recordings()["shuffle-repeated"]).shuffle if shuffle.keys
     )
     assert row["node_id"] in (first, second)
 
 
 def test_fetch_wait() -> None:
-    """Recorded between executors that are processes of their own."""
+    """Fetch wait is found in a recording with executors in separate processes."""
     row = only("fetch-wait", "fetch-wait")
     assert row["evidence"]["remote_bytes_read"] > 5_000_000
     assert row["impact_ms"] == row["evidence"]["fetch_wait_ms"]
@@ -461,19 +465,18 @@ def test_a_late_replan() -> None:
     """AQE made it a broadcast join when the large side was shuffled; with a hint it was one from the start."""
     row = only("replanned-late", "late-replan")
     assert re.fullmatch(
-        r"AQE saw after [\d.]+ m?s that the join on customer_id can broadcast its right side of 640\.0 B; by then"
-        r" 4\.2 MiB had been shuffled that need not have been\.",
+        r"AQE found after [\d.]+ m?s that the join on customer_id can broadcast its right side of 640\.0 B; by then"
+        r" 4\.2 MiB had been shuffled needlessly\.",
         row["title"],
     )
-    joins = execution_rows(recordings()["replanned-late"])["joins"]
-    assert row["node_id"] == joins[0]["node_id"]
+    joins = execution_rows(recordings()["replanned-late"]).joins
+    assert row["node_id"] == joins[0].node_id
 
 
 def test_a_join_that_names_no_side() -> None:
     """What it need not have shuffled is not known then, and nothing is found."""
     rows = execution_rows(recordings()["replanned-late"])
-    for row in rows["joins"]:
-        row["build_side"] = None
+    rows = replace(rows, joins=[replace(row, build_side=None) for row in rows.joins])
     assert list(late_replan.look(Case(rows, SMALL, Earlier()))) == []
 
 
@@ -487,9 +490,16 @@ def test_a_shuffle_whose_rows_turned_out_not_to_matter() -> None:
 # What is not known
 
 
-def measured(table: str) -> set[str]:
-    """The columns of a table that hold numbers and may be NULL."""
-    return {column.name for column in models.metadata.tables[table].columns if column.nullable and is_number(column)}
+def measured(table: str) -> list[str]:
+    """The fields of a table's rows that hold numbers and may be None; several columns may be one field."""
+    columns = tables.metadata.tables[table].columns
+    of_rows = [field.name for field in fields(row_class(table)) if field.default is None]
+    return [name for name in of_rows if name not in columns or is_number(columns[name])]
+
+
+def row_class(table: str) -> Any:
+    """The row class of a table."""
+    return tables.metadata.tables[table].info["row"]
 
 
 def is_number(column: Column[Any]) -> bool:
@@ -498,24 +508,29 @@ def is_number(column: Column[Any]) -> bool:
 
 @pytest.mark.parametrize("name", recordings())
 def test_what_was_not_measured_makes_no_finding(name: str) -> None:
-    """With every number unknown nothing is found but what an error says, and nothing fails."""
-    rows = {
-        table: [{**row, **dict.fromkeys(measured(table))} for row in found]
-        for table, found in execution_rows(recordings()[name]).items()
-    }
+    """With every number unknown only findings from errors are made, and nothing fails."""
+    rows = execution_rows(recordings()[name])
+    for table in rows.by_table():
+        rows = without(rows, table, measured(table))
     found = Finder(replace(SMALL), raising()).rows(rows, Earlier(*GROWING))
-    assert {row["finding"] for row in found} == EXPECTED.get(name, set()) & {"broadcast-failed"}
+    assert {row.finding for row in found} == EXPECTED.get(name, set()) & {"broadcast-failed"}
 
 
 @pytest.mark.parametrize("name", recordings())
 def test_each_number_may_be_missing(name: str) -> None:
-    """Whichever column is unknown, no heuristic fails."""
+    """No heuristic fails, whichever column is unknown."""
     rows = execution_rows(recordings()[name])
     everything = Thresholds(**{field.name: 0 for field in fields(Thresholds)})
-    for table, found in rows.items():
-        for column in measured(table):
-            without = [{**row, column: None} for row in found]
-            Finder(everything, raising()).rows({**rows, table: without}, Earlier(*GROWING))
+    for table in rows.by_table():
+        for each in measured(table):
+            Finder(everything, raising()).rows(without(rows, table, [each]), Earlier(*GROWING))
+
+
+def without(rows: Rows, table: str, names: list[str]) -> Rows:
+    """The rows with nothing in these fields of one table."""
+    found = [replace(row, **dict.fromkeys(names)) for row in rows.by_table()[table]]
+    some: Any = {table: found[0] if table == "execution" else found}
+    return replace(rows, **some)
 
 
 def raising() -> tuple[Heuristic, ...]:
@@ -547,10 +562,10 @@ LEAST_VALUES = {"broadcast-failed", "huge-partitions", "nested-loop-join", "spil
     ids=lambda changes: str(next(iter(changes))),
 )
 def test_of_what_is_not_whole_only_least_values_are_told(name: str, changes: Row) -> None:
-    """What was not seen can neither make a side small, nor a partition tiny, nor a task stand out."""
+    """Incomplete values do not make a side small, a partition tiny or a task an outlier."""
     rows = changed(name, "execution", **changes)
     expected = EXPECTED[name] & LEAST_VALUES - ({"broadcast-failed"} if "error" in changes else set())
-    assert {row["finding"] for row in Finder(SMALL).rows(rows)} == expected
+    assert {row.finding for row in Finder(SMALL).rows(rows)} == expected
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -565,13 +580,13 @@ def test_approximated_values_are_whole(name: str) -> None:
 
 
 def test_a_stage_that_ran_twice_makes_an_execution_not_whole() -> None:
-    """Of its values Spark counts the last attempt only."""
+    """An execution with a stage that ran twice is incomplete, because Spark counts the last attempt only."""
     assert Finder(SMALL).rows(changed("broadcast-missed", "stage", stage_attempt=1)) == []
 
 
 @pytest.mark.parametrize("state", ["running", "lost"])
 def test_only_ended_executions_are_looked_at(state: str) -> None:
-    """Of a running one the end is not known, nor of a lost one."""
+    """Running and lost executions have no findings, because their end is unknown."""
     for name in EXPECTED:
         assert Finder(SMALL).rows(changed(name, "execution", state=state)) == []
 
@@ -580,7 +595,7 @@ def test_only_ended_executions_are_looked_at(state: str) -> None:
 
 
 def test_a_heuristic_that_fails_is_skipped_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    """The others go on; the log has its traceback once, however many executions there are."""
+    """If a heuristic fails, the others go on; the log has its traceback once for all executions."""
 
     def broken(case: Case) -> Iterator[Finding]:
         raise ZeroDivisionError
@@ -589,13 +604,13 @@ def test_a_heuristic_that_fails_is_skipped_and_named_once(caplog: pytest.LogCapt
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
             found = finder.rows(execution_rows(recordings()["skewed"]))
-            assert [row["finding"] for row in found] == ["skewed-shuffle"]
+            assert [row.finding for row in found] == ["skewed-shuffle"]
     (record,) = caplog.records
     assert "heuristic broken failed at " in record.getMessage() and record.exc_info
 
 
 def test_what_the_history_raises_is_let_out() -> None:
-    """A database that is gone is not the heuristic's fault: the batch is to be sent again."""
+    """Errors of the history are raised: without the database the batch must be sent again."""
 
     class Gone(Earlier):
         errors: tuple[type[Exception], ...] = (ConnectionError,)
@@ -608,11 +623,11 @@ def test_what_the_history_raises_is_let_out() -> None:
 
 
 def test_one_finding_of_a_kind_at_a_node() -> None:
-    """The greatest impact wins: the table's key allows no two."""
+    """Of several findings of a kind at a node the one with the greatest impact stays: the key allows only one."""
 
     def twice(case: Case) -> Iterator[Finding]:
         for impact in (1, 3, 2):
             yield Finding("twice", "info", "", {}, "", impact_bytes=impact)
 
     (row,) = Finder(SMALL, (Heuristic("twice", twice),)).rows(execution_rows(recordings()["clean"]))
-    assert row["impact_bytes"] == 3
+    assert row.impact_bytes == 3

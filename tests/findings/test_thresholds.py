@@ -1,4 +1,4 @@
-"""Thresholds are read from settings, and wrong ones are refused with what would be right."""
+"""Thresholds are read from settings, and invalid ones are rejected with the valid form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from joinsight.findings.thresholds import VARIABLE, Thresholds, split
 
 
 def test_settings_override_the_standards() -> None:
-    """Numbers, and sizes as Spark writes them; the last one of a name wins."""
+    """Settings override the defaults; sizes are written as in Spark, and the last value of a name wins."""
     found = Thresholds().overridden(["skew_ratio=3.5", "spill_bytes=64m", "spill_bytes = 2g", "nested_loop_pairs=1e6"])
     assert (found.skew_ratio, found.spill_bytes, found.nested_loop_pairs) == (3.5, 2 << 30, 1e6)
     assert found.skew_rows == Thresholds().skew_rows
@@ -26,13 +26,13 @@ def test_an_environment_variable_has_several() -> None:
     [
         ("skew=3", "there is no threshold 'skew'"),
         ("", "there is no threshold ''"),
-        ("skew_ratio", "'' is no number from 0 on"),
-        ("skew_ratio=much", "'much' is no number from 0 on"),
-        ("skew_ratio=-1", "'-1' is no number from 0 on"),
-        ("skew_ratio=64m", "'64m' is no number from 0 on"),
-        ("skew_ratio=nan", "'nan' is no number from 0 on"),
-        ("spill_bytes=inf", "'inf' is no number from 0 on"),
-        ("spill_bytes=-1g", "'-1g' is no number from 0 on"),
+        ("skew_ratio", "'' is not a number of 0 or more"),
+        ("skew_ratio=much", "'much' is not a number of 0 or more"),
+        ("skew_ratio=-1", "'-1' is not a number of 0 or more"),
+        ("skew_ratio=64m", "'64m' is not a number of 0 or more"),
+        ("skew_ratio=nan", "'nan' is not a number of 0 or more"),
+        ("spill_bytes=inf", "'inf' is not a number of 0 or more"),
+        ("spill_bytes=-1g", "'-1g' is not a number of 0 or more"),
     ],
 )
 def test_wrong_settings_are_refused(setting: str, problem: str) -> None:
@@ -44,7 +44,7 @@ def test_wrong_settings_are_refused(setting: str, problem: str) -> None:
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    """A line each, with where it stands."""
+    """All invalid thresholds are reported, each on a line with its source."""
     with pytest.raises(ConfigurationErrors) as caught:
         Thresholds().overridden(["skew=1", "skew_ratio=2", "skew_rows=many"], VARIABLE)
     assert [line.split(": ")[0] for line in str(caught.value).splitlines()] == [

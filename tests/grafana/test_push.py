@@ -120,7 +120,7 @@ def test_what_has_our_name_is_not_taken(stub: Stub, tmp_path: Path) -> None:
     """A data source of somebody else's with our name stays as it is, and the message says what is in the way."""
     stub.sources["theirs"] = {"uid": "theirs", "name": "Joinsight Prometheus", "url": "http://theirs"}
     refused = str(push(tmp_path, stub.url, "--prometheus", "http://ours").exception)
-    assert "409 to POST /api/datasources: data source with the same name already exists. Something that" in refused
+    assert "409 to POST /api/datasources: data source with the same name already exists. The name or the uid" in refused
     assert stub.sources["theirs"]["url"] == "http://theirs"
 
 
@@ -151,22 +151,25 @@ def test_secrets_are_not_shown(stub: Stub, tmp_path: Path, caplog: pytest.LogCap
     [
         (
             {"token": "glsa_wrong"},
-            "Grafana answers 401 to GET /api/folders/joinsight: Invalid API key. It does not know",
+            "Grafana answers 401 to GET /api/folders/joinsight: Invalid API key. The token is not valid",
         ),
         ({"role": "Viewer"}, "Grafana answers 403 to POST /api/folders: You'll need additional permissions"),
         ({"version": "11.6.0"}, "Grafana 11.6.0 is too old: the dashboards need 12.0 or later"),
-        ({"path": "/elsewhere"}, "No Grafana answers at .*/elsewhere: Grafana answers 404"),
-        ({"replies": {"/api/health": (200, b"<html>")}}, "is no Grafana: no JSON"),
-        ({"replies": {"/api/health": (200, b"[]")}}, "is no Grafana"),
-        ({"replies": {"/api/health": (502, b"<p>error message</p>")}}, "is no Grafana: no JSON"),
-        ({"replies": {"/api/folders": (200, b"")}}, "is no Grafana: no JSON"),
+        ({"path": "/elsewhere"}, "Grafana does not answer at .*/elsewhere: Grafana answers 404"),
+        ({"replies": {"/api/health": (200, b"<html>")}}, "is not a Grafana: the response to .* is not JSON"),
+        ({"replies": {"/api/health": (200, b"[]")}}, "is not a Grafana"),
+        (
+            {"replies": {"/api/health": (502, b"<p>error message</p>")}},
+            "is not a Grafana: the response to .* is not JSON",
+        ),
+        ({"replies": {"/api/folders": (200, b"")}}, "is not a Grafana: the response to .* is not JSON"),
         ({"replies": {"/api/folders": (502, b"bad gateway")}}, "Grafana answers 502 to POST /api/folders: no reason"),
-        ({"location": "https://grafana.example.com/"}, "leads elsewhere"),
+        ({"location": "https://grafana.example.com/"}, "redirects elsewhere"),
     ],
     ids=str,
 )
 def test_what_is_wrong_is_said(stub: Stub, tmp_path: Path, behaviour: dict[str, Any], message: str) -> None:
-    """Each in its own words, and nothing is written."""
+    """Each error has its own message, and nothing is written."""
     token, path = behaviour.pop("token", TOKEN), behaviour.pop("path", "")
     for name, value in behaviour.items():
         setattr(stub, name, value)
@@ -201,12 +204,12 @@ def test_the_token_comes_from_a_file(stub: Stub, tmp_path: Path) -> None:
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:
-    """A port on which nothing listens."""
+    """An address on which nothing listens is an error."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     error = str(push(tmp_path, url).exception)
-    assert error.startswith(f"No Grafana answers at {url}: ")
+    assert error.startswith(f"Grafana does not answer at {url}: ")
     assert error.endswith("Connection refused")
     assert "Pool" not in error
 

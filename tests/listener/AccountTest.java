@@ -1,5 +1,7 @@
 package io.joinsight;
 
+import static io.joinsight.Check.check;
+
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
@@ -7,7 +9,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.Set;
 
-/** Numbers are kept as a set would keep them, and answers are told apart; exits with 1 where not. */
+/** Numbers are kept as a set would keep them, and answers are told apart. */
 public final class AccountTest {
   public static void main(String[] arguments) {
     numbers();
@@ -78,24 +80,28 @@ public final class AccountTest {
 
   private static void answers() {
     String[] others = {
-      "", "<html>Bad Request</html>", "{}", "[]", "1", "null", "{\"accepted\": 1", "{\"accepted\": 1}",
-      "{\"accepted\": \"1\", \"refused\": []}", "{\"accepted\": 1, \"refused\": null}",
-      "{\"status\": 400, \"error\": \"Bad Request\", \"path\": \"/\"}", "[{\"accepted\": 1, \"refused\": []}]",
-      "{\"x\": {\"accepted\": 1, \"refused\": []}}",
+        "",
+        "<html>Bad Request</html>",
+        "{}",
+        "[]",
+        "1",
+        "null",
+        "{\"accepted\": 1",
+        "{\"accepted\": 1}",
+        "{\"accepted\": \"1\", \"refused\": []}",
+        "{\"accepted\": 1, \"refused\": null}",
+        "{\"status\": 400, \"error\": \"Bad Request\", \"path\": \"/\"}",
+        "[{\"accepted\": 1, \"refused\": []}]",
+        "{\"x\": {\"accepted\": 1, \"refused\": []}}",
     };
     for (String text : others) check(!new Reply(400, text, 0).isOfCollector(), text);
-    Reply reply =
-        new Reply(
-            400,
-            "{\"refused\": [{\"line\": 2, \"reason\": \"{\\\"line\\\": 9}\"}, {\"reason\": \"x\", \"at\": {\"line\": 8}, \"line\": 5}],"
-                + " \"new\": [{\"line\": 7}], \"accepted\": 3}",
-            0);
-    check(reply.isOfCollector() && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))), reply.refusedLines().toString());
-  }
-
-  private static void check(boolean holds, String otherwise) {
-    if (holds) return;
-    new AssertionError(otherwise).printStackTrace(System.out);
-    System.exit(1);
+    Reply reply = new Reply(
+        400,
+        "{\"refused\": [{\"line\": 2, \"reason\": \"{\\\"line\\\": 9}\"}, {\"reason\": \"x\", \"at\": {\"line\": 8}, \"line\": 5}],"
+            + " \"new\": [{\"line\": 7}], \"accepted\": 3}",
+        0);
+    check(
+        reply.isOfCollector() && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))),
+        reply.refusedLines().toString());
   }
 }

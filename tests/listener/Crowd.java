@@ -53,8 +53,8 @@ public final class Crowd {
     conf.set("spark.joinsight.shutdownTimeout", "10m"); // without a spool, what is not delivered by then is lost
     JoinsightListener listener = new JoinsightListener(conf);
     long now = System.currentTimeMillis();
-    listener.onApplicationStart(
-        new SparkListenerApplicationStart("crowd", Option.apply("crowd"), now, "me", Option.empty(), Option.empty(), Option.empty()));
+    listener.onApplicationStart(new SparkListenerApplicationStart(
+        "crowd", Option.apply("crowd"), now, "me", Option.empty(), Option.empty(), Option.empty()));
     int executions = Integer.parseInt(a[2]);
     int atOnce = Integer.parseInt(a[3]);
     Crowd crowd = new Crowd(listener, Integer.parseInt(a[4]), Integer.parseInt(a[5]));
@@ -69,10 +69,10 @@ public final class Crowd {
 
   private void start(int id) throws Exception {
     SparkPlanInfo plan = plan(id, "false");
-    listener.onOtherEvent(
-        new SparkListenerSQLExecutionStart(
-            id, Option.empty(), "query " + id, "call site", "", plan, System.currentTimeMillis(), new scala.collection.immutable.HashMap<>(),
-            new scala.collection.immutable.HashSet<>(), Option.empty(), Option.empty()));
+    listener.onOtherEvent(new SparkListenerSQLExecutionStart(
+        id, Option.empty(), "query " + id, "call site", "", plan, System.currentTimeMillis(),
+        new scala.collection.immutable.HashMap<>(), new scala.collection.immutable.HashSet<>(), Option.empty(),
+        Option.empty()));
     listener.onOtherEvent(new SparkListenerSQLAdaptiveExecutionUpdate(id, "", plan(id, "maybe")));
     Properties properties = new Properties();
     properties.setProperty("spark.sql.execution.id", Integer.toString(id));
@@ -86,7 +86,8 @@ public final class Crowd {
 
   private void end(int id) {
     listener.onJobEnd(new SparkListenerJobEnd(id, System.currentTimeMillis(), JobSucceeded$.MODULE$));
-    listener.onOtherEvent(new SparkListenerSQLExecutionEnd(id, System.currentTimeMillis(), Option.empty(), Option.empty()));
+    listener.onOtherEvent(
+        new SparkListenerSQLExecutionEnd(id, System.currentTimeMillis(), Option.empty(), Option.empty()));
   }
 
   private void late(int execution, int job) {
@@ -108,7 +109,8 @@ public final class Crowd {
       metric.set(index % 1000 * (m + 1L));
       values.registerAccumulator(metric);
     }
-    listener.onTaskEnd(new SparkListenerTaskEnd(stage, 0, "ResultTask", Success$.MODULE$, info, new ExecutorMetrics(), values));
+    listener.onTaskEnd(
+        new SparkListenerTaskEnd(stage, 0, "ResultTask", Success$.MODULE$, info, new ExecutorMetrics(), values));
   }
 
   private long accumulator(int execution, int metric) {
@@ -119,14 +121,17 @@ public final class Crowd {
     SparkPlanInfo child = null;
     for (int node = NODES - 1; node >= 0; node--) {
       List<SQLMetricInfo> infos = new ArrayList<>();
-      for (int m = node; m < metrics; m += NODES) infos.add(new SQLMetricInfo("metric " + m, accumulator(execution, m), "sum"));
+      for (int m = node; m < metrics; m += NODES)
+        infos.add(new SQLMetricInfo("metric " + m, accumulator(execution, m), "sum"));
       String text = "Project [a#" + execution + ", isFinal=" + isFinal + ", level " + node + "]";
-      child = new SparkPlanInfo("Project", text, child == null ? seq() : seq(child), new scala.collection.immutable.HashMap<>(), seq(infos));
+      child = new SparkPlanInfo(
+          "Project", text, child == null ? seq() : seq(child), new scala.collection.immutable.HashMap<>(), seq(infos));
     }
     return child;
   }
 
   @SafeVarargs
+  @SuppressWarnings("varargs") // a list of them is all that is made
   private static <T> Seq<T> seq(T... elements) {
     return seq(java.util.Arrays.asList(elements));
   }

@@ -57,7 +57,8 @@ public final class Histories {
 
   private static void remove(File file) {
     File[] below = file.listFiles();
-    if (below != null) for (File each : below) remove(each);
+    if (below != null)
+      for (File each : below) remove(each);
     file.delete();
   }
 
@@ -88,7 +89,8 @@ public final class Histories {
         }
       }
     }
-    for (Driver driver : drivers) if (dice.nextInt(3) > 0) driver.close();
+    for (Driver driver : drivers)
+      if (dice.nextInt(3) > 0) driver.close();
     if (dice.nextBoolean()) new Driver().close();
   }
 
@@ -98,28 +100,27 @@ public final class Histories {
     final Mailbox mailbox;
     final long[] started = new long[EXECUTIONS];
     final String listener;
-    final Documents.Application application;
+    final Application application;
     long executions;
 
     Driver() throws Exception {
       SparkConf conf = new SparkConf(false).set("spark.joinsight.url", "http://collector:1");
       settings = new Settings(conf);
-      application = new Documents.Application(settings);
+      application = new Application(settings.application, true);
       application.id = "driver-" + driversSoFar++;
       application.name = "history";
-      Documents documents = new Documents(settings, application);
+      Documents documents = new Documents(application);
       listener = documents.listenerId;
-      Account account =
-          new Account() {
-            @Override
-            Stamp next(long executionId, boolean isFinal) {
-              Stamp stamp = super.next(executionId, isFinal);
-              OUT.println(
-                  "{\"what\": \"made\", \"listener\": \"" + listener + "\", \"number\": " + stamp.number
-                      + ", \"execution\": " + executionId + "}");
-              return stamp;
-            }
-          };
+      Account account = new Account() {
+        @Override
+        Stamp next(long executionId, boolean isFinal) {
+          Stamp stamp = super.next(executionId, isFinal);
+          OUT.println(
+              "{\"what\": \"made\", \"listener\": \"" + listener + "\", \"number\": " + stamp.number
+              + ", \"execution\": " + executionId + "}");
+          return stamp;
+        }
+      };
       mailbox = new Mailbox(dice.nextInt(3) == 0 ? 3_000 : 1 << 20);
       long folderLimit = dice.nextInt(3) == 0 ? 3_000 : 1 << 20;
       long memoryLimit = dice.nextInt(3) == 0 ? 1_000 : 1 << 20;
@@ -133,7 +134,7 @@ public final class Histories {
       LiveExecution e = new LiveExecution(dice.nextInt(EXECUTIONS));
       e.startedAt = 1_700_000_000_000L;
       e.startSeen = true;
-      e.redaction = dice.nextInt(30) == 0 ? null : settings.redaction; // null: it cannot be written
+      e.redaction = dice.nextInt(30) == 0 ? null : settings.application.redaction; // null: it cannot be written
       if (dice.nextInt(3) == 0) e.endedAt = e.startedAt + 1; // now and then it ends twice, or runs again
       sender.offer(new Snapshot(e, Collections.emptyList()));
     }
@@ -194,22 +195,24 @@ public final class Histories {
       told.add("{\"line\": " + i + ", \"reason\": \"bad\"}");
     }
     say("request", lines, String.join(", ", refused));
-    String answer = "{\"accepted\": " + (lines.size() - told.size()) + ", \"refused\": [" + String.join(", ", told) + "]}";
+    String answer =
+        "{\"accepted\": " + (lines.size() - told.size()) + ", \"refused\": [" + String.join(", ", told) + "]}";
     return new Reply(told.isEmpty() ? 200 : 400, answer, 0);
   }
 
   private static List<String> lines(byte[] body) throws IOException {
     List<String> lines = new ArrayList<>();
-    try (BufferedReader reader =
-        new BufferedReader(
+    try (
+        BufferedReader reader = new BufferedReader(
             new InputStreamReader(new GZIPInputStream(new ByteArrayInputStream(body)), StandardCharsets.UTF_8))) {
-      for (String line; (line = reader.readLine()) != null; ) lines.add(line);
+      for (String line; (line = reader.readLine()) != null;) lines.add(line);
     }
     return lines;
   }
 
   private static void say(String what, List<String> lines, String refused) {
-    OUT.println("{\"what\": \"" + what + "\", \"lines\": [" + String.join(", ", lines) + "], \"refused\": [" + refused + "]}");
+    OUT.println(
+        "{\"what\": \"" + what + "\", \"lines\": [" + String.join(", ", lines) + "], \"refused\": [" + refused + "]}");
   }
 
   /** Somebody removes a file of the spool. */

@@ -1,10 +1,12 @@
 package io.joinsight;
 
+import static io.joinsight.Check.check;
+
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Random;
 
-/** Compares LongMap with a HashMap under random writes; exits with 1 at the first difference. */
+/** Compares LongMap with a HashMap under random writes. */
 public final class LongMapTest {
   public static void main(String[] arguments) {
     Random random = new Random(7);
@@ -31,11 +33,5 @@ public final class LongMapTest {
 
   private static void same(String expected, String found) {
     check(expected == null ? found == null : expected.equals(found), "get is " + found + ", not " + expected);
-  }
-
-  private static void check(boolean holds, String otherwise) {
-    if (holds) return;
-    System.out.println(otherwise);
-    System.exit(1);
   }
 }

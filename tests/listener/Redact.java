@@ -14,8 +14,6 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.spark.SparkConf;
-import org.apache.spark.sql.execution.SparkPlanInfo;
 
 /** Reads questions from standard input, an array of them a line, and answers with what became of their texts, as JSON. */
 public final class Redact {
@@ -32,8 +30,7 @@ public final class Redact {
   }
 
   private static ObjectNode answer(JsonNode question) {
-    SparkConf conf = new SparkConf(false);
-    strings(question.path("conf")).forEach(conf::set);
+    Map<String, String> conf = strings(question.path("conf"));
     List<String> problems = new ArrayList<>();
     Redaction redaction = new Redaction(conf, problems).ofSession(strings(question.path("session")));
     ObjectNode answer = JSON.createObjectNode();
@@ -50,7 +47,7 @@ public final class Redact {
     PlanTexts texts2 = new PlanTexts(redaction, nodes(question.path("plan")));
     texts2.metadata(strings(question.path("metadata"))).forEach(metadata::put);
     if (question.path("isConfigured").asBoolean()) {
-      Settings settings = new Settings(conf);
+      ApplicationSettings settings = new ApplicationSettings(conf, new ArrayList<>());
       ObjectNode configuration = answer.putObject("configuration");
       settings.sessionConfiguration(strings(question.path("session")), redaction).forEach(configuration::put);
     }
@@ -65,7 +62,7 @@ public final class Redact {
     Pattern pattern = Pattern.compile(question.get("pattern").asText());
     String how = question.get("how").asText();
     for (JsonNode each : question.path("texts")) {
-      Counted text = new Counted(each.asText());
+      OwnersPattern.Counted text = new OwnersPattern.Counted(each.asText(), Long.MAX_VALUE);
       Matcher m = pattern.matcher(text);
       if (how.equals("find")) {
         while (m.find()) {}
@@ -74,57 +71,27 @@ public final class Redact {
         if (how.equals("match")) m.region(at, text.length()).lookingAt();
         else m.region(Math.max(0, at - 100), at).find();
       }
-      answer.add(text.reads);
-    }
-  }
-
-  private static final class Counted implements CharSequence {
-    private final String text;
-    long reads;
-
-    Counted(String text) {
-      this.text = text;
-    }
-
-    @Override
-    public char charAt(int index) {
-      reads++;
-      return text.charAt(index);
-    }
-
-    @Override
-    public int length() {
-      return text.length();
-    }
-
-    @Override
-    public CharSequence subSequence(int start, int end) {
-      return text.substring(start, end);
+      answer.add(text.reads());
     }
   }
 
   private static void plan(Redaction redaction, JsonNode plan, ArrayNode answer) {
-    List<SparkPlanInfo> nodes = nodes(plan);
+    List<PlanNode> nodes = nodes(plan);
     PlanTexts texts = new PlanTexts(redaction, nodes);
-    for (SparkPlanInfo node : nodes) {
-      answer.addArray().add(texts.name(node.nodeName())).add(texts.simple(node.nodeName(), node.simpleString()));
+    for (PlanNode node : nodes) {
+      answer.addArray().add(texts.name(node.name)).add(texts.simple(node.name, node.simple));
     }
   }
 
-  private static List<SparkPlanInfo> nodes(JsonNode plan) {
-    scala.collection.immutable.Seq nothing = scala.collection.immutable.Nil$.MODULE$;
-    List<SparkPlanInfo> nodes = new ArrayList<>();
-    for (JsonNode node : plan) {
-      nodes.add(
-          new SparkPlanInfo(
-              node.get(0).asText(), node.get(1).asText(), nothing, scala.collection.immutable.Map$.MODULE$.empty(), nothing));
-    }
+  private static List<PlanNode> nodes(JsonNode plan) {
+    List<PlanNode> nodes = new ArrayList<>();
+    for (JsonNode node : plan) nodes.add(new PlanNode(node.get(0).asText(), node.get(1).asText()));
     return nodes;
   }
 
   private static Map<String, String> strings(JsonNode object) {
     Map<String, String> strings = new TreeMap<>();
-    object.fields().forEachRemaining(entry -> strings.put(entry.getKey(), entry.getValue().asText()));
+    object.properties().forEach(entry -> strings.put(entry.getKey(), entry.getValue().asText()));
     return strings;
   }
 }

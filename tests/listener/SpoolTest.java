@@ -1,5 +1,7 @@
 package io.joinsight;
 
+import static io.joinsight.Check.check;
+
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
@@ -21,7 +23,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import java.util.zip.GZIPOutputStream;
 
-/** What goes into a spool comes out again, in order and within its bounds; exits with 1 where it doesn't. */
+/** What goes into a spool comes out again, in order and within its bounds. */
 public final class SpoolTest {
   private static final long ROOM = 1 << 20;
   private static Path folder;
@@ -30,13 +32,25 @@ public final class SpoolTest {
 
   public static void main(String[] arguments) throws Exception {
     Path base = Paths.get(arguments[0]);
-    for (Test test :
-        new Test[] {
-          SpoolTest::order, SpoolTest::takenOver, SpoolTest::bounded, SpoolTest::boundedInMemory, SpoolTest::superseded,
-          SpoolTest::damaged, SpoolTest::vanished, SpoolTest::notWritable, SpoolTest::setAside, SpoolTest::halves, SpoolTest::halfWritten,
-          SpoolTest::permissions, SpoolTest::notTrusted, SpoolTest::notOurs, SpoolTest::replaced, SpoolTest::bomb,
-          SpoolTest::postponed,
-        }) {
+    for (Test test : new Test[] {
+             SpoolTest::order,
+             SpoolTest::takenOver,
+             SpoolTest::bounded,
+             SpoolTest::boundedInMemory,
+             SpoolTest::superseded,
+             SpoolTest::damaged,
+             SpoolTest::vanished,
+             SpoolTest::notWritable,
+             SpoolTest::setAside,
+             SpoolTest::halves,
+             SpoolTest::halfWritten,
+             SpoolTest::permissions,
+             SpoolTest::notTrusted,
+             SpoolTest::notOurs,
+             SpoolTest::replaced,
+             SpoolTest::bomb,
+             SpoolTest::postponed,
+         }) {
       folder = base.resolve("spool-" + documents++);
       account = new Account();
       test.run();
@@ -54,8 +68,11 @@ public final class SpoolTest {
     Batch b = batch(false, 3);
     spool.add(a, true);
     spool.add(b, false);
-    check(PosixFilePermissions.toString(Files.getPosixFilePermissions(folder)).equals("rwx------"), "others may read it");
-    check(names().stream().allMatch(name -> name.matches("(final|running)-\\d{13}-me-\\d+\\.ndjson\\.gz")), names().toString());
+    check(
+        PosixFilePermissions.toString(Files.getPosixFilePermissions(folder)).equals("rwx------"), "others may read it");
+    check(
+        names().stream().allMatch(name -> name.matches("(final|running)-\\d{13}-me-\\d+\\.ndjson\\.gz")),
+        names().toString());
     check(same(spool.next(), a) && same(spool.next(), a), "not the oldest, or not twice");
     spool.delivered();
     check(same(spool.next(), b), "not the second");
@@ -107,7 +124,9 @@ public final class SpoolTest {
       finals.add(large(i));
       spool.add(finals.get(i), true);
     }
-    check(names().size() == 4 && names().stream().allMatch(name -> name.startsWith("final-")), "running ones go first: " + names());
+    check(
+        names().size() == 4 && names().stream().allMatch(name -> name.startsWith("final-")),
+        "running ones go first: " + names());
     spool.add(large(9), true);
     check(dropped().equals("{spool={1=5}}"), dropped());
     check(same(spool.next(), finals.get(1)), "the oldest goes first");
@@ -179,7 +198,8 @@ public final class SpoolTest {
     check(spool.next() == null && spool.waiting(false) == 0, "a refused one is not sent again");
     spool.add(large(2), false);
     spool.add(large(3), true);
-    check(names().stream().noneMatch(name -> name.endsWith(".refused")) && names().size() == 2, "refused ones go first");
+    check(
+        names().stream().noneMatch(name -> name.endsWith(".refused")) && names().size() == 2, "refused ones go first");
     check(account.dropped().isEmpty(), "a refused one is no dropped one: " + dropped());
     new Spool(null, ROOM, ROOM, "me", account).setAside(large(1));
   }
@@ -234,7 +254,9 @@ public final class SpoolTest {
     Files.write(linked, good);
     Files.createSymbolicLink(folder.resolve("final-1-he-1.ndjson.gz"), linked);
     Files.createSymbolicLink(folder.resolve("final-2-he-1.ndjson.gz"), Paths.get("/dev/zero"));
-    check(new ProcessBuilder("mkfifo", folder.resolve("final-3-he-1.ndjson.gz").toString()).start().waitFor() == 0, "mkfifo");
+    check(
+        new ProcessBuilder("mkfifo", folder.resolve("final-3-he-1.ndjson.gz").toString()).start().waitFor() == 0,
+        "mkfifo");
     Files.createDirectory(folder.resolve("final-4-he-1.ndjson.gz"));
     Files.write(folder.resolve("final-5-h e-1.ndjson.gz"), good);
     Files.write(folder.resolve("final-x-he-1.ndjson.gz"), good);
@@ -272,8 +294,9 @@ public final class SpoolTest {
   /** What unpacks to more than any listener writes is set aside, in little memory. */
   private static void bomb() throws IOException {
     makeFolder(folder, "rwx------");
-    try (OutputStream out =
-        new GZIPOutputStream(Files.newOutputStream(folder.resolve("final-1000000000000-he-1.ndjson.gz")))) {
+    try (
+        OutputStream out =
+            new GZIPOutputStream(Files.newOutputStream(folder.resolve("final-1000000000000-he-1.ndjson.gz")))) {
       byte[] zeros = new byte[1 << 20];
       for (int i = 0; i < 256; i++) out.write(zeros);
     }
@@ -326,7 +349,8 @@ public final class SpoolTest {
   private static Batch large(long execution) {
     byte[] line = new byte[2_400];
     new Random(documents++).nextBytes(line);
-    for (int i = 0; i < line.length; i++) if (line[i] == '\n') line[i] = 0;
+    for (int i = 0; i < line.length; i++)
+      if (line[i] == '\n') line[i] = 0;
     line[line.length - 1] = '\n';
     return Batch.of(Collections.singletonList(new Batch.Line(line, account.next(execution, true), true)));
   }
@@ -345,11 +369,5 @@ public final class SpoolTest {
     } catch (IOException e) {
       return Collections.emptyList();
     }
-  }
-
-  private static void check(boolean holds, String otherwise) {
-    if (holds) return;
-    new AssertionError(otherwise).printStackTrace(System.out);
-    System.exit(1);
   }
 }

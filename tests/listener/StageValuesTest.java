@@ -10,7 +10,7 @@ import java.util.TreeMap;
 
 /**
  * Compares StageValues with plain maps: stages of few tasks and of many, tasks that report in the same order, in another
- * one, or only some metrics, and metrics that are announced late. Exits with 1 at the first difference.
+ * one, or only some metrics, and metrics that are announced late.
  */
 public final class StageValuesTest {
   private static final int METRICS = 40;
@@ -24,13 +24,14 @@ public final class StageValuesTest {
   private static void compare(Random random, String what) {
     int tasks = 1 + random.nextInt(SIZES);
     Memory memory = new Memory(Long.MAX_VALUE);
-    Announced announced = new Announced();
+    RegisteredMetrics announced = new RegisteredMetrics();
     for (long id = 0; id < METRICS; id += 1 + random.nextInt(3)) announced.add(id, "sum");
     StageValues values = new StageValues(7, 0, tasks, announced, memory);
     Map<Long, long[]> expected = new TreeMap<>();
     Map<Long, long[]> largest = new TreeMap<>(); // value and task
     List<Long> order = new ArrayList<>();
-    for (long id = METRICS; id-- > 0; ) if (random.nextInt(4) > 0) order.add(id);
+    for (long id = METRICS; id-- > 0;)
+      if (random.nextInt(4) > 0) order.add(id);
     if (random.nextInt(3) == 0 && !order.isEmpty()) order.add(order.get(0)); // reported twice
     boolean isOrdered = random.nextBoolean();
     for (int run = 0; run < 2 * tasks; run++) {
@@ -73,13 +74,13 @@ public final class StageValuesTest {
         if (values.get(slot, task) != actual[task + 1]) fail(what + ": metric " + id + ", task " + task);
       }
       long[] max = {values.max(slot), values.maxTask(slot)};
-      if (!Arrays.equals(max, largest.get(id))) fail(what + ": the largest of metric " + id + " is " + Arrays.toString(max));
+      if (!Arrays.equals(max, largest.get(id)))
+        fail(what + ": the largest of metric " + id + " is " + Arrays.toString(max));
     }
     if (found != expected.size()) fail(what + ": " + found + " metrics, not " + expected.size());
   }
 
   private static void fail(String why) {
-    System.out.println(why);
-    System.exit(1);
+    throw new AssertionError(why);
   }
 }

@@ -1,4 +1,4 @@
-"""The listener's state is bounded: crowds of executions and tasks go through it in a small heap."""
+"""The listener's memory is bounded: it handles very many executions and tasks in a small heap."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def feed(classes: str) -> Iterator[Feed]:
             late: bool = False,
             **limits: str,
         ) -> Sink:
-            command = ["java", f"-Xmx{limits['heap']}", "-XX:+ExitOnOutOfMemoryError"]
+            command = ["java", f"-Xmx{limits['heap']}", "-XX:+ExitOnOutOfMemoryError", "-XX:TieredStopAtLevel=1"]
             command += [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
             numbers = [executions, at_once, tasks, metrics]
             command += ["-cp", classes, "io.joinsight.Crowd", sink.url, limits["memory"], *map(str, numbers)]
             command += [str(ends), str(late)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stdout + done.stderr
             return sink
 
@@ -56,9 +56,9 @@ def finals(sink: Sink) -> list[dict[str, Any]]:
     return [each for each in sink.taken() if each["kind"] == "execution" and each["state"] != "running"]
 
 
-@pytest.mark.parametrize("number", [5_000, pytest.param(100_000, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("number", [2_000, pytest.param(100_000, marks=pytest.mark.matrix)])
 def test_many_executions(feed: Feed, number: int) -> None:
-    """Any number of executions goes through a heap of 64 MB; each is delivered, or counted as dropped.
+    """A heap of 64 MB handles any number of executions; each is delivered or counted as dropped.
 
     Some 20 MB are the JVM's and Spark's own; with 48 MB it is out of memory now and then though half of it is garbage,
     while its native code packs a batch and keeps the collector of garbage from its work (GCLocker).
@@ -68,14 +68,20 @@ def test_many_executions(feed: Feed, number: int) -> None:
     ended = json.loads(lines[-1])
     assert (ended["kind"], ended["state"], ended["listener_failures"]) == ("application", "ended", 0)
     assert set(ended["dropped"]) <= {"memory"}
-    delivered = sum(line.startswith(b'{"kind":"execution"') and b'"state":"succeeded"' in line for line in lines)
+    sequences = [int(re.findall(rb'"sequence":(\d+)', line)[0]) for line in lines]
+    delivered = {
+        sequence
+        for sequence, line in zip(sequences, lines, strict=True)
+        if line.startswith(b'{"kind":"execution"') and b'"state":"succeeded"' in line
+    }
     dropped = {n for first, last in ended["dropped"].get("memory", []) for n in range(first, last + 1)}
     # A slow machine takes longer than the progress interval: what is reported while it runs may be dropped, too
-    assert number <= delivered + len(dropped) <= number + 10
-    sequences = [int(re.findall(rb'"sequence":(\d+)', line)[0]) for line in lines]
-    assert sorted([*sequences, *dropped]) == list(range(1, ended["documents_made"] + 1))
+    assert number <= len(delivered | dropped) <= number + 10
+    # Where the answer to a request was lost, its documents come again, or are dropped though they have come
+    assert {*sequences, *dropped} == set(range(1, ended["documents_made"] + 1))
 
 
+@pytest.mark.matrix
 def test_many_at_once(feed: Feed) -> None:
     """A thousand executions run at once, and none loses a value."""
     ended = finals(feed(1_500, at_once=1_000, heap="256m", memory="128m"))
@@ -95,8 +101,9 @@ def test_executions_that_never_end(feed: Feed) -> None:
     assert "it was no longer followed, at the listener's memory limit" in reasons
 
 
+@pytest.mark.matrix
 def test_jobs_that_come_late(feed: Feed) -> None:
-    """They are added to the executions that there is room for; of all others the document stays as it was."""
+    """Late jobs are added to the executions still in memory; the documents of all others stay unchanged."""
     ended = finals(feed(1_200, metrics=5, late=True, heap="128m", memory="64m"))
     last = {each["execution_id"]: each for each in ended}
     jobs = [len(last[id]["jobs"]) for id in range(1_200)]
@@ -108,10 +115,11 @@ def test_jobs_that_come_late(feed: Feed) -> None:
         assert len(each["accumulators"]) == 5
 
 
-def test_many_tasks(feed: Feed) -> None:
-    """200,000 tasks of 40 metrics are exact where memory allows, else approximated within 1 %, and marked."""
-    exact = finals(feed(1, tasks=200_000, metrics=40, heap="256m", memory="200m"))[-1]
-    rough = finals(feed(1, tasks=200_000, metrics=40, heap="64m", memory="8m"))[-1]
+@pytest.mark.parametrize("tasks", [40_000, pytest.param(200_000, marks=pytest.mark.matrix)])
+def test_many_tasks(feed: Feed, tasks: int) -> None:
+    """Values of 40 metrics are exact where memory allows, else approximated within 1 %, and marked."""
+    exact = finals(feed(1, tasks=tasks, metrics=40, heap="256m", memory="200m"))[-1]
+    rough = finals(feed(1, tasks=tasks, metrics=40, heap="64m", memory="8m"))[-1]
     assert exact["incomplete"] == []
     assert rough["incomplete"] == ["values of large stages were approximated at the listener's memory limit"]
     assert (exact["incomplete_codes"], rough["incomplete_codes"]) == ([], ["values_approximated"])
@@ -121,8 +129,8 @@ def test_many_tasks(feed: Feed) -> None:
         assert b["approximate"] is True
         for name in ("id", "type", "count", "sum", "min", "max", "max_stage", "max_task", "stages"):
             assert a[name] == b[name], name
-        assert (a["count"], a["sum"], a["max"]) == (200_000, 200 * 499_500 * metric, 999 * metric)
+        assert (a["count"], a["sum"], a["max"]) == (tasks, tasks // 1_000 * 499_500 * metric, 999 * metric)
         assert (a["median"], a["p95"]) == (500 * metric, 950 * metric)
         for name in ("median", "p95"):
             assert abs(a[name] - b[name]) <= a[name] / 100
-    assert exact["stages"][0]["succeeded_tasks"] == rough["stages"][0]["succeeded_tasks"] == 200_000
+    assert exact["stages"][0]["succeeded_tasks"] == rough["stages"][0]["succeeded_tasks"] == tasks

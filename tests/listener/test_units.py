@@ -1,4 +1,4 @@
-"""The listener's parts that need no Spark: each has a Java program beside this file that says ``ok``."""
+"""The listener's parts that need no Spark: each has a Java program in this folder that prints ``ok``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from tests.java import compile_java
 HERE = Path(__file__).parent
 
 
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Class path with all of the programs."""
+    return compile_java(HERE, tmp_path_factory.mktemp("units"))
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*Test.java")))
-def test_unit(name: str, tmp_path: Path) -> None:
+def test_unit(name: str, classes: str, tmp_path: Path) -> None:
     """The program finds nothing wrong."""
-    path = compile_java(HERE / f"{name}.java", tmp_path)
-    run = ["java", "-Xmx64m", "-cp", path, f"io.joinsight.{name}", str(tmp_path)]
+    run = ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", classes, f"io.joinsight.{name}", str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr

@@ -17,13 +17,14 @@ from joinsight.rows import execution_rows
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 from joinsight.store.writer import Writer
+from joinsight.tables import as_columns
 
 FILE = Path(__file__).parents[2] / "docs" / "images" / "execution.png"
 WIDTH, HEIGHT = 1180, 1330
 
 
 def main() -> None:
-    """Of a recorded run, under names as a job has them."""
+    """Draw a recorded run under realistic names."""
     shown = msgspec.structs.replace(
         recordings()["skewed"], description="Sales by customer segment", job_name="nightly-sales"
     )
@@ -39,7 +40,7 @@ def main() -> None:
                 color_scheme="light",
                 extra_http_headers={"Authorization": f"Bearer {token}"},
             )
-            page.goto(address(execution_rows(shown)["execution"][0]))
+            page.goto(address(as_columns(execution_rows(shown).execution)))
             FILE.parent.mkdir(exist_ok=True)
             page.screenshot(path=FILE)
             browser.close()

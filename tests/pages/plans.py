@@ -1,4 +1,4 @@
-"""Executions for the tests of pages: one with 1,500 nodes, and one whose every text is hostile."""
+"""Executions for the tests of pages: one with 1,500 nodes, and one in which all texts are hostile."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def large(nodes: int = 1_500) -> Execution:
 
 
 def hostile() -> Execution:
-    """Markup, quotes and template code wherever a user's text can stand."""
+    """Markup, quotes and template code in all texts that come from users."""
     early, _ = draw("SortMergeJoin | [k#1], [k#2], Inner")
     nodes, accumulators = draw("""
         SortMergeJoin | [k#1], [k#2], Inner

@@ -1,7 +1,8 @@
-"""What pages are made of, without a database: an execution as the store would give it."""
+"""The input of pages without a database: an execution as the store returns it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from joinsight.compare import Run
@@ -9,18 +10,16 @@ from joinsight.document import Execution
 from joinsight.findings import SEVERITIES, Finder, Thresholds
 from joinsight.reading import StoredPlan
 from joinsight.rows import execution_rows
-from joinsight.store.models import metadata
+from joinsight.tables import as_columns
 
 
 def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[StoredPlan, Run]:
-    """As `read_plan` and `read_run` have it."""
+    """The execution in the form of `read_plan` and `read_run`."""
     made = execution_rows(execution)
-    rows = {
-        table: [{column.name: row.get(column.name) for column in metadata.tables[table].columns} for row in each]
-        for table, each in made.items()
-    }
+    made = replace(made, execution=replace(made.execution, updated_at=datetime.now(timezone.utc)))
+    made = replace(made, finding=Finder(thresholds).rows(made))
+    rows = {table: [as_columns(row) for row in each] for table, each in made.by_table().items()}
     [e] = rows["execution"]
-    e["updated_at"] = datetime.now(timezone.utc)
-    found = sorted(Finder(thresholds).rows(made), key=lambda row: SEVERITIES.index(row["severity"]))
+    found = sorted(rows["finding"], key=lambda row: SEVERITIES.index(row["severity"]))
     plan = StoredPlan(e, rows["plan_version"], rows["aqe_decision"], rows["node_metric"], found)
     return plan, Run(e, {}, rows["joins"], rows["shuffle"], rows["broadcast"], rows["stage"])

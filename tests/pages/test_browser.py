@@ -1,4 +1,4 @@
-"""The pages in a real browser: what is drawn where, what a click does, both themes, paper, phones, hostile texts."""
+"""The pages in a real browser: layout, links, keyboard, both themes, print, phones and hostile texts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from joinsight.decode import decode_request
 from joinsight.demo.runner import collector
 from joinsight.findings import Finder
 from joinsight.pages.environment import address
-from joinsight.store.models import execution, plan_version
 from joinsight.store.writer import Writer
+from joinsight.tables import execution, plan_version
 
 CHROMIUM = shutil.which("chromium") or ""
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
@@ -68,7 +68,7 @@ CONTRASTS = """() => {
 
 @pytest.fixture(scope="module")
 def addresses(engine: Engine) -> dict[tuple[str, int], str]:
-    """Where the page of each execution is, by its application and id."""
+    """The address of each execution's page, by application and id."""
     lines = b"".join(file.read_bytes() for file in CORPUS)
     odd = [document for _, document in decode_request(gzip.compress(lines)).documents]
     Writer(engine, Finder(SMALL)).write([*recordings().values(), *odd, large(), hostile()])
@@ -94,7 +94,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Watched:
-    """A page that notes what a good one never does: ask elsewhere, log, fail, open a dialog."""
+    """A page that records requests to other hosts, console messages, errors and dialogs, which must not occur."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
         shown = {"Authorization": f"Bearer {TOKEN}"}
@@ -129,7 +129,7 @@ def of(addresses: dict[tuple[str, int], str], name: str) -> str:
 
 
 def test_every_page_is_drawn(engine: Engine, browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
-    """Of real plans and of every odd document: each node of the final plan once, no box over another, no trouble."""
+    """Pages of real plans and odd documents show each node of the final plan once, without overlaps or errors."""
     with engine.connect() as connection:
         final = select(plan_version).where(plan_version.c.is_final)
         plans = {(row.application_id, row.execution_id): row.nodes for row in connection.execute(final)}
@@ -149,7 +149,7 @@ def test_every_page_is_drawn(engine: Engine, browser: Browser, url: str, address
 
 
 def test_a_plan_of_1500_nodes_can_be_read(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
-    """All are there; the root is on the screen at once, and the page itself does not scroll sideways."""
+    """All nodes are drawn, the root is visible at once, and the page itself does not scroll sideways."""
     with Watched(browser, url, viewport={"width": 1280, "height": 800}) as page:
         page.goto(addresses["app-large", 0])
         assert page.locator("a.node").count() == 1_500
@@ -218,7 +218,7 @@ def test_both_themes_can_be_read(
 
 
 def test_it_prints(browser: Browser, url: str, addresses: dict[tuple[str, int], str], tmp_path: Path) -> None:
-    """On white, in the width of the paper, with the advice that is folded on the screen; without forms."""
+    """Print is on white, fits the paper's width, shows the advice that is collapsed on the screen, and has no forms."""
     with Watched(browser, url, color_scheme="dark", viewport={"width": 720, "height": 1000}) as page:
         page.emulate_media(media="print")
         page.goto(of(addresses, "skewed"))
@@ -258,7 +258,7 @@ def test_hostile_texts_stay_texts(browser: Browser, url: str, addresses: dict[tu
 
 
 def test_a_browser_asks_for_the_token(browser: Browser, url: str) -> None:
-    """Its user gives any name, and the token as password; without one he sees nothing."""
+    """A browser's user enters any name and the token as password; without it no page is shown."""
     for password, status in (("wrong", 401), (TOKEN, 200)):
         context = browser.new_context(base_url=url, http_credentials={"username": "anyone", "password": password})
         page = context.new_page()

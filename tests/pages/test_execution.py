@@ -1,4 +1,4 @@
-"""The page of an execution as text: of whatever documents allow, in every version, at every node."""
+"""The text of an execution's page, for everything that documents allow, in every version, at every node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from joinsight.document import Execution
 from joinsight.errors import NotFound
 from joinsight.pages.drawing import draw
 from joinsight.pages.execution import execution_page
-from joinsight.wording import skewed_nodes
+from joinsight.present.tree import skewed_nodes
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
 
@@ -39,7 +39,7 @@ def every_page(execution: Execution) -> list[str]:
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
 def test_odd_documents_have_pages(file: Path) -> None:
-    """All that anything ever went wrong with."""
+    """Each document in tests/corpus, which once broke something, has its pages."""
     for _, document in decode_request(gzip.compress(file.read_bytes())).documents:
         if isinstance(document, Execution):
             assert all("</html>" in page for page in every_page(document))
@@ -48,14 +48,14 @@ def test_odd_documents_have_pages(file: Path) -> None:
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
 @given(executions())
 def test_generated_documents_have_pages(document: dict[str, Any]) -> None:
-    """Whatever the schema allows, in plans that hang together."""
+    """Generated documents that conform to the schema, with consistent plans, have pages."""
     for _, made in decode_request(request(document)).documents:
         assert isinstance(made, Execution)
         every_page(made)
 
 
 def test_a_node_shows_what_was_measured() -> None:
-    """In Spark's words, with the spread over tasks; what was 0 is named."""
+    """A node shows its metrics in Spark's words, with the distribution over tasks; metrics that were 0 are named."""
     plan, run = stored(recordings()["skewed"])
     page = execution_page(plan, run, node=11)
     assert "<dt>shuffle records written</dt><dd>400,000</dd>" in page
@@ -89,8 +89,8 @@ def test_a_number_is_the_same_wherever_it_is() -> None:
     plan, run = stored(recordings()["broadcast-slow"], SMALL)
     [broadcast] = run.broadcast
     took = duration_text(sum(broadcast[name] for name in ("collect_ms", "build_ms", "broadcast_ms")))
-    [box] = [box for box in draw(plan, plan.versions[-1]).boxes if box.kind == "broadcast"]
-    assert box.time == took
+    [box] = [box for box in draw(plan, plan.versions[-1]).boxes if box.node.kind == "broadcast"]
+    assert box.node.time == took
     page = execution_page(plan, run)
     [row] = re.findall(r"<h2 id=\"broadcasts\">.*?<tbody>(.*?)</tbody>", page, re.DOTALL)
     assert f'<td class="num">{took}</td>' in row
@@ -102,16 +102,16 @@ def test_a_number_is_the_same_wherever_it_is() -> None:
     size = sum(row["total"] for row in plan.metrics if row["name"] == "size of files read")
     assert f"<dt>Files read</dt><dd>{bytes_text(size)}</dd>" in page
     assert "<dt>Read by tasks</dt>" in page and "<dt>Read</dt>" not in page
-    [files] = {box.figures for box in draw(plan, plan.versions[-1]).boxes if box.node["id"] == 12}
+    [files] = {box.figures for box in draw(plan, plan.versions[-1]).boxes if box.node.id == 12}
     assert re.search(r" · [\d.]+ MiB of files$", files), files
 
 
 def test_a_skew_is_red_where_it_is_a_finding() -> None:
-    """By the thresholds of the collector that looked at it: never beside the words that nothing was found."""
+    """A skew is red only with a finding, by the thresholds of the collector that computed the findings."""
     found, run = stored(recordings()["skewed"], SMALL)
     [node] = skewed_nodes(found.findings)
     assert 'class="num large"' in execution_page(found, run)
-    assert [box.node["id"] for box in draw(found, found.versions[-1]).boxes if box.is_skewed] == [node]
+    assert [box.node.id for box in draw(found, found.versions[-1]).boxes if box.node.is_skewed] == [node]
     plain, run = stored(recordings()["skewed"], SMALL.overridden(["skew_ratio=8"]))
     page = execution_page(plain, run)
     assert "7.8×" in page and "large" not in page.split("</style>")[1]
@@ -119,9 +119,9 @@ def test_a_skew_is_red_where_it_is_a_finding() -> None:
 
 
 def test_what_is_not_there_is_said() -> None:
-    """A version or a node that the execution has not, with those that it has."""
+    """An unknown version or node is an error, which lists the versions; without a plan the page says so."""
     plan, run = stored(planned("Scan"))
-    with pytest.raises(NotFound, match="There is no plan version 3; the versions are 0 to 0"):
+    with pytest.raises(NotFound, match="No plan version 3; the versions are 0 to 0"):
         execution_page(plan, run, version=3)
     with pytest.raises(NotFound, match="Plan 0 has no node 3"):
         execution_page(plan, run, node=3)

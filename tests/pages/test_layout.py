@@ -1,4 +1,4 @@
-"""Boxes of trees are placed: none overlaps another, children stand beneath their parent, in order."""
+"""The layout of trees: boxes do not overlap, and children are below their parent, in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def trees(draw: st.DrawFn) -> tuple[list[int], list[float]]:
 @given(trees())
 @settings(max_examples=300, deadline=None)
 def test_no_boxes_overlap(tree: tuple[list[int], list[float]]) -> None:
-    """Boxes beside each other keep their distance; the leftmost is at 0; a parent is in the middle of its children."""
+    """Adjacent boxes keep a distance, the leftmost is at 0, and a parent is centered above its children."""
     parents, heights = tree
     places, children = laid_out(parents, heights)
     assert min(p.x for p in places.values()) == 0
@@ -50,7 +50,7 @@ def test_no_boxes_overlap(tree: tuple[list[int], list[float]]) -> None:
 
 
 def test_what_is_below_a_short_branch_is_used() -> None:
-    """A subtree stands as near to its sibling as their outlines allow, not as their widths do."""
+    """A subtree is as near to its sibling as their outlines allow, not their widths."""
     #   0          1 is a leaf, so that 4 and 5 may stand partly beneath it
     #  1 2
     #   4 5

@@ -1,6 +1,8 @@
-"""Whether a join could have been broadcast, as Spark's rules have it."""
+"""Whether a join could have been broadcast, by Spark's rules."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -10,17 +12,18 @@ from joinsight.plan.broadcastable import (
     MAX_ROWS_OF_MAP,
     Side,
     Verdict,
+    VerdictName,
     could_be_broadcast,
     max_rows,
 )
-from joinsight.plan.operators import JoinText
+from joinsight.plan.texts import JoinText
 
 THRESHOLD = 1000
 SMALL, LARGE = Side(10, 1, True), Side(5000, 500, True)
 
 
 def judged(
-    join_type: str | None, left: Side, right: Side, threshold: int | None = THRESHOLD, strategy: str = "SortMergeJoin"
+    join_type: Any, left: Side, right: Side, threshold: int | None = THRESHOLD, strategy: str = "SortMergeJoin"
 ) -> Verdict:
     return could_be_broadcast(JoinText(strategy, join_type), {"left": left, "right": right}, threshold)
 
@@ -46,7 +49,7 @@ def test_the_side_that_may_be_broadcast(join_type: str, left_may: bool, right_ma
 
 
 def test_a_full_outer_join_is_forbidden() -> None:
-    """However small its sides are."""
+    """A full outer join cannot be broadcast, however small its sides are."""
     assert judged("FullOuter", SMALL, SMALL) == Verdict("forbidden_by_type")
     assert judged("FullOuter", SMALL, SMALL, -1) == Verdict("forbidden_by_type")
 
@@ -83,7 +86,7 @@ def test_an_unknown_type_is_unknown() -> None:
 
 
 def test_the_smaller_of_both_is_meant() -> None:
-    """Spark broadcasts the smaller one of two that fit."""
+    """If both sides are under the threshold, Spark broadcasts the smaller one."""
     assert judged("Inner", Side(20, 1, True), SMALL) == Verdict("possible", "right", 10)
     assert judged("Inner", SMALL, Side(20, 1, True)) == Verdict("possible", "left", 10)
 
@@ -101,7 +104,7 @@ def test_the_smaller_of_both_is_meant() -> None:
         (DEFAULT_MAX_BYTES, 2 * DEFAULT_MAX_BYTES, "over_threshold"),
     ],
 )
-def test_the_threshold(size: int, threshold: int | None, verdict: str) -> None:
+def test_the_threshold(size: int, threshold: int | None, verdict: VerdictName) -> None:
     """At the threshold is under it; -1 switches off; over 8 GiB Spark refuses whatever the threshold."""
     assert judged("LeftOuter", SMALL, Side(size, 1, True), threshold) == Verdict(verdict, "right", size)
 

@@ -1,4 +1,4 @@
-"""What AQE decided, from plans that Spark made (tests/corpus) and from plans drawn for what those do not show."""
+"""AQE decisions in plans of real Spark (tests/corpus), and in drawn plans for cases that these lack."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.documents import PlanNode, draw, graph_of
+from tests.documents import PlanNode, draw, graph_of, stored_rows
 from tests.quick import quick
 
 from joinsight.decode import decode_document
 from joinsight.document import Accumulator, Execution, Metric
-from joinsight.plan.decisions import Changes, Decision
+from joinsight.plan.decisions import KINDS, Changes, Decision
 from joinsight.plan.graph import Graph
 from joinsight.plan.identity import Identity
-from joinsight.rows import Row, execution_rows
+from joinsight.tables import Row
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 COLUMNS = ("version", "kind", "operator", "before", "after", "bytes_before", "bytes_after", "rows_before", "rows_after")
@@ -24,7 +24,7 @@ MEGABYTES_32 = 33_555_440
 def recorded(name: str, line: int = 0) -> list[Row]:
     document = decode_document((CORPUS / f"spark-{name}.ndjson").read_bytes().splitlines()[line])
     assert isinstance(document, Execution)
-    return execution_rows(document)["aqe_decision"]
+    return stored_rows(document)["aqe_decision"]
 
 
 SMJ, BHJ, READ = "SortMergeJoin", "BroadcastHashJoin", "AQEShuffleRead"
@@ -84,6 +84,11 @@ def test_what_spark_did(name: str) -> None:
     assert [tuple(row.get(column) for column in COLUMNS) for row in recorded(name)] == RECORDED[name]
 
 
+def test_each_kind_is_recorded() -> None:
+    """Each kind that `KINDS` declares occurs in a plan of real Spark."""
+    assert {row["kind"] for name in RECORDED for row in recorded(name)} == set(KINDS)
+
+
 def test_an_empty_relation_of_spark_3() -> None:
     """It is a LocalTableScan that hides what it replaced; the decisions are those of Spark 4."""
     rows = recorded("aqe-empty", 1)
@@ -105,7 +110,7 @@ def test_decisions_lead_to_their_operators() -> None:
     """The key is that of the join, or of the shuffle that is read; the node is of the decision's own version."""
     document = decode_document((CORPUS / "spark-aqe-to-broadcast.ndjson").read_bytes())
     assert isinstance(document, Execution)
-    rows = execution_rows(document)
+    rows = stored_rows(document)
     switched, *reads = rows["aqe_decision"]
     (join,) = rows["joins"]
     assert switched["operator_key"] == join["operator_key"]
@@ -173,7 +178,7 @@ COALESCED = "AQEShuffleRead | coalesced | number of partitions=7, partition data
 
 
 def test_a_read_is_named_once() -> None:
-    """At the plan in which it first stands, whichever plans follow."""
+    """A read is named once, at the first plan that has it."""
     read = join(SMJ, above(COALESCED, LEFT), RIGHT)
     (decision,) = decided(join(SMJ, LEFT, RIGHT), read, read, above("Sort", read))
     assert decision == Decision(
@@ -188,14 +193,14 @@ def test_what_the_first_plan_has_was_decided_before() -> None:
 
 
 def test_a_plan_without_nodes_is_passed_over() -> None:
-    """Nothing is gone because nothing was told."""
+    """A plan without nodes makes no operator disappear."""
     before, after = join(SMJ, LEFT, RIGHT), join(SMJ, above(COALESCED, LEFT), RIGHT)
     assert kinds(before, "", after) == [(2, "coalesced", "200", "7")]
     assert decided("", before) == decided(before, "") == decided() == []
 
 
 def test_a_read_that_is_coalesced_and_skewed_is_two_decisions() -> None:
-    """Partitions were put together, and others split."""
+    """A read that coalesces some partitions and splits others is two decisions."""
     read = (
         "AQEShuffleRead | coalesced and skewed | number of partitions=90, number of skewed partitions=2,"
         " number of skewed partition splits=11"
@@ -212,7 +217,7 @@ def test_a_read_that_only_follows_is_no_decision() -> None:
 
 
 def test_a_read_whose_shuffle_says_nothing() -> None:
-    """What was not measured is None; partitions are read from the text."""
+    """Values that were not measured are None; partitions come from the text."""
     exchange = "Exchange | hashpartitioning(k#1, 200), [plan_id=3]"
     (decision,) = decided(exchange, above("AQEShuffleRead | coalesced", exchange))
     assert (decision.before, decision.after, decision.bytes_before, decision.rows_after) == ("200", None, None, None)
@@ -295,7 +300,7 @@ def test_a_join_with_other_ids_is_known_by_its_key() -> None:
 
 
 def test_a_join_that_cannot_be_found_again_is_not_called_gone() -> None:
-    """As long as the plan has a join that may be it."""
+    """A join is not reported as gone while the plan has a join that may be the same."""
     before = above("Filter | (a#1 > 5)", join(SMJ, LEFT, RIGHT))
     after = above("Filter | (a#1 > 5)", join(BHJ, LEFT, RIGHT, "[other#1], [k#2], Inner, BuildLeft"))
     assert kinds(before, after) == []

@@ -1,4 +1,4 @@
-"""The graph of a plan is the one that Spark's UI draws, rule by rule of ``SparkPlanGraph``."""
+"""A plan's graph is the one that Spark's UI draws, tested for each rule of ``SparkPlanGraph``."""
 
 from __future__ import annotations
 

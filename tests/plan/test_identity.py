@@ -1,4 +1,4 @@
-"""The same query and the same operator in another run have the same keys; another one has others."""
+"""The same query and operator have the same keys in every run; different ones have different keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.documents import PlanNode, draw, graph_of
 from tests.quick import quick
 
 from joinsight.plan.graph import Graph, Node
-from joinsight.plan.identity import Identity, plain
+from joinsight.plan.identity import Identity, normalized
 
 # A join of two tables, grouped and ordered, as AQE plans it first
 REPORT = """
@@ -99,7 +99,7 @@ def keys_by_name(drawing: str) -> dict[str, list[str]]:
 
 
 def test_shape_is_what_the_query_is() -> None:
-    """Exchanges, sorts for a join, the first half of an aggregate, ids and literals are not in the shape."""
+    """The shape has no exchanges, sorts for joins, partial aggregates, ids or literals."""
     assert shape_of(REPORT) == SHAPE
 
 
@@ -163,7 +163,7 @@ BELOW_THE_JOIN = {"table", "column", "filter's column", "filter's operator", "on
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_query_has_another_shape(change: str) -> None:
-    """What the query asks for is in the shape; the join's key has what stands at and below the join."""
+    """The shape contains what the query computes; a join's key contains the join and what is below it."""
     old, new = CHANGES[change]
     assert old in REPORT
     changed = REPORT.replace(old, new)
@@ -303,7 +303,7 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS)
 def test_ids_and_literals_are_not_in_a_text(text: str) -> None:
     """Attributes keep their names, functions and operators stay, what is left is a literal."""
-    assert plain(text) == TEXTS[text]
+    assert normalized(text) == TEXTS[text]
 
 
 def test_a_list_of_one_is_a_list() -> None:

@@ -1,4 +1,4 @@
-"""The recording rules and alerts: Prometheus' own tool runs them, and RUNBOOK.md says what to do about each."""
+"""The recording rules and alerts pass Prometheus' own tool, and RUNBOOK.md has a section for each alert."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 import pytest
 from sqlalchemy import Engine, text
 
+from joinsight import manual
 from joinsight.cli import cli
 from joinsight.serve.metrics_table import METRICS
 
@@ -29,7 +30,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 def promtool(*arguments: str | Path) -> None:
-    """Run it; it has nothing to say against it."""
+    """Run promtool, which must succeed."""
     done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -53,7 +54,7 @@ def test_each_alert_is_complete(alert: str) -> None:
     rule = re.split(r"\n +- alert: |\n\n", TEXT.partition(f"- alert: {alert}\n")[2])[0]
     assert re.search(r"for: \d+m\n +labels: {severity: (critical|warning|info)}\n", rule)
     assert re.search(r"summary: .+\n +description: .+", rule)
-    assert rule.rstrip().endswith(f"runbook_url: RUNBOOK.md#{alert.lower()}")
+    assert rule.rstrip().endswith(f"runbook_url: {manual.address(f'runbook#{alert.lower()}')}")
     for part in ("**Meaning.** ", "**Check.** ", "**Do.** "):
         assert part.strip() in SECTIONS[alert], part
     assert f"{alert} fires: " in CASES
@@ -61,7 +62,7 @@ def test_each_alert_is_complete(alert: str) -> None:
 
 
 def test_each_section_is_of_an_alert() -> None:
-    """In the order of the alerts, so that none is left behind."""
+    """RUNBOOK.md has the sections of all alerts, in their order, and no others."""
     assert list(SECTIONS) == ALERTS
 
 
@@ -79,7 +80,7 @@ def test_rules_ask_for_what_there_is() -> None:
 
 
 def test_the_runbook_has_sql_that_runs(engine: Engine) -> None:
-    """On the schema as it is."""
+    """The runbook's SQL runs on the current schema."""
     statements = re.findall(r"```sql\n(.*?)```", RUNBOOK, flags=re.DOTALL)
     statements += re.findall(r"`(SELECT .*?)`", RUNBOOK, flags=re.DOTALL)
     assert len(statements) >= 6
@@ -89,7 +90,7 @@ def test_the_runbook_has_sql_that_runs(engine: Engine) -> None:
 
 
 def test_the_runbook_has_commands_that_exist() -> None:
-    """With options that they have."""
+    """The runbook's commands and their options exist."""
     commands = [shlex.split(each) for each in re.findall(r"`joinsight ([^`]+)`", RUNBOOK)]
     assert len(commands) > 15
     for words in commands:

@@ -1,4 +1,4 @@
-"""Real services for tests: the command in a process of its own, raw sockets, a PostgreSQL that makes writers wait."""
+"""Real services for tests: the command in a separate process, raw sockets, and locks that make writers wait."""
 
 from __future__ import annotations
 
@@ -9,35 +9,26 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 from sqlalchemy import Connection, Engine, text
+from tests.waiting import SECONDS as SECONDS
+from tests.waiting import until as until
 
 from joinsight.decode import HEADERS
 from joinsight.store import partitions
 
 DOCUMENTS = "/v1/documents"
-SECONDS = 40
-"""Until a test gives up waiting for what should take a moment."""
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    """Wait until it is."""
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
-        time.sleep(0.01)
 
 
 class Service:
     """`joinsight serve` as users run it, with its log as JSON."""
 
     def __init__(self, url: str, *options: str, environment: Mapping[str, str] = {}, patch: str = "") -> None:
-        """`patch`: Python that runs before, to make a long time short."""
+        """`patch`: Python code to run first, such as to shorten an interval."""
         program = f"from joinsight.cli import main\n{patch}\nmain()"
         command = [sys.executable, "-c", program, "serve", "--port", "0", "--log-format", "json", *options]
         quiet = {name: value for name, value in os.environ.items() if not name.startswith("JOINSIGHT_")}
@@ -56,11 +47,11 @@ class Service:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """What it has logged so far."""
+        """The events logged so far."""
         return [json.loads(line) for line in self.lines if line.startswith("{")]
 
     def logged(self, message: str) -> list[dict[str, Any]]:
-        """The events with this beginning."""
+        """The logged events with this prefix."""
         return [event for event in self.log if event["message"].startswith(message)]
 
     @property
@@ -82,7 +73,7 @@ class Service:
 
 @contextmanager
 def service(url: str, *options: str, environment: Mapping[str, str] = {}, patch: str = "") -> Iterator[Service]:
-    """A service that listens; it is killed at the end unless it has ended before."""
+    """A listening service, killed at the end unless it has ended."""
     started = Service(url, *options, environment=environment, patch=patch)
     try:
         assert started.url
@@ -95,7 +86,7 @@ def service(url: str, *options: str, environment: Mapping[str, str] = {}, patch:
 
 @contextmanager
 def locked(engine: Engine, table: str = "execution") -> Iterator[Connection]:
-    """Nobody can write to the table; gives the connection that holds the lock."""
+    """Lock the table against writers; yields the connection that holds the lock."""
     partitions.create_ahead(engine)  # so that a collector that starts has none to make, and does not wait like a writer
     with engine.connect() as connection:
         connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
@@ -103,7 +94,7 @@ def locked(engine: Engine, table: str = "execution") -> Iterator[Connection]:
 
 
 def writers_that_wait(engine: Engine) -> int:
-    """How many backends wait for a lock."""
+    """The number of backends that wait for a lock."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with engine.connect() as connection:
         return int(connection.scalar(text(waiting)) or 0)
@@ -134,7 +125,7 @@ def post_from(address: str, url: str, body: bytes) -> httpx.Response:
 
 
 def answer(connection: socket.socket) -> bytes:
-    """All that comes until the other side closes."""
+    """The bytes received until the other side closes."""
     found = bytearray()
     while chunk := connection.recv(65_536):
         found += chunk
@@ -142,13 +133,13 @@ def answer(connection: socket.socket) -> bytes:
 
 
 def status(connection: socket.socket) -> int:
-    """The status of the answer that comes next."""
+    """The status of the next response."""
     line = connection.recv(12)
     return int(line.split()[1]) if line else 0
 
 
 def in_threads(*work: Callable[[], object], seconds: float = SECONDS) -> Callable[[], None]:
-    """Start them all; the function returned waits for them and raises what one of them raised."""
+    """Start all in threads; the returned function waits for them and raises an exception of theirs."""
     errors: list[BaseException] = []
 
     def run(each: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""The collector over HTTP: every answer that it can give, and that nothing accepted is lost."""
+"""The collector over HTTP: all its responses, and no loss of accepted documents."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from sqlalchemy import Engine, func, select, text
 from starlette.applications import Starlette
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, as_line, execution, planned, request
 from tests.serve.real import head
+from tests.waiting import until
 
+from joinsight import tables
 from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.document import Stage
 from joinsight.errors import ConfigurationError
-from joinsight.serve import app as service
-from joinsight.serve import places
+from joinsight.serve import admission, health
 from joinsight.serve.app import make_app
 from joinsight.serve.server import bind
 from joinsight.serve.tokens import Tokens
-from joinsight.store import models
 from joinsight.store.database import connect, upgrade
 
 DOCUMENTS = "/v1/documents"
@@ -65,7 +65,7 @@ def metrics(app: Starlette) -> dict[str, float]:
 
 def stored(engine: Engine, application_id: str) -> list[int]:
     """Ids of the executions stored of an application."""
-    c = models.execution.c
+    c = tables.execution.c
     with engine.connect() as connection:
         return list(connection.scalars(select(c.execution_id).where(c.application_id == application_id).order_by(c[3])))
 
@@ -82,12 +82,12 @@ def test_deliveries_are_accounted_for(engine: Engine) -> None:
     future = as_line(execution(application_id="account", sequence=2)).replace(b'_version":1', b'_version":2')
     batch = request(application(application_id="account", sequence=3, documents_made=3), future)
     assert post(make_app(engine), batch).status_code == 400
-    c = models.delivery.c
+    c = tables.delivery.c
     columns = (c.documents_arrived, c.documents_missing, c.sequences_refused, c.refused_reason)
     with engine.connect() as connection:
         row = connection.execute(select(*columns).where(c.application_id == "account")).one()
     assert (row[0], row[1], [(each.lower, each.upper) for each in row[2]]) == (1, 1, [(2, 3)])
-    assert "schema_version 2 is not known here" in row[3]
+    assert "schema_version 2 is not supported" in row[3]
 
 
 def deep_plan(levels: int) -> Plan:
@@ -99,7 +99,7 @@ BAD_LINES = {
     "not JSON": (b"{nonsense", "not JSON"),
     "another schema version": (
         as_line(execution()).replace(b'"schema_version":1', b'"schema_version":2'),
-        "schema_version 2 is not known here, 1 is",
+        "schema_version 2 is not supported, only 1",
     ),
     "a negative counter": (
         as_line(application()).replace(b'"documents_made":0', b'"documents_made":-1'),
@@ -139,11 +139,11 @@ def test_what_is_odd_but_right_is_accepted(engine: Engine) -> None:
     assert answer.json() == {"accepted": 2, "refused": []}
     assert stored(engine, "odd") == [1, 2]
     with engine.connect() as connection:
-        nodes = select(func.count()).select_from(models.plan_node).where(models.plan_node.c.application_id == "odd")
+        nodes = select(func.count()).select_from(tables.plan_node).where(tables.plan_node.c.application_id == "odd")
         assert connection.scalar(nodes) == 5_001
-        row = connection.execute(select(models.node_metric)).mappings().all()
+        row = connection.execute(select(tables.node_metric)).mappings().all()
         assert ("hops", 7) in [(one["type"], one["total"]) for one in row]
-        state = select(models.application.c.state).where(models.application.c.application_id == "odd")
+        state = select(tables.application.c.state).where(tables.application.c.application_id == "odd")
         assert connection.scalar(state) == "unknown"
 
 
@@ -194,7 +194,7 @@ def test_a_missing_database_is_answered_with_503(
     make_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sender is told to come back; the same batch is stored once the database is there again."""
-    monkeypatch.setattr(service, "READY_SECONDS", 0)
+    monkeypatch.setattr(health, "READY_SECONDS", 0)
     with connect(make_database()) as engine:
         app = make_app(engine)
         batch = request(execution(application_id="later"))
@@ -224,7 +224,7 @@ def test_a_killed_connection_is_replaced(engine: Engine) -> None:
 
 def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit of waiting requests the sender is told to come back; the others are stored."""
-    monkeypatch.setattr(places, "MAX_WAITING", 3)
+    monkeypatch.setattr(admission, "MAX_WAITING", 3)
     app = make_app(engine)
     batches = [request(execution(application_id="many", execution_id=i)) for i in range(8)]
 
@@ -239,9 +239,9 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
     assert stored(engine, "many") == [i for i, status in enumerate(statuses) if status == 200]
 
 
-def test_places_are_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever becomes of a request, its place is free for the next one."""
-    monkeypatch.setattr(places, "MAX_WAITING", 1)
+def test_leases_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of a request, what it held is free for the next one."""
+    monkeypatch.setattr(admission, "MAX_WAITING", 1)
     app = make_app(engine)
     good = request(execution(application_id="places"))
     bodies = (good, b"no gzip", good, gzip.compress(b"x\n" * 10_001), request(b"no JSON"), good)
@@ -299,7 +299,7 @@ def test_over_a_real_network(engine: Engine) -> None:
         assert stored(engine, f"net-{i}") == list(range(20))
 
 
-def test_an_open_door_is_only_for_this_machine() -> None:
+def test_a_collector_without_tokens_listens_on_loopback() -> None:
     """Without a token no address but a loopback one is listened on; with one, any."""
     for host in ("0.0.0.0", "::", "collector.example"):
         with pytest.raises(ConfigurationError, match="without a token anyone"):
@@ -381,7 +381,7 @@ def test_nothing_is_lost_while_the_database_is_gone(engine: Engine, postgres: st
         for _ in range(3):
             answer = post(app, batch)
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
-            assert answer.json() == {"error": "the database is not there or does not take the batch"}
+            assert answer.json() == {"error": "the database is unavailable or does not accept the batch"}
         ready = talk(app, lambda client: client.get("/readyz"))
         assert (ready.status_code, ready.text[:31]) == (503, "the database does not answer: c")
         assert talk(app, lambda client: client.get("/healthz")).status_code == 200
@@ -447,7 +447,7 @@ def test_metrics_of_a_request(engine: Engine) -> None:
 
 
 def test_broken_requests_are_counted(engine: Engine) -> None:
-    """A sender that hangs up in its request costs nothing but its place; the server goes on."""
+    """A sender that hangs up in its request costs nothing but its lease; the server goes on."""
     with collector(engine, 0, []) as (url, _):
         batch = request(execution(application_id="cut"))
         head_of_batch = head(0).partition(b"Content-Length")[0]
@@ -459,15 +459,13 @@ def test_broken_requests_are_counted(engine: Engine) -> None:
             with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as broken:
                 broken.sendall(head_of_batch + start)
         assert httpx.post(url + DOCUMENTS, content=batch, headers=HEADERS).status_code == 200
-        deadline = time.monotonic() + 10
-        while 'joinsight_requests_total{status="400"} 2.0' not in httpx.get(url + "/metrics").text:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        shown = 'joinsight_requests_total{status="400"} 2.0'
+        until(lambda: shown in httpx.get(url + "/metrics").text, "both are counted")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.5.5.5", "localhost", "::1"])
 def test_loopback_needs_no_token(host: str) -> None:
-    """Any address of the loopback will do."""
+    """Any loopback address works without a token."""
     if host == "::1" and not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     bind(host, 0, open_to_all=True).close()

@@ -1,4 +1,4 @@
-"""A service whose embedded PostgreSQL dies: it is started again, and all that was answered for is there."""
+"""If a service's embedded PostgreSQL dies, the service restarts it, and all confirmed documents are stored."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from tests.documents import execution, request
 from tests.serve.real import Service, in_threads, post, service, until
 from tests.store.test_embedded import running, user, with_proc
 
-from joinsight.store import embedded, models
+from joinsight import tables
+from joinsight.store import embedded
 from joinsight.store.database import open_database
 
 REAPER = "import ctypes; ctypes.CDLL(None).prctl(36, 1)"
 """Makes the service the parent of all whose own has ended, as the first process of a container is: it reaps none."""
-WITHOUT_WATCH = "from joinsight.store import upkeep; upkeep.ALIVE_SECONDS = 1_000_000"
+WITHOUT_WATCH = "from joinsight.serve import background; background.POSTGRES_SECONDS = 1_000_000"
 
 
 def send(url: str, number: int) -> bool:
-    """Whether this execution was answered for; a collector without its database says so."""
+    """Whether the collector confirmed this execution; without its database it must respond 503."""
     answer = post(url, request(execution(application_id="app-embedded", execution_id=number)), timeout=60)
     assert answer.status_code in (200, 503), answer.text
     return answer.status_code == 200
 
 
 def stored(data: Path) -> list[int]:
-    c = models.execution.c
+    c = tables.execution.c
     with open_database(folder=data) as engine, engine.connect() as connection:
         return sorted(connection.scalars(select(c.execution_id).where(c.application_id == "app-embedded")))
 
@@ -61,7 +62,7 @@ def well(service: Service, data: Path) -> None:
     assert running(data)
 
 
-@pytest.mark.parametrize("end", [kill, stop, command])
+@pytest.mark.parametrize("end", [kill, *(pytest.param(end, marks=pytest.mark.matrix) for end in (stop, command))])
 def test_a_server_that_dies_is_started_again(tmp_path: Path, end: Callable[[Path], None]) -> None:
     """Twice in a row, whether it is killed, stopped in order or by `joinsight db stop`; then it has another port."""
     data = tmp_path / "data"
@@ -76,7 +77,7 @@ def test_a_server_that_dies_is_started_again(tmp_path: Path, end: Callable[[Path
             assert running(data).pid != before
             ports.add(running(data).port)
         assert len(ports) > 1
-        assert len(serving.logged("the embedded PostgreSQL runs again")) == 2
+        assert len(serving.logged("embedded PostgreSQL restarted")) == 2
         serving.signal(signal.SIGTERM)
         assert serving.end() == 0
     assert embedded.status(data) is None
@@ -84,6 +85,7 @@ def test_a_server_that_dies_is_started_again(tmp_path: Path, end: Callable[[Path
 
 
 @with_proc
+@pytest.mark.matrix
 def test_a_server_that_nobody_reaps(tmp_path: Path) -> None:
     """In a container whose first process is the service, a killed server stays as a zombie that has its number."""
     data = tmp_path / "data"
@@ -119,6 +121,7 @@ def test_a_server_that_a_command_has_started(tmp_path: Path) -> None:
     assert stored(data) == [0, 1, 2]
 
 
+@pytest.mark.matrix  # in the normal run, by test_five_at_once_start_one_server
 def test_commands_that_start_it_at_the_same_moment(tmp_path: Path) -> None:
     """While it is killed again and again, commands come and go and documents are sent: all that was answered for is
     stored, and one server at a time has run."""
@@ -157,18 +160,19 @@ def test_commands_that_start_it_at_the_same_moment(tmp_path: Path) -> None:
     assert "lock file" not in (data / "postgres.log").read_text()
 
 
+@pytest.mark.matrix
 def test_a_server_that_cannot_be_started(tmp_path: Path) -> None:
     """The log says why, once in a while and not at every turn; when it can be, it is."""
     data = tmp_path / "data"
-    short = "from joinsight.store import upkeep; upkeep.START_AGAIN_SECONDS = 3"
+    short = "from joinsight.serve import background; background.START_AGAIN_SECONDS = 3"
     with service("", "--data", str(data), patch=short) as serving:
         assert send(serving.url, 0)
         version = data / "postgres" / "PG_VERSION"
         right = version.read_text()
         version.write_text("15\n")
         kill(data)
-        until(lambda: serving.logged("the embedded PostgreSQL was not started"), "it is said")
-        assert "by PostgreSQL 15" in serving.logged("the embedded PostgreSQL was not started")[0]["message"]
+        until(lambda: serving.logged("embedded PostgreSQL was not restarted"), "it is said")
+        assert "by PostgreSQL 15" in serving.logged("embedded PostgreSQL was not restarted")[0]["message"]
         assert not send(serving.url, 1)
         version.write_text(right)
         until(lambda: send(serving.url, 1), "it is back")

@@ -1,4 +1,4 @@
-"""What breaks around a service costs nothing but time: PostgreSQL, the network, a second collector, our own code."""
+"""Failures of PostgreSQL, the network, another collector or our own code delay documents, but lose none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from sqlalchemy.exc import OperationalError
 from tests.documents import LISTENER, OTHER_LISTENER, application, execution, planned, request
 from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, post, service, status, until, writers_that_wait
 
+from joinsight import tables
 from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.document import Document, Execution, Stage
 from joinsight.rows import Plans, execution_rows
-from joinsight.store import embedded, models, writer
+from joinsight.store import embedded, writer
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
@@ -41,7 +42,7 @@ def content(engine: Engine) -> dict[str, list[dict[str, Any]]]:
                 {name: value for name, value in row.items() if name not in WRITTEN}
                 for row in connection.execute(select(table).order_by(*table.primary_key)).mappings()
             ]
-            for table in models.metadata.sorted_tables
+            for table in tables.metadata.sorted_tables
         }
 
 
@@ -57,7 +58,7 @@ def batch_of(name: str) -> list[Document]:
 
 @contextmanager
 def collectors(engine: Engine, number: int) -> Iterator[list[str]]:
-    """So many collectors on one database, each with its own connections, as in processes of their own."""
+    """Several collectors on one database, each with its own connections, as in separate processes."""
     url = engine.url.render_as_string(hide_password=False)
     with ExitStack() as stack:
         engines = [stack.enter_context(connect(url)) for _ in range(number)]
@@ -71,7 +72,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
     """kill -9 of the postmaster: 503, nothing half written; once it runs again the same collector takes the batch."""
     with embedded.embedded_postgres(tmp_path) as url, connect(url) as engine:
         upgrade(engine)
-        with service(url) as running, dial(running.url) as sender:
+        with ExitStack() as stack, service(url) as running, dial(running.url) as sender:
             body = request(*batch_of("postmaster"))
             with pytest.raises(OperationalError), locked(engine, "node_metric"):
                 sender.sendall(head(len(body)) + body)
@@ -84,16 +85,16 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
                     assert post(running.url, body, timeout=20).status_code == 503
                 assert httpx.get(running.url + "/readyz").status_code == 503
                 engine.connect()
-            server = embedded._Server(tmp_path)
-            until(lambda: not server.lives(), "its last process has gone")
+            until(lambda: not embedded.alive(tmp_path), "its last process has gone")
             port = make_url(url).port
-            monkeypatch.setattr(embedded, "_free_port", lambda: port)
-            assert server._url() == url
+            monkeypatch.setattr(embedded, "free_port", lambda: port)
+            again = stack.enter_context(embedded.embedded_postgres(tmp_path))
+            assert again == url
             assert of(content(engine), "postmaster") == 0
             answer = post(running.url, body)
             assert (answer.status_code, answer.json()) == (200, {"accepted": 4, "refused": []})
-            until(lambda: running.logged("database back"), "it is said")
-            assert len(running.logged("database lost")) == len(running.logged("database back")) == 1
+            until(lambda: running.logged("database available again"), "it is said")
+            assert len(running.logged("database unavailable")) == len(running.logged("database available again")) == 1
             until(lambda: httpx.get(running.url + "/readyz").status_code == 200, "it is ready again")
 
 
@@ -204,7 +205,7 @@ def test_one_batch_to_both_at_once(engine: Engine) -> None:
             assert statuses == [200] * 4  # no deadlock either: all lock in the same order
     for number in range(15):
         with engine.connect() as connection:
-            c = models.execution.c
+            c = tables.execution.c
             ids = select(c.execution_id).where(c.application_id == f"both-{number}").order_by(c.execution_id)
             assert list(connection.scalars(ids)) == [1, 2, 3]
 
@@ -217,7 +218,7 @@ def test_restarted_listener_is_the_later_one(engine: Engine) -> None:
         assert post(one, request(final)).status_code == 200
         assert post(other, request(running)).status_code == 200
     with engine.connect() as connection:
-        c = models.execution.c
+        c = tables.execution.c
         state = select(c.state).where(c.application_id == "two listeners")
         assert connection.scalar(state) == "succeeded"
 
@@ -239,7 +240,6 @@ def test_a_document_that_we_fail_to_read(
         return execution_rows(e, plans)
 
     monkeypatch.setattr(writer, "execution_rows", faulty)
-    monkeypatch.setattr("joinsight.serve.app.execution_rows", faulty)
     twice = [Stage(7, 0, "a stage", 1, "succeeded")] * 2
     lines = (
         execution(application_id="fault", execution_id=1),

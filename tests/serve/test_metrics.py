@@ -1,4 +1,4 @@
-"""The metrics: what recorded executions make of them, how many series there can be, and that each of them moves.
+"""The metrics: their values for recorded executions, the limit of series, and that each of them is used.
 
 ``python -m tests.serve.test_metrics`` writes the golden page.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import product
 from pathlib import Path
@@ -25,15 +26,15 @@ from joinsight.demo.runner import collector
 from joinsight.document import Execution
 from joinsight.findings import Finder
 from joinsight.rows import Rows, execution_rows
+from joinsight.serve.admission import Admission
+from joinsight.serve.background import background_tasks
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, TOKEN
-from joinsight.serve.places import Places
-from joinsight.serve.server import looking_after
+from joinsight.store.activity import Activity
 from joinsight.store.database import connect
-from joinsight.store.going_on import GoingOn
-from joinsight.store.lost import declare_lost
-from joinsight.store.models import EXECUTION_KEY
+from joinsight.store.mark_lost import declare_lost
 from joinsight.store.writer import Writer
+from joinsight.tables import EXECUTION_KEY
 
 GOLDEN = Path(__file__).parent / "metrics.golden"
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -56,16 +57,15 @@ def recorded() -> list[Rows]:
     finder = Finder(SMALL)
     for execution in executions:
         rows = execution_rows(execution)
-        rows["finding"] = finder.rows(rows, Earlier(*[100] * 5))
-        found.append(rows)
+        found.append(replace(rows, finding=finder.rows(rows, Earlier(*[100] * 5))))
     return found
 
 
 def filled() -> Metrics:
     """Metrics of which each has seen something, the same at each call."""
     metrics = Metrics()
-    metrics.show(places := Places())
-    places.waiting, places.bytes = 2, 1_000
+    metrics.show_admission(admission := Admission())
+    admission.waiting, admission.bytes = 2, 1_000
     for rows in recorded():
         metrics.finished(rows)
     metrics.count("joinsight_requests_total", 1, "200")
@@ -77,10 +77,10 @@ def filled() -> Metrics:
     metrics.count("joinsight_documents_total", 3, "stored")
     metrics.count("joinsight_refused_documents_total", 1, "schema")
     metrics.set("joinsight_last_write_timestamp_seconds", 1_800_000_000)
-    metrics.count_regressions({("plan_changed", "join"): 1})
-    metrics.count_misplaced(1)
+    metrics.set_regressions({("plan_changed", "join"): 1})
+    metrics.set_misdated(1)
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    metrics.count_going_on(GoingOn(3, start, 2, {("running", "missing"): 4, ("ended", "missing"): 0}, 7))
+    metrics.set_activity(Activity(3, start, 2, {("running", "missing"): 4, ("ended", "missing"): 0}, 7))
     return metrics
 
 
@@ -101,7 +101,7 @@ def test_the_page_is_as_it_was() -> None:
 
 
 def test_all_that_is_declared_is_observed() -> None:
-    """And nothing else is."""
+    """Every declared metric is observed, and no others."""
     families = {family.name: family for family in text_string_to_metric_families(page(filled()))}
     assert set(families) == {metric.name.removesuffix("_total") for metric in METRICS}
     for metric in METRICS:
@@ -178,12 +178,12 @@ def test_known_series_are_there_from_the_start() -> None:
 def test_series_are_bounded() -> None:
     """10,000 executions of as many applications and jobs, with all kinds of findings, make no more than is promised."""
     metrics = filled()
-    some = [rows for rows in recorded() if rows["finding"] or rows["joins"]]
+    some = [rows for rows in recorded() if rows.finding or rows.joins]
     for number in range(10_000):
         rows = some[number // DEFAULT_JOB_NAMES % len(some)]
         job = f"job {number}" if number < 9_000 else f"job {number % DEFAULT_JOB_NAMES}"
-        changes = {"job_name": job, "application_id": f"app-{number}", "execution_id": number}
-        metrics.finished(rows | {"execution": [rows["execution"][0] | changes]})
+        changed = replace(rows.execution, job_name=job, application_id=f"app-{number}", execution_id=number)
+        metrics.finished(replace(rows, execution=changed))
     text = page(metrics)
     assert series(metrics) <= MAX_SERIES
     names = {line.split('job_name="')[1].split('"')[0] for line in text.splitlines() if 'job_name="' in line}
@@ -210,36 +210,36 @@ def test_jobs_without_a_place_are_other(job_names: int) -> None:
     metrics = Metrics(job_names)
     rows = execution_rows(planned(SPILLING, job_name="x" * 5_000))
     for job in ("x" * 5_000, "second", "third", "x" * 4_000, ""):
-        metrics.finished(rows | {"execution": [rows["execution"][0] | {"job_name": job}]})
+        metrics.finished(replace(rows, execution=replace(rows.execution, job_name=job)))
     own = f'joinsight_job_executions_total{{job_name="{"x" * 100}",state="succeeded"}} 2.0\n'
     other = f'joinsight_job_executions_total{{job_name="other",state="succeeded"}} {3 if job_names else 5}.0\n'
     assert (own in page(metrics), other in page(metrics)) == (job_names == 1, True)
 
 
 def test_event_logs_are_not_counted() -> None:
-    """Nor is what is found in them."""
+    """Neither event logs nor their findings are counted."""
     metrics = filled()
     before = page(metrics)
     for rows in recorded():
-        metrics.finished(rows | {"execution": [rows["execution"][0] | {"origin": "event_log"}]})
+        metrics.finished(replace(rows, execution=replace(rows.execution, origin="event_log")))
     assert page(metrics) == before
 
 
 def test_what_the_database_does_not_say_is_not_shown() -> None:
-    """No number is better than an old one; of a database that is down, only that."""
+    """Numbers that the database does not provide are hidden; if it is down, only that is shown."""
     metrics = filled()
-    metrics.count_going_on(None)
-    metrics.count_regressions(None)
+    metrics.set_activity(None)
+    metrics.set_regressions(None)
     text = page(metrics)
     assert "joinsight_database_up 0.0\n" in text
     for name in ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions"):
         assert f"joinsight_{name}" not in text
 
 
-def test_a_collector_that_is_looked_after_shows_what_the_store_knows(engine: Engine) -> None:
+def test_background_tasks_show_what_the_store_knows(engine: Engine) -> None:
     """Whoever starts one, `joinsight serve` or the demo, gets all that Prometheus is promised."""
     expected = {metric.name for metric in METRICS if metric.of_store and "oldest_start" not in metric.name}
-    with collector(engine, 0, []) as (url, server), looking_after(engine, server.collector):
+    with collector(engine, 0, []) as (url, server), background_tasks(engine, server.collector.metrics):
 
         def missing() -> set[str]:
             page = httpx.get(f"{url}/metrics").text

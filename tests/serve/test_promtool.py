@@ -1,4 +1,4 @@
-"""Prometheus' own tool has nothing to say against our metrics and our configuration."""
+"""Prometheus' own tool accepts our metrics and configuration."""
 
 from __future__ import annotations
 

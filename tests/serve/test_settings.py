@@ -1,4 +1,4 @@
-"""`joinsight serve` starts with settings that are right, and says all that are wrong; its log has a line an event."""
+"""`joinsight serve` starts with valid settings and reports all invalid ones; its log has one line per event."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from joinsight import __version__
 from joinsight.errors import ConfigurationErrors
 from joinsight.findings import Thresholds
 from joinsight.serve.logs import JsonFormatter, TextFormatter, fields
-from joinsight.serve.server import open_door
+from joinsight.serve.server import open_listener
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
-    """A line for each setting, with what would be right; exit code 2, nothing is started, no secret is shown."""
+    """Each invalid setting has a line with its valid form; exit code 2, nothing is started, no secret is shown."""
     (tmp_path / "tokens").write_text("my secret\n")
     (tmp_path / "key.pem").write_text("no key")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -53,23 +53,23 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no token on the network": ({"host": "0.0.0.0"}, "--host='0.0.0.0': without a token"),
     "half of TLS": ({"tls_key": Path("key.pem")}, "--tls-key='key.pem': --tls-certificate is missing. Name both"),
     "a port that is none": ({"port": 70_000}, "--host/--port='127.0.0.1:70000'"),
-    "a folder below a file": ({"data": Path(__file__) / "data"}, "is no folder. Name a folder of your own"),
+    "a folder below a file": ({"data": Path(__file__) / "data"}, "is not a folder. Name a folder of your own"),
     "a threshold that is none": (
         {"finding_thresholds": ["skew=3"]},
         "--finding-threshold='skew=3': there is no threshold 'skew'. Write NAME=VALUE, one of broadcast_near_share,",
     ),
-    "no URL": ({"database_url": "nonsense"}, "it is not a database URL. Write it like postgresql"),
-    "a URL with a bad port": ({"database_url": "postgresql://user:password@host:port/db"}, "it is not a database URL"),
+    "no URL": ({"database_url": "nonsense"}, "not a valid database URL. Write it like postgresql"),
+    "a URL with a bad port": ({"database_url": "postgresql://user:password@host:port/db"}, "not a valid database URL"),
     "another database": ({"database_url": "mysql://user:password@host/db"}, "only PostgreSQL is supported"),
 }
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """It is named, with what would be right, and no password is shown."""
+    """An invalid setting is named with its valid form, and no password is shown."""
     monkeypatch.delenv("JOINSIGHT_TOKEN", raising=False)
     settings, said = WRONG[what]
-    with pytest.raises(ConfigurationErrors) as error, open_door(**{"host": "127.0.0.1", "port": 0, **settings}):
+    with pytest.raises(ConfigurationErrors) as error, open_listener(**{"host": "127.0.0.1", "port": 0, **settings}):
         pass
     assert said in str(error.value)
     assert "password" not in str(error.value).replace("user:password@host:5432", "")
@@ -78,15 +78,15 @@ def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
 def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the variable, of options, which win, else the standards; what is wrong in the variable is said to be there."""
     monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio=8, spill_bytes=10g")
-    with open_door("127.0.0.1", 0, finding_thresholds=["skew_ratio=9"]) as door:
-        assert door.thresholds == Thresholds(skew_ratio=9, spill_bytes=10 << 30)
+    with open_listener("127.0.0.1", 0, finding_thresholds=["skew_ratio=9"]) as listener:
+        assert listener.thresholds == Thresholds(skew_ratio=9, spill_bytes=10 << 30)
     monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio")
     with pytest.raises(ConfigurationErrors, match=r"JOINSIGHT_FINDING_THRESHOLDS='skew_ratio'"):
-        open_door("127.0.0.1", 0).__enter__()
+        open_listener("127.0.0.1", 0).__enter__()
 
 
 def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> None:
-    """The same document has a finding or none."""
+    """The thresholds of a service decide whether the same document has a finding."""
     url = engine.url.render_as_string(hide_password=False)
     for number, settings in enumerate(
         ((), ("--finding-threshold", "skew_ratio=3", "--finding-threshold", "skew_rows=1"))
@@ -111,12 +111,12 @@ def test_the_log_of_a_service(engine: Engine) -> None:
         assert running.end() == 0
     log = running.log
     assert [event["message"] for event in log] == [
-        "no token is set: only this machine can send, and anyone on it may",
+        "no token is set: any user of this machine can send, no other machine can",
         "collecting",
         *["document refused"] * 5,
         "more documents of the same request refused",
         "request refused",
-        "shutting down, at once with a second SIGTERM",
+        "shutting down; a second SIGTERM stops at once",
         "stopped",
     ]
     assert log[1] == {
@@ -134,7 +134,7 @@ def test_the_log_of_a_service(engine: Engine) -> None:
     first = log[2]
     assert (first["line"], first["application"], first["client"]) == (1, "app", "127.0.0.1")
     assert first["listener"] == execution().listener.id
-    assert first["reason"].startswith("schema_version 9 is not known here")
+    assert first["reason"].startswith("schema_version 9 is not supported")
     assert log[7]["documents"] == 2
     assert (log[8]["status"], log[8]["reason"][:23]) == (400, "the request is not gzip")
     password = engine.url.password
@@ -154,7 +154,7 @@ def record(message: str, *, error: Exception | None = None, **about: object) -> 
 
 
 def test_text_format() -> None:
-    """One line, whatever is in it; values that are not one word are quoted."""
+    """An event is one line in text format; values that are not one word are quoted."""
     line = TextFormatter().format(record("refused\nit", line=3, reason='not "JSON": a\nb', empty="", left_out=None))
     assert line == '2026-01-01T00:00:00.250Z WARNING refused\\nit line=3 reason="not \\"JSON\\": a\\nb" empty=""'
     traceback = TextFormatter().format(record("a fault", error=ValueError("x\n2026-01-01 \x9b"))).splitlines()
@@ -163,7 +163,7 @@ def test_text_format() -> None:
 
 
 def test_json_format() -> None:
-    """An object a line, with the event's fields and its traceback."""
+    """An event is one JSON object per line, with its fields and traceback."""
     line = JsonFormatter().format(record("a fault", file=Path("/x"), line=3, error=ValueError("a\nb")))
     assert "\n" not in line
     found = json.loads(line)

@@ -1,4 +1,4 @@
-"""The end of a service, wanted or not: what is answered is committed, what is not committed is not half there."""
+"""When a service ends, in order or killed, confirmed documents are committed and no others are partly stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from sqlalchemy import Engine, func, select
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, execution, planned, request
 from tests.serve.real import dial, head, in_threads, locked, post, service, status, until, writers_that_wait
 
-from joinsight.store import embedded, models
+from joinsight import tables
+from joinsight.store import embedded
 
 PLAN = """
 SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50
@@ -37,7 +38,7 @@ def rows_of(engine: Engine, name: str) -> int:
     with engine.connect() as connection:
         return sum(
             connection.scalar(select(func.count()).select_from(table).where(table.c.application_id == name)) or 0
-            for table in models.metadata.sorted_tables
+            for table in tables.metadata.sorted_tables
             if "application_id" in table.c
         )
 
@@ -48,7 +49,7 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
     connection, and what is half sent is not waited for. Then the service ends with 0."""
     name = f"finished-{number.name}"
     answers: dict[str, httpx.Response] = {}
-    short = "from joinsight.serve import places; places.MAX_WRITING = 1"
+    short = "from joinsight.serve import admission; admission.MAX_WRITING = 1"
     with service(url_of(engine), patch=short) as running:
         url = running.url
 
@@ -78,7 +79,7 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
         assert answers["written"].json() == {"accepted": 3, "refused": []}
         assert running.end() == 0
     assert [event["message"] for event in running.log][-2:] == [
-        f"shutting down, at once with a second {number.name}",
+        f"shutting down; a second {number.name} stops at once",
         "stopped",
     ]
     assert rows_of(engine, f"{name}-written") > 0
@@ -131,8 +132,8 @@ def test_a_second_signal_ends_at_once(engine: Engine) -> None:
 
 
 def test_a_batch_that_takes_too_long_is_given_up(engine: Engine) -> None:
-    """At the end of its time the service answers 503 and ends, with 1, however long PostgreSQL would take."""
-    short = "from joinsight.serve import app, server\napp.LOCK_SECONDS = 600; server.SHUTDOWN_SECONDS = 1"
+    """At its timeout the service responds 503 and ends with exit code 1, however long PostgreSQL would take."""
+    short = "from joinsight.serve import ingest, server\ningest.LOCK_SECONDS = 600; server.SHUTDOWN_SECONDS = 1"
     with service(url_of(engine), patch=short) as running, locked(engine), dial(running.url) as sender:
         body = batch_of("given up")
         sender.sendall(head(len(body)) + body)

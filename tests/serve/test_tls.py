@@ -15,6 +15,7 @@ import trustme
 from sqlalchemy import Engine
 from tests.documents import execution, request
 from tests.serve.real import dial, head, in_threads, locked, post, service, until
+from tests.store.test_embedded import with_proc
 
 from joinsight.errors import ConfigurationError
 from joinsight.serve.tls import Tls
@@ -32,7 +33,7 @@ class Pair:
         self.renew()
 
     def renew(self) -> None:
-        """Another certificate, of another CA."""
+        """Write another certificate, signed by another CA."""
         authority = trustme.CA()
         authority.cert_pem.write_to_path(str(self.authority))
         issued = authority.issue_cert("127.0.0.1")
@@ -78,10 +79,10 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
 
         before = pair.trust
         pair.certificate.write_bytes(b"half")
-        until(lambda: running.logged("certificate not loaded again"), "the broken file is said")
+        until(lambda: running.logged("certificate not reloaded"), "the broken file is said")
         assert httpx.get(url + "/healthz", verify=before).status_code == 200
         pair.renew()
-        until(lambda: running.logged("certificate loaded again"), "the new file is loaded")
+        until(lambda: running.logged("certificate reloaded"), "the new file is loaded")
         assert httpx.get(url + "/healthz", verify=pair.trust).status_code == 200
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             httpx.get(url + "/healthz", verify=before)
@@ -96,6 +97,36 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
             assert time.monotonic() - started < 20
 
 
+def test_a_request_that_comes_with_the_end_of_the_handshake(engine: Engine, pair: Pair) -> None:
+    """In one segment, as a fast client sends it: it is answered like any other."""
+    with service(engine.url.render_as_string(hide_password=False), *pair.options) as running, dial(running.url) as link:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = pair.trust.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        with suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        link.sendall(outgoing.read())
+        until(lambda: shaken(client, incoming, link), "the server's part of the handshake is there")
+        client.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        link.sendall(outgoing.read())
+        answer = b""
+        while not answer:
+            assert incoming.write(link.recv(65_536)), "the connection was closed"
+            with suppress(ssl.SSLWantReadError):
+                answer = client.read()
+        assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def shaken(client: ssl.SSLObject, incoming: ssl.MemoryBIO, link: socket.socket) -> bool:
+    """Whether the client has all that it needs."""
+    incoming.write(link.recv(65_536))
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+@with_proc
 def test_handshakes_that_never_end(engine: Engine, pair: Pair) -> None:
     """They count as connections, and keep nobody out; beyond the limit there is an answer over TLS too."""
     few = "from joinsight.serve import protocol; protocol.MAX_CONNECTIONS = 10; protocol.MAX_CLIENT_CONNECTIONS = 4"

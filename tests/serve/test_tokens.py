@@ -1,4 +1,4 @@
-"""Who may send: tokens with names, from a file that may change, and never shown."""
+"""Tokens for sending have names, come from a file that may change, and are never shown."""
 
 from __future__ import annotations
 
@@ -67,40 +67,40 @@ def test_the_environment_has_one_or_several(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 BAD_FILES = {
-    "empty": ("\n", "no token is in it"),
-    "only a comment": ("# token\n", "no token is in it"),
-    "words": ("good\nnot a secret\n", "line 2 is no token"),
-    "no token behind the name": ("name:\n", "line 1 is no token"),
-    "no name before the token": (":secret\n", "line 1 is no token"),
-    "a quoted one": ('"secret"\n', "line 1 is no token"),
-    "another kind": ("write:name:secret\n", "line 1 is no token"),
-    "too many parts": ("read:a:b:secret\n", "line 1 is no token"),
-    "no token behind the kind": ("read:\n", "line 1 is no token"),
+    "empty": ("\n", "the file has no token"),
+    "only a comment": ("# token\n", "the file has no token"),
+    "words": ("good\nnot a secret\n", "line 2 is not a valid token"),
+    "no token behind the name": ("name:\n", "line 1 is not a valid token"),
+    "no name before the token": (":secret\n", "line 1 is not a valid token"),
+    "a quoted one": ('"secret"\n', "line 1 is not a valid token"),
+    "another kind": ("write:name:secret\n", "line 1 is not a valid token"),
+    "too many parts": ("read:a:b:secret\n", "line 1 is not a valid token"),
+    "no token behind the kind": ("read:\n", "line 1 is not a valid token"),
 }
 
 
 @pytest.mark.parametrize("what", BAD_FILES)
 def test_a_bad_file_is_an_error(file: Path, what: str) -> None:
-    """Not an open door; the message names the line, and nothing that stands in it."""
+    """A bad file is an error and does not allow access; the message names the line but shows nothing in it."""
     content, reason = BAD_FILES[what]
     file.write_text(content)
-    with pytest.raises(ConfigurationError, match=f"--token-file=.*{reason}.*Write a token a line") as error:
+    with pytest.raises(ConfigurationError, match=f"--token-file=.*{reason}.*Write one token per line") as error:
         Tokens.read(file)
     assert "secret" not in str(error.value)
 
 
 def test_a_file_that_cannot_be_read_is_an_error(file: Path) -> None:
-    """Missing, a folder, no text: the message says so."""
+    """A token file that is missing, a folder or not text is an error that says so."""
     for path, reason in ((file.parent / "missing", "No such file"), (file.parent, "Is a directory")):
         with pytest.raises(ConfigurationError, match=f"--token-file=.*{reason}"):
             Tokens.read(path)
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigurationError, match="it is no UTF-8 text"):
+    with pytest.raises(ConfigurationError, match="not UTF-8 text"):
         Tokens.read(file)
 
 
 def test_a_changed_file_is_read_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A token is given and revoked without a restart, also by a file of the same size and time."""
+    """Tokens are added and revoked without a restart, even by a file of the same size and time."""
     caplog.set_level("INFO")
     file.write_text("read:old")
     tokens = Tokens.read(file)
@@ -116,7 +116,9 @@ def test_a_changed_file_is_read_again(file: Path, caplog: pytest.LogCaptureFixtu
     file.symlink_to(swapped)
     tokens.refresh()
     assert (tokens.sender("Bearer new"), tokens.sender("Bearer third")) == (None, UNNAMED)
-    assert [record.message for record in caplog.records if "may" not in record.message] == ["tokens read again"] * 2
+    assert [record.message for record in caplog.records if "readable" not in record.message] == [
+        "token file reloaded"
+    ] * 2
 
 
 def empty(file: Path) -> None:
@@ -174,7 +176,7 @@ def test_a_file_that_may_not_be_read_any_more(file: Path) -> None:
 
 
 def test_a_bad_line_keeps_no_other_token_in_force(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A token that is revoked beside a slip of the pen is revoked; the good lines hold, and the bad one is named."""
+    """A token is revoked even if another line is invalid; valid lines apply, and the invalid one is named."""
     file.write_text("ann:first\nbob:second\nread:carl:third\n")
     tokens = Tokens.read(file)
     file.write_text("bob:second\nread carl third\ndora:fourth\n")
@@ -195,7 +197,7 @@ def test_a_file_that_anyone_may_read_is_said(
     file.write_text("token")
     file.chmod(mode)
     Tokens.read(file)
-    assert ("anyone on this machine may read the tokens: chmod o-r" in caplog.text) == warned
+    assert ("the token file is readable by all users: chmod o-r" in caplog.text) == warned
 
 
 def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
@@ -215,7 +217,7 @@ def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
         changed.write_text("adhoc:bbbbbbbb\nadhoc:cccccccc\n")
         changed.chmod(0o600)
         changed.replace(file)
-        until(lambda: running.logged("tokens read again"), "the file is read again")
+        until(lambda: running.logged("token file reloaded"), "the file is read again")
         assert [send(url, "aaaaaaaa"), send(url, "bbbbbbbb"), send(url, "cccccccc")] == [401, 200, 200]
         page = httpx.get(url + "/metrics").text
         assert 'joinsight_token_requests_total{token="nightly"} 1.0' in page
@@ -223,7 +225,7 @@ def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
         (refused,) = running.logged("document refused")
         assert (refused["token"], refused["line"], refused["client"]) == ("adhoc", 2, "127.0.0.1")
         assert refused["application"] == "with bbbbbbbb"
-        assert len(running.logged("a client shows no token")) == 1  # not at each of its attempts
+        assert len(running.logged("unauthenticated client")) == 1  # not at each of its attempts
         assert not running.logged("no token is set")
     everything = page + "".join(running.lines).replace("with bbbbbbbb", "")
     assert not any(secret in everything for secret in ("aaaaaaaa", "bbbbbbbb", "cccccccc"))
@@ -242,7 +244,7 @@ def test_the_last_token_of_a_running_service_is_revoked(engine: Engine, file: Pa
     file.write_text(good)
     with service(database, "--token-file", str(file), "--host", "0.0.0.0") as running:
         url = running.url.replace("0.0.0.0", "127.0.0.1")
-        for revoke, said in ((empty, "tokens: none is left"), (Path.unlink, "tokens not read: nobody may")):
+        for revoke, said in ((empty, "token file has no tokens"), (Path.unlink, "token file unreadable")):
             assert answers(url) == [200, 401, 401, 401, 200, 401]
             revoke(file)
             changed = time.monotonic()
@@ -251,6 +253,6 @@ def test_the_last_token_of_a_running_service_is_revoked(engine: Engine, file: Pa
             assert answers(url) == [401] * 6
             assert time.monotonic() - changed < 20  # two seconds, on a machine that is not busy
             file.write_text(good)
-            again = len(running.logged("tokens read again"))
-            until(lambda again=again: len(running.logged("tokens read again")) > again, "it is back")  # type: ignore[misc]
+            again = len(running.logged("token file reloaded"))
+            until(lambda again=again: len(running.logged("token file reloaded")) > again, "it is back")  # type: ignore[misc]
         assert httpx.get(url + "/healthz").status_code == 200

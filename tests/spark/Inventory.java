@@ -51,7 +51,8 @@ public class Inventory {
     if (Modifier.isAbstract(found.getModifiers())) return;
     for (Map.Entry<String, String> kind : KINDS.entrySet()) {
       if (!Class.forName(kind.getValue(), false, Inventory.class.getClassLoader()).isAssignableFrom(found)) continue;
-      System.out.println(kind.getKey() + "\t" + name.substring("org.apache.spark.sql.".length()).replaceFirst("\\$$", ""));
+      System.out.println(
+          kind.getKey() + "\t" + name.substring("org.apache.spark.sql.".length()).replaceFirst("\\$$", ""));
       return;
     }
   }

@@ -1,4 +1,4 @@
-"""Servers for the listener to post to."""
+"""Servers that receive the listener's requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.spark.sink import Sink, listening
 
 @pytest.fixture
 def sink() -> Iterator[Sink]:
-    """A server that takes everything, unless a test gives it other answers."""
+    """A server that accepts everything unless a test sets other responses."""
     with listening() as server:
         yield server
 

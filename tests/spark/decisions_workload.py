@@ -1,4 +1,4 @@
-"""Queries of which AQE makes each kind of decision, and some of which it makes none that looks like one.
+"""Queries in which AQE makes each kind of decision, and some that only look as if it made one.
 
 A script, not a test: it runs in a process of its own, with a PySpark of any version::
 

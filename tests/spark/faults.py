@@ -1,4 +1,4 @@
-"""A TCP proxy in front of real collectors that does to requests and answers what networks and servers do."""
+"""A TCP proxy in front of real collectors that injects faults of networks and servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAULTS = (*_STATUSES, "reset", "no answer", "cut off", "answer lost", "garbage",
 
 
 class FaultyProxy(socketserver.ThreadingTCPServer):
-    """Hands each connection to one of the collectors at `ports` in turn, and does `fault()` to it; None is no fault.
+    """Passes connections to the collectors at `ports` in turn, each with the fault that `fault()` returns, or None.
 
     One request a connection: the proxy closes it after the answer. `seen` counts what was done.
     """
@@ -40,7 +40,7 @@ class FaultyProxy(socketserver.ThreadingTCPServer):
         return self.ports[next(self.turns) % len(self.ports)]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Quiet: the other side may do anything."""
+        """Log nothing: the other side may do anything."""
 
 
 @contextmanager
@@ -113,7 +113,7 @@ class _Connection(socketserver.BaseRequestHandler):
 
 
 def _message(connection: socket.socket) -> bytes:
-    """One HTTP message with its whole body; what came until then, where the other side breaks off."""
+    """One HTTP message with its body; what was received so far if the other side breaks off."""
     data = b""
     with suppress(OSError):
         while b"\r\n\r\n" not in data:
@@ -134,7 +134,7 @@ def _message(connection: socket.socket) -> bytes:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A port that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

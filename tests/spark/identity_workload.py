@@ -1,4 +1,4 @@
-"""Queries and their variations for `test_identity.py`: each execution's description says which one it is.
+"""Queries and their variations for `test_identity.py`, which are the descriptions of the executions.
 
 Needs PySpark and nothing else of Joinsight: it runs in a process of its own, under any Spark version::
 
@@ -82,7 +82,7 @@ IN_LISTS = {
 
 
 def write_tables(spark: SparkSession, folder: Path, rows: int) -> None:
-    """Make the tables anew in `folder`, so that `sales` has so many rows."""
+    """Create the tables in `folder` with this number of rows in `sales`."""
     tables = {
         "sales": (
             rows,

@@ -1,4 +1,4 @@
-"""An HTTP server in the collector's place, which keeps what the listener sends."""
+"""An HTTP server in place of the collector that keeps what the listener sends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Server = TypeVar("_Server", bound=http.server.ThreadingHTTPServer)
 
 
 class Sink(http.server.ThreadingHTTPServer):
-    """Keeps all requests and answers each with the next of `answers`, at last with 200."""
+    """Keeps all requests and responds with the next status in `answers`, or 200 if none is left."""
 
     def __init__(self, answers: list[int]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -32,7 +32,7 @@ class Sink(http.server.ThreadingHTTPServer):
 
 @contextmanager
 def serving(server: _Server) -> Iterator[_Server]:
-    """The server at work, in a thread of its own."""
+    """Run the server in a thread."""
     with server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

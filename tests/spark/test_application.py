@@ -1,4 +1,4 @@
-"""Live documents and those of the event log of the same run are of the same application, attempt and user."""
+"""Live documents and those from the same run's event log have the same application, attempt and user."""
 
 from __future__ import annotations
 
@@ -14,17 +14,12 @@ import pytest
 from tests.eventlog.recorded import read
 from tests.java import compile_java
 from tests.spark.sink import Sink
+from tests.versions import SUPPORTED
 
 from joinsight.attach import LISTENER, listener_jar
-from joinsight.eventlog.files import find
+from joinsight.backfill.listing import Local, find
 
-pytestmark = pytest.mark.spark
-
-VERSIONS = (
-    "4.3.0",
-    "3.5.9",
-    *(pytest.param(v, marks=pytest.mark.matrix) for v in ("3.4.4", "4.0.5", "4.1.4", "4.2.1")),
-)
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 # As YARN does for a driver in its cluster: the scheduler's backend, not a setting, knows the ids
 ATTEMPT = """
@@ -95,7 +90,7 @@ for name, master, more in (
 """
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_live_documents_and_the_log_have_the_same_key(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:
@@ -119,9 +114,7 @@ def test_live_documents_and_the_log_have_the_same_key(
     script = tmp_path / "job.py"
     script.write_text(SCRIPT)
     command = [sys.executable, str(script), sink.url, LISTENER, *(f"{key}={value}" for key, value in conf.items())]
-    done = subprocess.run(
-        command, env=spark_environment(version), capture_output=True, text=True, timeout=600, check=False
-    )
+    done = subprocess.run(command, env=spark_environment(version), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     live = {d["application_name"]: d for d in sink.taken() if d["kind"] == "application" and d["state"] == "ended"}
     assert {name: d["attempt_id"] for name, d in live.items()} == {
@@ -132,7 +125,7 @@ def test_live_documents_and_the_log_have_the_same_key(
     }, done.stderr
     assert {d["user"] for d in live.values()} == {getpass.getuser()}
     logged: dict[tuple[str, str, int | None], Any] = {}
-    for log in find(logs):
+    for log in find(Local(), [str(logs)]).logs.values():
         found, outcome = read(log)
         assert outcome.problems == []
         for document in found:

@@ -15,26 +15,26 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.documents import StoredRows, stored_rows
 from tests.spark import decisions_workload
 from tests.spark.sink import listening
+from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
 from joinsight.document import Execution
-from joinsight.rows import Row, Rows, execution_rows
+from joinsight.tables import Row
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
-RUN_SECONDS = 800
-VERSIONS = ("4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix))
 SMJ, BHJ, SHJ, READ = "SortMergeJoin", "BroadcastHashJoin", "ShuffledHashJoin", "AQEShuffleRead"
-EMPTY = {"4.3.0": "EmptyRelation", "3.5.9": "LocalTableScan"}
+EMPTY = {NEWEST: "EmptyRelation", SCALA_2_12: "LocalTableScan"}
 ALL, DIMS = 20_000, 2_000
 
-Found = dict[str, list[Rows]]
+Found = dict[str, list[StoredRows]]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=[NEWEST, SCALA_2_12])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -47,7 +47,6 @@ def ran(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_pa
             "spark.driver.extraClassPath": str(listener_jar()),
             "spark.extraListeners": LISTENER,
             "spark.joinsight.url": sink.url,
-            "spark.joinsight.shutdownTimeout": "60s",
         }
         script = str(Path(decisions_workload.__file__))
         done = subprocess.run(
@@ -55,7 +54,6 @@ def ran(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_pa
             env=spark_environment(version),
             capture_output=True,
             text=True,
-            timeout=RUN_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
@@ -63,7 +61,7 @@ def ran(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_pa
     last = {e.execution_id: e for e in sorted(_executions(documents), key=lambda e: e.sequence)}
     found = defaultdict(list)
     for execution in last.values():
-        found[execution.description].append(execution_rows(execution))
+        found[execution.description].append(stored_rows(execution))
     return found
 
 
@@ -82,7 +80,7 @@ def summary(decisions: list[Row]) -> list[tuple[Any, ...]]:
 
 
 def test_a_sort_merge_join_becomes_a_broadcast_join(ran: Found) -> None:
-    """Decided by the data size of the side, which is under the threshold; both shuffles are then read locally."""
+    """A side under the threshold is broadcast instead of sorted, and both shuffles are read locally."""
     (rows,) = ran["to broadcast"]
     assert decided(ran, "to broadcast") == [
         ("join_strategy", BHJ, SMJ, BHJ, 20, 20),
@@ -204,13 +202,13 @@ def test_without_aqe_nothing_is_decided(ran: Found) -> None:
 
 
 def test_a_full_outer_join_is_never_broadcast(ran: Found) -> None:
-    """Both sides' rows all come out."""
+    """A full outer join is not broadcast, because it returns all rows of both sides."""
     (rows,) = ran["merge"]
     assert [join["broadcast_verdict"] for join in rows["joins"]] == ["forbidden_by_type"]
 
 
 def test_a_side_that_fits_could_be_broadcast(ran: Found) -> None:
-    """Its hint made it what it is."""
+    """A side under the threshold, in a join that a hint made, could have been broadcast."""
     (rows,) = ran["pruned by a join"]
     merged = next(join for join in rows["joins"] if join["strategy"] == SMJ)
     assert (merged["broadcast_verdict"], merged["broadcast_side"]) == ("hinted", "left")

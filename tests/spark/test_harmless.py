@@ -1,4 +1,4 @@
-"""The listener cannot hurt the job: whatever is injected into it, result, exit code and end are those without it."""
+"""Faults injected into the listener do not change the job's result, exit code and end."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from tests.java import compile_java
+from tests.versions import NEWEST
 
 from joinsight.attach import LISTENER, listener_jar
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 # Every callback is called: AQE, subqueries, driver updates, several sessions, threads, a failing query.
 SCRIPT = """
@@ -63,29 +64,29 @@ CALLBACKS = {
 }
 
 
-def executions(statement: str) -> str:
-    """A stand-in for the class that keeps the executions: each of its methods does `statement`."""
+def events(statement: str) -> str:
+    """A replacement for the class that handles Spark's events: each of its methods runs `statement`."""
     methods = "".join(f"void {name}({kind} event) {{ {statement} }}\n" for name, kind in CALLBACKS.items())
     return f"""package io.joinsight;
         import org.apache.spark.scheduler.*;
         import org.apache.spark.sql.execution.ui.*;
-        final class Executions {{
-            Executions(Settings settings, java.util.function.Consumer<Snapshot> out) {{}}
+        final class SparkEvents {{
+            SparkEvents(Executions executions) {{}}
             {methods}
-            void emitProgress() {{ {statement} }}
         }}"""
 
 
 INJECTED = {
-    "an exception in each callback": (executions('throw new IllegalStateException("injected");'), "Joinsight is off"),
-    "out of memory in each callback": (executions('throw new OutOfMemoryError("injected");'), "Joinsight is off"),
+    "an exception in each callback": (events('throw new IllegalStateException("injected");'), "Joinsight is off"),
+    "out of memory in each callback": (events('throw new OutOfMemoryError("injected");'), "Joinsight is off"),
     "a method that is missing": (
         "package io.joinsight; final class PlanTable { PlanTable(java.util.List<LiveExecution.Plan> plans) {} }",
-        "could not be written as a document",
+        "could not write the document of execution",
     ),
     "a class that is missing": (
-        'package io.joinsight; final class Table { static { if (true) throw new NoClassDefFoundError("injected"); } }',
-        "Joinsight could not read an event",
+        "package io.joinsight; final class LongMatrix {"
+        ' static { if (true) throw new NoClassDefFoundError("injected"); } }',
+        "Joinsight could not process an event",
     ),
     "a constructor that fails": (
         "package io.joinsight; final class Mailbox {"
@@ -114,31 +115,22 @@ def run(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> R
             **{f"spark.joinsight.{key}": value for key, value in settings.items()},
         }
         command = [sys.executable, str(script), *(f"{key}={value}" for key, value in conf.items())]
-        return subprocess.run(
-            command, env=spark_environment("4.3.0"), capture_output=True, text=True, timeout=600, check=False
-        )
+        return subprocess.run(command, env=spark_environment(NEWEST), capture_output=True, text=True, check=False)
 
     return run_script
 
 
 def unharmed(done: subprocess.CompletedProcess[str]) -> float:
-    """Nothing of the job changed; returns the seconds that its end took."""
+    """Check that the job is unchanged; returns the seconds that its end took."""
     assert done.returncode == 0, done.stderr
     *lines, stopped = done.stdout.splitlines()
     assert lines == ["results 50 50 50", "failed as it should"]
     return float(stopped.removeprefix("stopped after "))
 
 
-@pytest.mark.parametrize(
-    "fault",
-    ["an exception in each callback", "a class that is missing"]
-    + [
-        pytest.param(fault, marks=pytest.mark.matrix)
-        for fault in ("out of memory in each callback", "a method that is missing", "a constructor that fails")
-    ],
-)
+@pytest.mark.parametrize("fault", INJECTED)
 def test_injected(run: Run, tmp_path: Path, fault: str) -> None:
-    """A part of the listener fails in a way that no test of ours has met; the driver's log says so, a few times."""
+    """If a part of the listener fails unexpectedly, the driver's log says so in a few lines at most."""
     source, said = INJECTED[fault]
     name = re.findall(r"final class (\w+)", source)[0]
     path = tmp_path / f"{name}.java"
@@ -154,7 +146,7 @@ def test_injected(run: Run, tmp_path: Path, fault: str) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that accepts and never answers."""
+    """A server that accepts connections and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken: list[socket.socket] = []
 
@@ -175,8 +167,8 @@ def silent() -> Iterator[str]:
 
 
 def test_silent_collector(run: Run, silent: str, tmp_path: Path) -> None:
-    """The application's end waits for the deadline, not for the collector, and what is left is spooled."""
-    took = unharmed(run(silent, shutdownTimeout="3s"))
-    assert took < 3 + 4  # Spark's own end takes some tenths of a second, on a busy machine more
+    """The application's end waits only until the deadline, and documents that are left are spooled."""
+    took = unharmed(run(silent, shutdownTimeout="3s", requestTimeout="10m"))
+    assert took < 300  # on any machine sooner than the collector
     spooled = [path.name.split("-")[0] for path in (tmp_path / "spool").rglob("*.ndjson.gz")]
     assert "final" in spooled

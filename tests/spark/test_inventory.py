@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from tests import reported_settings
 from tests.java import compile_java
 from tests.spark.known import HANDLED, KNOWN, SETTINGS
 
-from joinsight.eventlog import settings
-from joinsight.plan import operators
-from joinsight.plan.broadcastable import BROADCASTABLE, is_kept_from_broadcast, max_rows
+from joinsight.plan import operators, texts
+from joinsight.plan.broadcastable import is_kept_from_broadcast, max_rows
 
+pytestmark = pytest.mark.matrix
 # Of the other operators, and of settings, those that may matter to joins and exchanges
 _NEAR = re.compile(r"Join|Exchange|Shuffle|(?<!Query)Broadcast|Coalesce")
 _SETTING = re.compile(r"join|broadcast|shuffle|adaptive|skew|exchange|coalesce|bucketing|\.cbo\.", re.IGNORECASE)
@@ -57,7 +58,7 @@ def test_nothing_is_unknown(kind: str, installed: dict[str, set[str]]) -> None:
 def test_no_setting_is_unknown(installed: dict[str, set[str]]) -> None:
     """What shapes joins, exchanges and AQE is kept with each execution; the rest has a reason."""
     not_kept = {key for keys in SETTINGS.values() for key in keys}
-    asked = {key for key in installed["setting"] if not settings.allowed({key: ""})}
+    asked = {key for key in installed["setting"] if not reported_settings.allowed({key: ""})}
     assert sorted(asked - not_kept) == [], f"new in PySpark {pyspark.__version__}"
     assert sorted(not_kept - asked) == [], f"no longer in PySpark {pyspark.__version__}, or kept"
     assert len(installed["setting"]) > 150
@@ -65,27 +66,27 @@ def test_no_setting_is_unknown(installed: dict[str, set[str]]) -> None:
 
 def test_settings_that_are_kept_are_those_of_spark(installed: dict[str, set[str]]) -> None:
     """None of those about joins and exchanges is misspelt: each is a setting, or the beginning of one."""
-    about = {entry for entry in settings.ALLOWED if _SETTING.search(entry)}
+    about = {entry for entry in reported_settings.ALLOWED if _SETTING.search(entry)}
     kept = {each for each in about if not any(key == each or key.startswith(each) for key in installed["setting"])}
     assert kept == set()
 
 
 def test_what_is_handled_is(installed: dict[str, set[str]]) -> None:
-    """Our readers of plans know it by the name that it has in a plan."""
+    """Our code recognises each handled operator by its name in plans."""
     handled = {kind: sorted(name for name, how in known.items() if how == HANDLED) for kind, known in KNOWN.items()}
     joins = {name: operators.join_strategy(name.removesuffix("Exec")) for name in handled["join operator"]}
     assert joins == {name: name.removesuffix("Exec") for name in joins}
     assert set(joins.values()) == set(operators.JOIN_STRATEGIES)
     assert operators.is_broadcast("BroadcastExchange") and operators.is_shuffle("Exchange")
     for name in handled["join type"]:
-        text = operators.join_text("SortMergeJoin", f"SortMergeJoin [k#1], [k#2], {name}")
-        assert text is not None and text.join_type == name and name in BROADCASTABLE
+        text = texts.join_text("SortMergeJoin", f"SortMergeJoin [k#1], [k#2], {name}")
+        assert text is not None and text.join_type == name and name in operators.JOIN_TYPES
     for name in handled["join hint"]:
         assert is_kept_from_broadcast(f"{_DISPLAYED.get(name, name.lower())} left", "left"), name
     for name in handled["shuffle origin"]:
-        assert operators.shuffle_text(f"Exchange hashpartitioning(k#1, 4), {name}, [plan_id=1]").origin == name
+        assert texts.shuffle_text(f"Exchange hashpartitioning(k#1, 4), {name}, [plan_id=1]").origin == name
     for name in handled["broadcast mode"]:
-        assert operators.broadcast_mode(f"BroadcastExchange {name}, [plan_id=1]") == name and max_rows(name)
+        assert texts.broadcast_mode(f"BroadcastExchange {name}, [plan_id=1]") == name and max_rows(name)
     others = KNOWN["other operator"]
     assert {name for name in others if operators.join_strategy(name.removesuffix("Exec"))} == set()
     assert {name for name, how in others.items() if how.startswith("a subquery")} == {

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.documents import stored_rows
 from tests.spark.sink import Sink
 from tests.spark.test_listener import run
+from tests.versions import NEWEST
 
 from joinsight.decode import decode_document
 from joinsight.document import Execution
-from joinsight.rows import Row, execution_rows
+from joinsight.tables import Row
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 SCRIPT = """
 import sys
@@ -67,11 +69,11 @@ def test_joins_of_spark_4_3(
         "spark.sql.adaptive.autoBroadcastJoinThreshold": "2k",
         "spark.sql.adaptive.nonEmptyPartitionRatioForBroadcastJoin": "1.0",
     }
-    done = run(sink, spark_environment("4.3.0"), tmp_path, SCRIPT, **options)
+    done = run(sink, spark_environment(NEWEST), tmp_path, SCRIPT, **options)
     assert done.returncode == 0, done.stderr
     documents = [decode_document(json.dumps(document).encode()) for document in sink.taken()]
     newest = {d.execution_id: d for d in documents if isinstance(d, Execution)}
-    joins = {d.description: row for d in newest.values() for row in execution_rows(d)["joins"]}
+    joins = {d.description: row for d in newest.values() for row in stored_rows(d)["joins"]}
 
     def shown(name: str, *columns: str) -> tuple[object, ...]:
         return tuple(_plain(joins[name], column) for column in columns)

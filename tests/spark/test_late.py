@@ -1,4 +1,4 @@
-"""What Spark does for a query after the query's end belongs to it: jobs, however late, and driver metrics."""
+"""Jobs that Spark runs after a query's end, and driver metrics, belong to the query."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.eventlog.recorded import read
+from tests.eventlog.recorded import log_at, read
 from tests.spark.sink import Sink
+from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.document import Execution
-from joinsight.eventlog.files import find
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 # Rows are fetched by a job for each partition; between two of them lie twenty executions
 SCRIPT = """
@@ -67,7 +67,7 @@ spark.stop()
 """
 
 
-@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_what_comes_after_the_end(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:
@@ -81,14 +81,11 @@ def test_what_comes_after_the_end(
         "spark.extraListeners": LISTENER,
         "spark.joinsight.url": sink.url,
         "spark.joinsight.progressInterval": "1h",
-        "spark.joinsight.shutdownTimeout": "60s",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": logs.as_uri(),
     }
     command = [sys.executable, str(script), *(f"{key}={value}" for key, value in conf.items())]
-    done = subprocess.run(
-        command, env=spark_environment(version), capture_output=True, text=True, timeout=600, check=False
-    )
+    done = subprocess.run(command, env=spark_environment(version), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     truth = json.loads(done.stdout)
     jobs = {int(execution): ids for execution, ids in truth["jobs"].items()}
@@ -102,6 +99,6 @@ def test_what_comes_after_the_end(
     assert sum(d["description"] == "rows one by one" for d in documents) <= 3, "late jobs are reported together"
     (values,) = [a for a in live[truth["execution"]]["accumulators"] if a["id"] == truth["metric"]]
     assert values["sum"] == 41
-    (log,) = find(logs)
+    log = log_at(logs)
     logged = {d.execution_id: d for d in read(log)[0] if isinstance(d, Execution)}
     assert {id: sorted(job.id for job in d.jobs) for id, d in logged.items()} == jobs

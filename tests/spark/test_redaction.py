@@ -1,4 +1,4 @@
-"""What leaves the driver of a job that has secrets and literals in every place that Spark shows to a listener.
+"""What leaves the driver of a job with secrets and literals everywhere that Spark's events show them.
 
 All that is planted starts with ``Zq``, so one search through the bytes that arrived finds whatever was forgotten:
 ``ZqS...`` are secrets by their key or their surroundings, ``ZqL...`` and some numbers are literals.
@@ -16,16 +16,17 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select, text
+from tests.documents import StoredRows, stored_rows
 from tests.spark.sink import Sink
+from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
 from joinsight.document import Execution
-from joinsight.rows import Rows, execution_rows
-from joinsight.store.models import metadata
 from joinsight.store.writer import Writer
+from joinsight.tables import metadata
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 NUMBERS = (b"918273", b"82371", b"424242")
 
 SCRIPT = r"""
@@ -115,7 +116,6 @@ def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, s
         "spark.driver.extraClassPath": str(listener_jar()),
         "spark.extraListeners": LISTENER,
         "spark.joinsight.url": sink.url,
-        "spark.joinsight.shutdownTimeout": "60s",
         "spark.joinsight.spool": str(folder / "spool"),
         "spark.joinsight.tag.note": "https://u:ZqStagged@host",
         "spark.joinsight.tag.token": "ZqStoken",
@@ -129,9 +129,7 @@ def run(sink: Sink, environment: dict[str, str], folder: Path, conf: dict[str, s
     }
     command = [sys.executable, str(path), str(folder), *(f"{key}={value}" for key, value in conf.items())]
     environment = {**environment, "SPARK_USER": "password=ZqSuser"}
-    done = subprocess.run(
-        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=800, check=False
-    )
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     last = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}
     *_, ended = [d for d in sink.taken() if d.get("state") == "ended"]
@@ -173,7 +171,7 @@ def found(pattern: bytes, data: bytes) -> set[bytes]:
     return set(re.findall(rb".{0,80}" + pattern + rb"\w*", data))
 
 
-@pytest.mark.parametrize("version", ["4.3.0", pytest.param("3.5.9", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_nothing_secret_leaves_the_driver(
     spark_environment: Callable[[str], dict[str, str]],
     sink: Sink,
@@ -221,9 +219,9 @@ def test_nothing_secret_leaves_the_driver(
     assert scan == "struct<>"
 
 
-def structure(execution: Execution) -> Rows:
+def structure(execution: Execution) -> StoredRows:
     """The graph of an execution, its shuffles, broadcasts and joins, without literals, ids and codegen's numbers."""
-    rows = execution_rows(execution)
+    rows = stored_rows(execution)
     columns = {
         "plan_node": ("node_id", "name", "cluster_id"),
         "plan_edge": ("child_id", "parent_id"),

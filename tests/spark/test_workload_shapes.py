@@ -18,7 +18,7 @@ import pytest
 
 from joinsight.demo import workload
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """

@@ -1,4 +1,4 @@
-"""What docker-compose.yml says, read for the tests."""
+"""Reads docker-compose.yml for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml, the Dockerfile and what they name, as far as that can be seen without Docker."""
+"""docker-compose.yml, the Dockerfile and the files they name, as far as tests without Docker can tell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONCE = {"schema", "reader"}
 
 
 def test_it_follows_the_compose_specification() -> None:
-    """The JSON Schema of the specification finds nothing."""
+    """docker-compose.yml conforms to the JSON Schema of the specification."""
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run([*check, ROOT / "docker-compose.yml"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

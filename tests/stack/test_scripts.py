@@ -58,7 +58,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, mounted: Path) -> Iterator
             connection.execute("ALTER DATABASE joinsight RENAME TO before")
             connection.execute("ALTER ROLE joinsight RENAME TO before")
         environment = {
-            "PATH": f"{embedded._binaries()}:{os.environ['PATH']}",
+            "PATH": f"{embedded.find_binaries()}:{os.environ['PATH']}",
             "PGHOST": str(server.host),
             "PGPORT": str(server.port),
             "PGPASSWORD": "secret",
@@ -154,7 +154,7 @@ def test_the_roles_may_what_they_must(address: str, mounted: Path, run: Run) -> 
 
 
 def test_the_collector_serves(address: str, mounted: Path) -> None:
-    """With the stack's command and settings; the image's health check says so, and then that nobody is there."""
+    """The collector serves with the stack's command and settings, and the image's health check detects its end."""
     command, environment = as_run("collector", address, mounted)
     process = subprocess.Popen([*command, "--port", "0"], env=environment, stderr=subprocess.PIPE, text=True)
     with process, ExitStack() as last:

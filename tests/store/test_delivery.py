@@ -1,4 +1,4 @@
-"""The account of what arrived is exact whatever arrives twice, late, in other batches or through two collectors."""
+"""The account of deliveries is exact for documents that arrive twice, late, rebatched or through two collectors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 from tests.documents import LISTENER, OTHER_LISTENER, application, as_line, execution, request
+from tests.waiting import SECONDS
 
+from joinsight import tables
 from joinsight.decode import decode_request
 from joinsight.document import MAX_LONG, Document
-from joinsight.rows import Row
-from joinsight.store import models
 from joinsight.store.writer import Writer
+from joinsight.tables import Row
 
 _names = itertools.count(1)
 
@@ -30,7 +31,7 @@ def app() -> str:
 
 def accounts(engine: Engine, app: str) -> dict[str, Row]:
     """The rows of an application by the listener's id; ranges as pairs of the first and the last number."""
-    table = models.delivery
+    table = tables.delivery
     with engine.connect() as connection:
         found = connection.execute(select(table).where(table.c.application_id == app)).mappings().all()
     rows = {row["listener_id"]: dict(row) for row in found}
@@ -41,12 +42,12 @@ def accounts(engine: Engine, app: str) -> dict[str, Row]:
 
 
 def account(engine: Engine, app: str) -> Row:
-    """The row of the standard listener."""
+    """The row of the default listener."""
     return accounts(engine, app)[LISTENER.id]
 
 
 def said(app: str, sequence: int, **changes: Any) -> Document:
-    """An application's document; all documents up to it were made."""
+    """An application's document, when all documents up to it were made."""
     return application(application_id=app, sequence=sequence, **{"documents_made": sequence, **changes})
 
 
@@ -116,7 +117,7 @@ def test_a_gap_before_what_arrived_is_missing(engine: Engine, app: str) -> None:
 
 
 def test_a_newer_document_makes_earlier_ones_superfluous(engine: Engine, app: str) -> None:
-    """What a document supersedes is not missed once it is there itself, whether it was dropped, lost or arrived too."""
+    """Superseded documents are not missing once the newer one has arrived, whether they were dropped, lost or sent."""
     numbers = [(2, 4), (6, 6)]
     newest = execution(application_id=app, execution_id=1, sequence=7, supersedes=numbers)
     Writer(engine).write([said(app, 8, dropped={"spool": [(3, 3)]}), *documents(app, [2])])
@@ -129,7 +130,7 @@ def test_a_newer_document_makes_earlier_ones_superfluous(engine: Engine, app: st
 
 
 def test_having_arrived_counts_before_all_else(engine: Engine, app: str) -> None:
-    """What was given up or refused and came nevertheless, by a lost answer say, has arrived and hides no loss."""
+    """A dropped or refused document that came nevertheless (its response was lost) has arrived and hides no loss."""
     Writer(engine).write([said(app, 6, dropped={"memory": [(1, 3)]}, refused=[(4, 4)]), *documents(app, [2, 4])])
     row = account(engine, app)
     assert (row["documents_arrived"], row["documents_dropped"], row["documents_refused"]) == (3, 2, 0)
@@ -149,7 +150,7 @@ def test_two_collectors_at_once(engine: Engine, app: str) -> None:
     Writer(engine).write([said(app, 1)])
     with ThreadPoolExecutor(2) as pool:
         for each in [pool.submit(deliver, seed) for seed in (0, 1)]:
-            each.result(timeout=60)
+            each.result(timeout=SECONDS)
     Writer(engine).write([said(app, 302, state="ended")])
     row = account(engine, app)
     assert (row["sequences_arrived"], row["documents_arrived"], row["documents_missing"]) == ([(1, 302)], 302, 0)
@@ -165,7 +166,7 @@ def test_listeners_and_attempts_have_their_own_account(engine: Engine, app: str)
     assert [found[each.id]["documents_missing"] for each in (LISTENER, OTHER_LISTENER)] == [0, 8]
     Writer(engine).write([again])
     with engine.connect() as connection:
-        c = models.delivery.c
+        c = tables.delivery.c
         made = select(c.attempt_id, c.documents_made).where(c.application_id == app, c.listener_id == LISTENER.id)
         assert dict(map(tuple, connection.execute(made))) == {"": 1, "2": 2}
 
@@ -189,7 +190,7 @@ def test_refused_lines_are_told_apart_from_missing_ones(engine: Engine, app: str
 
 
 def test_what_a_refused_document_superseded_is_lost_with_it(engine: Engine, app: str) -> None:
-    """It is refused too: nothing else will come of it."""
+    """A document superseded by a refused one is refused too, because it will not be sent again."""
     odd = as_line(execution(application_id=app, sequence=5, supersedes=[(2, 3)], state="odd"))
     Writer(engine).write([said(app, 6)], decode_request(request(odd)).stamps)
     row = account(engine, app)
@@ -198,7 +199,7 @@ def test_what_a_refused_document_superseded_is_lost_with_it(engine: Engine, app:
 
 @pytest.mark.parametrize("numbers", [[(3, 2)], [(0, 1)], [(1, MAX_LONG)], [(1, 2, 3)], [("1", "2")]], ids=str)
 def test_ranges_that_are_none(engine: Engine, app: str, numbers: Any) -> None:
-    """A document with such ranges is refused by its line; nothing of them reaches PostgreSQL."""
+    """A document with invalid ranges is refused with its line; they do not reach PostgreSQL."""
     lines = [as_line(said(app, 2, **{field: numbers})) for field in ("supersedes", "refused")]
     batch = decode_request(request(*lines, as_line(said(app, 3, dropped={"memory": numbers}))))
     assert [line for line, _ in batch.refused] == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Findings in a real PostgreSQL: written with their execution, replaced with it, made of what earlier runs say."""
+"""Findings in a real PostgreSQL are stored and replaced with their execution, and use its earlier runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import msgspec
 import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError
-from tests.documents import STARTED_AT_MS
+from tests.documents import STARTED_AT_MS, stored_rows
 from tests.findings.recorded import SMALL, recordings
 
+from joinsight import tables
 from joinsight.document import Execution
 from joinsight.findings import Case, Finder, Finding, Heuristic
-from joinsight.rows import Row, execution_rows
-from joinsight.store import earlier, models
-from joinsight.store.earlier import EarlierRuns
+from joinsight.rows import execution_rows
+from joinsight.store.history import EarlierRuns
 from joinsight.store.writer import Writer
+from joinsight.tables import Row, as_columns
 
 DAY = 86_400_000
 _numbers = itertools.count(1)
@@ -37,7 +38,7 @@ def document(name: str, app: str, **changes: Any) -> Execution:
 
 def stored(engine: Engine, app: str) -> list[Row]:
     """The findings of an application."""
-    statement = select(models.finding).where(models.finding.c.application_id == app).order_by(models.finding.c.finding)
+    statement = select(tables.finding).where(tables.finding.c.application_id == app).order_by(tables.finding.c.finding)
     with engine.connect() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]
 
@@ -47,7 +48,7 @@ def test_findings_are_stored_with_their_execution(engine: Engine, app: str) -> N
     documents = [document(name, app) for name in recordings()]
     finder = Finder(SMALL)
     Writer(engine, finder).write(documents)
-    expected = [row for each in documents for row in finder.rows(execution_rows(each))]
+    expected = [as_columns(row) for each in documents for row in finder.rows(execution_rows(each))]
     assert len(expected) > 20
     order = ("started_at", "finding", "node_id")
     found = stored(engine, app)
@@ -114,7 +115,7 @@ def test_a_broadcast_grows_from_run_to_run(engine: Engine, app: str) -> None:
 
 def test_earlier_runs_are_those_before_the_latest_first(engine: Engine, app: str) -> None:
     """At most 20, of the same operator, and only broadcasts that succeeded and were measured."""
-    key = next(row["operator_key"] for row in execution_rows(grown(1, 0, app))["broadcast"])
+    key = next(row["operator_key"] for row in stored_rows(grown(1, 0, app))["broadcast"])
     with engine.begin() as connection:
         connection.execute(text("DELETE FROM broadcast"))
     Writer(engine).write([grown(1_000 + day, day, app) for day in range(25)])
@@ -134,8 +135,8 @@ def test_earlier_runs_are_those_before_the_latest_first(engine: Engine, app: str
 
 def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one batch, however many broadcasts it has: beyond the limit nothing is known."""
-    monkeypatch.setattr(earlier, "MOST_ASKED", 2)
-    key = next(row["operator_key"] for row in execution_rows(grown(1, 0, app))["broadcast"])
+    monkeypatch.setattr("joinsight.store.history.MAX_LOOKUPS", 2)
+    key = next(row["operator_key"] for row in stored_rows(grown(1, 0, app))["broadcast"])
     Writer(engine).write([grown(1_000, 0, app)])
     with engine.connect() as connection:
         history = EarlierRuns(connection)

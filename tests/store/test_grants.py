@@ -1,4 +1,4 @@
-"""A reader reads everything, in later months too, and can do nothing else."""
+"""A reader can read everything, including later months, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 from tests.documents import STARTED_AT_MS, application, planned
 
+from joinsight import tables
 from joinsight.cli import cli
 from joinsight.errors import ConfigurationError, DatabaseError
-from joinsight.store import models, views
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
+from joinsight.tables import views
 
 YEAR = 365 * 86_400_000
 PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 8), [plan_id=1]"
@@ -66,9 +67,9 @@ def test_a_reader_reads_everything_and_writes_nothing(engine: Engine, role: str)
     assert (result.exit_code, result.stdout) == (0, f"{role} may read everything (new, cannot log in yet)\n")
     later = planned(PLAN, application_id="a", execution_id=1, started_at_ms=STARTED_AT_MS - YEAR)
     Writer(engine).write([later])
-    for name in (*models.metadata.tables, *views.metadata.tables):
+    for name in (*tables.metadata.tables, *views.metadata.tables):
         as_role(engine, role, f"SELECT * FROM {name}")
-    for table in models.PARTITIONED:
+    for table in tables.PARTITIONED:
         as_role(engine, role, f"SELECT * FROM {table.name}_2025_01")
         as_role(engine, role, f"SELECT * FROM {table.name}_default")
     assert as_role(engine, role, "SELECT execution_id FROM execution_2025_01") == [(1,)]

@@ -1,4 +1,4 @@
-"""How PostgreSQL answers what is asked of a long history: by an index, and only in the months that are asked for.
+"""Queries on a long history use an index, and read only the requested months.
 
 A table of a month that is read from end to end would be read so in each of them, for all the years that are kept.
 """
@@ -15,11 +15,11 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from tests.documents import application, planned
 
-from joinsight import reading
+from joinsight import reading, tables
 from joinsight.errors import NotFound
+from joinsight.filters import SORTS, Filters
 from joinsight.findings import Case, Finder, Finding, Heuristic
-from joinsight.reading import SORTS, Filters
-from joinsight.store import lost, models
+from joinsight.store import mark_lost
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -54,7 +54,7 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
             run = planned(PLAN, application_id=f"m{month}", started_at_ms=started)
             Writer(engine, Finder(heuristics=(Heuristic("found", found),))).write([app, run])
         for table in ("application", "delivery", "execution", *OPERATORS.values()):
-            _multiply(engine, table, models.metadata.tables[table].columns.keys())
+            _multiply(engine, table, tables.metadata.tables[table].columns.keys())
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("UPDATE execution SET state = 'failed' WHERE execution_id = 0"))
             connection.execute(text("VACUUM ANALYZE"))
@@ -63,9 +63,9 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
 
 def found(case: Case) -> Iterator[Finding]:
     """One of each severity."""
-    for join in case.rows["joins"]:
-        severity = "critical" if join["strategy"] == "SortMergeJoin" else "warning"
-        yield Finding("found", severity, "It is slow.", {}, "", join["node_id"], join["operator_key"], 5, 9)
+    for join in case.rows.joins:
+        severity = "critical" if join.strategy == "SortMergeJoin" else "warning"
+        yield Finding("found", severity, "It is slow.", {}, "", join.node_id, join.operator_key, 5, 9)
 
 
 def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
@@ -233,9 +233,9 @@ def test_deliveries(engine: Engine) -> None:
             assert not scanned(plan), plan
 
 
-def test_the_sweep(engine: Engine) -> None:
+def test_the_reaper(engine: Engine) -> None:
     """What runs is found among all that has run."""
     times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0)}
-    for statement in (lost._CANDIDATES, f"SELECT count(*) {lost.SILENT}"):
+    for statement in (mark_lost.CANDIDATES, f"SELECT count(*) {mark_lost.SILENT}"):
         (plan,) = plans_of(engine, lambda c: c.execute(text(statement.strip()), times).all())  # noqa: B023
         assert not scanned(plan), plan

@@ -1,4 +1,4 @@
-"""Pruning deletes whole old months and what is left of their applications, and stands in nobody's way."""
+"""Pruning deletes whole old months and what is left of their applications, without blocking others."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, func, select, text
 from tests.documents import application, execution, planned
+from tests.waiting import until
 
 from joinsight.cli import cli
 from joinsight.document import Execution
 from joinsight.errors import DatabaseError
-from joinsight.store import models, prune, upkeep
+from joinsight.store import prune
 from joinsight.store.database import connect
 from joinsight.store.partitions import create_ahead
-from joinsight.store.prune import find
-from joinsight.store.upkeep import pruning
+from joinsight.store.prune import preview
 from joinsight.store.writer import Writer
+from joinsight.tables import PARTITIONED, metadata, plan_version, shuffle
+from joinsight.tables import execution as execution_table
 
 PLAN = """
     BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false | number of output rows=3
@@ -64,7 +66,7 @@ def applications(engine: Engine) -> dict[str, list[str]]:
     with engine.connect() as connection:
         found = {
             table.name: connection.scalars(select(table.c.application_id).distinct().order_by("application_id")).all()
-            for table in models.metadata.sorted_tables
+            for table in metadata.sorted_tables
             if "application_id" in table.c
         }
     return {name: list(ids) for name, ids in found.items() if ids}
@@ -104,13 +106,13 @@ def fill(engine: Engine) -> None:
 def test_whole_months(engine: Engine) -> None:
     """A month that ended longer ago goes with its executions, and they with their applications; no other does."""
     fill(engine)
-    found = find(engine, KEEP)
+    found = preview(engine, KEEP)
     assert applications(engine)["execution"] == ["a200", "a400", "after", "before", "now"]
     pruned = prune.prune(engine, KEEP)
     assert pruned == found
     assert (pruned.applications, pruned.deliveries, pruned.misdated) == (3, 3, 0)
     tables = {part.table for part in pruned.partitions}
-    assert tables == {table.name for table in models.PARTITIONED}
+    assert tables == {table.name for table in PARTITIONED}
     kept = ["after", "now"]
     assert applications(engine) == dict.fromkeys(applications(engine), kept)
     assert {"joins", "shuffle", "broadcast", "plan_version", "application", "delivery"} <= set(applications(engine))
@@ -129,7 +131,7 @@ def test_applications_that_stay(engine: Engine) -> None:
     for app in ("quiet", "old", "refused"):
         last_heard(engine, app, 101)
     last_heard(engine, "idle", 100.5)
-    found = find(engine, KEEP)
+    found = preview(engine, KEEP)
     assert prune.prune(engine, KEEP) == found
     assert (found.applications, found.deliveries) == (2, 3)
     assert applications(engine)["application"] == ["heard", "old"]
@@ -143,7 +145,7 @@ def test_the_default_partition(engine: Engine) -> None:
         document = planned(PLAN, application_id=app, started_at_ms=0, ended_at_ms=1)
         writer.write([application(application_id=app), document])
     last_heard(engine, "long", 101)
-    found = find(engine, KEEP)
+    found = preview(engine, KEEP)
     assert prune.prune(engine, KEEP) == found
     assert (found.misdated, found.applications) == (1, 1)
     assert applications(engine) == {name: ["new"] for name in applications(engine)}
@@ -163,7 +165,7 @@ def test_what_comes_late_is_stored_again(engine: Engine) -> None:
     writer.write([ran("a", 300, 1)])
     assert months(engine) == months(engine, "shuffle") == before
     assert create_ahead(engine) == 0
-    assert len(prune.prune(engine, KEEP).partitions) == len(models.PARTITIONED)
+    assert len(prune.prune(engine, KEEP).partitions) == len(PARTITIONED)
 
 
 def test_writers_go_on(engine: Engine) -> None:
@@ -203,7 +205,7 @@ def test_writers_go_on(engine: Engine) -> None:
     assert during > 20
     with engine.connect() as connection:
         for app in ("new", "other"):
-            for table in (models.execution, models.shuffle, models.plan_version):
+            for table in (execution_table, shuffle, plan_version):
                 where = select(func.count(), func.max(table.c.execution_id)).where(table.c.application_id == app)
                 number, last = connection.execute(where).one()
                 assert number == last > 1
@@ -233,7 +235,7 @@ def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatc
             meanwhile += thread.is_alive()
         thread.join()
     message = str(errors[0])
-    assert "shuffle_" in message and "its table is in use by process" in message and "(joinsight) for 0:00:0" in message
+    assert "shuffle_" in message and "its table is in use by process" in message and "(joinsight) for 0:" in message
     assert meanwhile, "writers wait for as long as the reader does"
     assert len(months(engine, "joins")) == 1 and len(months(engine, "shuffle")) == len(months(engine)) == 2
     assert applications(engine)["joins"] == ["b"]
@@ -254,23 +256,23 @@ def test_killed_in_the_middle(engine: Engine) -> None:
     with engine.connect() as reader:
         reader.execute(text("LOCK TABLE node_metric IN ACCESS SHARE MODE"))
         program = subprocess.Popen([sys.executable, "-c", script, url])
-        deadline = time.monotonic() + 30
-        while months(engine, "joins"):
-            assert time.monotonic() < deadline and program.poll() is None
-            time.sleep(0.01)
+        until(lambda: not months(engine, "joins") or program.poll() is not None, "the joins are dropped")
+        assert program.poll() is None
         with pytest.raises(DatabaseError, match="Another program is pruning"):
             prune.prune(engine, KEEP)
         os.kill(program.pid, signal.SIGKILL)
         program.wait()
     assert len(months(engine, "node_metric")) == 1
-    while True:
+
+    def pruned() -> bool:
         try:
             prune.prune(engine, KEEP)
-            break
         except DatabaseError:  # the server has not seen yet that the other is gone
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    assert all(months(engine, table.name) == [] for table in models.PARTITIONED)
+            return False
+        return True
+
+    until(pruned, "the next prune finishes")
+    assert all(months(engine, table.name) == [] for table in PARTITIONED)
 
 
 def test_what_depends_on_a_month_keeps_it(engine: Engine) -> None:
@@ -305,25 +307,5 @@ def test_keep_is_checked(engine: Engine, wrong: str) -> None:
     """Less than a day, longer than there are computers, or no time at all."""
     result = command(engine, f"--keep={wrong}")
     assert result.exit_code == 2
-    assert f"'{wrong}' is no such time; write 400d or 52w, at least 1d." in result.output
+    assert f"'{wrong}' is not a valid duration; write 400d or 52w, at least 1d." in result.output
     assert command(engine).exit_code == 2
-
-
-def test_once_a_day_in_the_collector(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It prunes at its start and again; while another program does, it says so."""
-    monkeypatch.setattr(upkeep, "PRUNE_SECONDS", 0.05)
-    caplog.set_level("INFO")
-    deadline = time.monotonic() + 30
-    Writer(engine).write([ran("a", 300)])
-    with pruning(engine, KEEP):
-        while months(engine):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        with engine.begin() as other:
-            other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": prune.LOCK})
-            while "not pruned to its end: Another program is pruning" not in caplog.text:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-    assert "pruned 1 months" in caplog.text

@@ -1,4 +1,4 @@
-"""The views lay operators beside their executions, are described as they are, and leave old months alone."""
+"""The views join operators with their executions, match their description and do not read old months."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from sqlalchemy import Engine, Table, inspect, select, text
 from sqlalchemy.dialects import postgresql
 from tests.documents import STARTED_AT_MS, application, planned
 
-from joinsight.rows import Row
-from joinsight.store.models import broadcast, joins, shuffle
-from joinsight.store.views import metadata, v_broadcasts, v_joins, v_shuffles
 from joinsight.store.writer import Writer
+from joinsight.tables import Row, broadcast, joins, shuffle
+from joinsight.tables.views import metadata, v_broadcasts, v_joins, v_shuffles
 
 DAY = 86_400_000
 MB = 1 << 20

@@ -1,5 +1,5 @@
-"""Event logs of the past into the store, by Spark: the driver lists and shares out, executors read and write.
+"""Event logs of the past into the store.
 
-`find` lists logs through Spark's file systems, `share` cuts and shares them out, `work` is what executors do, `run`
-puts it together. Only `find` and `run` know Spark.
+`listing` finds logs, `planner` shares them out, `tasks` is what each task does with them, `run` puts it together. Java
+reads the logs: in Spark's executors, or, if all are on this machine, without Spark (`jvm`).
 """

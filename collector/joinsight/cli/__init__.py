@@ -1,4 +1,4 @@
-"""The command line: one module for each group of commands, `main` below."""
+"""The command line: a module for each group of commands, and `main`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import __version__
-from joinsight.cli import admin, backfill, dashboards, demo, diff, doctor, lake, read, regressions, ship
+from joinsight.cli import admin, backfill, dashboards, demo, diff, docs, doctor, read, regressions, ship, spark
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.store.database import reason
 from joinsight.terminal import guard
@@ -24,6 +24,7 @@ Collect:         joinsight serve
 Look:            joinsight queries, then plan, shuffles, broadcasts, joins, findings
 Compare:         joinsight diff, joinsight regressions
 With Spark:      joinsight backfill, joinsight export, joinsight rollup
+Read:            joinsight docs
 
 Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
 """
@@ -42,8 +43,9 @@ for command in (
     diff.diff,
     regressions.regressions,
     doctor.doctor,
+    docs.docs,
     ship.ship,
-    *lake.COMMANDS,
+    *spark.COMMANDS,
     dashboards.dashboards,
     backfill.backfill,
 ):
@@ -51,10 +53,10 @@ for command in (
 
 
 def main() -> None:
-    """Run the command; errors meant for a person are printed without a traceback."""
+    """Run a command; a `JoinsightError` is printed without a traceback."""
     guard()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # an exception: contexts are left in order
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # raises, so that context managers exit
     for name in ("alembic", "httpx", "py4j"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
@@ -63,8 +65,8 @@ def main() -> None:
         click.echo(f"joinsight: {error}", err=True)
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
     except DBAPIError as error:
-        click.echo(f"joinsight: the database does not answer as it should: {reason(error)}", err=True)
+        click.echo(f"joinsight: database error: {reason(error)}", err=True)
         sys.exit(1)
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Commands that run and keep the collector: serve, db, listener-jar."""
+"""Commands that run the collector and manage its database: serve, db, listener-jar."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from joinsight.cli.table import Column
 from joinsight.display import bytes_text
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import VARIABLE
-from joinsight.garbage import collect_seldom
+from joinsight.gc_tuning import collect_seldom
+from joinsight.serve.background import background_tasks
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
-from joinsight.serve.server import DEFAULT_PORT, looking_after, make_server, open_door
+from joinsight.serve.server import DEFAULT_PORT, make_server, open_listener
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store import embedded, partitions
 from joinsight.store.database import check_schema, open_database, upgrade
 from joinsight.store.grants import grant_reader
-from joinsight.store.lost import DEFAULT_LOST_AFTER, duration_text
-from joinsight.store.prune import Pruned, find, prune
+from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
+from joinsight.store.prune import Pruned, preview, prune
 from joinsight.terminal import console
+from joinsight.timeparse import format_duration
 
 log = logging.getLogger("joinsight")
 KEEP = Duration(at_least="1d", examples="400d or 52w")
@@ -47,7 +49,7 @@ _file = click.Path(path_type=Path)
 @click.option(
     "--lost-after",
     type=Duration(at_least="1m"),
-    default=duration_text(DEFAULT_LOST_AFTER),
+    default=format_duration(DEFAULT_LOST_AFTER),
     show_default=True,
     help="Mark executions and applications lost after this long without contact from the driver.",
 )
@@ -61,14 +63,14 @@ _file = click.Path(path_type=Path)
     "finding_thresholds",
     multiple=True,
     metavar="NAME=VALUE",
-    help=f"From which number on something is a finding (docs/findings.md); several times.  [also: {VARIABLE}]",
+    help=f"From which number on something is a finding (joinsight docs findings); several times.  [also: {VARIABLE}]",
 )
 @click.option(
     "--job-names",
     type=click.IntRange(min=0),
     default=DEFAULT_JOB_NAMES,
     show_default=True,
-    help="So many jobs have metrics of their own, the first that come; all others are `other` (docs/metrics.md).",
+    help="Maximum jobs with their own metrics; the rest are `other` (joinsight docs metrics).",
 )
 @click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the log, on stderr."
@@ -95,7 +97,7 @@ def serve(
     """
     configure(log_format)
     with (
-        open_door(
+        open_listener(
             host,
             port,
             token_file,
@@ -104,31 +106,31 @@ def serve(
             finding_thresholds=finding_thresholds,
             database_url=database_url,
             data=data,
-        ) as door,
+        ) as listener,
         open_database(database_url, data) as engine,
     ):
         schema = check_schema(engine)
-        server = make_server(engine, door, job_names)
-        server.announcement = fields(
-            url=door.url,
-            metrics=f"{door.url}/metrics",
-            tokens=len(door.tokens),
-            readers=door.tokens.readers,
+        server = make_server(engine, listener, job_names)
+        server.startup_fields = fields(
+            url=listener.url,
+            metrics=f"{listener.url}/metrics",
+            tokens=len(listener.tokens),
+            readers=listener.tokens.readers,
             database=engine.url.render_as_string(hide_password=True),
             schema=schema,
             version=__version__,
         )
-        if door.tokens.open:
-            log.warning("no token is set: only this machine can send, and anyone on it may")
-        elif not door.tokens.readers:
-            log.warning("no token may read: the pages are closed; a line read:NAME:TOKEN opens them to who has it")
+        if listener.tokens.open:
+            log.warning("no token is set: any user of this machine can send, no other machine can")
+        elif not listener.tokens.readers:
+            log.warning("no token may read: the pages are closed; add a line read:NAME:TOKEN to open them")
         collect_seldom()
-        with looking_after(engine, server.collector, lost_after, keep):
-            server.run(sockets=[door.bound])
+        with background_tasks(engine, server.collector.metrics, lost_after, keep, listener.reload_files):
+            server.run(sockets=[listener.bound])
     log.info("stopped", extra=fields(unfinished=server.unfinished or None))
     if server.unfinished:
         logging.shutdown()
-        os._exit(1)  # else Python would wait for them, however long PostgreSQL takes
+        os._exit(1)  # else Python would wait for their threads, however long PostgreSQL takes
 
 
 @click.group()
@@ -163,12 +165,12 @@ def db_prune(database_url: str | None, data: Path | None, keep: timedelta, misda
     """
     with open_database(database_url, data) as engine:
         check_schema(engine)
-        work = find if dry_run else prune
+        work = preview if dry_run else prune
         print_pruned(console(), work(engine, keep, misdated), dry_run)
 
 
 def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
-    """By month and table, then in all."""
+    """Print what was deleted by month and table, then the totals."""
     parts = pruned.partitions
     if parts:
         months = [f"{part.starts_at:%Y-%m}" for part in parts]
@@ -181,14 +183,14 @@ def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
         for line in table.lines(columns, out.width):
             out.print(line, soft_wrap=True)
     freed = bytes_text(sum(part.bytes for part in parts))
-    what = f"{len({part.starts_at for part in parts})} months, {freed} on disk"
+    months_and_size = f"{len({part.starts_at for part in parts})} months, {freed} on disk"
     rest = (
         (pruned.misdated, "executions of the default partition"),
         (pruned.applications, "applications"),
         (pruned.deliveries, "rows of delivery"),
     )
     also = "".join(f", {number:,} {name}" for number, name in rest if number)
-    out.print(("Would delete " if dry_run else "Deleted ") + what + also, soft_wrap=True)
+    out.print(("Would delete " if dry_run else "Deleted ") + months_and_size + also, soft_wrap=True)
 
 
 @db.command("status")
@@ -196,8 +198,8 @@ def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
 def db_status(data: Path | None) -> None:
     """Say whether the embedded PostgreSQL runs, and where."""
     folder = data or embedded.default_folder()
-    found = embedded.status(folder)
-    click.echo(f"{folder}: " + (f"runs, port {found.port}, process {found.pid}" if found else "does not run"))
+    status = embedded.status(folder)
+    click.echo(f"{folder}: " + (f"running, port {status.port}, process {status.pid}" if status else "not running"))
 
 
 @db.command("grant-reader")
@@ -210,8 +212,8 @@ def db_grant_reader(database_url: str | None, data: Path | None, role: str) -> N
     """
     with open_database(database_url, data) as engine:
         check_schema(engine)
-        made = grant_reader(engine, role)
-        click.echo(f"{role} may read everything" + (" (new, cannot log in yet)" if made else ""))
+        is_new = grant_reader(engine, role)
+        click.echo(f"{role} may read everything" + (" (new, cannot log in yet)" if is_new else ""))
 
 
 @db.command("stop")
@@ -219,7 +221,7 @@ def db_grant_reader(database_url: str | None, data: Path | None, role: str) -> N
 def db_stop(data: Path | None) -> None:
     """Stop the embedded PostgreSQL, even if a program uses it; `joinsight serve` starts it again."""
     folder = data or embedded.default_folder()
-    click.echo(f"{folder}: " + ("stopped" if embedded.stop(folder) else "did not run"))
+    click.echo(f"{folder}: " + ("stopped" if embedded.stop(folder) else "was not running"))
 
 
 @click.command("listener-jar")

@@ -1,11 +1,11 @@
-"""`joinsight backfill`: event logs of the past into the store, read by Spark."""
+"""`joinsight backfill`: imports past runs from Spark event logs."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,30 +18,18 @@ from joinsight.cli.options import database_options, master_option
 from joinsight.display import bytes_text
 from joinsight.errors import ConfigurationError
 from joinsight.findings.thresholds import VARIABLE, Thresholds, split
-from joinsight.lake import CONNECTIONS
-from joinsight.rows import byte_size
+from joinsight.spark import CONNECTIONS
 from joinsight.store.database import URL_VARIABLE, check_schema, open_database
 from joinsight.terminal import console, progress, to_json
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from joinsight.backfill.run import Progress, Report
-    from joinsight.backfill.work import Done
+    from joinsight.backfill.tasks import LogResult
 
 _MB = 1_000_000
 _LINE_SECONDS = 10
-
-
-class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
-    """Bytes, as Spark writes them: 64m."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> int:
-        """The bytes; fails with what would be right."""
-        found = value if isinstance(value, int) else byte_size(str(value), None)
-        if found is None or found < 1:
-            self.fail(f"{value!r} is no such size; write 128m or 1g.", param, context)
-        return int(found)
 
 
 @click.command("backfill")
@@ -56,9 +44,6 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
     help="To PostgreSQL at the same time; so many logs are written at once, at most.",
 )
 @click.option("--again", is_flag=True, help="Read logs too that have not changed since they were read.")
-@click.option(
-    "--split", "split_bytes", type=Size(), default="128m", show_default=True, help="What a task reads of a large log."
-)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with every log that was read.")
 def backfill(
     database_url: str | None,
@@ -67,32 +52,31 @@ def backfill(
     master: str | None,
     connections: int,
     again: bool,
-    split_bytes: int,
     as_json: bool,
 ) -> None:
-    """Read event logs of Spark into the database, with Spark.
+    """Read event logs of Spark into the database.
 
     PATH is a log, a folder with logs somewhere below it, or a pattern (/logs/2026-*), on any file system that Spark
     knows: hdfs://..., s3a://... Logs that were read before and have not changed are left out, so it can be run every
     night on the same folder; a run that was stopped goes on where it was.
 
+    Logs on this machine's disks are read here, one a core, unless --master says where; others are read by Spark.
+
     Exits with 0 if all was read as far as it can be, with 1 if something should be tried again.
     """
-    if importlib.util.find_spec("pyspark") is None:
-        problem = "event logs are read by Spark, and PySpark is not installed"
-        raise ConfigurationError("pyspark", None, problem, "pip install 'joinsight[spark,eventlog]'")
     from joinsight.backfill import run
-    from joinsight.lake.session import session
 
     thresholds = Thresholds().overridden(split(os.environ.get(VARIABLE, "")), VARIABLE)
     embedded = not (database_url or os.environ.get(URL_VARIABLE))
     with ExitStack() as stack:
         engine = stack.enter_context(open_database(database_url, data))
         check_schema(engine)
-        spark = stack.enter_context(session("joinsight backfill", master, shows_progress=False))
-        if embedded and not spark.sparkContext.master.startswith("local"):
-            problem = "the embedded database cannot be reached from a cluster"
-            raise ConfigurationError(URL_VARIABLE, None, problem, "Name a PostgreSQL server.")
+        spark = None
+        if master is not None or not run.can_read_here(paths):
+            spark = stack.enter_context(_spark(master))
+            if embedded and not spark.sparkContext.master.startswith("local"):
+                problem = "the embedded database cannot be reached from a cluster"
+                raise ConfigurationError(URL_VARIABLE, None, problem, "Name a PostgreSQL server.")
         with _progress() as follow:
             report = run.backfill(
                 spark,
@@ -100,7 +84,6 @@ def backfill(
                 paths,
                 again=again,
                 connections=connections,
-                split=split_bytes,
                 thresholds=thresholds,
                 follow=follow,
             )
@@ -112,21 +95,28 @@ def backfill(
         raise SystemExit(1)
 
 
+def _spark(master: str | None) -> AbstractContextManager[SparkSession]:
+    if importlib.util.find_spec("pyspark") is None:
+        problem = "these event logs are read by Spark, and PySpark is not installed"
+        raise ConfigurationError("pyspark", None, problem, "pip install 'joinsight[spark]'")
+    from joinsight.spark.session import session
+
+    return session("joinsight backfill", master, shows_progress=False)
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal, a line now and then elsewhere."""
-    told = 0.0
+    """A progress bar on a terminal, else a line every `_LINE_SECONDS`."""
+    last_line_at = 0.0
     with progress() as bar:
         task = bar.add_task("Looking for event logs", total=None)
 
         def follow(now: Progress) -> None:
-            nonlocal told
+            nonlocal last_line_at
             read_by_now = f"{now.bytes / _MB:,.0f} of {now.of_bytes / _MB:,.0f} MB"
-            if now.stretches < now.of_stretches:
-                read_by_now += f"; of large logs {now.stretches:,} of {now.of_stretches:,} stretches"
             bar.update(task, completed=now.logs, total=now.of_logs, description=f"Event logs ({read_by_now})")
-            if not bar.console.is_terminal and now.seconds - told >= _LINE_SECONDS:
-                told = now.seconds
+            if not bar.console.is_terminal and now.seconds - last_line_at >= _LINE_SECONDS:
+                last_line_at = now.seconds
                 click.echo(
                     f"{now.logs:,} of {now.of_logs:,} event logs after {now.seconds:.0f} s: {read_by_now}", err=True
                 )
@@ -135,46 +125,46 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 
 def print_report(out: Console, report: Report) -> None:
-    """A line for each problem, then what was done."""
+    """Print a line for each problem, then the totals."""
 
-    def say(line: str) -> None:
+    def print_line(line: str) -> None:
         out.print(line, soft_wrap=True)
 
     for folder, reason in report.unreadable.items():
-        say(f"{folder} cannot be listed: {reason}")
+        print_line(f"{folder} cannot be listed: {reason}")
     for each in report.done:
         for problem in each.entry.problems:
-            say(f"{each.entry.path} ({each.entry.outcome}): {problem}")
+            print_line(f"{each.entry.path} ({each.entry.outcome}): {problem}")
     if not report.found:
-        say("There is no event log: in folders, files count that have a name as Spark gives its logs.")
+        print_line("No event log found: in folders, only files with names that Spark gives its logs are read.")
         return
     done = report.done
     size = report.event_bytes
     speed = f", {size / _MB / report.seconds:,.0f} MB/s" if done and report.seconds else ""
-    say(
+    print_line(
         f"{len(done):,} of {report.found:,} event logs read: {_sum(done, 'executions'):,} executions,"
         f" {bytes_text(size)} of events in {report.seconds:.1f} s{speed}"
     )
     for number, what in (
         (len(report.of("whole")), "whole"),
-        (len(report.of("partial")), "partial: not all of them can be read, see above"),
-        (len(report.of("failed")), "failed: they are tried again the next time"),
-        (len(report.unreadable), "folders failed: they are tried again the next time"),
-        (sum(each.entry.is_open for each in done), "of these not ended by their applications, they may grow"),
+        (len(report.of("partial")), "partial: some of their content cannot be read, see above"),
+        (len(report.of("failed")), "failed: the next run tries them again"),
+        (len(report.unreadable), "folders failed: the next run tries them again"),
+        (sum(each.entry.is_open for each in done), "of these are of running applications, they may grow"),
         (
             sum(each.entry.is_compacted for each in done),
-            "of these compacted: the History Server removed what had ended",
+            "of these compacted: the History Server removed ended executions",
         ),
         (sum(each.entry.missing_files > 0 for each in done), "of these without some of their files"),
         (report.unchanged, f"unchanged since they were read, {report.unchanged_partial:,} of them partial"),
-        (sum(each.stored for each in done), "documents were news"),
-        (sum(each.repaired for each in done), "executions repaired, of which the listener had told in part"),
+        (sum(each.stored for each in done), "documents stored or updated"),
+        (sum(each.repaired for each in done), "executions repaired, which the listener had reported in part"),
     ):
         if number:
-            say(f"  {number:,} {what}")
+            print_line(f"  {number:,} {what}")
 
 
-def _sum(done: list[Done], name: str) -> int:
+def _sum(done: list[LogResult], name: str) -> int:
     return sum(getattr(each.entry, name) for each in done)
 
 

@@ -1,4 +1,4 @@
-"""Commands that bring the dashboards to a Grafana: push, export."""
+"""Commands that install the dashboards in Grafana: push, export."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ def dashboards_push(
     Needs pip install 'joinsight[grafana]' and the token of a service account: Editor, for data sources Admin.
     Without --postgresql and --prometheus, the dashboards ask the data sources that are there.
     """
-    found = []
+    data_sources = []
     if postgresql:
         host, _, port = postgresql.rpartition(":")
         if not host or not port.isdigit():
             raise ConfigurationError(
-                "--postgresql", postgresql, "it is no address", "Write it like db.example.com:5432."
+                "--postgresql", postgresql, "not a valid address", "Write it like db.example.com:5432."
             )
         file = postgresql_password_file
         password = read_secret("--postgresql-password-file", file) if file else None
-        where = (postgresql, postgresql_database, postgresql_user, postgresql_sslmode)
-        found.append(sources.postgresql(*where, password))
+        connection = (postgresql, postgresql_database, postgresql_user, postgresql_sslmode)
+        data_sources.append(sources.postgresql(*connection, password))
     elif postgresql_password_file:
-        problem = "it is of no use without --postgresql"
+        problem = "it needs --postgresql"
         raise ConfigurationError(
             "--postgresql-password-file", str(postgresql_password_file), problem, "Name the server."
         )
     if prometheus:
-        found.append(sources.prometheus(prometheus))
+        data_sources.append(sources.prometheus(prometheus))
     grafana = Grafana(url, read_secret("--token-file", token_file), ca_file)
-    for what, done in push(grafana, folder, found, files.dashboards(files.folder())):
-        click.echo(f"{done:<9}  {what}")
+    for name, action in push(grafana, folder, data_sources, files.dashboards(files.folder())):
+        click.echo(f"{action:<9}  {name}")
 
 
 @dashboards.command("export")
@@ -84,5 +84,5 @@ def dashboards_export(target: Path, path: str | None) -> None:
     Files that are the same are left alone, and so is the file of the data sources once it is there: it is yours to
     change. Dashboards that are no more are removed.
     """
-    for name, done in files.export(files.folder(), target, path or str(target.resolve() / "grafana")):
-        click.echo(f"{done:<9}  {name}")
+    for name, action in files.export(files.folder(), target, path or str(target.resolve() / "grafana")):
+        click.echo(f"{action:<9}  {name}")

@@ -1,10 +1,10 @@
-"""`joinsight demo`: the whole line once, on a real Spark, with a report at its end."""
+"""`joinsight demo`: a real Spark job with the listener, a collector, and a report at the end."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import click
@@ -13,16 +13,16 @@ from rich.rule import Rule
 from sqlalchemy import Engine
 
 from joinsight import reading
-from joinsight.cli import history, read
-from joinsight.cli.options import Duration, database_options
+from joinsight.cli import read
+from joinsight.cli.options import database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
-from joinsight.reading import Filters
-from joinsight.rows import Row
-from joinsight.serve.server import DEFAULT_PORT, looking_after
+from joinsight.filters import Filters
+from joinsight.serve.background import background_tasks
+from joinsight.serve.server import DEFAULT_PORT
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database, upgrade
-from joinsight.store.models import EXECUTION_KEY
+from joinsight.tables import EXECUTION_KEY, Row
 from joinsight.terminal import console, progress
 
 
@@ -30,35 +30,13 @@ from joinsight.terminal import console, progress
 @database_options
 @click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
 @click.option("--keep-serving", is_flag=True, help="Leave the collector up until Ctrl-C.")
-@click.option(
-    "--history",
-    "length",
-    type=Duration(at_least="14d", examples="90d or 26w"),
-    metavar="90d",
-    help="Run nothing, but generate what jobs did in this time, with planted events to find.",
-)
-@click.option("--jobs", default=200, show_default=True, help="--history: how many jobs.")
-@click.option("--force", is_flag=True, help="--history: also in a database that holds applications of yours.")
-def demo(
-    database_url: str | None,
-    data: Path | None,
-    port: int,
-    keep_serving: bool,
-    length: timedelta | None,
-    jobs: int,
-    force: bool,
-) -> None:
+def demo(database_url: str | None, data: Path | None, port: int, keep_serving: bool) -> None:
     """Run a real PySpark workload with the listener attached and report what its joins cost.
 
     Takes about a minute: it makes 50 MB of data in a temporary folder and joins it in every way that Spark knows.
     """
     out = console()
-    where = "" if data is None and database_url is None else _options(database_url, data)
-    if length is not None:
-        with open_database(database_url, data) as engine:
-            upgrade(engine)
-            history.fill(out, engine, length, jobs, force, where)
-        return
+    options = "" if data is None and database_url is None else _options(database_url, data)
     runner.check_requirements()
     token, password = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     since = datetime.now(timezone.utc)
@@ -66,7 +44,7 @@ def demo(
         upgrade(engine)
         with (
             runner.collector(engine, port, [token, f"read:{password}"], or_any_port=True) as (url, server),
-            looking_after(engine, server.collector),
+            background_tasks(engine, server.collector.metrics),
         ):
             with progress() as bar:
                 task = bar.add_task("Starting Spark", total=None)
@@ -79,7 +57,7 @@ def demo(
                 runner.run_workload(url, {TOKEN_VARIABLE: token}, on_step)
                 bar.update(task, completed=bar.tasks[0].total or 0, description="Done")
             report(out, engine, runner.wait_for_application(engine, since))
-            _more(out, where, url, password if keep_serving else None)
+            _more(out, options, url, password if keep_serving else None)
             if keep_serving:
                 try:
                     while not server.should_exit:
@@ -89,7 +67,7 @@ def demo(
 
 
 def report(out: Console, engine: Engine, application: str) -> None:
-    """What the workload cost: its queries, the plans worth a look, and all shuffles, broadcasts and joins."""
+    """Print the cost of the workload: its queries, notable plans, largest operators and findings."""
     with engine.connect() as connection:
         mine = Filters(application=application, limit=30)
         titles = [title for title, _ in QUERIES]
@@ -98,7 +76,7 @@ def report(out: Console, engine: Engine, application: str) -> None:
         broadcasts = reading.read_broadcasts(connection, mine, "size")
         joins = reading.read_joins(connection, mine, "size")
         findings = reading.read_findings(connection, mine, "severity")
-        plans = [reading.read_plan(connection, key) for key in _telling(queries, shuffles, joins)]
+        plans = [reading.read_plan(connection, key) for key in _notable(queries, shuffles, joins)]
     out.print(Rule("Queries"))
     read.print_table(out, read.query_table(queries), queries)
     for plan in plans:
@@ -117,8 +95,8 @@ def report(out: Console, engine: Engine, application: str) -> None:
             read.print_table(out, render(rows), rows)
 
 
-def _telling(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[reading.Key]:
-    """The plans to show: where AQE split a skewed join, where it re-planned most, and one that failed."""
+def _notable(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[reading.Key]:
+    """The plans to show: one where AQE split a skewed join, one with a reused shuffle, and one that failed."""
     chosen: list[Row] = [join for join in joins if join["is_skew"]][:1]
     chosen += [shuffle for shuffle in shuffles if (shuffle["consumers"] or 0) > 1][:1]
     chosen += [query for query in queries if query["state"] == "failed"][:1]
@@ -130,15 +108,15 @@ def _options(database_url: str | None, data: Path | None) -> str:
     return " --database-url ..." if database_url else f" --data '{data}'"
 
 
-def _more(out: Console, where: str, url: str, password: str | None) -> None:
-    """What to try next; `password` opens the pages of the collector that goes on serving."""
+def _more(out: Console, options: str, url: str, password: str | None) -> None:
+    """Print what to try next; `password` opens the pages if the collector keeps serving."""
     out.print(Rule("More"))
     commands = {
-        f"joinsight queries --sort time{where}": "what took longest",
-        f"joinsight plan last --metrics{where}": "a plan with every metric, as in Spark's UI",
-        f"joinsight plan last --all-versions{where}": "how AQE changed it on the way",
-        f"joinsight shuffles --sort skew{where}": "what is skewed",
-        f"joinsight findings --details{where}": "what was found, with numbers and advice",
+        f"joinsight queries --sort time{options}": "what took longest",
+        f"joinsight plan last --metrics{options}": "a plan with every metric, as in Spark's UI",
+        f"joinsight plan last --all-versions{options}": "how AQE changed it",
+        f"joinsight shuffles --sort skew{options}": "what is skewed",
+        f"joinsight findings --details{options}": "the findings, with numbers and advice",
     }
     for command, meaning in commands.items():
         out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)
@@ -149,5 +127,5 @@ def _more(out: Console, where: str, url: str, password: str | None) -> None:
         out.print("  The collector stays up until Ctrl-C.")
     else:
         out.print(
-            f"  The plans in a browser: joinsight serve{where}, then http://localhost:{DEFAULT_PORT}/", soft_wrap=True
+            f"  The plans in a browser: joinsight serve{options}, then http://localhost:{DEFAULT_PORT}/", soft_wrap=True
         )

@@ -1,4 +1,4 @@
-"""`joinsight diff`: two executions beside each other."""
+"""`joinsight diff`: compares two executions side by side."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from joinsight import reading
 from joinsight.cli import read, table
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
-from joinsight.compare import LITTLE, LITTLE_RATIO, Change, Comparison, Pair, Run, compare
+from joinsight.compare import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.display import bytes_text, duration_text
+from joinsight.present import execution_name, join_keys, one_line, partitioned_by, short_key, when
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import console, to_json
-from joinsight.wording import execution_name, join_keys, one_line, partitioned_by, short_key, when
 
 _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
 _STYLES = {True: "red", False: "green", None: ""}
 _SETTING_WIDTH = 60
-_LITTLE = (
-    f"Shown is what changed by {LITTLE_RATIO * 100:.0f} % of the larger value and by "
-    f"{LITTLE['bytes'] / 2**20:.0f} MiB, "
-    f"{LITTLE['rows']:,} rows,\n{LITTLE['ms']:.0f} ms, {LITTLE['count']} in number or {LITTLE['ratio']} in skew; "
-    "all else with --all."
+_FOOTNOTE = (
+    f"Shown is what changed by {MIN_RATIO * 100:.0f} % of the larger value and by "
+    f"{MIN_CHANGE['bytes'] / 2**20:.0f} MiB, "
+    f"{MIN_CHANGE['rows']:,} rows,\n{MIN_CHANGE['ms']:.0f} ms, {MIN_CHANGE['count']} in number or "
+    f"{MIN_CHANGE['ratio']} in skew; all else with --all."
 )
 
 
@@ -58,7 +58,7 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
     for name, pairs in comparison.pairs.items():
         _print_pairs(out, name, [pair for pair in pairs if everything or pair.is_large], everything)
     if not everything:
-        out.print(Text(f"\n{_LITTLE}", "dim"), soft_wrap=True)
+        out.print(Text(f"\n{_FOOTNOTE}", "dim"), soft_wrap=True)
 
 
 def _print_header(out: Console, comparison: Comparison) -> None:
@@ -76,20 +76,20 @@ def _print_header(out: Console, comparison: Comparison) -> None:
             out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
         if e["error"]:
             out.print(Text(f"   {one_line(e['error'])}", "red"), no_wrap=True, overflow="ellipsis")
-    for text, style in _sameness(comparison):
+    for text, style in _query_and_plan(comparison):
         out.print(Text(text, style), soft_wrap=True)
 
 
-def _sameness(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _query_and_plan(comparison: Comparison) -> Iterator[tuple[str, str]]:
     a, b = comparison.a.execution, comparison.b.execution
     if comparison.same_query is None:
-        yield "Whether this is the same query is not known: a shape is missing.", "yellow"
+        yield "Unknown whether this is the same query: a shape is missing.", "yellow"
     elif not comparison.same_query:
         yield f"These are different queries: shape {a['query_shape']} and {b['query_shape']}.", "yellow"
     else:
         yield f"The same query: shape {a['query_shape']}.", "dim"
     if comparison.same_plan is None:
-        yield "Whether this is the same plan is not known: a fingerprint is missing.", "yellow"
+        yield "Unknown whether this is the same plan: a fingerprint is missing.", "yellow"
     elif not comparison.same_plan:
         yield f"Another plan: {a['plan_fingerprint']} → {b['plan_fingerprint']}.", "yellow"
     else:
@@ -106,7 +106,7 @@ def _print_settings(out: Console, comparison: Comparison) -> None:
     out.print(Text("\nConfiguration", "bold"))
     width = min(_SETTING_WIDTH, max(map(len, comparison.configuration)))
     for key, values in comparison.configuration.items():
-        before, after = ("(standard)" if value is None else one_line(value) for value in values)
+        before, after = ("(default)" if value is None else one_line(value) for value in values)
         out.print(Text(f"{key:<{width}}  {before} → {after}"), no_wrap=True, overflow="ellipsis")
 
 
@@ -129,7 +129,7 @@ def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -
 
 
 def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:
-    """A line for each change to show; the operator stands in the first."""
+    """A line for each change to show; the operator is in the first line."""
     names: tuple[str, str] = (short_key(pair.row["operator_key"]), _label(pair)) if "node_id" in pair.row else ("", "")
     if pair.a is None or pair.b is None:
         where = "only in A" if pair.b is None else "only in B"
@@ -143,7 +143,7 @@ def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:
 
 
 def _label(pair: Pair) -> str:
-    """What the operator is, in B if it is there."""
+    """The operator's text, from B if B has it."""
     if pair.table == "joins":
         return f"{pair.row['join_type'] or ''} {join_keys(pair.row)}".strip()
     if pair.table == "shuffle":
@@ -167,7 +167,7 @@ def _value(change: Change, value: Any) -> str:
 
 
 def _difference(change: Change) -> str:
-    """``+35 %``, ``3.3×``; nothing where there is no such number."""
+    """``+35 %``, ``3.3×``; empty for a text, without a value after, and from nothing."""
     if change.measure.unit == "text" or not change.before or change.after is None:
         return ""
     factor = change.after / change.before

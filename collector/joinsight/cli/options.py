@@ -1,17 +1,18 @@
-"""Options and types of options that several commands share."""
+"""Options and parameter types that several commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from joinsight.errors import ConfigurationError
+from joinsight.filters import SORTS, Filter, filters_of
 from joinsight.store.database import URL_VARIABLE
-from joinsight.wording.moments import parse_duration
+from joinsight.timeparse import parse_duration, parse_moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -20,7 +21,7 @@ _LONGEST = timedelta(days=36_525)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
-    """A length of time, at least and at most so long; `examples` are what a person would write."""
+    """A duration of at least `at_least`, at most `_LONGEST`; `examples` are for the error message."""
 
     name = "duration"
 
@@ -29,16 +30,62 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         self._examples = examples
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> timedelta:
-        """The duration; fails with what would be right."""
+        """The duration; fails with examples."""
         try:
-            found = parse_duration(value)
+            duration = parse_duration(value)
         except OverflowError:
-            found = None
+            duration = None
         least = parse_duration(self._at_least)
-        if found is None or least is None or not least <= found <= _LONGEST:
-            problem = f"{value!r} is no such time; write {self._examples}, at least {self._at_least}."
+        if duration is None or least is None or not least <= duration <= _LONGEST:
+            problem = f"{value!r} is not a valid duration; write {self._examples}, at least {self._at_least}."
             self.fail(problem, param, context)
-        return found
+        return duration
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
+    """A point in time: ``2h`` (ago), or an ISO date with or without a time (UTC unless it has an offset)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
+        """The time; raises `ConfigurationError` with examples."""
+        return parse_moment(param.opts[0] if param else "TIME", value)
+
+
+def filter_options(name: str) -> Callable[[Command], Command]:
+    """Options for a list's filters and sort orders, from `filters`, with ``--limit`` and ``--json``."""
+
+    def decorate(command: Command) -> Command:
+        orders = SORTS[name]
+        for option in (
+            click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers."),
+            click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most."),
+            click.option(
+                "--sort",
+                type=click.Choice(list(orders)),
+                default=next(iter(orders)),
+                show_default=True,
+                help="; ".join(f"{each}: {sort.meaning}" for each, sort in orders.items()) + ".",
+            ),
+            *(_filter_option(each, declared) for each, declared in reversed(filters_of(name).items())),
+        ):
+            command = option(command)
+        return database_options(command)
+
+    return decorate
+
+
+def _filter_option(name: str, declared: Filter) -> Callable[[Command], Command]:
+    def parse(context: click.Context, param: click.Parameter, value: str | None) -> Any:
+        return None if value is None else declared.value(f"--{name}", value)
+
+    return click.option(
+        f"--{name}",
+        type=click.Choice(declared.choices) if declared.choices else None,
+        metavar=declared.metavar,
+        callback=parse,
+        help=f"{declared.help}.",
+    )
 
 
 def database_options(command: Command) -> Command:
@@ -56,7 +103,7 @@ def database_options(command: Command) -> Command:
 
 
 def read_secret(option: str, file: Path) -> str:
-    """The first line of a file that an option names; raises `ConfigurationError` that does not show it."""
+    """The first line of the file of `option`; raises `ConfigurationError`, which does not show the content."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -67,7 +114,7 @@ def read_secret(option: str, file: Path) -> str:
 
 
 def master_option(command: Command) -> Command:
-    """``--master``, of commands that Spark carries out."""
+    """``--master``, for commands that run in Spark."""
     return click.option(
         "--master",
         metavar="URL",

@@ -1,11 +1,11 @@
-"""Commands that read: queries, plan, shuffles, broadcasts, joins, findings."""
+"""Commands that show what is stored: queries, plan, shuffles, broadcasts, joins, findings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,17 +13,12 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from joinsight import reading
-from joinsight.cli import found, table, tree
-from joinsight.cli.options import database_options
+from joinsight.cli import findings_text, table, tree
+from joinsight.cli.options import database_options, filter_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
-from joinsight.errors import ConfigurationError
-from joinsight.findings import HEURISTICS, SEVERITIES
-from joinsight.reading import SORTS, Filters, StoredPlan
-from joinsight.rows import Row
-from joinsight.store.database import check_schema, open_database
-from joinsight.terminal import WIDTH, console, to_json
-from joinsight.wording import (
+from joinsight.filters import Filters
+from joinsight.present import (
     build_side,
     decisions,
     execution_name,
@@ -36,48 +31,10 @@ from joinsight.wording import (
     short_key,
     when,
 )
-from joinsight.wording.moments import parse_moment
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-_STATES = ("running", "succeeded", "failed", "lost")
-
-
-class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
-    """A point in time: ``2h`` ago, or an ISO date with or without a time (UTC unless it says otherwise)."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
-        """The moment; fails with what would be right."""
-        try:
-            return parse_moment("TIME", value)
-        except ConfigurationError:
-            self.fail(f"{value!r} is no time; write 30m, 2h, 7d, 2026-11-20 or 2026-11-20T08:00.", param, context)
-
-
-def _filter_options(kind: str, *, of_execution: bool) -> Callable[[Command], Command]:
-    sorts = list(SORTS[kind])
-
-    def decorate(command: Command) -> Command:
-        options = [
-            click.option("--application", metavar="ID|NAME", help="Only of this application."),
-            click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName)."),
-            click.option("--since", type=Moment(), help="Started from here on: 2h, 7d, 2026-11-20T08:00 (UTC)."),
-            click.option("--until", type=Moment(), help="Started before."),
-            click.option("--state", type=click.Choice(_STATES), help="Only of executions in this state."),
-            click.option("--shape", metavar="KEY", help="Only of this query, in every run; 4 digits or more."),
-            click.option("--sort", type=click.Choice(sorts), default=sorts[0], show_default=True),
-            click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most."),
-            click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers."),
-        ]
-        if of_execution:
-            options.insert(0, click.option("--execution", metavar="EXECUTION", help="Only of this one."))
-            options.insert(1, click.option("--operator", metavar="KEY", help="Only this operator, in every run."))
-        for option in reversed(options):
-            command = option(command)
-        return database_options(command)
-
-    return decorate
+from joinsight.reading import StoredPlan
+from joinsight.store.database import check_schema, open_database
+from joinsight.tables import Row
+from joinsight.terminal import WIDTH, console, to_json
 
 
 def _list(
@@ -102,39 +59,39 @@ def _list(
     elif rows:
         print_table(console(), render(rows), rows)
     else:
-        click.echo("Nothing is stored that fits. `joinsight queries` without filters shows the latest.", err=True)
+        click.echo("No matching executions. `joinsight queries` without filters shows the latest.", err=True)
 
 
 def json_value(value: Any) -> str:
-    """What JSON has no form for."""
+    """Times in ISO format, as `default` of `json.dumps`; raises `TypeError` for other types."""
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"no JSON for {type(value)}")
 
 
 @click.command()
-@_filter_options("queries", of_execution=False)
+@filter_options("queries")
 def queries(**options: Any) -> None:
     """List SQL executions."""
     _list(reading.read_queries, query_table, **options)
 
 
 @click.command()
-@_filter_options("shuffles", of_execution=True)
+@filter_options("shuffles")
 def shuffles(**options: Any) -> None:
     """List shuffles: what each wrote, how it was read, how skewed it was."""
     _list(reading.read_shuffles, shuffle_table, **options)
 
 
 @click.command()
-@_filter_options("broadcasts", of_execution=True)
+@filter_options("broadcasts")
 def broadcasts(**options: Any) -> None:
     """List broadcasts: outcome, size in memory, rows, time on the driver."""
     _list(reading.read_broadcasts, broadcast_table, **options)
 
 
 @click.command()
-@_filter_options("joins", of_execution=True)
+@filter_options("joins")
 def joins(**options: Any) -> None:
     """List joins: strategy, rows in and out, build side, spill.
 
@@ -144,15 +101,8 @@ def joins(**options: Any) -> None:
 
 
 @click.command()
-@click.option(
-    "--finding",
-    metavar="KIND",
-    type=click.Choice([heuristic.id for heuristic in HEURISTICS]),
-    help="Only of this kind, e.g. skewed-shuffle; docs/findings.md has all.",
-)
-@click.option("--severity", type=click.Choice(SEVERITIES), help="Only of this severity.")
 @click.option("--details", is_flag=True, help="Each with its numbers and advice; always so with --execution.")
-@_filter_options("findings", of_execution=True)
+@filter_options("findings")
 def findings(details: bool, **options: Any) -> None:
     """List what is worth your attention: slow, skewed, spilling, failed or needless.
 
@@ -201,11 +151,11 @@ def plan(
     numbers = range(len(stored.versions)) if all_versions else [version]
     for number in numbers:
         print_plan(out, stored, number, metrics=metrics)
-    print_found(out, stored)
+    print_findings_of(out, stored)
 
 
 def print_header(out: Console, stored: StoredPlan) -> None:
-    """What the execution is and how it went."""
+    """Print the execution's description, state, keys and errors."""
     e = stored.execution
     out.print(Text(one_line(e["description"]), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
@@ -222,10 +172,10 @@ def print_header(out: Console, stored: StoredPlan) -> None:
 
 
 def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False) -> None:
-    """One version of the plan, with what AQE decided in it; for None the final one, with all that AQE decided."""
+    """Print a plan version with AQE's decisions in it; for None, the final one with all decisions."""
     version = stored.version(number)
     if version is None:
-        out.print("(Spark gave no plan: it failed before it had one.)")
+        out.print("(No plan: the execution failed before Spark had one.)")
         return
     if number is not None:
         kind = "the final plan" if version["is_final"] else "replaced by AQE; numbers are those at the end"
@@ -236,41 +186,41 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
     decided = list(decisions.lines(stored, number))
     if decided:
         out.print(Text("AQE decided:", "bold"))
-    for of, decision in decided:
-        out.print(Text(f"  plan {of}, {decision}"), soft_wrap=True)
+    for plan_version, decision in decided:
+        out.print(Text(f"  plan {plan_version}, {decision}"), soft_wrap=True)
 
 
-def print_found(out: Console, stored: StoredPlan) -> None:
-    """What was found in the execution, the worst first."""
+def print_findings_of(out: Console, stored: StoredPlan) -> None:
+    """Print the findings of the execution, the worst first."""
     if stored.findings:
         out.print(Text("Findings:", "bold"))
     for row in stored.findings:
-        for line in found.lines(row, max(80, min(out.width, WIDTH))):
+        for line in findings_text.lines(row, max(80, min(out.width, WIDTH))):
             out.print(line, soft_wrap=True)
 
 
 def print_findings(out: Console, rows: list[Row]) -> None:
-    """`joinsight findings --details`."""
+    """Print `joinsight findings --details`."""
     for number, row in enumerate(rows):
         about = (execution_name(row), when(row["started_at"]), one_line(row["description"])[:60])
-        for line in found.lines(row, max(80, min(out.width, WIDTH)), about):
+        for line in findings_text.lines(row, max(80, min(out.width, WIDTH)), about):
             out.print(line, soft_wrap=True)
         if number < len(rows) - 1:
             out.print()
 
 
 def finding_table(rows: list[Row]) -> list[Column]:
-    """`joinsight findings`."""
+    """The columns of `joinsight findings`."""
     return [
         *_identity(rows),
-        Column("severity", [Text(r["severity"], found.STYLES[r["severity"]]) for r in rows]),
+        Column("severity", [Text(r["severity"], findings_text.STYLES[r["severity"]]) for r in rows]),
         Column("finding", [r["finding"] for r in rows]),
         Column("what", [r["title"] for r in rows], flexible=True),
     ]
 
 
 def query_table(rows: list[Row]) -> list[Column]:
-    """`joinsight queries`."""
+    """The columns of `joinsight queries`."""
     return [
         *_identity(rows),
         Column("started", [when(r["started_at"]) for r in rows]),
@@ -285,7 +235,7 @@ def query_table(rows: list[Row]) -> list[Column]:
 
 
 def shuffle_table(rows: list[Row]) -> list[Column]:
-    """`joinsight shuffles`."""
+    """The columns of `joinsight shuffles`."""
     return [
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
@@ -300,7 +250,7 @@ def shuffle_table(rows: list[Row]) -> list[Column]:
 
 
 def broadcast_table(rows: list[Row]) -> list[Column]:
-    """`joinsight broadcasts`."""
+    """The columns of `joinsight broadcasts`."""
     return [
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
@@ -315,7 +265,7 @@ def broadcast_table(rows: list[Row]) -> list[Column]:
 
 
 def join_table(rows: list[Row]) -> list[Column]:
-    """`joinsight joins`."""
+    """The columns of `joinsight joins`."""
     return [
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
@@ -331,7 +281,7 @@ def join_table(rows: list[Row]) -> list[Column]:
 
 
 def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:
-    """A table, below the application if there is but one."""
+    """Print a table, under the name of the application if all rows have the same."""
     if len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1:
         attempt = f", attempt {rows[0]['attempt_id']}" if rows[0]["attempt_id"] else ""
         out.print(Text(f"Application {rows[0]['application_id']}{attempt}, times in UTC", "dim"))
@@ -340,7 +290,7 @@ def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:
 
 
 def _identity(rows: list[Row]) -> list[Column]:
-    """The execution's id; with its application where there are several."""
+    """The execution's id, with its application if the rows have several."""
     single = len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1
     return [
         Column("id" if single else "execution", [str(r["execution_id"]) if single else execution_name(r) for r in rows])
@@ -360,7 +310,7 @@ def _durations(header: str, rows: list[Row], name: str) -> Column:
 
 
 def _short_keys(header: str, rows: list[Row], name: str) -> Column:
-    """Keys cut to what `--shape` and `--operator` still find."""
+    """Keys shortened to a prefix that `--shape` and `--operator` accept."""
     return Column(header, [short_key(r[name]) for r in rows])
 
 

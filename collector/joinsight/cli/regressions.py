@@ -1,4 +1,4 @@
-"""`joinsight regressions`: what became slower or larger than it used to be."""
+"""`joinsight regressions`: queries and operators that are worse than in earlier runs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,20 @@ from rich.text import Text
 
 from joinsight import reading
 from joinsight.cli import read, table
-from joinsight.cli.options import database_options
+from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
-from joinsight.rows import Row
+from joinsight.present import execution_name, one_line, short_key, when
 from joinsight.store.database import check_schema, open_database
+from joinsight.tables import Row
 from joinsight.terminal import console, to_json
-from joinsight.wording import execution_name, one_line, short_key, when
 
-_MEASURES = {
-    "duration_ms": "duration",
-    "spill_bytes": "join spill",
-    "output_ratio": "join rows out",
-    "bytes_written": "shuffle bytes",
-    "skew_ratio": "shuffle skew",
-    "fetch_wait_ms": "shuffle wait",
-    "size_bytes": "broadcast size",
-    "driver_ms": "broadcast time",
-}
 _KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
 
 
 @click.command()
 @database_options
-@click.option("--since", type=read.Moment(), default="7d", show_default=True, help="The runs to judge: 7d, 2026-11-20.")
+@click.option("--since", type=Moment(), default="7d", show_default=True, help="The runs to judge: 7d, 2026-11-20.")
 @click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName).")
 @click.option("--kind", type=click.Choice(list(_KINDS)), help="Only of this kind.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most.")
@@ -69,14 +59,14 @@ def regressions(
     elif rows:
         _print(rows)
     else:
-        click.echo(f"Nothing is worse than it used to be before {when(since)}.", err=True)
+        click.echo(f"No regressions since {when(since)}.", err=True)
 
 
 def _print(rows: list[Row]) -> None:
     columns = [
         Column("job", [row["job_name"] for row in rows], flexible=True),
         Column("query", [short_key(row["query_shape"]) for row in rows]),
-        Column("what", [_MEASURES[row["measure"]] for row in rows]),
+        Column("what", [_what(row) for row in rows]),
         Column("before", [_value(row, "baseline") for row in rows], right=True),
         Column("now", [_value(row, "current") for row in rows], right=True),
         Column("factor", ["" if row["factor"] is None else f"{row['factor']:.1f}×" for row in rows], right=True),
@@ -106,10 +96,14 @@ def _details(row: Row) -> str:
     return "; ".join([*parts, one_line(row["description"])])
 
 
+def _what(row: Row) -> str:
+    """``join spill``: the measure without its unit."""
+    words = row["measure"].removesuffix("_ms").removesuffix("_ratio").removesuffix("_bytes").replace("_", " ")
+    return words if row["subject"] == "query" else f"{row['subject']} {words}"
+
+
 def _value(row: Row, name: str) -> str:
     value, measure = row[name], row["measure"]
-    if measure == "output_ratio":
-        return f"{value:.2g}"
-    if measure == "skew_ratio":
+    if measure.endswith("_ratio"):
         return f"{value:.1f}×"
     return duration_text(round(value)) if measure.endswith("_ms") else bytes_text(round(value))

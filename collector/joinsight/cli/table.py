@@ -1,4 +1,7 @@
-"""Tables in the terminal: only the text column is ever shortened, and columns without a value are left out."""
+"""Tables in the terminal: only the flexible column is shortened, and columns without a value are left out.
+
+rich's Table does not fit: it cuts all columns, numbers too, where the width is short, and ends lines in blanks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws a plan as a tree in the terminal: operators with rows, bytes, time and skew beside them.
+"""Draws a plan as a tree in the terminal: operators with rows, bytes, time and skew.
 
 A chain of operators runs straight down; only a node with several inputs branches, so that deep plans stay readable::
 
@@ -11,17 +11,16 @@ A chain of operators runs straight down; only a node with several inputs branche
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from joinsight.display import bytes_text, duration_text, row_text
+from joinsight.display import row_text
+from joinsight.present import number_text
+from joinsight.present.tree import TreeNode, plan_tree
 from joinsight.reading import StoredPlan
-from joinsight.rows import Row
+from joinsight.tables import Row
 from joinsight.terminal import WIDTH, visible_line
-from joinsight.wording import number_text, ratio_text, skewed_nodes
-from joinsight.wording.nodes import codegen, describe, kind, numbers
 
 _ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
 _MAX_PREFIX = 36
@@ -35,33 +34,26 @@ _MARKS = {
 
 def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = False) -> Iterator[Text]:
     """The lines of the tree; with `metrics`, each node is followed by all its metrics as Spark's UI words them."""
-    nodes: dict[int, Row] = {node["id"]: node for node in version["nodes"]}
-    children: dict[int, list[int]] = defaultdict(list)
-    for child, parent in version["edges"]:
-        children[parent].append(child)
-    fed = {child for child, _ in version["edges"]}
-    measured = {row["accumulator_id"]: row for row in plan.metrics}
-    skewed = skewed_nodes(plan.findings) if version["is_final"] else set()
+    shown = plan_tree(plan, version)
     label_width = width - _ROWS - _BYTES - _TIME - _SKEW
     yield Text(
         " " * label_width + "rows".rjust(_ROWS) + "bytes".rjust(_BYTES) + "time".rjust(_TIME) + "skew".rjust(_SKEW),
         style="dim",
     )
     drawn: set[int] = set()
-    roots = [i for i, node in nodes.items() if i not in fed and not node["is_cluster"]]
-    todo = [(root, "", "") for root in reversed(roots)]
+    todo = [(root, "", "") for root in reversed(shown.roots)]
     while todo:
         node_id, first, rest = todo.pop()
-        node = nodes[node_id]
+        node = shown.nodes[node_id]
         if node_id in drawn:
-            name = visible_line(node["name"])
+            name = visible_line(node.name)
             yield Text(f"{_clip(first)}↑ {name} ({node_id}) is drawn above, reused here", style="dim")
             continue
         drawn.add(node_id)
-        yield _line(node, nodes, measured, _clip(first), label_width, node_id in skewed)
+        yield _line(node, _clip(first), label_width)
         if metrics:
-            yield from _all_metrics(node, measured, _clip(rest))
-        below = children[node_id]
+            yield from _metrics(shown.metrics(node.row), _clip(rest))
+        below = shown.inputs.get(node_id, ())
         if len(below) == 1:
             todo.append((below[0], rest, rest))
         else:
@@ -74,33 +66,24 @@ def _clip(prefix: str) -> str:
     return prefix if len(prefix) <= _MAX_PREFIX else "… " + prefix[-_MAX_PREFIX + 2 :]
 
 
-def _line(
-    node: Row, nodes: dict[int, Row], measured: dict[int, Row], prefix: str, label_width: int, is_skewed: bool
-) -> Text:
-    mark, style = _MARKS[kind(node["name"])]
+def _line(node: TreeNode, prefix: str, label_width: int) -> Text:
+    mark, style = _MARKS[node.kind]
     label = Text(prefix, style="dim")
-    if node["cluster"] is not None:
-        label.append(_codegen(nodes[node["cluster"]]["name"]), style="dim")
-    label.append(mark + visible_line(describe(node)), style=style)
+    if node.cluster is not None:
+        label.append(f"*{node.cluster.number} ", style="dim")  # as Spark's explain marks it
+    label.append(mark + visible_line(node.text), style=style)
     label.truncate(label_width - 1, overflow="ellipsis")
     label.pad_right(label_width - label.cell_len)
-    cost = numbers(node, measured)
-    label.append(number_text(cost.rows).rjust(_ROWS))
-    label.append(("" if cost.bytes is None else bytes_text(cost.bytes)).rjust(_BYTES))
-    label.append(("" if cost.time_ms is None else duration_text(cost.time_ms)).rjust(_TIME))
-    label.append(ratio_text(cost.skew).rjust(_SKEW), style="bold red" if is_skewed else "")
+    label.append(number_text(node.rows).rjust(_ROWS))
+    label.append(node.size.rjust(_BYTES))
+    label.append(node.time.rjust(_TIME))
+    label.append(node.skew.rjust(_SKEW), style="bold red" if node.is_skewed else "")
     label.rstrip()
     return label
 
 
-def _codegen(cluster_name: str) -> str:
-    """``*(2) `` for an operator of WholeStageCodegen (2), as Spark's explain marks it."""
-    return f"*{codegen(cluster_name)} "
-
-
-def _all_metrics(node: Row, measured: dict[int, Row], prefix: str) -> Iterator[Text]:
-    for accumulator, name, _ in node["metrics"]:
-        row = measured.get(accumulator)
-        if row is not None and row["count"]:
+def _metrics(measured: Iterable[tuple[str, Row]], prefix: str) -> Iterator[Text]:
+    for name, row in measured:
+        if row["count"]:
             shown = visible_line((row_text(row) or "").replace("\n", " "))
             yield Text(f"{prefix}     {visible_line(name)}: {shown}", style="dim")

@@ -20,9 +20,9 @@ from sqlalchemy import Engine, func, select
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.errors import ConfigurationError, JoinsightError
-from joinsight.serve.server import Door, Server, bind, make_server
+from joinsight.serve.server import Listener, Server, bind, make_server
 from joinsight.serve.tokens import Tokens
-from joinsight.store.models import application
+from joinsight.tables import application
 
 APPLICATION = "joinsight demo"
 _START_SECONDS = 10
@@ -31,7 +31,7 @@ _OUTPUT_LINES = 30
 
 
 def check_requirements() -> None:
-    """Raise `ConfigurationError` unless PySpark and Java are there."""
+    """Raise `ConfigurationError` unless PySpark and Java are installed."""
     if importlib.util.find_spec("pyspark") is None:
         raise ConfigurationError(
             "pyspark", None, "the demo runs a real Spark and PySpark is not installed", "pip install 'joinsight[spark]'"
@@ -57,9 +57,9 @@ def collector(
         if not or_any_port:
             raise
         bound = bind("127.0.0.1", 0)
-    door = Door(bound, Tokens("\n".join(tokens)))
-    server = make_server(engine, door)
-    url = door.url  # the server closes the socket when it ends
+    listener = Listener(bound, Tokens("\n".join(tokens)))
+    server = make_server(engine, listener)
+    url = listener.url  # the server closes the socket when it ends
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="collector", daemon=True)
     thread.start()
     deadline = time.monotonic() + _START_SECONDS
@@ -76,7 +76,7 @@ def collector(
 
 
 def run_workload(url: str, environment: Mapping[str, str], on_step: Callable[[int, int, str], None]) -> None:
-    """Run the workload to its end; raises `JoinsightError` with its last output if it fails."""
+    """Run the workload; raises `JoinsightError` with its last output if it fails."""
     conf = {
         "spark.app.name": APPLICATION,
         "spark.driver.extraClassPath": str(listener_jar()),

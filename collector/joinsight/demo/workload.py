@@ -1,4 +1,4 @@
-"""The workload of `joinsight demo`: a small shop, and one query for each thing that a join can go through.
+"""The workload of `joinsight demo`: a small shop, and one query for each kind of join and of AQE's decisions.
 
 Needs PySpark and nothing else of Joinsight, because it runs in a process of its own::
 
@@ -31,7 +31,7 @@ DIMENSIONS = {"calendar": DAYS, "store": STORES, "product": PRODUCTS, "customer"
 
 
 def session_options(data: Path) -> dict[str, str]:
-    """What the session must be like; options given on the command line win."""
+    """The settings of the session; options from the command line take precedence."""
     return {
         "spark.app.name": "joinsight demo",
         "spark.master": "local[2]",
@@ -48,7 +48,7 @@ def session_options(data: Path) -> dict[str, str]:
 
 
 def generate(spark: SparkSession, data: Path, progress: Progress) -> None:
-    """Write the tables as Parquet, one folder each, over what an earlier run left."""
+    """Write the tables as Parquet, one folder each, replacing those of an earlier run."""
     for step, (title, write) in enumerate(TABLES, start=1):
         announce(spark, step, title, progress)
         write(spark, data)
@@ -72,7 +72,7 @@ def announce(spark: SparkSession, step: int, title: str, progress: Progress) -> 
     progress(step, len(TABLES) + len(QUERIES), title)
 
 
-# The data. Customer 0 is everyone who pays in cash and gives no name: 40 % of all sales.
+# The data. Customer 0 is all anonymous cash customers: 40 % of all sales.
 
 
 def write_dimensions(spark: SparkSession, data: Path) -> None:
@@ -198,7 +198,7 @@ def cached_table(spark: SparkSession) -> None:
 
 
 def broadcast_timeout(spark: SparkSession) -> None:
-    # Adaptive execution waits for a broadcast however long it takes.
+    # Adaptive execution ignores the timeout of broadcasts.
     options = {"spark.sql.adaptive.enabled": "false", "spark.sql.broadcastTimeout": "1"}
     slow_stores = "(SELECT * FROM store WHERE reflect('java.lang.Thread', 'sleep', 100L) = 'null')"
     with settings(spark, options):
@@ -216,7 +216,7 @@ def broadcast_timeout(spark: SparkSession) -> None:
 
 @contextmanager
 def settings(spark: SparkSession, options: Mapping[str, str]) -> Iterator[None]:
-    """Set options for one query; the session's own values come back afterwards."""
+    """Set options for one query, and restore the session's values afterwards."""
     before = {key: spark.conf.get(key, None) for key in options}
     for key, value in options.items():
         spark.conf.set(key, value)
@@ -251,7 +251,7 @@ QUERIES: tuple[tuple[str, Callable[[SparkSession], None]], ...] = (
 
 
 def open_session(data: Path, extra: Mapping[str, str]) -> SparkSession:
-    """A session with this workload's options; `extra` wins, Spark's own files and variables lose."""
+    """A session with this workload's options, overridden by `extra`; both override Spark's files and variables."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -280,7 +280,7 @@ def main(arguments: list[str] | None = None) -> None:
     data.mkdir(parents=True, exist_ok=True)
     spark = open_session(data, dict(options.conf))
     try:
-        # The one error that Spark would log is made on purpose; any other comes out as an exception.
+        # The one error that Spark would log is deliberate; any other is raised as an exception.
         spark.sparkContext.setLogLevel("FATAL")
         generate(spark, data, print_step)
         run(spark, data, print_step)

@@ -1,7 +1,7 @@
-"""What is worth a person's attention in an execution that has ended. Pure: from its rows and the thresholds alone.
+"""Heuristics that find problems in a finished execution. Pure: they use only its rows and the thresholds.
 
-``HEURISTICS`` lists all that is looked for, a module each; docs/findings.md has a section on each. What earlier
-runs say comes through a `History`, which the store implements.
+``HEURISTICS`` lists them, a module each; docs/findings.md has a section on each. Facts about earlier runs come
+through a `History`, which the store implements.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 
+from joinsight.document import ENDED
 from joinsight.findings import (
     broadcast_failed,
     broadcast_near_threshold,
@@ -27,9 +28,10 @@ from joinsight.findings import (
     spill,
     tiny_partitions,
 )
-from joinsight.findings.finding import SEVERITIES, Case, Finding, Heuristic, History, NoHistory
+from joinsight.findings.finding import Case, Finding, Heuristic, History, NoHistory
 from joinsight.findings.thresholds import Thresholds
-from joinsight.rows import Row, Rows
+from joinsight.rows import Rows
+from joinsight.tables import EXECUTION_KEY, SEVERITIES, FindingRow
 
 HEURISTICS: tuple[Heuristic, ...] = (
     broadcast_failed.HEURISTIC,
@@ -49,11 +51,6 @@ HEURISTICS: tuple[Heuristic, ...] = (
     late_replan.HEURISTIC,
 )
 
-ENDED = ("succeeded", "failed")
-"""States of executions that are looked at: of one that was lost, nobody knows how it went on."""
-
-PAGE = "docs/findings.md"
-
 log = logging.getLogger("joinsight")
 
 
@@ -65,18 +62,18 @@ class Finder:
         self._heuristics = heuristics
         self._failed: set[str] = set()
 
-    def rows(self, rows: Rows, history: History | None = None) -> list[Row]:
+    def rows(self, rows: Rows, history: History | None = None) -> list[FindingRow]:
         """Rows of table `finding` for the rows of one execution, as `execution_rows` makes them.
 
-        A heuristic that raises finds nothing; the log says so once. What `history` raises is let out.
+        A heuristic that raises finds nothing, and is logged once. Errors of `history` propagate.
         """
-        execution = rows["execution"][0]
-        if execution["state"] not in ENDED:
+        execution = rows.execution
+        if execution.state not in ENDED:
             return []
         case = Case(rows, self._thresholds, history or NoHistory())
-        key = {name: execution[name] for name in ("started_at", "application_id", "attempt_id", "execution_id")}
+        key = {name: getattr(execution, name) for name in EXECUTION_KEY}
         found = [finding for heuristic in self._heuristics for finding in self._look(heuristic, case)]
-        return [{**key, **dataclasses.asdict(finding)} for finding in _one_a_node(found).values()]
+        return [FindingRow(**key, **dataclasses.asdict(finding)) for finding in _one_a_node(found).values()]
 
     def _look(self, heuristic: Heuristic, case: Case) -> list[Finding]:
         if heuristic.needs_whole and not case.is_whole:
@@ -88,13 +85,13 @@ class Finder:
         except Exception:
             if heuristic.id not in self._failed:
                 self._failed.add(heuristic.id)
-                which = "{application_id}/{execution_id}".format_map(case.execution)
-                log.exception("heuristic %s failed at %s; this is said once", heuristic.id, which)
+                which = f"{case.execution.application_id}/{case.execution.execution_id}"
+                log.exception("heuristic %s failed at %s; further failures are not logged", heuristic.id, which)
             return []
 
 
 def _one_a_node(found: list[Finding]) -> Mapping[tuple[str, int], Finding]:
-    """Of several findings of a kind about the same node, that of the greatest impact."""
+    """The finding of greatest impact for each kind and node."""
     best: dict[tuple[str, int], Finding] = {}
     for finding in sorted(found, key=lambda each: (each.impact_bytes or 0, each.impact_ms or 0)):
         best[finding.finding, finding.node_id] = finding
@@ -102,12 +99,11 @@ def _one_a_node(found: list[Finding]) -> Mapping[tuple[str, int], Finding]:
 
 
 def link(finding: str) -> str:
-    """Where a kind of finding is explained."""
-    return f"{PAGE}#{finding}"
+    """The command that explains a kind of finding."""
+    return f"joinsight docs findings#{finding}"
 
 
 __all__ = [
-    "ENDED",
     "HEURISTICS",
     "SEVERITIES",
     "Case",

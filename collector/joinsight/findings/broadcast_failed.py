@@ -10,8 +10,8 @@ from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
 from joinsight.rows import byte_size
 
 _SHUFFLE_IT = (
-    "have the join shuffled: take a hint BROADCAST away, add the hint MERGE, or lower"
-    " spark.sql.autoBroadcastJoinThreshold (-1: never)"
+    "have the join shuffled: remove the hint BROADCAST, add the hint MERGE, or lower"
+    " spark.sql.autoBroadcastJoinThreshold (-1: never broadcast)"
 )
 
 
@@ -28,8 +28,8 @@ _CAUSES = (
     _Cause(
         re.compile(r"Could not execute broadcast in (?P<timeout_s>\d+) sec"),
         "The query failed: its broadcast was not ready after {timeout_s} s (spark.sql.broadcastTimeout).",
-        "See what the broadcast side computes: the time is mostly that of the tasks beneath it. Make it faster, raise"
-        " spark.sql.broadcastTimeout, set spark.sql.adaptive.enabled=true (AQE waits as long as it takes), or"
+        "Check what the broadcast side computes: the tasks beneath it take most of the time. Make it faster, raise"
+        " spark.sql.broadcastTimeout, set spark.sql.adaptive.enabled=true (AQE waits as long as necessary), or"
         f" {_SHUFFLE_IT}.",
     ),
     _Cause(
@@ -46,7 +46,7 @@ _CAUSES = (
     ),
     _Cause(
         re.compile(r"Not enough memory to build and broadcast"),
-        "The query failed: the driver had not enough memory to build the broadcast.",
+        "The query failed: the driver did not have enough memory to build the broadcast.",
         f"Give the driver more memory (spark.driver.memory), or {_SHUFFLE_IT}.",
     ),
 )
@@ -54,23 +54,23 @@ _CAUSES = (
 
 def look(case: Case) -> Iterator[Finding]:
     """Goes by the text of the error. The operator is named if a single broadcast was not ready."""
-    error = case.execution["error"] or ""
+    error = case.execution.error or ""
     for cause in _CAUSES:
         said = cause.said.search(error)
-        if case.execution["state"] != "failed" or not said:
+        if case.execution.state != "failed" or not said:
             continue
         evidence = {name: _number(text) for name, text in said.groupdict().items()}
-        failed = [row for row in case.rows["broadcast"] if row["outcome"] == "failed"]
-        only = failed[0] if len(failed) == 1 else {}
+        failed = [row for row in case.rows.broadcast if row.outcome == "failed"]
+        only = failed[0] if len(failed) == 1 else None
         yield Finding(
             HEURISTIC.id,
             "critical",
             cause.title.format_map(said.groupdict()),
             evidence,
             cause.advice,
-            only.get("node_id", WHOLE_EXECUTION),
-            only.get("operator_key"),
-            impact_ms=case.execution["duration_ms"],
+            only.node_id if only else WHOLE_EXECUTION,
+            only.operator_key if only else None,
+            impact_ms=case.execution.duration_ms,
         )
         return
 

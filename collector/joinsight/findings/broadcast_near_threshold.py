@@ -8,11 +8,11 @@ from statistics import median
 
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import first_up, join, percent, rows, times
+from joinsight.findings.phrases import first_up, join, percent, rows, times
+from joinsight.plan import operators
 from joinsight.plan.broadcastable import max_rows
-from joinsight.rows import Row, max_broadcast_bytes
-
-_AS_LARGE_AS_ITS_FILES = frozenset({"ColumnarToRow", "Filter", "Project"})
+from joinsight.rows import max_broadcast_bytes
+from joinsight.tables import BroadcastRow, JoinRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +24,19 @@ class _Growth:
 
 def look(case: Case) -> Iterator[Finding]:
     """Compares what Spark compares: what a shuffle counted, or, as the most that the estimate can be, its files."""
-    for broadcast in case.rows["broadcast"]:
-        used_by = [found for node in broadcast["join_nodes"] if (found := case.joins.get(node))]
-        if broadcast["outcome"] == "succeeded" and used_by:
+    for broadcast in case.rows.broadcast:
+        used_by = [found for node in broadcast.join_nodes or () if (found := case.joins.get(node))]
+        if broadcast.outcome == "succeeded" and used_by:
             yield from _near_the_end(case, broadcast, used_by[0])
             yield from _near_threshold(case, broadcast, used_by[0])
 
 
-def _near_the_end(case: Case, broadcast: Row, used_by: Row) -> Iterator[Finding]:
+def _near_the_end(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> Iterator[Finding]:
     known = [
         (amount / most, text(amount), name, amount)
         for name, amount, most, text in (
-            ("size_bytes", broadcast["size_bytes"], max_broadcast_bytes(case.execution["configuration"]), bytes_text),
-            ("rows", broadcast["rows"], max_rows(broadcast["mode"]), rows),
+            ("size_bytes", broadcast.size_bytes, max_broadcast_bytes(case.execution.configuration or {}), bytes_text),
+            ("rows", broadcast.rows, max_rows(broadcast.mode), rows),
         )
         if amount is not None and most
     ]
@@ -46,27 +46,29 @@ def _near_the_end(case: Case, broadcast: Row, used_by: Row) -> Iterator[Finding]
     yield Finding(
         HEURISTIC.id,
         "critical",
-        f"The broadcast for {join(used_by)} has {text}, {percent(share)} of what Spark can broadcast at all: beyond it,"
-        " the query fails.",
+        f"The broadcast for {join(used_by)} has {text}, {percent(share)} of the most that Spark can broadcast: beyond"
+        " it, the query fails.",
         {name: amount, "share": share},
-        "Take the broadcast hint away, or lower spark.sql.autoBroadcastJoinThreshold, so that this join is"
+        "Remove the broadcast hint, or lower spark.sql.autoBroadcastJoinThreshold, so that this join is"
         " shuffled; or filter the broadcast side and select fewer columns before the join.",
-        broadcast["node_id"],
-        broadcast["operator_key"],
-        impact_bytes=broadcast["size_bytes"],
+        broadcast.node_id,
+        broadcast.operator_key,
+        impact_bytes=broadcast.size_bytes,
     )
 
 
-def _near_threshold(case: Case, broadcast: Row, used_by: Row) -> Iterator[Finding]:
-    counted, files = broadcast["shuffled_bytes"], _files_bytes(case, broadcast["node_id"])
+def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> Iterator[Finding]:
+    counted, files = broadcast.shuffled_bytes, _files_bytes(case, broadcast.node_id)
     size = files if counted is None else counted
-    threshold = case.execution["broadcast_threshold_bytes"] if counted is None else broadcast["threshold_bytes"]
+    threshold = case.execution.broadcast_threshold_bytes if counted is None else broadcast.threshold_bytes
     if size is None or threshold is None or threshold <= 0 or size < case.limits.broadcast_near_share * threshold:
         return
     growth = _growth(case, broadcast)
     if growth is None and counted is None:
         return  # files alone say only the most that it can be
-    evidence: dict[str, float] = {"threshold_bytes": threshold, "share": size / threshold, "rows": broadcast["rows"]}
+    evidence: dict[str, float] = {"threshold_bytes": threshold, "share": size / threshold}
+    if broadcast.rows is not None:
+        evidence["rows"] = broadcast.rows
     evidence["shuffled_bytes" if files is None or counted is not None else "files_bytes"] = size
     what = f"The broadcast for {join(used_by)} has {bytes_text(size)}"
     if counted is None:
@@ -75,16 +77,16 @@ def _near_threshold(case: Case, broadcast: Row, used_by: Row) -> Iterator[Findin
     if growth is not None:
         evidence |= {"earlier_runs": growth.runs, "earlier_rows": growth.median, "growth_ratio": growth.ratio}
         what += f", and its rows are {times(growth.ratio)} the median of {growth.runs} earlier runs"
-    if "broadcast" in (used_by["hint"] or ""):
+    if "broadcast" in (used_by.hint or ""):
         advice = (
-            "A hint makes Spark broadcast it whatever its size, until the driver or an executor runs out of memory."
-            " Take the hint away, so that the threshold decides, or see that this side does not grow further."
+            "A hint makes Spark broadcast it at any size, until the driver or an executor runs out of memory."
+            " Remove the hint, so that the threshold decides, or make sure that this side does not grow further."
         )
     else:
         advice = (
-            "Over the threshold Spark shuffles both sides. If the executors have the memory, raise"
-            " spark.sql.autoBroadcastJoinThreshold now, or give this side the hint BROADCAST; else filter it before"
-            " the join."
+            "Above the threshold Spark shuffles both sides. If the executors have enough memory, raise"
+            " spark.sql.autoBroadcastJoinThreshold now, or give this side the hint BROADCAST; otherwise filter it"
+            " before the join."
         )
     yield Finding(
         HEURISTIC.id,
@@ -92,8 +94,8 @@ def _near_threshold(case: Case, broadcast: Row, used_by: Row) -> Iterator[Findin
         f"{first_up(what)}.",
         evidence,
         advice,
-        broadcast["node_id"],
-        broadcast["operator_key"],
+        broadcast.node_id,
+        broadcast.operator_key,
     )
 
 
@@ -105,19 +107,24 @@ def _files_bytes(case: Case, node_id: int) -> int | None:
             return None
         node_id = below[0]
         size = case.total(node_id, "size of files read")
-        if size is not None or case.nodes[node_id]["name"] not in _AS_LARGE_AS_ITS_FILES:
+        if size is not None or not _keeps_to_files(case.nodes[node_id].name):
             return size
 
 
-def _growth(case: Case, broadcast: Row) -> _Growth | None:
+def _keeps_to_files(name: str) -> bool:
+    operator = operators.of(name)
+    return operator.is_wrapper or operator.kind in ("filter", "project")
+
+
+def _growth(case: Case, broadcast: BroadcastRow) -> _Growth | None:
     """How its rows have grown; None if they have not, or if too few runs are known."""
-    if broadcast["rows"] is None:
+    if broadcast.rows is None or broadcast.operator_key is None:
         return None
-    earlier = case.history.broadcast_rows(broadcast["operator_key"], case.execution["started_at"])
+    earlier = case.history.broadcast_rows(broadcast.operator_key, case.execution.started_at)
     usual = median(earlier) if earlier else 0
     if len(earlier) < case.limits.broadcast_growth_runs or usual <= 0:
         return None
-    ratio = broadcast["rows"] / usual
+    ratio = broadcast.rows / usual
     return _Growth(len(earlier), usual, ratio) if ratio >= case.limits.broadcast_growth_ratio else None
 
 

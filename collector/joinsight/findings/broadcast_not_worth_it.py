@@ -6,24 +6,25 @@ from collections.abc import Iterator
 
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import join, rows
-from joinsight.rows import Row, driver_ms
+from joinsight.findings.phrases import join, rows
+from joinsight.plan.operators import BROADCAST_HASH_JOIN
+from joinsight.tables import JoinRow
 
 
 def look(case: Case) -> Iterator[Finding]:
     """By sizes alone. Time says nothing here: on a busy machine the driver waits for its turn, whatever it does."""
-    for broadcast in case.rows["broadcast"]:
-        used_by = [found for node in broadcast["join_nodes"] if (found := case.joins.get(node))]
+    for broadcast in case.rows.broadcast:
+        used_by = [found for node in broadcast.join_nodes or () if (found := case.joins.get(node))]
         others = [_other_rows(found) for found in used_by]
-        size, sent = broadcast["size_bytes"], broadcast["rows"]
+        size, sent = broadcast.size_bytes, broadcast.rows
         if size is None or sent is None or not used_by or None in others:
             continue
-        if broadcast["consumers"] != len(used_by):
+        if broadcast.consumers != len(used_by):
             continue  # it prunes partitions too, and may have saved their reading
         other = sum(each or 0 for each in others)
         if size < case.limits.broadcast_not_worth_bytes or sent < case.limits.broadcast_not_worth_ratio * max(other, 1):
             continue
-        took = driver_ms(broadcast)
+        took = broadcast.driver_ms
         yield Finding(
             HEURISTIC.id,
             "warning",
@@ -36,21 +37,20 @@ def look(case: Case) -> Iterator[Finding]:
                 "ratio": sent / max(other, 1),
                 **({} if took is None else {"driver_ms": took}),
             },
-            "All of it goes through the driver, and into the memory of each executor. Broadcast the other side, or have"
-            " this join shuffled: with the hint MERGE or SHUFFLE_HASH, without a hint BROADCAST, or with a lower"
+            "All of it goes through the driver and into the memory of each executor. Broadcast the other side, or have"
+            " this join shuffled: add the hint MERGE or SHUFFLE_HASH, remove the hint BROADCAST, or lower"
             " spark.sql.autoBroadcastJoinThreshold.",
-            broadcast["node_id"],
-            broadcast["operator_key"],
+            broadcast.node_id,
+            broadcast.operator_key,
             impact_bytes=size,
         )
 
 
-def _other_rows(join: Row) -> int | None:
+def _other_rows(join: JoinRow) -> int | None:
     """Rows of the side that is not broadcast; None if they were not measured, or it cannot be joined by shuffles."""
-    if join["strategy"] != "BroadcastHashJoin" or join["build_side"] is None:
+    if join.strategy != BROADCAST_HASH_JOIN or join.build_side is None:
         return None
-    other: int | None = join.get("right_rows" if join["build_side"] == "left" else "left_rows")
-    return other
+    return join.right_rows if join.build_side == "left" else join.left_rows
 
 
 HEURISTIC = Heuristic("broadcast-not-worth-it", look)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings.driver import alone_ms
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import first_up, percent
+from joinsight.findings.phrases import first_up, percent
 
 
 def look(case: Case) -> Iterator[Finding]:
     """Two parts: collecting, building and sending broadcasts, and what the driver did with the result at the end."""
-    duration = case.execution["duration_ms"]
-    broadcasts = sum(alone_ms(case, row) for row in case.rows["broadcast"])
+    duration = case.execution.duration_ms
+    broadcasts = sum(alone_ms(case, row) for row in case.rows.broadcast)
     result_bytes, result_ms = _result(case)
     if result_bytes < case.limits.driver_result_bytes:
         result_ms = 0
@@ -23,17 +23,17 @@ def look(case: Case) -> Iterator[Finding]:
     if took < case.limits.driver_alone_ms or took < case.limits.driver_share * duration:
         return
     parts = [
-        *([f"{duration_text(result_ms)} on a result of {bytes_text(result_bytes)}"] if result_ms else []),
-        *([f"{duration_text(broadcasts)} on broadcasts, without the tasks beneath them"] if broadcasts else []),
+        *([f"for {duration_text(result_ms)} on a result of {bytes_text(result_bytes)}"] if result_ms else []),
+        *([f"for {duration_text(broadcasts)} on broadcasts, without the tasks beneath them"] if broadcasts else []),
     ]
     advice = [
         *(
-            ["Do not collect so many rows: write them to files, or aggregate, filter or limit them before."]
+            ["Do not collect so many rows: write them to files, or aggregate, filter or limit them first."]
             if result_ms
             else []
         ),
         *(
-            ["Have large broadcasts shuffled instead: lower spark.sql.autoBroadcastJoinThreshold, or take hints away."]
+            ["Have large broadcasts shuffled instead: lower spark.sql.autoBroadcastJoinThreshold, or remove hints."]
             if broadcasts
             else []
         ),
@@ -59,15 +59,13 @@ def look(case: Case) -> Iterator[Finding]:
 
 def _result(case: Case) -> tuple[int, int]:
     """Bytes that the last stage sent to the driver, and the time from its end to the end of the execution."""
-    ended = case.execution["ended_at"]
-    last = max(
-        (row for row in case.rows["stage"] if row["completed_at"] is not None and row.get("result_bytes") is not None),
-        key=lambda row: row["completed_at"],
-        default=None,
-    )
-    if last is None or ended is None:
+    ended = case.execution.ended_at
+    ran = ((row.completed_at, row.totals) for row in case.rows.stage)
+    completed = [(at, totals.result_bytes) for at, totals in ran if at is not None and totals is not None]
+    if not completed or ended is None:
         return 0, 0
-    return last["result_bytes"], max(0, round((ended - last["completed_at"]).total_seconds() * 1000))
+    last, result_bytes = max(completed, key=lambda each: each[0])
+    return result_bytes, max(0, round((ended - last).total_seconds() * 1000))
 
 
 HEURISTIC = Heuristic("driver-collect", look)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import first_up, join, rows, times
+from joinsight.findings.phrases import first_up, join, rows, times
 
 
 def look(case: Case) -> Iterator[Finding]:
     """Joins on keys; one without is a nested loop, and has a heuristic of its own."""
-    for found in case.rows["joins"]:
-        out, ratio = found["output_rows"], found["output_ratio"]
-        left, right = found.get("left_rows"), found.get("right_rows")
-        if not found["left_keys"] or out is None or ratio is None or left is None or right is None:
+    for found in case.rows.joins:
+        out, ratio = found.output_rows, found.output_ratio
+        left, right = found.left_rows, found.right_rows
+        if not found.left_keys or out is None or ratio is None or left is None or right is None:
             continue
         if out < case.limits.exploding_rows or ratio < case.limits.exploding_ratio:
             continue
         yield Finding(
             HEURISTIC.id,
             "warning",
-            f"{first_up(join(found))} made {rows(out)} of {rows(left)} and {rows(right)}:"
+            f"{first_up(join(found))} made {rows(out)} from {rows(left)} and {rows(right)}:"
             f" {times(ratio)} the larger side.",
             {
                 "output_rows": out,
@@ -28,11 +28,11 @@ def look(case: Case) -> Iterator[Finding]:
                 "right_rows": right,
                 "ratio": ratio,
             },
-            "The key is not unique on either side. See if a condition is missing, or if a value such as NULL's default"
-            " meets itself; remove duplicates on one side, or aggregate it before the join. Where only the existence"
-            " matters, LEFT SEMI JOIN or EXISTS gives each row once.",
-            found["node_id"],
-            found["operator_key"],
+            "The key is not unique on either side. Check for a missing condition, or for a value such as a default in"
+            " place of NULL that matches itself; remove duplicates on one side, or aggregate it before the join. If"
+            " only existence matters, LEFT SEMI JOIN or EXISTS returns each row once.",
+            found.node_id,
+            found.operator_key,
         )
 
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import percent, shuffle
+from joinsight.findings.phrases import percent, shuffle
 
 
 def look(case: Case) -> Iterator[Finding]:
     """The wait for one shuffle to the run time of all tasks of the stages that read it."""
-    for row in case.rows["shuffle"]:
-        wait = row["fetch_wait_ms"]
-        ran = sum(stage["run_time_ms"] for stage in case.stages(row["reduce_stages"]))
+    for row in case.rows.shuffle:
+        wait = row.fetch_wait_ms
+        ran = sum(stage.totals.run_time_ms for stage in case.stages(row.reduce_stages or ()) if stage.totals)
         if wait is None or not ran or wait < case.limits.fetch_wait_ms or wait < case.limits.fetch_wait_share * ran:
             continue
-        remote = row["remote_bytes_read"]
-        of = "" if remote is None else f", {bytes_text(remote)} of it from other machines"
+        remote = row.remote_bytes_read
+        of = "" if remote is None else f"; {bytes_text(remote)} came from other machines"
         yield Finding(
             HEURISTIC.id,
             "warning",
@@ -28,12 +28,12 @@ def look(case: Case) -> Iterator[Finding]:
                 "share": wait / ran,
                 **({} if remote is None else {"remote_bytes_read": remote}),
             },
-            "The disks or the network of those who serve the blocks are too slow, or the executors that serve them are"
-            " busy collecting garbage. Fewer and larger partitions make fewer and larger blocks; shuffle less by"
-            " filtering and aggregating before; local SSDs (spark.local.dir), the external shuffle service and"
-            " push-based shuffle (spark.shuffle.push.enabled) help to serve.",
-            row["node_id"],
-            row["operator_key"],
+            "The disks or the network of the executors that serve the blocks are too slow, or these executors are busy"
+            " with garbage collection. Fewer, larger partitions make fewer, larger blocks. Filter and aggregate first"
+            " to shuffle less. Local SSDs (spark.local.dir), the external shuffle service and push-based shuffle"
+            " (spark.shuffle.push.enabled) also help.",
+            row.node_id,
+            row.operator_key,
             impact_ms=wait,
             impact_bytes=remote,
         )

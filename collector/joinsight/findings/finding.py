@@ -1,4 +1,4 @@
-"""What a heuristic is given and what it gives: the rows of one execution, and findings."""
+"""The input and output of a heuristic: the rows of one execution, and findings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import Protocol
 
 from joinsight.findings.thresholds import Thresholds
 from joinsight.incomplete import APPROXIMATED
-from joinsight.rows import Row, Rows
+from joinsight.rows import Rows
+from joinsight.tables import ExecutionRow, JoinRow, NodeMetricRow, PlanNodeRow, ShuffleRow, StageRow
 
 WHOLE_EXECUTION = -1
 """`node_id` of a finding that is about no single node."""
 
-SEVERITIES = ("critical", "warning", "info")
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something worth a person's attention; the fields are the columns of table `finding`."""
+    """A problem that a person should look at; the fields are the columns of table `finding`."""
 
     finding: str
     """The heuristic's id; its page is docs/findings.md#id."""
@@ -34,23 +33,23 @@ class Finding:
     node_id: int = WHOLE_EXECUTION
     operator_key: str | None = None
     impact_ms: int | None = None
-    """Time that it cost, where that can be said."""
+    """Time that it cost, if known."""
     impact_bytes: int | None = None
-    """Bytes that it is about, where that can be said."""
+    """Bytes involved, if known."""
 
 
 class History(Protocol):
-    """What earlier runs say; asked only where this one gives reason to."""
+    """Facts about earlier runs; queried only where this run gives reason to."""
 
     errors: tuple[type[Exception], ...]
-    """What asking may raise; that is not the heuristic's fault."""
+    """What a query may raise; not the heuristic's fault."""
 
     def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
         """Rows of the latest earlier runs of a broadcast."""
 
 
 class NoHistory:
-    """Where there is no store."""
+    """A history without a store."""
 
     errors: tuple[type[Exception], ...] = ()
 
@@ -67,10 +66,10 @@ class Case:
     limits: Thresholds = field(default_factory=Thresholds)
     history: History = field(default_factory=NoHistory)
 
-    @cached_property
-    def execution(self) -> Row:
+    @property
+    def execution(self) -> ExecutionRow:
         """Its row."""
-        return self.rows["execution"][0]
+        return self.rows.execution
 
     @cached_property
     def is_whole(self) -> bool:
@@ -79,39 +78,39 @@ class Case:
         Else sums, numbers of rows and bytes are least values. Of a stage that was tried again, Spark counts the last
         attempt only.
         """
-        incomplete, codes = self.execution["incomplete"], self.execution["incomplete_codes"]
+        incomplete, codes = self.execution.incomplete, self.execution.incomplete_codes
         unseen = incomplete and codes != [APPROXIMATED]
-        again = any(stage["stage_attempt"] > 0 for stage in self.rows["stage"])
-        return self.execution["state"] == "succeeded" and not unseen and not again
+        again = any(stage.stage_attempt > 0 for stage in self.rows.stage)
+        return self.execution.state == "succeeded" and not unseen and not again
 
     @cached_property
-    def nodes(self) -> Mapping[int, Row]:
+    def nodes(self) -> Mapping[int, PlanNodeRow]:
         """The nodes of the final plan by id."""
-        return {row["node_id"]: row for row in self.rows["plan_node"]}
+        return {row.node_id: row for row in self.rows.plan_node}
 
     @cached_property
     def children(self) -> Mapping[int, Sequence[int]]:
-        """Of each node, those whose rows go into it, left one first."""
+        """The inputs of each node, left one first."""
         found: dict[int, list[int]] = defaultdict(list)
-        for edge in self.rows["plan_edge"]:
-            found[edge["parent_id"]].append(edge["child_id"])
+        for edge in self.rows.plan_edge:
+            found[edge.parent_id].append(edge.child_id)
         return found
 
     @cached_property
-    def _metrics(self) -> Mapping[int, Mapping[str, Row]]:
-        found: dict[int, dict[str, Row]] = defaultdict(dict)
-        for row in self.rows["node_metric"]:
-            found[row["node_id"]][row["name"]] = row
+    def _metrics(self) -> Mapping[int, Mapping[str, NodeMetricRow]]:
+        found: dict[int, dict[str, NodeMetricRow]] = defaultdict(dict)
+        for row in self.rows.node_metric:
+            found[row.node_id][row.name] = row
         return found
 
-    def metrics(self, node_id: int) -> Mapping[str, Row]:
+    def metrics(self, node_id: int) -> Mapping[str, NodeMetricRow]:
         """The metrics of a node by Spark's name."""
         return self._metrics.get(node_id, {})
 
     def total(self, node_id: int, name: str) -> int | None:
         """The total of a metric; None where nothing was measured."""
-        total: int | None = self.metrics(node_id).get(name, {}).get("total")
-        return total
+        row = self.metrics(node_id).get(name)
+        return None if row is None else row.total
 
     def below(self, node_id: int) -> Iterator[int]:
         """All nodes beneath a node, each once, nearest first."""
@@ -123,27 +122,27 @@ class Case:
                 todo.extend(self.children.get(found, ()))
                 yield found
 
-    def stages(self, ids: Iterable[int]) -> list[Row]:
+    def stages(self, ids: Iterable[int]) -> list[StageRow]:
         """The attempts of these stages that ran."""
         return [row for stage_id in sorted(set(ids)) for row in self._stages.get(stage_id, ())]
 
     @cached_property
-    def _stages(self) -> Mapping[int, Sequence[Row]]:
-        found: dict[int, list[Row]] = defaultdict(list)
-        for row in self.rows["stage"]:
-            if row.get("run_time_ms") is not None:
-                found[row["stage_id"]].append(row)
+    def _stages(self) -> Mapping[int, Sequence[StageRow]]:
+        found: dict[int, list[StageRow]] = defaultdict(list)
+        for row in self.rows.stage:
+            if row.totals is not None:
+                found[row.stage_id].append(row)
         return found
 
     @cached_property
-    def shuffles(self) -> Mapping[int | None, Row]:
+    def shuffles(self) -> Mapping[int | None, ShuffleRow]:
         """The shuffles by node id."""
-        return {row["node_id"]: row for row in self.rows["shuffle"]}
+        return {row.node_id: row for row in self.rows.shuffle}
 
     @cached_property
-    def joins(self) -> Mapping[int | None, Row]:
+    def joins(self) -> Mapping[int | None, JoinRow]:
         """The joins by node id."""
-        return {row["node_id"]: row for row in self.rows["joins"]}
+        return {row.node_id: row for row in self.rows.joins}
 
 
 @dataclass(frozen=True, slots=True)

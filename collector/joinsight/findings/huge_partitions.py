@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.partitions import partitions
-from joinsight.findings.wording import first_up, shuffle
-from joinsight.rows import Row
+from joinsight.findings.phrases import first_up, shuffle
+from joinsight.tables import ShuffleRow
 
 
 def look(case: Case) -> Iterator[Finding]:
     """By the bytes that were written, compressed; one large partition among small ones is a skewed shuffle."""
-    for row in case.rows["shuffle"]:
+    for row in case.rows.shuffle:
         found = partitions(row)
         if found is None or found.mean_bytes < case.limits.huge_partition_bytes:
             continue
@@ -26,26 +26,26 @@ def look(case: Case) -> Iterator[Finding]:
             {
                 "partitions": found.number,
                 "mean_partition_bytes": round(found.mean_bytes),
-                "bytes_written": row["bytes_written"],
+                "bytes_written": found.bytes_written,
             },
             _advice(case, row),
-            row["node_id"],
-            row["operator_key"],
-            impact_bytes=row["bytes_written"],
+            row.node_id,
+            row.operator_key,
+            impact_bytes=row.bytes_written,
         )
 
 
-def _advice(case: Case, row: Row) -> str:
-    if row["partitioning"] == "SinglePartition":
+def _advice(case: Case, row: ShuffleRow) -> str:
+    if row.partitioning == "SinglePartition":
         return (
             "All rows go to a single task: a window without PARTITION BY, an aggregate without GROUP BY over many rows,"
             " or repartition(1). Partition the window, or aggregate in two steps."
         )
-    if str(row["origin"]).startswith("REPARTITION"):
-        return "The query asks for this number (repartition, or a hint): ask for more, or leave the number out."
-    more = "Raise spark.sql.shuffle.partitions, so that a partition has about 100 to 200 MB"
-    if case.execution["is_adaptive"]:
-        more += "; spark.sql.adaptive.advisoryPartitionSizeInBytes is what AQE coalesces up to"
+    if str(row.origin).startswith("REPARTITION"):
+        return "The query sets this number (repartition, or a hint): raise it, or leave it out."
+    more = "Raise spark.sql.shuffle.partitions to get partitions of about 100 to 200 MB"
+    if case.execution.is_adaptive:
+        more += "; AQE coalesces up to spark.sql.adaptive.advisoryPartitionSizeInBytes"
     return f"{more}."
 
 

@@ -6,59 +6,59 @@ from collections.abc import Iterator
 
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
-from joinsight.findings.wording import join
-from joinsight.rows import Row
-
-_OTHER = {"left": "right", "right": "left"}
+from joinsight.findings.phrases import join
+from joinsight.plan.operators import BROADCAST_HASH_JOIN
+from joinsight.tables import AqeDecisionRow, JoinRow
 
 
 def look(case: Case) -> Iterator[Finding]:
     """Shuffles of what a broadcast join reads as it is, of what turned out not to matter, and of dropped stages."""
-    by_key = {row["operator_key"]: row for row in reversed(case.rows["joins"])}
-    for decision in case.rows.get("aqe_decision", ()):
-        found = by_key.get(decision["operator_key"])  # the join of the final plan that it is about
+    by_key = {row.operator_key: row for row in reversed(case.rows.joins)}
+    for decision in case.rows.aqe_decision:
+        found = by_key.get(decision.operator_key)  # the join of the final plan that it is about
         wasted = _wasted(case, decision, found)
         if wasted is None or wasted < case.limits.late_replan_bytes:
             continue
-        after_ms = round((decision["decided_at"] - case.execution["started_at"]).total_seconds() * 1000)
+        after_ms = round((decision.decided_at - case.execution.started_at).total_seconds() * 1000)
         yield Finding(
             HEURISTIC.id,
             "warning",
-            f"AQE saw after {duration_text(max(0, after_ms))} that {_saw(decision, found)}; by then"
-            f" {bytes_text(wasted)} had been shuffled that need not have been.",
+            f"AQE found after {duration_text(max(0, after_ms))} that {_saw(decision, found)}; by then"
+            f" {bytes_text(wasted)} had been shuffled needlessly.",
             {
                 "shuffled_bytes": wasted,
                 "decided_after_ms": after_ms,
-                **{name: decision[name] for name in ("bytes_before", "rows_before") if decision[name] is not None},
+                **({} if decision.bytes_before is None else {"bytes_before": decision.bytes_before}),
+                **({} if decision.rows_before is None else {"rows_before": decision.rows_before}),
             },
-            "AQE decides when a shuffle has been written. Let Spark know before: ANALYZE TABLE ... COMPUTE STATISTICS"
-            " for the tables, or, for a join whose side is always small, the hint BROADCAST.",
-            WHOLE_EXECUTION if found is None else found["node_id"],
-            decision["operator_key"],
+            "AQE decides only after a shuffle has been written. To tell Spark earlier, run ANALYZE TABLE ... COMPUTE"
+            " STATISTICS on the tables, or give a side that is always small the hint BROADCAST.",
+            WHOLE_EXECUTION if found is None else found.node_id,
+            decision.operator_key,
             impact_bytes=wasted,
         )
 
 
-def _wasted(case: Case, decision: Row, found: Row | None) -> int | None:
-    kind = decision["kind"]
+def _wasted(case: Case, decision: AqeDecisionRow, found: JoinRow | None) -> int | None:
+    kind = decision.kind
     if kind in ("dropped_stage", "empty_relation"):
-        size: int | None = decision["bytes_before"]
-        return size
-    if kind != "join_strategy" or found is None or found["strategy"] != "BroadcastHashJoin":
+        return decision.bytes_before
+    if kind != "join_strategy" or found is None or found.strategy != BROADCAST_HASH_JOIN:
         return None
-    other = _OTHER.get(found["build_side"])  # a join's text may name no side
-    shuffle = case.shuffles.get(found.get(f"{other}_exchange")) if other else None
-    return shuffle["bytes_written"] if shuffle else None
+    # What is not built; a join's text may name no side
+    others = {"left": found.right_exchange, "right": found.left_exchange}
+    shuffle = case.shuffles.get(others.get(found.build_side or ""))
+    return shuffle.bytes_written if shuffle else None
 
 
-def _saw(decision: Row, found: Row | None) -> str:
-    if decision["kind"] == "dropped_stage":
-        return f"{decision['operator']} {decision['before'] or ''}".rstrip() + " was not needed"
-    if decision["kind"] == "empty_relation":
-        return f"{decision['before']} gives no rows"
+def _saw(decision: AqeDecisionRow, found: JoinRow | None) -> str:
+    if decision.kind == "dropped_stage":
+        return f"{decision.operator} {decision.before or ''}".rstrip() + " was not needed"
+    if decision.kind == "empty_relation":
+        return f"{decision.before} gives no rows"
     assert found is not None
-    size = "" if decision["bytes_before"] is None else f" of {bytes_text(decision['bytes_before'])}"
-    return f"{join(found)} can broadcast its {found['build_side']} side{size}"
+    size = "" if decision.bytes_before is None else f" of {bytes_text(decision.bytes_before)}"
+    return f"{join(found)} can broadcast its {found.build_side} side{size}"
 
 
 HEURISTIC = Heuristic("late-replan", look)

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from joinsight.findings.thresholds import Thresholds
-
-MARKS = "<!-- thresholds: written by make docs -->\n", "<!-- end of thresholds -->\n"
+from joinsight.generated import rewrite
 
 
 def table() -> Iterator[str]:
     """The lines of the table, in Markdown."""
-    yield "| threshold | standard | unit | meaning |"
+    yield "| threshold | default | unit | meaning |"
     yield "|---|---|---|---|"
     for field in dataclasses.fields(Thresholds):
         unit = field.metadata["unit"]
@@ -28,13 +27,5 @@ def _shown(value: Any, unit: str) -> str:
     return f"{value:,.15g}"
 
 
-def written_into(page: str) -> str:
-    """The page with the table as it is now."""
-    before, _, rest = page.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    return "".join((before, MARKS[0], *(f"{line}\n" for line in table()), MARKS[1], after))
-
-
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(written_into(path.read_text()))
+    rewrite(Path(sys.argv[1]), "thresholds", table())

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from joinsight.rows import Row
+from joinsight.tables import ShuffleRow
 
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Of one shuffle."""
+    """The partitions of one shuffle."""
 
     number: int
     """As tasks read them, after AQE has coalesced and split."""
-    mean_bytes: float
+    bytes_written: int
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean size of a partition."""
+        return self.bytes_written / self.number
 
 
-def partitions(row: Row) -> Partitions | None:
+def partitions(row: ShuffleRow) -> Partitions | None:
     """None where they were not measured or not read."""
-    number = row["partitions"] if row.get("aqe_partitions") is None else row["aqe_partitions"]
-    if not number or row["bytes_written"] is None or not row["reduce_stages"]:
+    number = row.partitions if row.aqe_partitions is None else row.aqe_partitions
+    if not number or row.bytes_written is None or not row.reduce_stages:
         return None
-    return Partitions(number, row["bytes_written"] / number)
+    return Partitions(number, row.bytes_written)

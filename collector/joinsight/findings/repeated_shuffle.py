@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import first_up, shuffle
-from joinsight.rows import Row
+from joinsight.findings.phrases import first_up, shuffle
+from joinsight.tables import ShuffleRow
 
 _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
 
@@ -17,15 +17,16 @@ _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
 def look(case: Case) -> Iterator[Finding]:
     """Equal texts of all operators beneath, literals included, and equal numbers of rows and bytes."""
     same = _equal_subtrees(case)
-    groups: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
-    for row in case.rows["shuffle"]:
-        if row["rows_written"] is not None and row["data_bytes"] is not None and row["bytes_written"] is not None:
-            groups[same[row["node_id"]], row["rows_written"], row["data_bytes"]].append(row)
-    for rows in groups.values():
-        again = sum(row["bytes_written"] for row in rows[1:])
+    groups: dict[tuple[int, int, int], list[tuple[int, ShuffleRow]]] = defaultdict(list)
+    for row in case.rows.shuffle:
+        if row.rows_written is not None and row.data_bytes is not None and row.bytes_written is not None:
+            groups[same[row.node_id], row.rows_written, row.data_bytes].append((row.bytes_written, row))
+    for (_, rows_written, _), group in groups.items():
+        rows = [row for _, row in group]
+        again = sum(written for written, _ in group[1:])
         if len(rows) < 2 or again < case.limits.repeated_shuffle_bytes:
             continue
-        wrote_ms = sum(row["write_time_ns"] or 0 for row in rows[1:]) // 1_000_000
+        wrote_ms = sum(row.write_time_ns or 0 for row in rows[1:]) // 1_000_000
         yield Finding(
             HEURISTIC.id,
             "warning",
@@ -34,14 +35,14 @@ def look(case: Case) -> Iterator[Finding]:
             {
                 "times": len(rows),
                 "repeated_bytes": again,
-                "rows_written": rows[0]["rows_written"],
-                "bytes_written": rows[0]["bytes_written"],
+                "rows_written": rows_written,
+                "bytes_written": group[0][0],
             },
-            "Spark reuses a shuffle if the plans beneath are the same to the letter: read the same columns on both"
-            " sides, in one subquery or DataFrame that both use, and no non-deterministic expression. See that"
-            " spark.sql.exchange.reuse is not off; or cache the rows.",
-            rows[1]["node_id"],
-            rows[1]["operator_key"],
+            "Spark reuses a shuffle only if the plans beneath are identical: read the same columns on both sides, in"
+            " one subquery or DataFrame that both use, without non-deterministic expressions. Check that"
+            " spark.sql.exchange.reuse is not off, or cache the rows.",
+            rows[1].node_id,
+            rows[1].operator_key,
             impact_ms=wrote_ms,
             impact_bytes=again,
         )
@@ -64,7 +65,7 @@ def _equal_subtrees(case: Case) -> dict[int, int]:
                 continue
             todo.pop()
             below = tuple(found[child] for child in case.children.get(node_id, ()))
-            text = _IDS.sub("", case.nodes[node_id]["simple"])
+            text = _IDS.sub("", case.nodes[node_id].simple)
             found[node_id] = numbers.setdefault((text, below), len(numbers))
     return found
 

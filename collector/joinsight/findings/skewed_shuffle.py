@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.wording import rows, shuffle, times
-from joinsight.rows import Row
+from joinsight.findings.phrases import rows, shuffle, times
+from joinsight.tables import ShuffleRow, StageRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,83 +43,80 @@ def look(case: Case) -> Iterator[Finding]:
         yield Finding(
             HEURISTIC.id,
             "warning",
-            f"Of {stage['tasks']} tasks that read {shuffle(row)}, one read {spread.text(spread.max)}{together},"
-            f" {median}.",
+            f"Of {stage.tasks} tasks that read {shuffle(row)}, one read {spread.text(spread.max)}{together}, {median}.",
             {
-                name: stage[name]
-                for name in (
-                    "shuffle_read_rows_max",
-                    "shuffle_read_rows_median",
-                    "shuffle_read_bytes_max",
-                    "shuffle_read_bytes_median",
-                    "run_time_ms_max",
-                    "run_time_ms_median",
+                f"{name}_{statistic}": getattr(over_tasks, statistic)
+                for name, over_tasks in (
+                    ("shuffle_read_rows", stage.shuffle_read_rows),
+                    ("shuffle_read_bytes", stage.shuffle_read_bytes),
+                    ("run_time_ms", stage.run_time_ms),
                 )
-                if stage.get(name) is not None
+                if over_tasks is not None
+                for statistic in ("max", "median")
             }
-            | {"ratio": spread.ratio, "tasks": stage["tasks"]}
-            | ({} if row.get("skew_ratio") is None else {"skew_ratio": row["skew_ratio"]}),
+            | {"ratio": spread.ratio, "tasks": stage.tasks}
+            | ({} if row.skew_ratio is None else {"skew_ratio": row.skew_ratio}),
             _advice(case, row),
-            row["node_id"],
-            row["operator_key"],
+            row.node_id,
+            row.operator_key,
             impact_ms=_waited(stage),
         )
 
 
-def _longest(case: Case) -> Iterable[tuple[Row, Row, int]]:
+def _longest(case: Case) -> Iterable[tuple[StageRow, ShuffleRow, int]]:
     """Of the stages that are skewed the one with the longest wait, for each shuffle that it can be put down to.
 
     With the shuffle, and how many the stage reads.
     """
-    read: dict[int, Row] = {}  # by stage, the shuffle of which a task read most
+    read: dict[int, ShuffleRow] = {}  # by stage, the shuffle of which a task read most
     number: Counter[int] = Counter()
-    for row in case.rows["shuffle"]:
-        number.update(set(row["reduce_stages"]))
-        for stage_id in row["reduce_stages"]:
+    for row in case.rows.shuffle:
+        number.update(set(row.reduce_stages or ()))
+        for stage_id in row.reduce_stages or ():
             if stage_id not in read or _most_read(read[stage_id]) < _most_read(row):
                 read[stage_id] = row
-    found: dict[int, tuple[Row, Row, int]] = {}
-    for stage in case.rows["stage"]:
-        shuffled = read.get(stage["stage_id"])
+    found: dict[int, tuple[StageRow, ShuffleRow, int]] = {}
+    for stage in case.rows.stage:
+        shuffled = read.get(stage.stage_id)
         # Read as its map tasks wrote it, a shuffle is skewed whatever its keys are
-        if shuffled is None or "local" in (shuffled.get("aqe_read") or ()) or _worst(case, stage) is None:
+        if shuffled is None or "local" in (shuffled.aqe_read or ()) or _worst(case, stage) is None:
             continue
-        known = found.get(shuffled["node_id"])
+        known = found.get(shuffled.node_id)
         if known is None or (_waited(known[0]) or 0) <= (_waited(stage) or 0):
-            found[shuffled["node_id"]] = stage, shuffled, number[stage["stage_id"]]
+            found[shuffled.node_id] = stage, shuffled, number[stage.stage_id]
     return found.values()
 
 
-def _most_read(row: Row) -> int:
-    return row.get("rows_read_max") or row["rows_read"] or 0
+def _most_read(row: ShuffleRow) -> int:
+    return row.rows_read_max or row.rows_read or 0
 
 
-def _worst(case: Case, stage: Row) -> _Spread | None:
+def _worst(case: Case, stage: StageRow) -> _Spread | None:
     """The more skewed of rows and bytes, if it is skewed enough."""
     found = []
-    for unit, least in (("rows", case.limits.skew_rows), ("bytes", case.limits.skew_bytes)):
-        most, median = stage.get(f"shuffle_read_{unit}_max"), stage.get(f"shuffle_read_{unit}_median")
-        if most is not None and median is not None and most >= least:
-            found.append(_Spread(unit, most, median))
+    for unit, least, spread in (
+        ("rows", case.limits.skew_rows, stage.shuffle_read_rows),
+        ("bytes", case.limits.skew_bytes, stage.shuffle_read_bytes),
+    ):
+        if spread is not None and spread.max >= least:
+            found.append(_Spread(unit, spread.max, spread.median))
     worst = max(found, key=lambda spread: spread.ratio, default=None)
     return worst if worst is not None and worst.ratio >= case.limits.skew_ratio else None
 
 
-def _waited(stage: Row) -> int | None:
+def _waited(stage: StageRow) -> int | None:
     """How much longer the longest task ran than the median one."""
-    if stage.get("run_time_ms_max") is None or stage.get("run_time_ms_median") is None:
-        return None
-    return int(stage["run_time_ms_max"] - stage["run_time_ms_median"])
+    return None if stage.run_time_ms is None else stage.run_time_ms.max - stage.run_time_ms.median
 
 
-def _advice(case: Case, row: Row) -> str:
-    keys = "Look for the value of the key that most rows have; NULL and a default are the usual ones."
-    if not row["join_nodes"]:
+def _advice(case: Case, row: ShuffleRow) -> str:
+    keys = "Find the key value that most rows have; NULL and a default are the usual ones."
+    if not row.join_nodes:
         return f"{keys} Aggregate such rows in two steps: by the key and a random number, then by the key."
-    if not case.execution["is_adaptive"]:
+    if not case.execution.is_adaptive:
         return f"{keys} Set spark.sql.adaptive.enabled=true: AQE splits skewed partitions of joins."
     return (
-        f"{keys} Join such rows on their own. AQE splits partitions of joins over"
+        f"{keys} Join such rows separately. AQE splits partitions of joins over"
         " spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes and skewedPartitionFactor times the median,"
         " unless that would need another shuffle (spark.sql.adaptive.forceOptimizeSkewedJoin=true)."
     )

@@ -1,4 +1,4 @@
-"""From which numbers on something is a finding: one table, in docs/findings.md too; `joinsight serve` overrides it."""
+"""The thresholds of all findings, also in docs/findings.md; `joinsight serve` overrides them."""
 
 from __future__ import annotations
 
@@ -24,63 +24,69 @@ _GB = 1 << 30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Each with its standard, its unit (of bytes, values may be written like ``64m``) and what it means."""
+    """Each with its default, its unit (bytes may be written like ``64m``) and its meaning."""
 
     broadcast_near_share: float = _threshold(
-        0.8, "share", "broadcast-near-threshold: of the threshold, or of what Spark can broadcast at all, from here on"
+        0.8,
+        "share",
+        "broadcast-near-threshold: minimum share of the threshold, or of the most that Spark can broadcast",
     )
     broadcast_growth_ratio: float = _threshold(
-        1.1, "ratio", "broadcast-near-threshold: it grows if its rows are so many times the median of its earlier runs"
+        1.1,
+        "ratio",
+        "broadcast-near-threshold: minimum ratio of its rows to the median of its earlier runs, to count as growing",
     )
     broadcast_growth_runs: float = _threshold(
-        5, "runs", "broadcast-near-threshold: earlier runs that are needed to say that it grows"
+        5, "runs", "broadcast-near-threshold: minimum number of earlier runs to detect growth"
     )
     broadcast_not_worth_bytes: float = _threshold(
-        100 * _MB, "bytes", "broadcast-not-worth-it: least size of it in memory"
+        100 * _MB, "bytes", "broadcast-not-worth-it: minimum size of the broadcast in memory"
     )
     broadcast_not_worth_ratio: float = _threshold(
-        2, "ratio", "broadcast-not-worth-it: rows of the broadcast to rows of the other side at least"
+        2, "ratio", "broadcast-not-worth-it: minimum ratio of rows of the broadcast to rows of the other side"
     )
     missed_broadcast_bytes: float = _threshold(
-        100 * _MB, "bytes", "missed-broadcast: least size of the other side, which need not have been shuffled"
+        100 * _MB, "bytes", "missed-broadcast: minimum size of the other side, which was shuffled needlessly"
     )
-    skew_ratio: float = _threshold(5, "ratio", "skewed-shuffle: largest to median task, by rows or by bytes")
-    skew_rows: float = _threshold(1_000_000, "rows", "skewed-shuffle: least rows of the largest task; or")
-    skew_bytes: float = _threshold(64 * _MB, "bytes", "skewed-shuffle: least bytes of the largest task")
-    tiny_partitions: float = _threshold(1_000, "count", "tiny-partitions: least number of partitions that are read")
-    tiny_partition_bytes: float = _threshold(_MB, "bytes", "tiny-partitions: their mean size at most")
-    huge_partition_bytes: float = _threshold(512 * _MB, "bytes", "huge-partitions: mean size of a partition at least")
-    spill_bytes: float = _threshold(_GB, "bytes", "spill: bytes on disk; a warning from here on")
-    spill_critical_bytes: float = _threshold(100 * _GB, "bytes", "spill: critical from here on")
-    exploding_ratio: float = _threshold(10, "ratio", "exploding-join: rows out to rows of the larger side at least")
-    exploding_rows: float = _threshold(10_000_000, "rows", "exploding-join: rows out at least")
+    skew_ratio: float = _threshold(
+        5, "ratio", "skewed-shuffle: minimum ratio of the largest to the median task, by rows or by bytes"
+    )
+    skew_rows: float = _threshold(1_000_000, "rows", "skewed-shuffle: minimum rows of the largest task, or")
+    skew_bytes: float = _threshold(64 * _MB, "bytes", "skewed-shuffle: minimum bytes of the largest task")
+    tiny_partitions: float = _threshold(1_000, "count", "tiny-partitions: minimum number of partitions read")
+    tiny_partition_bytes: float = _threshold(_MB, "bytes", "tiny-partitions: maximum mean size of a partition")
+    huge_partition_bytes: float = _threshold(512 * _MB, "bytes", "huge-partitions: minimum mean size of a partition")
+    spill_bytes: float = _threshold(_GB, "bytes", "spill: minimum bytes on disk for a warning")
+    spill_critical_bytes: float = _threshold(100 * _GB, "bytes", "spill: minimum bytes on disk for critical")
+    exploding_ratio: float = _threshold(
+        10, "ratio", "exploding-join: minimum ratio of output rows to rows of the larger side"
+    )
+    exploding_rows: float = _threshold(10_000_000, "rows", "exploding-join: minimum output rows")
     nested_loop_pairs: float = _threshold(
-        1e9, "pairs", "nested-loop-join: pairs of rows to be compared; a warning from here on"
+        1e9, "pairs", "nested-loop-join: minimum pairs of rows to compare for a warning"
     )
-    nested_loop_critical_pairs: float = _threshold(1e12, "pairs", "nested-loop-join: critical from here on")
-    repeated_shuffle_bytes: float = _threshold(
-        100 * _MB, "bytes", "repeated-shuffle: least bytes that were written once more"
-    )
-    fetch_wait_share: float = _threshold(0.3, "share", "fetch-wait: of the run time of the tasks that read")
-    fetch_wait_ms: float = _threshold(60_000, "ms", "fetch-wait: least wait, summed over tasks")
-    cache_ms: float = _threshold(60_000, "ms", "cache-read-once: least run time of the tasks that filled it")
-    driver_share: float = _threshold(0.5, "share", "driver-collect: of the time that the execution took")
-    driver_alone_ms: float = _threshold(10_000, "ms", "driver-collect: least time of the driver without tasks")
+    nested_loop_critical_pairs: float = _threshold(1e12, "pairs", "nested-loop-join: minimum pairs for critical")
+    repeated_shuffle_bytes: float = _threshold(100 * _MB, "bytes", "repeated-shuffle: minimum bytes written again")
+    fetch_wait_share: float = _threshold(0.3, "share", "fetch-wait: minimum share of the run time of the reading tasks")
+    fetch_wait_ms: float = _threshold(60_000, "ms", "fetch-wait: minimum wait, summed over tasks")
+    cache_ms: float = _threshold(60_000, "ms", "cache-read-once: minimum run time of the tasks that filled the cache")
+    driver_share: float = _threshold(0.5, "share", "driver-collect: minimum share of the execution's duration")
+    driver_alone_ms: float = _threshold(10_000, "ms", "driver-collect: minimum time of the driver without tasks")
     driver_result_bytes: float = _threshold(
         10 * _MB,
         "bytes",
-        "driver-collect: least bytes that tasks sent for a broadcast or as the result; below it, the time is something"
-        " else's",
+        "driver-collect: minimum bytes that tasks sent for a broadcast or as the result; below it, the time has"
+        " another cause",
     )
     late_replan_bytes: float = _threshold(
-        _GB, "bytes", "late-replan: least bytes that had been written when AQE no longer needed them"
+        _GB, "bytes", "late-replan: minimum bytes already written when AQE stopped needing them"
     )
 
     def overridden(self, settings: Iterable[str], origin: str = OPTION) -> Thresholds:
         """With these settings, ``NAME=VALUE`` each; of bytes, a value may be written like ``64m``.
 
-        Raises `ConfigurationErrors`: one for each that is no threshold, or no number from 0 on. `origin` is where the
-        settings come from.
+        Raises `ConfigurationErrors`: one for each unknown threshold or invalid number. `origin` is where the settings
+        come from.
         """
         known = {field.name: field for field in dataclasses.fields(Thresholds)}
         changed: dict[str, float] = {}
@@ -95,7 +101,7 @@ class Thresholds:
             number = _number(value, unit)
             if number is None:
                 remedy = f"Write {name}=NUMBER, in {unit}{', or like 64m' if unit == 'bytes' else ''}."
-                errors.append(ConfigurationError(origin, setting, f"{value!r} is no number from 0 on", remedy))
+                errors.append(ConfigurationError(origin, setting, f"{value!r} is not a number of 0 or more", remedy))
             else:
                 changed[name] = number
         if errors:

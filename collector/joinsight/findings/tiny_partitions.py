@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.partitions import partitions
-from joinsight.findings.wording import first_up, shuffle
-from joinsight.rows import Row
+from joinsight.findings.phrases import first_up, shuffle
+from joinsight.tables import ShuffleRow
 
 
 def look(case: Case) -> Iterator[Finding]:
     """By the bytes that were written, compressed, and the partitions as AQE reads them."""
-    for row in case.rows["shuffle"]:
+    for row in case.rows.shuffle:
         found = partitions(row)
         if (
             found is None
@@ -29,23 +29,23 @@ def look(case: Case) -> Iterator[Finding]:
             {
                 "partitions": found.number,
                 "mean_partition_bytes": round(found.mean_bytes),
-                "bytes_written": row["bytes_written"],
+                "bytes_written": found.bytes_written,
             },
             _advice(case, row),
-            row["node_id"],
-            row["operator_key"],
-            impact_bytes=row["bytes_written"],
+            row.node_id,
+            row.operator_key,
+            impact_bytes=row.bytes_written,
         )
 
 
-def _advice(case: Case, row: Row) -> str:
-    if str(row["origin"]).startswith("REPARTITION"):
-        return "The query asks for this number (repartition, or a hint): ask for less, or leave the number out."
-    if not case.execution["is_adaptive"]:
+def _advice(case: Case, row: ShuffleRow) -> str:
+    if str(row.origin).startswith("REPARTITION"):
+        return "The query sets this number (repartition, or a hint): lower it, or leave it out."
+    if not case.execution.is_adaptive:
         return "Set spark.sql.adaptive.enabled=true, so that AQE coalesces them, or lower spark.sql.shuffle.partitions."
     return (
         "AQE coalesces partitions up to spark.sql.adaptive.advisoryPartitionSizeInBytes unless"
-        " spark.sql.adaptive.coalescePartitions.enabled is off; by standard it prefers a task for each core: set"
+        " spark.sql.adaptive.coalescePartitions.enabled is off; by default it prefers one task per core: set"
         " spark.sql.adaptive.coalescePartitions.parallelismFirst=false, or lower spark.sql.shuffle.partitions."
     )
 

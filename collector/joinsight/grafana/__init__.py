@@ -1,1 +1,1 @@
-"""Brings the dashboards to a Grafana: over its HTTP interface, or as files that it reads."""
+"""Installs the dashboards in Grafana: over its HTTP API, or as provisioning files."""

@@ -1,4 +1,4 @@
-"""The dashboards and the provisioning files that come with this program, and how they are laid out for a Grafana."""
+"""The dashboards and provisioning files that come with this program, and their layout for a Grafana."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from joinsight.errors import ConfigurationError
 PROVIDER = Path("provisioning", "dashboards", "joinsight.yml")
 SOURCES = Path("provisioning", "datasources", "joinsight.yml")
 IN_CONTAINER = "/etc/joinsight/grafana"
-"""Where the stack's Grafana has the dashboards; the provider's file says so."""
+"""The folder of dashboards in the stack's Grafana, as in the provider's file."""
 
 
 def folder() -> Path:
-    """In the wheel in this package, in a checkout at its top."""
+    """The folder with dashboards: within the package in a wheel, at the top of a checkout."""
     package = Path(joinsight.__file__).resolve().parent
     inside = package / "dashboards"
     return inside if inside.is_dir() else package.parent.parent / "dashboards"
@@ -29,28 +29,28 @@ def dashboards(source: Path) -> list[dict[str, Any]]:
 
 
 def export(source: Path, target: Path, seen_at: str) -> list[tuple[str, str]]:
-    """Write all into `target`: paths in it, and what was done (written, unchanged, kept, removed).
+    """Write all files into `target`; returns relative paths, and what was done (written, unchanged, kept, removed).
 
-    Data sources are written once, for they are the reader's to change. Dashboards that are no more are removed, for
+    Data sources are written once, because users change them. Dashboards that no longer exist are removed, because
     Grafana would still show them. `seen_at` is where Grafana finds the folder with the dashboards. Raises
-    `ConfigurationError` for a folder that cannot be written to.
+    `ConfigurationError` if the folder is not writable.
     """
     pages = {Path("grafana", file.name): file.read_text() for file in (source / "grafana").glob("joinsight-*.json")}
     provider = (source / PROVIDER).read_text().replace(json.dumps(IN_CONTAINER), json.dumps(seen_at))
     texts = {**pages, PROVIDER: provider, SOURCES: (source / SOURCES).read_text()}
     try:
-        return [*_written(target, texts), *_removed(target, pages)]
+        return [*_write_changed(target, texts), *_remove_obsolete(target, pages)]
     except OSError as error:
         raise ConfigurationError("DIR", str(target), str(error), "Name a folder of your own.") from None
 
 
-def _written(target: Path, texts: dict[Path, str]) -> Iterator[tuple[str, str]]:
+def _write_changed(target: Path, texts: dict[Path, str]) -> Iterator[tuple[str, str]]:
     for name, text in sorted(texts.items()):
         path = target / name
-        there = path.read_text() if path.is_file() else None
-        if there == text:
+        present = path.read_text() if path.is_file() else None
+        if present == text:
             yield f"{name}", "unchanged"
-        elif there is not None and name == SOURCES:
+        elif present is not None and name == SOURCES:
             yield f"{name}", "kept"
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def _written(target: Path, texts: dict[Path, str]) -> Iterator[tuple[str, str]]:
             yield f"{name}", "written"
 
 
-def _removed(target: Path, pages: dict[Path, str]) -> Iterator[tuple[str, str]]:
+def _remove_obsolete(target: Path, pages: dict[Path, str]) -> Iterator[tuple[str, str]]:
     for path in sorted((target / "grafana").glob("joinsight-*.json")):
         name = path.relative_to(target)
         if name not in pages:

@@ -1,4 +1,4 @@
-"""Makes a Grafana have our folder, data sources and dashboards, and changes nothing that is already so."""
+"""Creates or updates folder, data sources and dashboards in Grafana; what is up to date stays untouched."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from joinsight.errors import GrafanaError
 from joinsight.grafana.client import Grafana
 
 FOLDER = "joinsight"
-"""The folder's uid. Its title is its owner's: it is given once."""
+"""The folder's uid. Its title is set once, because users may change it."""
 _NO_FOLDER = (404, 403, 500)
-"""Of a folder that is not there, Grafana tells an Editor that it may not be read, or that its parents are not found."""
+"""Grafana's statuses for a missing folder: an Editor gets "may not be read" or "parents not found"."""
 
 
 def push(
     grafana: Grafana, title: str, sources: Iterable[dict[str, Any]], dashboards: Iterable[dict[str, Any]]
 ) -> Iterator[tuple[str, str]]:
-    """What it is and what was done (made, changed, unchanged, password: set again), one after the other.
+    """Name of each object and what was done (made, changed, unchanged, password: set again), as it is done.
 
-    Twice the same does nothing the second time. What fails leaves the rest as it is: once mended, do it again.
+    A repeated push changes nothing. After a failure, which leaves the remaining objects as they were, push again.
     Raises `GrafanaError`.
     """
     grafana.check()
@@ -39,39 +39,39 @@ def _folder(grafana: Grafana, title: str) -> str:
 
 
 def _source(grafana: Grafana, source: dict[str, Any]) -> str:
-    """A password cannot be read, so one that is given is always set. Settings that are not ours stay (certificates)."""
+    """A password cannot be read back, so a given one is always set. Other settings (certificates) are kept."""
     path = f"/datasources/uid/{source['uid']}"
-    there = grafana.find(path)
-    if there is None:
+    current = grafana.find(path)
+    if current is None:
         grafana.post("/datasources", source)
         return "made"
-    same = has(there, {key: value for key, value in source.items() if key != "secureJsonData"})
+    same = has(current, {key: value for key, value in source.items() if key != "secureJsonData"})
     if same and "secureJsonData" not in source:
         return "unchanged"
-    if there.get("readOnly"):
+    if current.get("readOnly"):
         raise GrafanaError(f"The data source {source['uid']} comes from a file (provisioning): change it there.")
-    grafana.put(path, {**source, "jsonData": {**there.get("jsonData", {}), **source["jsonData"]}})
+    grafana.put(path, {**source, "jsonData": {**current.get("jsonData", {}), **source["jsonData"]}})
     return "password" if same else "changed"
 
 
 def _dashboard(grafana: Grafana, dashboard: dict[str, Any]) -> str:
-    there = grafana.find(f"/dashboards/uid/{dashboard['uid']}")
+    current = grafana.find(f"/dashboards/uid/{dashboard['uid']}")
     wanted = {key: value for key, value in dashboard.items() if key not in ("id", "version")}
-    if there is not None:
-        meta = there.get("meta", {})
-        if meta.get("folderUid") == FOLDER and has(there.get("dashboard"), wanted):
+    if current is not None:
+        meta = current.get("meta", {})
+        if meta.get("folderUid") == FOLDER and has(current.get("dashboard"), wanted):
             return "unchanged"
         if meta.get("provisioned"):
             raise GrafanaError(f"The dashboard {dashboard['uid']} comes from a file (provisioning): change it there.")
     body = {"dashboard": {**wanted, "id": None}, "folderUid": FOLDER, "overwrite": True}
     grafana.post("/dashboards/db", {**body, "message": f"Joinsight {__version__}"})
-    return "changed" if there else "made"
+    return "changed" if current else "made"
 
 
 def has(theirs: Any, ours: Any) -> bool:
-    """Whether all of ours is in theirs: Grafana adds fields of its own to what it stores, and leaves out empty ones.
+    """Whether `theirs` contains all of `ours`: Grafana adds fields of its own to what it stores, and omits empty ones.
 
-    So a field that somebody only added is no difference.
+    So a field that a user only added does not count as a difference.
     """
     pairs = [(theirs, ours)]
     while pairs:

@@ -1,16 +1,16 @@
-"""The two data sources that the dashboards ask. `dashboards/provisioning` says the same in files (a test compares)."""
+"""The two data sources of the dashboards. `dashboards/provisioning` has the same as files (a test compares)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 POSTGRESQL, PROMETHEUS = "joinsight-postgresql", "joinsight-prometheus"
-"""Their uids."""
+"""The uids of the data sources."""
 SSL_MODES = ("disable", "require", "verify-ca", "verify-full")
 
 
 def postgresql(address: str, database: str, user: str, sslmode: str, password: str | None) -> dict[str, Any]:
-    """As Grafana's interface takes it; `address` is HOST:PORT, `password` None to leave the one that is set."""
+    """The data source for Grafana's API; `address` is HOST:PORT, `password` None keeps the current one."""
     source: dict[str, Any] = {
         "name": "Joinsight PostgreSQL",
         "uid": POSTGRESQL,
@@ -21,7 +21,7 @@ def postgresql(address: str, database: str, user: str, sslmode: str, password: s
         "jsonData": {
             "database": database,
             "sslmode": sslmode,
-            "postgresVersion": 1500,  # the newest that Grafana tells apart
+            "postgresVersion": 1500,  # the newest that Grafana distinguishes
             "maxOpenConns": 10,
             "maxIdleConns": 2,
             "connMaxLifetime": 3600,
@@ -31,7 +31,7 @@ def postgresql(address: str, database: str, user: str, sslmode: str, password: s
 
 
 def prometheus(url: str) -> dict[str, Any]:
-    """As Grafana's interface takes it."""
+    """The data source for Grafana's API."""
     return {
         "name": "Joinsight Prometheus",
         "uid": PROMETHEUS,

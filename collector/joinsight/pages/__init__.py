@@ -1,1 +1,1 @@
-"""The pages for a browser as text: a list of executions, and one execution with its plan drawn. No HTTP, no SQL."""
+"""Renders the pages as HTML: a list of executions, and one execution with its plan. No HTTP, no SQL."""

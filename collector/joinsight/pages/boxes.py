@@ -1,26 +1,20 @@
-"""A box of a plan's drawing: what it says of its node, in the room that it has."""
+"""The boxes of a plan's drawing: their texts, shortened to the space, and their heights."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from joinsight.display import bytes_text, duration_text
-from joinsight.findings.wording import plain
-from joinsight.plan import operators
-from joinsight.rows import Row
-from joinsight.wording import ratio_text, skewed_nodes
-from joinsight.wording.nodes import Numbers, clean, describe, kind
+from joinsight.plan import operators, texts
+from joinsight.present.tree import TreeNode, clean
 
 WIDTH = 256
-"""Of every box, in CSS pixels."""
+"""Width of every box, in CSS pixels."""
 _HEAD, _LINE, _SPREAD, _FOOT = 27, 17, 13, 8
 _REUSED_HEIGHT = 44
 _NAME_CHARACTERS, _TEXT_CHARACTERS = 28, 36
 _TITLE_CHARACTERS = 600
-_TIME_CHARACTERS = 8  # of a name that shares its line with a time
-_SEEN = 1.28
-_HOT = 0.2
-"""From this share of the time of all nodes on, a node is among the expensive ones."""
+_TIME_CHARACTERS = 8  # that a time takes from the name on the same line
+_MIN_VISIBLE = 1.28  # CSS pixels
 
 _BROADCAST_MODES = {
     "HashedRelationBroadcastMode": "for a hash join",
@@ -30,121 +24,92 @@ _BROADCAST_MODES = {
 
 @dataclass(slots=True)
 class Box:
-    """A node, or a further use of one that is drawn elsewhere (`reuses`)."""
+    """A node, or a further use of one that is drawn elsewhere (`reuses`), which has no costs."""
 
     id: str
-    node: Row
-    kind: str
-    numbers: Numbers
+    node: TreeNode
     name: str
     text: str
     figures: str
     height: int
     reuses: bool = False
-    time_share: float = 0.0
-    findings: list[Row] = field(default_factory=list)
-    """The worst first."""
     x: float = 0.0
     y: float = 0.0
 
     @property
-    def time(self) -> str:
-        """Of its own."""
-        return "" if self.numbers.time_ms is None else duration_text(self.numbers.time_ms)
-
-    @property
     def has_share(self) -> bool:
-        """Its share of the time is wide enough to be seen."""
-        return self.time_share * WIDTH >= _SEEN
-
-    @property
-    def is_hot(self) -> bool:
-        """It took much of the time."""
-        return self.time_share >= _HOT
-
-    @property
-    def skew(self) -> str:
-        """``6.3×``."""
-        return ratio_text(self.numbers.skew)
-
-    @property
-    def is_skewed(self) -> bool:
-        """Its skew is among the findings."""
-        return bool(skewed_nodes(self.findings))
-
-    @property
-    def severity(self) -> str:
-        """Of the worst finding about it; empty if there is none."""
-        return str(self.findings[0]["severity"]) if self.findings else ""
+        """Whether the bar of its share of the time is wide enough to be visible."""
+        return self.node.time_share * WIDTH >= _MIN_VISIBLE
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Of the rows that tasks read: the median and the 95th percentile, as shares of the largest."""
-        read = self.numbers.read
+        """The median and the 95th percentile of the rows that tasks read, as shares of the maximum."""
+        read = self.node.read
         return None if read is None else (read["median"] / read["max"], read["p95"] / read["max"])
 
     @property
     def title(self) -> str:
-        """All that the box may have cut, for those who point at it or hear it."""
-        cost = self.numbers
-        said = [f"{self.node['name']} ({self.node['id']})"]
-        said += [f"{cost.rows:,} rows"] if cost.rows is not None else []
-        said += [_size(cost)] if cost.bytes is not None else []
-        said += [f"{self.time}, {self.time_share:.0%} of the time of all operators"] if self.time else []
-        if cost.read is not None:
-            median, largest = cost.read["median"], cost.read["max"]
-            said.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {self.skew} as many")
+        """The full text, for tooltips and screen readers."""
+        node = self.node
+        lines = [f"{node.name} ({node.id})"]
         if self.reuses:
-            said = [*said[:1], "is drawn at its other use; its rows are used here once more"]
-        said += [f"{finding['severity']}: {finding['title']}" for finding in self.findings]
-        return "\n".join([*said, _cut(describe(self.node), _TITLE_CHARACTERS)])
+            lines.append("is drawn at its other use; its rows are used here once more")
+        lines += [f"{node.rows:,} rows"] if node.rows is not None else []
+        lines += [_size(node)] if node.bytes is not None else []
+        lines += [f"{node.time}, {node.time_share:.0%} of the time of all operators"] if node.time else []
+        if node.read is not None:
+            median, largest = node.read["median"], node.read["max"]
+            lines.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {node.skew} as many")
+        lines += [f"{finding['severity']}: {finding['title']}" for finding in node.findings]
+        return "\n".join([*lines, _cut(node.text, _TITLE_CHARACTERS)])
 
 
-def box_of(name: str, node: Row, cost: Numbers) -> Box:
+def box_of(node: TreeNode) -> Box:
     """The box of a node."""
-    what, (title, text) = kind(node["name"]), _said(node)
-    figures = [] if cost.rows is None else [f"{cost.rows:,} row{'s' * (cost.rows != 1)}"]
-    figures += [] if cost.bytes is None else [_size(cost)]
-    height = _HEAD + _LINE * (bool(text) + bool(figures or cost.read)) + _SPREAD * (cost.read is not None) + _FOOT
-    title = _cut(title, _NAME_CHARACTERS - _TIME_CHARACTERS * (cost.time_ms is not None))
-    return Box(name, node, what, cost, title, _cut(text, _TEXT_CHARACTERS), " · ".join(figures), height)
+    title, text = _name_and_text(node)
+    figures = [] if node.rows is None else [f"{node.rows:,} row{'s' * (node.rows != 1)}"]
+    figures += [] if node.bytes is None else [_size(node)]
+    height = _HEAD + _LINE * (bool(text) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
+    title = _cut(title, _NAME_CHARACTERS - _TIME_CHARACTERS * (node.time_ms is not None))
+    return Box(f"n{node.id}", node, title, _cut(text, _TEXT_CHARACTERS), " · ".join(figures), height)
 
 
-def reuse_of(use: int, node: Row) -> Box:
+def reuse_of(use: int, node: TreeNode) -> Box:
     """The small box of a further use of a node; `use` counts down from -1."""
-    name = _cut(f"{node['name']} ({node['id']})", _NAME_CHARACTERS)
+    name = _cut(f"{node.name} ({node.id})", _NAME_CHARACTERS)
     text = "reused: drawn at its other use"
-    return Box(f"u{-use}", node, kind(node["name"]), Numbers(), name, text, "", _REUSED_HEIGHT, reuses=True)
+    return Box(f"u{-use}", TreeNode(node.row), name, text, "", _REUSED_HEIGHT, reuses=True)
 
 
-def _said(node: Row) -> tuple[str, str]:
-    """The operator's name, and what it does, as short as these can be said."""
-    name, simple = node["name"], node["simple"]
-    join = operators.join_text(name, simple)
+def _name_and_text(node: TreeNode) -> tuple[str, str]:
+    """The operator's name and a short description of what it does."""
+    name, simple = node.name, node.row["simple"]
+    join = texts.join_text(name, simple)
     if join is not None and join.join_type:
-        pairs = zip(map(plain, join.left_keys), map(plain, join.right_keys), strict=False)
-        on = ", ".join(a if a == b else f"{a} = {b}" for a, b in pairs) or plain(join.condition or "")
+        on = texts.join_on(join.left_keys, join.right_keys, join.condition)
         return name, f"{join.join_type} on {on}" if on else join.join_type
     if operators.is_shuffle(name):
-        shuffle = operators.shuffle_text(simple)
-        by, made = ", ".join(map(plain, shuffle.keys)), shuffle.partitions
+        shuffle = texts.shuffle_text(simple)
+        by, made = ", ".join(map(texts.without_ids, shuffle.keys)), shuffle.partitions
         parts = [f"by {by}"] if by else []
         parts += [] if made is None else [f"{made:,} partition{'s' * (made != 1)}"]
         if parts:
             return name, " · ".join(parts)
     if operators.is_broadcast(name):
-        mode = (operators.broadcast_mode(simple) or "").partition("(")[0]
+        mode = (texts.broadcast_mode(simple) or "").partition("(")[0]
         if mode in _BROADCAST_MODES:
             return name, _BROADCAST_MODES[mode]
     short = clean(name) or "(no plan)"
-    text = describe(node).removeprefix("File" if short.startswith("Scan ") else "")
-    if operators.is_scan(name) and text.startswith(short):  # Scan parquet db.sales: the table goes with the columns
-        short = " ".join(short.split()[:2])
+    text = node.text
+    if operators.is_scan(name):
+        text = text.removeprefix("File")
+        if text.startswith(short):  # Scan parquet db.sales: the table goes with the columns
+            short = " ".join(short.split()[:2])
     return short, text.removeprefix(short).strip()
 
 
-def _size(cost: Numbers) -> str:
-    return f"{bytes_text(cost.bytes or 0)} {cost.bytes_are}".strip()
+def _size(node: TreeNode) -> str:
+    return f"{node.size} {node.bytes_are}".strip()
 
 
 def _cut(text: str, characters: int) -> str:

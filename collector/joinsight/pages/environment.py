@@ -1,4 +1,4 @@
-"""The templates: everything that is put into them is escaped, and numbers are worded as everywhere else."""
+"""The templates: all values are escaped, and numbers are formatted as in the terminal."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from joinsight import wording
+from joinsight import present
 from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH
-from joinsight.rows import Row, driver_ms
+from joinsight.tables import DRIVER_PHASES, Row, driver_ms
 
 _environment = Environment(
     loader=PackageLoader("joinsight.pages"),
@@ -29,34 +29,34 @@ SECURITY_POLICY = (
     + base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     + "'"
 )
-"""What a browser may do with a page: show it. No script runs, nothing is fetched, the style is known by its hash."""
+"""Content security policy of a page: no scripts, no requests, and one style, allowed by its hash."""
 
 
 def address(row: Row, **parameters: object) -> str:
-    """Of the page of an execution. Its start tells it from another one of the same name."""
+    """The address of the page of an execution; its start distinguishes executions of the same name."""
     started_at = row["started_at"].isoformat().replace("+00:00", "Z")
     given = {name: value for name, value in parameters.items() if value is not None}
     named = urlencode({"started_at": started_at, **given}, safe=":")
-    return f"/executions/{quote(wording.execution_name(row))}?{named}"
+    return f"/executions/{quote(present.execution_name(row))}?{named}"
 
 
 def render(template: str, **values: Any) -> str:
-    """A page as HTML."""
+    """Render a template to HTML."""
     return _environment.get_template(template).render(values)
 
 
 def error_page(heading: str, reason: str, remedy: str = "") -> str:
-    """A page that says why there is no other."""
+    """The page for an error."""
     return render("error.html", heading=heading, reason=reason, remedy=remedy)
 
 
 def size_text(size: int | None) -> str:
-    """``1.5 MiB``; nothing for what was not measured, nor for nothing."""
+    """``1.5 MiB``; empty for None and 0."""
     return bytes_text(size) if size else ""
 
 
 def time_text(ms: int | None) -> str:
-    """``1.5 s``; nothing for what was not measured."""
+    """``1.5 s``; empty for None."""
     return "" if ms is None else duration_text(ms)
 
 
@@ -65,20 +65,20 @@ _environment.filters.update(
     address=address,
     size=size_text,
     duration=time_text,
-    number=wording.number_text,
-    ratio=wording.ratio_text,
-    driver_ms=driver_ms,
+    number=present.number_text,
+    ratio=present.ratio_text,
+    driver_ms=lambda row: driver_ms(*(row[phase] for phase in DRIVER_PHASES)),
     **{
         function.__name__: function
         for function in (
-            wording.build_side,
-            wording.execution_name,
-            wording.join_keys,
-            wording.one_line,
-            wording.partitioned_by,
-            wording.partitions,
-            wording.short_key,
-            wording.when,
+            present.build_side,
+            present.execution_name,
+            present.join_keys,
+            present.one_line,
+            present.partitioned_by,
+            present.partitions,
+            present.short_key,
+            present.when,
         )
     },
 )

@@ -1,4 +1,4 @@
-"""The page of one execution: how it went, its plan, what was found, what AQE decided, its shuffles and joins."""
+"""The page of one execution: figures, plan, findings, AQE's decisions, shuffles, broadcasts and joins."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from functools import partial
 
 from joinsight.compare import Run
 from joinsight.display import bytes_text, duration_text, row_text
+from joinsight.document import ENDED
 from joinsight.errors import NotFound
-from joinsight.findings import ENDED
 from joinsight.pages.drawing import draw
 from joinsight.pages.environment import address, render
+from joinsight.plan.operators import FILES_SIZE
+from joinsight.present import execution_name, number_text
+from joinsight.present.decisions import lines, moment
+from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
-from joinsight.rows import Row
-from joinsight.wording import execution_name, number_text, skewed_nodes
-from joinsight.wording.decisions import lines, moment
-from joinsight.wording.nodes import OF_FILES
+from joinsight.tables import Row
 
 
 def execution_page(
     stored: StoredPlan, run: Run, *, version: int | None = None, node: int | None = None, fit: bool = False
 ) -> str:
-    """As HTML: with the plan of `version` (None: the final one), all metrics of `node`; `fit`: in the page's width.
+    """The page as HTML: the plan of `version` (None: the final one), all metrics of `node`; `fit` scales to the width.
 
     Raises `NotFound` if there is no such version or node.
     """
@@ -58,8 +59,10 @@ def _anchored(page: str, node: int | None) -> str:
 
 
 def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
-    """What it cost in all; what was not measured, and what there was nothing of, is left out."""
-    files = [row["total"] for row in stored.metrics if row["name"] == OF_FILES and row["node_id"] >= 0 and row["total"]]
+    """Total costs as labels and texts, without those that were not measured or are 0."""
+    files = [
+        row["total"] for row in stored.metrics if row["name"] == FILES_SIZE and row["node_id"] >= 0 and row["total"]
+    ]
     e = {**stored.execution, "files_bytes": sum(files)}
     figures = (
         ("Duration", "duration_ms", duration_text),
@@ -89,9 +92,9 @@ def _node(version: Row | None, node: int | None) -> Row | None:
 
 
 def _metrics(stored: StoredPlan, node: Row) -> tuple[list[tuple[str, str]], list[str]]:
-    """All that were measured at a node, in Spark's words; and the names of those that were 0."""
+    """The measured metrics of a node, formatted as in Spark's UI, and the names of those that are 0."""
     measured = {row["accumulator_id"]: row for row in stored.metrics}
-    found, zero = [], []
+    shown, zero = [], []
     for accumulator, name, _ in node["metrics"]:
         row = measured.get(accumulator)
         if row is None or not row["count"]:
@@ -99,5 +102,5 @@ def _metrics(stored: StoredPlan, node: Row) -> tuple[list[tuple[str, str]], list
         if row["total"] == 0 and row["text"] is None:
             zero.append(name)
         else:
-            found.append((name, row_text(row) or ""))
-    return found, zero
+            shown.append((name, row_text(row) or ""))
+    return shown, zero

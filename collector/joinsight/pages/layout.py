@@ -1,8 +1,8 @@
-"""Places the boxes of a tree so that none overlaps another: the root on top, a parent above the middle of its children.
+"""Places the boxes of a tree without overlaps: the root at the top, a parent above the middle of its children.
 
-Reingold and Tilford's way, for boxes of different heights: a subtree's outline is known when it is placed beside its
-left sibling, as near as the two outlines allow. Outlines are kept as stacks, their top last, so that the work is about
-that of the number of boxes; nothing recurses, as plans are thousands of levels deep.
+Reingold and Tilford's algorithm, for boxes of different heights: a subtree is placed next to its
+left sibling, as near as the two outlines allow. Outlines are stacks, their top last, so that the work is about
+proportional to the number of boxes; no recursion, as plans can be thousands of levels deep.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a box's upper left corner is."""
+    """The upper left corner of a box."""
 
     x: float
     y: float
@@ -21,13 +21,13 @@ class Place:
 
 @dataclass(slots=True)
 class _Side:
-    """One side of a subtree's outline: pieces ``(top, bottom, x)``, the lowest first, all moved by `moved`."""
+    """One side of a subtree's outline: segments ``(top, bottom, x)``, the lowest first, all moved by `moved`."""
 
-    pieces: list[tuple[float, float, float]] = field(default_factory=list)
+    segments: list[tuple[float, float, float]] = field(default_factory=list)
     moved: float = 0
 
     def push(self, top: float, bottom: float, x: float) -> None:
-        self.pieces.append((top, bottom, x - self.moved))
+        self.segments.append((top, bottom, x - self.moved))
 
 
 @dataclass(slots=True)
@@ -50,18 +50,18 @@ def place(
     level_gap: float,
     is_centred: bool = True,
 ) -> dict[int, Place]:
-    """A place for each box of the trees under `roots`, which stand side by side.
+    """The place of each box of the trees under `roots`, which are side by side.
 
-    All boxes are `width` wide; `gap` is the least distance of boxes beside each other, `level_gap` that of a parent
-    above its children. The leftmost box is at x = 0, a root at y = 0. If not `is_centred`, a parent is above its first
-    child: the root of a very wide tree is then where one begins to look.
+    All boxes are `width` wide; `gap` is the minimum horizontal distance of boxes, `level_gap` the distance of a parent
+    from its children. The leftmost box is at x = 0, a root at y = 0. If not `is_centred`, a parent is above its first
+    child: the root of a very wide tree is then at its left.
     """
     order, tops = _downwards(roots, children, heights, level_gap)
-    offsets: dict[int, float] = {}  # of a box from its parent
+    offsets: dict[int, float] = {}  # horizontal, from the parent
     outlines: dict[int, _Outline] = {}
     for node in reversed(order):
         below = children.get(node, ())
-        outline, xs = _beside([outlines.pop(child) for child in below], width, gap)
+        outline, xs = _join_side_by_side([outlines.pop(child) for child in below], width, gap)
         middle = (xs[0] + xs[-1]) / 2 if xs and is_centred else 0.0
         for child, x in zip(below, xs, strict=True):
             offsets[child] = x - middle
@@ -72,7 +72,7 @@ def place(
         outline.left.push(tops[node], bottom, 0)
         outline.right.push(tops[node], bottom, width)
         outlines[node] = outline
-    _, xs = _beside([outlines.pop(root) for root in roots], width, gap)
+    _, xs = _join_side_by_side([outlines.pop(root) for root in roots], width, gap)
     offsets.update(zip(roots, xs, strict=True))
     return _absolute(order, children, offsets, tops, roots)
 
@@ -80,7 +80,7 @@ def place(
 def _downwards(
     roots: Sequence[int], children: Mapping[int, Sequence[int]], heights: Mapping[int, float], level_gap: float
 ) -> tuple[list[int], dict[int, float]]:
-    """All boxes, a parent before its children, and where each begins."""
+    """All boxes, a parent before its children, and the y of each."""
     order, tops = list(roots), dict.fromkeys(roots, 0.0)
     for node in order:
         for child in children.get(node, ()):
@@ -89,8 +89,8 @@ def _downwards(
     return order, tops
 
 
-def _beside(outlines: list[_Outline], width: float, gap: float) -> tuple[_Outline, list[float]]:
-    """The outline of subtrees put side by side, and where the box on top of each begins; the first one's stays."""
+def _join_side_by_side(outlines: list[_Outline], width: float, gap: float) -> tuple[_Outline, list[float]]:
+    """The outline of subtrees side by side, and the x of each subtree's root; the first one stays in place."""
     if not outlines:
         return _Outline(_Side(), _Side()), []
     joined, *rest = outlines
@@ -104,12 +104,12 @@ def _beside(outlines: list[_Outline], width: float, gap: float) -> tuple[_Outlin
 
 
 def _distance(right: _Side, left: _Side) -> float:
-    """How far the subtree with the outline `left` must move to touch the one with the outline `right`."""
-    i, j = len(right.pieces) - 1, len(left.pieces) - 1
+    """How far the subtree with the left side `left` must move to touch the one with the right side `right`."""
+    i, j = len(right.segments) - 1, len(left.segments) - 1
     furthest = float("-inf")
     while i >= 0 and j >= 0:
-        top_i, bottom_i, x_i = right.pieces[i]
-        top_j, bottom_j, x_j = left.pieces[j]
+        top_i, bottom_i, x_i = right.segments[i]
+        top_j, bottom_j, x_j = left.segments[j]
         if top_i < bottom_j and top_j < bottom_i:
             furthest = max(furthest, x_i + right.moved - x_j - left.moved)
         if bottom_i <= bottom_j:
@@ -120,15 +120,15 @@ def _distance(right: _Side, left: _Side) -> float:
 
 
 def _cover(near: _Side, far: _Side) -> _Side:
-    """The side as seen from where `near` is: `far` is seen only beneath it. Takes time by the smaller of the two."""
-    if not far.pieces or far.pieces[0][1] <= near.pieces[0][1]:
+    """The combined side: `near`, and what of `far` is below it. Takes time proportional to the smaller of the two."""
+    if not far.segments or far.segments[0][1] <= near.segments[0][1]:
         return near
-    end = near.pieces[0][1]
-    while far.pieces[-1][1] <= end:
-        far.pieces.pop()
-    top, bottom, x = far.pieces.pop()
-    far.pieces.append((max(top, end), bottom, x))
-    for top, bottom, x in near.pieces:
+    end = near.segments[0][1]
+    while far.segments[-1][1] <= end:
+        far.segments.pop()
+    top, bottom, x = far.segments.pop()
+    far.segments.append((max(top, end), bottom, x))
+    for top, bottom, x in near.segments:
         far.push(top, bottom, x + near.moved)
     return far
 

@@ -1,1 +1,1 @@
-"""Physical plans: rebuilt as Spark's own graph, then understood. Pure: knows nothing of HTTP, SQL or Spark itself."""
+"""Physical plans: rebuilt as Spark's graph, then analysed. Pure: no HTTP, SQL or Spark."""

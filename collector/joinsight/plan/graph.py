@@ -1,8 +1,8 @@
 """Rebuilds the graph that Spark's UI shows (``SparkPlanGraph``) from a plan tree: same nodes, ids, edges, clusters.
 
-Spark numbers nodes in the order of its depth-first visit, folds wrappers away (``InputAdapter``, query stages), draws a
+Spark numbers nodes in depth-first order, skips wrappers (``InputAdapter``, query stages), draws a
 reused exchange once with an edge to every consumer, and puts the operators of a whole-stage-codegen stage into a
-cluster. Ids hold within one plan version only: AQE renumbers at every re-plan.
+cluster. Ids are valid within one plan version only: AQE renumbers at every re-plan.
 
 ::
 
@@ -23,9 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joinsight.document import Metric, PlanNode
-
-TRANSPARENT = frozenset({"InputAdapter", "TableCacheQueryStage", "ResultQueryStage"})
-QUERY_STAGES = frozenset({"BroadcastQueryStage", "ShuffleQueryStage"})
+from joinsight.plan import operators
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +41,32 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes by rising id; edges run from a child to its parent, as rows do."""
+    """Nodes by rising id; edges run from child to parent, as rows flow."""
 
     nodes: tuple[Node, ...]
     edges: tuple[tuple[int, int], ...]
 
     def children(self) -> dict[int, list[int]]:
-        """Node id to the ids of its inputs, left one first."""
-        found: dict[int, list[int]] = defaultdict(list)
+        """The ids of the inputs by node id, the left one first."""
+        children: dict[int, list[int]] = defaultdict(list)
         for child, parent in self.edges:
-            found[parent].append(child)
-        return found
+            children[parent].append(child)
+        return children
 
     def parents(self) -> dict[int, list[int]]:
-        """Node id to the ids of its consumers."""
-        found: dict[int, list[int]] = defaultdict(list)
+        """The ids of the consumers by node id."""
+        parents: dict[int, list[int]] = defaultdict(list)
         for child, parent in self.edges:
-            found[child].append(parent)
-        return found
+            parents[child].append(parent)
+        return parents
 
 
 def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_subquery_edges: bool = False) -> Graph:
-    """The graph of `plan`, whose nodes stand depth first, a parent before its children.
+    """The graph of `plan`, whose nodes are in depth-first order, a parent before its children.
 
-    `parents` says for each node where in `plan` its parent stands, -1 for the first one.
+    `parents` has for each node the index of its parent in `plan`, -1 for the first one.
 
-    Spark before 4.1 draws a second edge when a reused subquery is met again below the same node:
+    Spark before 4.1 draws a second edge when a reused subquery occurs again below the same node:
     `keep_duplicate_subquery_edges`.
     """
     children: list[list[int]] = [[] for _ in plan]
@@ -87,38 +85,39 @@ def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_su
             edges.append((child, parent))
             seen_edges.add((child, parent))
 
-    # (index into plan, consumer's node id, cluster's node id); plans can be thousands of levels deep: no recursion
+    # (index into plan, consumer's node id, cluster's node id); no recursion, as plans can be thousands of levels deep
     todo: list[tuple[int, int | None, int | None]] = [(0, None, None)] if plan else []
     while todo:
         index, parent, cluster = todo.pop()
         info, below = plan[index], children[index]
         name = info.name
-        if name.startswith("WholeStageCodegen") and below:
+        kind = operators.of(name).kind
+        if kind == "codegen" and below:
             node_id = len(nodes)
             nodes.append(Node(node_id, name, info.simple, info.metrics, info.metadata, is_cluster=True))
             todo.append((below[0], parent, node_id))
-        elif name in TRANSPARENT and below:
+        elif kind == "adapter" and below:
             todo.append((below[0], parent, None))
-        elif name in QUERY_STAGES and below:
+        elif kind == "query_stage" and below:
             known = reusable.get(same[below[0]])
             if known is None:
                 todo.append((below[0], parent, None))
             else:
                 connect(known, parent)
-        elif name == "Subquery" and cluster is not None:
+        elif name == operators.SUBQUERY and cluster is not None:
             todo.append((index, parent, None))
-        elif name == "Subquery" and same[index] in reusable:
+        elif name == operators.SUBQUERY and same[index] in reusable:
             known = reusable[same[index]]
             if keep_duplicate_subquery_edges or parent is None or (known, parent) not in seen_edges:
                 connect(known, parent)
-        elif name == "ReusedSubquery" and below:
+        elif kind == "reused_subquery" and below:
             todo.append((below[0], parent, cluster))
-        elif name == "ReusedExchange" and below and same[below[0]] in reusable:
+        elif kind == "reused_exchange" and below and same[below[0]] in reusable:
             connect(reusable[same[below[0]]], parent)
         else:
             node_id = len(nodes)
             nodes.append(Node(node_id, name, info.simple, info.metrics, info.metadata, cluster))
-            if "Exchange" in name or name == "Subquery":
+            if operators.is_reusable(name):
                 reusable[same[index]] = node_id
             connect(node_id, parent)
             todo.extend((child, node_id, cluster) for child in reversed(below))
@@ -126,10 +125,10 @@ def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_su
 
 
 def _equal_subtrees(plan: Sequence[PlanNode], children: list[list[int]]) -> list[int]:
-    """A number for each node, the same for equal subtrees: equal in name, simple string and children."""
+    """A number for each node, the same for subtrees that are equal in name, simple string and children."""
     numbers: dict[tuple[str, str, tuple[int, ...]], int] = {}
     number = [0] * len(plan)
-    for index in range(len(plan) - 1, -1, -1):  # children stand behind their parent
+    for index in range(len(plan) - 1, -1, -1):  # children come after their parent
         info = plan[index]
         key = (info.name, info.simple, tuple(number[child] for child in children[index]))
         number[index] = numbers.setdefault(key, len(numbers))

@@ -1,7 +1,7 @@
-"""Keys by which a query and its operators are known again in another run, where all of Spark's ids are different.
+"""Keys that identify a query and its operators across runs, where all of Spark's ids are different.
 
-``query_shape`` is what a query is, ``plan_fingerprint`` how it ran, ``operator_key`` one exchange or join, by what lies
-beneath it. Each is the hash of a text that is made of the plan's own texts, without what changes from run to run::
+``query_shape`` identifies a query, ``plan_fingerprint`` how it ran, ``operator_key`` one exchange or join by the plan
+below it. Each is a hash of the plan's texts, without what changes from run to run::
 
     plan                                                 shape, from the root
     HashAggregate(keys=[k#1], functions=[sum(a#2)])      0 Aggregate keys=[k] functions=[sum(a)]
@@ -13,7 +13,8 @@ beneath it. Each is the hash of a text that is made of the plan's own texts, wit
           └ BroadcastExchange
             └ FileScan parquet s[id#9,k#1]
 
-The rules are the tables below; docs/identity.md says them in words. A change of them must raise `RULES`.
+The rules are the patterns below, and the traits `is_wrapper`, `is_arrangement` and `shape_name` in `operators`. A
+change of the rules must raise `RULES`; docs/identity.md describes them.
 """
 
 from __future__ import annotations
@@ -25,27 +26,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from joinsight.plan import operators
-from joinsight.plan.graph import TRANSPARENT, Graph, Node
+from joinsight.plan import operators, texts
+from joinsight.plan.graph import Graph, Node
 
 RULES = 1
-"""Version of the rules; part of what is hashed, so that keys of other rules never equal these."""
+"""Version of the rules; part of the hashed text, so that keys of different versions never match."""
 
-# Neither what a query is nor how it ran: wrappers, and the change between columns and rows that a scan brings with it
-_WRAPPERS = TRANSPARENT | {"AdaptiveSparkPlan", "ColumnarToRow", "RowToColumnar", "ReusedSubquery", "WriteFiles"}
-# How it ran, not what it is: operators that only move or arrange rows, or do the first half of another's work
-_CARRIERS = frozenset({"AQEShuffleRead", "ReusedExchange", "Coalesce", "LocalLimit"})
-# Dynamic pruning depends on the strategy of the join that it serves
-_PRUNING = frozenset({"SubqueryBroadcast", "SubqueryAdaptiveBroadcast"})
-_SAME = {
-    "CollectLimit": "Limit",
-    "GlobalLimit": "Limit",
-    "HashAggregate": "Aggregate",
-    "ObjectHashAggregate": "Aggregate",
-    "SortAggregate": "Aggregate",
-}
-
-# Texts. What is no attribute (those have ids: k#1L), function, keyword or operator is a literal: Spark quotes none.
+# Spark does not quote literals: a literal is what is not an attribute (k#1L), function, keyword or operator.
 _TOKEN = re.compile(
     r"(?P<subquery>(?:ReusedSubquery )?Subquery [\w-]*#\d+, \[id=#\d+\])"
     r"|(?P<cut>, \.\.\. \d+ more fields)"
@@ -70,18 +57,19 @@ _TYPE = re.compile(
 _LITERALS = re.compile(  # one literal of several words, or several in a row
     r"\?(?:(?:, ?| | (?:[-+*/%=<>&|^]{1,3}|AND|OR|as) )\?| \(\??\))+(?P<cut>, \.\.\. \d+ more fields)?"
 )
-_LIST_OF_ONE = re.compile(r"\((\w+) = \?\)")  # what the optimizer makes of it
+_LIST_OF_ONE = re.compile(r"\((\w+) = \?\)")  # the optimizer's form of IN with one literal
 _EQUALITY = re.compile(r"\((\w+) = (\w+)\)")
 _RUNTIME_FILTER = re.compile(r"dynamicpruning|might_contain\(")
 _PATH = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:/[^,\]]*|\bpath=[^,\]]*")
 _OBJECT = re.compile(r"\$?\$Lambda[$/\w]*|@[0-9a-f]{4,}\b")
 _GENERATED = re.compile(r"(?<=SPARK_GEN_SUBQ_)\d+|(?<=numPartitions=)\d+")
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
+_KEYED = ("shuffle", "broadcast", "join")
 _MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
 
 
 class Identity:
-    """The keys of an execution's plans. Texts that several plans share are read once."""
+    """Computes the keys of an execution's plans. Texts that several plans share are parsed once."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -90,12 +78,12 @@ class Identity:
         self._last: tuple[Graph, _Shape] | None = None
 
     def query_shape(self, graph: Graph) -> str | None:
-        """What the query is: of its first plan, which no statistic of a stage has changed. None without a plan."""
+        """The key of the query, given its first plan, before AQE changed it; None for a graph without nodes."""
         shape = self._shape(graph)
         return _key("shape", *(shape.digests[top] for top in shape.roots)) if shape.roots else None
 
     def shape_text(self, graph: Graph) -> str:
-        """What `query_shape` stands for: a line for each operator that is left, with its depth."""
+        """The shape behind `query_shape`: a line for each operator that is part of it, with its depth."""
         shape = self._shape(graph)
         lines = []
         todo = [(top, 0) for top in reversed(shape.roots)]
@@ -106,13 +94,13 @@ class Identity:
         return "\n".join(lines)
 
     def plan_fingerprint(self, graph: Graph) -> str | None:
-        """How one plan runs. None without a plan."""
+        """The key of how a plan runs; None for a graph without nodes."""
         return _key("plan", self.fingerprint_text(graph)) if graph.nodes else None
 
     def fingerprint_text(self, graph: Graph) -> str:
-        """What `plan_fingerprint` stands for: a line for each operator, with its number and those of its inputs."""
-        _, inputs, _ = _skip(graph, lambda node: node.name in _WRAPPERS)
-        kept = [n for n in graph.nodes if not n.is_cluster and (n.name not in _WRAPPERS or len(inputs[n.id]) != 1)]
+        """The text behind `plan_fingerprint`: a line for each operator, with its number and those of its inputs."""
+        _, inputs, _ = _skip(graph, _is_wrapper)
+        kept = [n for n in graph.nodes if not n.is_cluster and not (_is_wrapper(n) and len(inputs[n.id]) == 1)]
         number = {node.id: position for position, node in enumerate(kept)}
         lines = []
         for node in kept:
@@ -123,28 +111,28 @@ class Identity:
     def operator_keys(self, graph: Graph) -> dict[int, str]:
         """The keys of the exchanges, broadcasts and joins of a plan, by node id.
 
-        Equal ones are told apart by their order in the plan.
+        Equal operators get different keys, by their order in the plan.
         """
-        return told_apart(self.operator_bases(graph))
+        return disambiguate(self.operator_bases(graph))
 
     def operator_bases(self, graph: Graph) -> dict[int, str]:
-        """The same, but equal ones have the same key: of a plan in which an exchange is reused and of one before it."""
+        """`operator_keys`, but equal operators have the same key, to compare plans where one reuses an exchange."""
         shape = self._shape(graph)
         keys = {}
         for node in graph.nodes:
-            kind = _kind(node.name)
-            if kind is not None:
+            kind = operators.of(node.name).kind
+            if kind in _KEYED:
                 own = shape.labels[node.id] if kind == "join" else self._run_label(node, origin=False)
                 keys[node.id] = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
         return keys
 
     def _shape(self, graph: Graph) -> _Shape:
-        """Kept for the next question: a query that AQE did not touch has one plan, the first and the last."""
+        """Cached for one graph: without AQE, the first and the last plan are the same."""
         if self._last is None or self._last[0] is not graph:
             self._last = graph, _Shape(graph, self._label)
         return self._last[1]
 
-    # Labels: what one operator is, in words
+    # Labels describe one operator
 
     def _label(self, node: Node) -> str:
         known = self._labels.get((node.name, node.simple))
@@ -153,27 +141,28 @@ class Identity:
         return known
 
     def _read_label(self, node: Node) -> str:
-        """What an operator does, however it does it."""
+        """What an operator does, without how."""
         name = node.name
-        join = operators.join_text(name, node.simple)
+        operator = operators.of(name)
+        join = texts.join_text(name, node.simple)
         if join is not None:
             pairs = zip(join.left_keys, join.right_keys, strict=False)
             on = [f"({' = '.join(sorted((self._text(a), self._text(b))))})" for a, b in pairs]
             on += [_sorted_sides(each) for each in _conjuncts(self._text(join.condition or ""))]
             return f"Join {_join_type(join.join_type)} {' '.join(sorted(set(on)))}"
-        if name == "Filter":
-            return f"Filter {' AND '.join(self._filters(node.simple.removeprefix('Filter').strip()))}"
+        if operator.kind == "filter":
+            return f"{name} {' AND '.join(self._filters(node.simple.removeprefix(name).strip()))}"
         if operators.is_scan(name):
             return self._scan(node)
-        if name.startswith("Subquery"):
-            return "Subquery"
+        if name.startswith(operators.SUBQUERY):
+            return operators.SUBQUERY
         arguments = node.simple.removeprefix(name) if node.simple.startswith(name) else node.simple
         if name.startswith("Execute "):
             arguments = _PATH.sub("path#0", arguments)
-        return f"{_SAME.get(name, name)}{self._text(arguments).rstrip()}"
+        return f"{operator.shape_name or name}{self._text(arguments).rstrip()}"
 
     def _run_label(self, node: Node, *, origin: bool = True) -> str:
-        """What an operator does and how; `origin`: and why, of an exchange."""
+        """What an operator does and how; with `origin`, also why Spark added an exchange."""
         known = self._run_labels.get((node.name, node.simple, origin))
         if known is None:
             known = self._run_labels[node.name, node.simple, origin] = self._read_run_label(node, origin)
@@ -181,47 +170,48 @@ class Identity:
 
     def _read_run_label(self, node: Node, origin: bool) -> str:
         name, simple = node.name, node.simple
-        join = operators.join_text(name, simple)
+        kind = operators.of(name).kind
+        join = texts.join_text(name, simple)
         if join is not None:
             return f"{name} {join.build_side} {self._label(node)}"
-        if operators.is_shuffle(name):
-            shuffle = operators.shuffle_text(simple)
+        if kind == "shuffle":
+            shuffle = texts.shuffle_text(simple)
             keys = ", ".join(self._text(key) for key in shuffle.keys)
-            return f"Exchange {shuffle.partitioning}({keys}) {shuffle.origin if origin else ''}".rstrip()
-        if operators.is_broadcast(name):
-            return f"BroadcastExchange {self._text(operators.broadcast_mode(simple) or '')}"
-        if name == "AQEShuffleRead":
+            return f"{operators.EXCHANGE} {shuffle.partitioning}({keys}) {shuffle.origin if origin else ''}".rstrip()
+        if kind == "broadcast":
+            return f"{operators.BROADCAST_EXCHANGE} {self._text(texts.broadcast_mode(simple) or '')}"
+        if kind == "shuffle_read":
             return simple
-        if name in _PRUNING or name == "ReusedExchange":
+        if kind in ("pruning", "reused_exchange"):
             return name
         label = self._label(node)
         return label if label.startswith(name) else f"{name}: {label}"
 
     def _scan(self, node: Node) -> str:
-        """A source: its name, columns and partition filters; not where its files lie, nor what it skips in them."""
+        """A source: its name, columns and partition filters, without file locations and pushed filters."""
         name = _GENERATED.sub("", node.name).strip()
         arguments = node.simple.removeprefix("File").removeprefix(node.name).partition("[")[2]
         columns = self._text(f"[{arguments.partition(']')[0]}]") if arguments else ""
         filters = node.metadata.get("PartitionFilters", "").strip()[1:-1]
         if not filters:
             filters = node.simple.partition(" PartitionFilters: [")[2].partition("], ")[0]
-        kept = sorted({f for part in operators.split(filters) for f in self._filters(part)})
+        kept = sorted({f for part in texts.split(filters) for f in self._filters(part)})
         return f"{name}{columns}{' WHERE ' + ' AND '.join(kept) if kept else ''}"
 
     def _filters(self, text: str) -> list[str]:
-        """The conditions of a filter, sorted, whatever their order in the query."""
-        found = {_LIST_OF_ONE.sub(r"\1 IN (?)", each) for each in _conjuncts(self._text(text))}
-        implied = {f"isnotnull({each.removesuffix(' IN (?)')})" for each in found if each.endswith(" IN (?)")}
-        return sorted(each for each in found - implied if not _RUNTIME_FILTER.search(each))
+        """The conditions of a filter, sorted, without runtime filters."""
+        conditions = {_LIST_OF_ONE.sub(r"\1 IN (?)", each) for each in _conjuncts(self._text(text))}
+        implied = {f"isnotnull({each.removesuffix(' IN (?)')})" for each in conditions if each.endswith(" IN (?)")}
+        return sorted(each for each in conditions - implied if not _RUNTIME_FILTER.search(each))
 
     def _text(self, text: str) -> str:
         known = self._texts.get(text)
         if known is None:
-            known = self._texts[text] = plain(text)
+            known = self._texts[text] = normalized(text)
         return known
 
 
-def told_apart(bases: Mapping[int, str]) -> dict[int, str]:
+def disambiguate(bases: Mapping[int, str]) -> dict[int, str]:
     """`operator_keys` from `operator_bases`."""
     seen: Counter[str] = Counter()
     keys = {}
@@ -232,14 +222,14 @@ def told_apart(bases: Mapping[int, str]) -> dict[int, str]:
 
 
 class _Shape:
-    """A plan without what only says how it runs; `inputs` skips those operators, and the first halves of aggregates.
+    """A plan without operators that are not part of the shape; `inputs` skips these, and partial aggregates.
 
-    A graph shares what is reused, and each node is looked at once: plans can be thousands of levels deep.
+    Each node is visited once, also where it is reused, and without recursion: plans can be thousands of levels deep.
     """
 
     def __init__(self, graph: Graph, label: Callable[[Node], str]) -> None:
         nodes = {node.id: node for node in graph.nodes}
-        order, self.inputs, self.roots = _skip(graph, _carries)
+        order, self.inputs, self.roots = _skip(graph, _is_outside_shape)
         self.labels: dict[int, str] = {}
         self.digests: dict[int, str] = {}
         aggregates: dict[int, _Aggregate] = {}
@@ -255,24 +245,24 @@ class _Shape:
                 self.labels[node_id] = label(aggregate.node(node_id))
             else:
                 self.labels[node_id] = label(nodes[node_id])
-            # A scan repeats those of the filter above it, and not in every version of Spark
-            asks = not operators.is_scan(nodes[node_id].name)
-            subqueries = {self.digests[i] for i in inputs if asks and nodes[i].name == "Subquery"}
-            rows = [self.digests[i] for i in inputs if nodes[i].name != "Subquery"]
+            # Subqueries of a scan are left out: only some versions of Spark repeat those of the filter above it there
+            is_scan = operators.is_scan(nodes[node_id].name)
+            subqueries = {self.digests[i] for i in inputs if not is_scan and nodes[i].name == operators.SUBQUERY}
+            rows = [self.digests[i] for i in inputs if nodes[i].name != operators.SUBQUERY]
             self.digests[node_id] = _key(self.labels[node_id], *rows, "subqueries", *sorted(subqueries))
 
 
 @dataclass(slots=True)
 class _Aggregate:
-    """One step of an aggregate: Spark makes partial ones, merges them, and completes them at last."""
+    """One step of an aggregate: Spark computes partial aggregates, merges them, and completes them."""
 
     keys: str
     functions: list[str]
-    filters: set[str] = field(default_factory=set)  # FILTER (WHERE ...): only partial functions say theirs
-    taken: int = 0  # from how many steps below it has taken filters
+    filters: set[str] = field(default_factory=set)  # FILTER (WHERE ...), which Spark prints for partial functions only
+    taken: int = 0  # number of steps below whose filters it has taken
 
     def take(self, below: _Aggregate) -> None:
-        """Do all that the step below does."""
+        """Merge the step below into this one."""
         self.filters |= below.filters
         self.taken = below.taken + 1 if below.filters else 0
 
@@ -286,56 +276,60 @@ class _Aggregate:
 
     def node(self, node_id: int) -> Node:
         functions = [_PARTIAL.sub("", function).partition(" FILTER (WHERE ")[0] for function in self.functions]
-        text = f"Aggregate keys=[{self.keys}] functions=[{', '.join(functions + sorted(self.filters))}]"
-        return Node(node_id, "Aggregate", text)
+        name = operators.AGGREGATE
+        text = f"{name} keys=[{self.keys}] functions=[{', '.join(functions + sorted(self.filters))}]"
+        return Node(node_id, name, text)
 
 
 def _aggregate(node: Node) -> _Aggregate | None:
-    if _SAME.get(node.name) != "Aggregate":
+    if operators.of(node.name).kind != "aggregate":
         return None
     keys, between, functions = node.simple.partition("], functions=[")
     if not between:
         return None
-    split = operators.split(functions.removesuffix(")").removesuffix("]"))
+    split = texts.split(functions.removesuffix(")").removesuffix("]"))
     return _Aggregate(keys.partition("=[")[2], split, {each for each in split if " FILTER (WHERE " in each})
 
 
-def _carries(node: Node) -> bool:
-    """An operator that is no part of the shape."""
-    if node.name in _WRAPPERS or node.name in _CARRIERS:
-        return True
-    if node.name == "Sort":
+def _is_wrapper(node: Node) -> bool:
+    return operators.of(node.name).is_wrapper
+
+
+def _is_outside_shape(node: Node) -> bool:
+    """An operator that is not part of the shape."""
+    operator = operators.of(node.name)
+    if operator.kind == "sort":
         return not node.simple.endswith("], true, 0")  # an ORDER BY
-    if node.name == "WindowGroupLimit":
+    if operator.kind == "group_limit":
         return node.simple.endswith(", Partial")
-    return operators.is_shuffle(node.name) or operators.is_broadcast(node.name)
+    return operator.is_wrapper or operator.is_arrangement
 
 
 def _skip(graph: Graph, skipped: Callable[[Node], bool]) -> tuple[list[int], dict[int, list[int]], list[int]]:
-    """Node ids with those of inputs first; for each its inputs, past nodes that are skipped; and the roots."""
+    """Node ids, inputs before consumers; the inputs of each, skipped nodes replaced by theirs; and the roots."""
     nodes = {node.id: node for node in graph.nodes}
     children = graph.children()
     fed = {child for child, _ in graph.edges}
     order: list[int] = []
     inputs: dict[int, list[int]] = {}
-    stands_for: dict[int, list[int]] = {}  # itself, or what stands below it
+    representatives: dict[int, list[int]] = {}  # itself, or its input if skipped
     tops = [node.id for node in graph.nodes if node.id not in fed and not node.is_cluster]
     todo = [(top, False) for top in reversed(tops)]
     while todo:
         node_id, is_ready = todo.pop()
         if is_ready:
             order.append(node_id)
-            below = [child for child in children.get(node_id, ()) if nodes[child].name not in _PRUNING]
-            inputs[node_id] = [each for child in below for each in stands_for[child]]
+            below = [child for child in children.get(node_id, ()) if operators.of(nodes[child].name).kind != "pruning"]
+            inputs[node_id] = [each for child in below for each in representatives[child]]
             only = inputs[node_id] if len(inputs[node_id]) == 1 and skipped(nodes[node_id]) else [node_id]
-            stands_for[node_id] = only
+            representatives[node_id] = only
         elif node_id not in inputs:
             todo.append((node_id, True))
             todo.extend((child, False) for child in children.get(node_id, ()))
-    return order, inputs, [each for top in tops for each in stands_for[top]]
+    return order, inputs, [each for top in tops for each in representatives[top]]
 
 
-def plain(text: str) -> str:
+def normalized(text: str) -> str:
     """An expression, or a list of them, without ids and literals: ``((a#1 > 5) AND b#2 IN (x,y))`` as
     ``((a > ?) AND b IN (?))``. Takes time in proportion to the text's length.
     """
@@ -372,17 +366,17 @@ def plain(text: str) -> str:
 
 
 def _conjuncts(flat: str) -> list[str]:
-    """What ``((a AND b) AND c)`` holds together: a, b, c; in one pass, however deep."""
+    """The conjuncts of ``((a AND b) AND c)``: a, b, c; in one pass, however deep."""
     closing: dict[int, int] = {}
     ands: dict[int, list[int]] = defaultdict(list)
     inside = [-1]
-    for found in re.finditer(r"[()]| AND ", flat):
-        if found[0] == "(":
-            inside.append(found.start())
-        elif found[0] != ")":
-            ands[inside[-1]].append(found.start())
+    for token in re.finditer(r"[()]| AND ", flat):
+        if token[0] == "(":
+            inside.append(token.start())
+        elif token[0] != ")":
+            ands[inside[-1]].append(token.start())
         elif len(inside) > 1:
-            closing[inside.pop()] = found.start()
+            closing[inside.pop()] = token.start()
     conjuncts = []
     todo = [(0, len(flat), -1)]
     while todo:
@@ -404,14 +398,6 @@ def _sorted_sides(conjunct: str) -> str:
 
 def _join_type(name: str | None) -> str:
     return "Inner" if name in (None, "Cross") else str(name)
-
-
-def _kind(name: str) -> str | None:
-    if operators.is_shuffle(name):
-        return "shuffle"
-    if operators.is_broadcast(name):
-        return "broadcast"
-    return "join" if operators.join_strategy(name) else None
 
 
 def _key(*parts: str) -> str:

@@ -1,208 +1,272 @@
-"""Reads what an exchange or a join is from its name and Spark's ``simpleString``: partitioning, keys, type, build side.
+"""The table of operators: the kind of each operator of a plan and what it does to its rows, by name.
 
-Spark gives these as text only. Whatever a text does not say, or says in a way that is not known here, is ``None`` or
-empty: a new Spark version may lose a detail, never a row.
+An operator of Spark that needs special treatment has a row in `OPERATORS`. Native engines put a prefix in front
+of Spark's names of exchanges and joins (``CometExchange``), which `of` recognizes, or use the names in `elsewhere`.
+All other operators are of kind ``other``: they are drawn, and nothing is derived from them.
+
+Source: Spark 3.4 to 4.3; the names of the engines: their own code, and the maps of NVIDIA/spark-rapids-tools.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-JOIN_STRATEGIES = (
-    "BroadcastHashJoin",
-    "SortMergeJoin",
-    "SortMergeAsOfJoin",
-    "ShuffledHashJoin",
-    "BroadcastNestedLoopJoin",
-    "CartesianProduct",
+Kind = Literal[
+    "shuffle",
+    "broadcast",
+    "reused_exchange",
+    "shuffle_read",  # how AQE reads a shuffle
+    "join",
+    "scan",
+    "cached_scan",
+    "empty",  # Spark 4 shows below it the plan that AQE found to be empty
+    "filter",
+    "project",
+    "sort",
+    "aggregate",
+    "limit",
+    "group_limit",
+    "subquery",
+    "reused_subquery",
+    "pruning",  # dynamic partition pruning, by the rows that a join broadcasts
+    "codegen",  # the cluster around the operators of a whole-stage-codegen stage
+    "adapter",  # Spark's own graph leaves it out
+    "query_stage",  # like adapter, but its input may be reused
+    "other",
+]
+SOURCES: frozenset[Kind] = frozenset({"scan", "cached_scan", "empty"})
+"""The plan below these ran separately, or not at all."""
+NativeEngine = Literal["Auron", "Comet", "Gluten", "Photon", "RAPIDS"]
+SideName = Literal["left", "right"]
+JoinType = Literal[
+    "Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "LeftSingle", "ExistenceJoin"
+]
+
+JOIN_TYPES: Mapping[JoinType, tuple[SideName, ...]] = {
+    "Inner": ("left", "right"),
+    "Cross": ("left", "right"),
+    "LeftOuter": ("right",),
+    "RightOuter": ("left",),
+    "FullOuter": (),
+    "LeftSemi": ("right",),
+    "LeftAnti": ("right",),
+    "LeftSingle": ("right",),
+    "ExistenceJoin": ("right",),
+}
+"""Join types with the sides that Spark may broadcast: those whose rows the join need not preserve."""
+
+DATA_SIZE = "data size"
+"""An exchange's data in memory, which AQE compares with the broadcast threshold."""
+OUTPUT_ROWS = "number of output rows"
+ROWS_WRITTEN = "shuffle records written"
+FILES_SIZE = "size of files read"
+_BYTES = (
+    "shuffle bytes written",
+    "data size of build side",
+    DATA_SIZE,
+    "partition data size",
+    FILES_SIZE,
+    "written output",
 )
-AS_OF = "SortMergeAsOfJoin"
+_TIME = (
+    "shuffle write time",
+    "fetch wait time",
+    "time to collect",
+    "time to build",
+    "time to broadcast",
+    "time to build hash map",
+    "sort time",
+    "scan time",
+    "time in aggregation build",
+    "task commit time",
+    "job commit time",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The traits of an operator."""
+
+    name: str
+    """Spark's name."""
+    kind: Kind = "other"
+    is_wrapper: bool = False
+    """Part neither of a query's shape nor of its fingerprint: a frame, or a conversion between columns and rows."""
+    is_arrangement: bool = False
+    """Not part of a query's shape: it moves or arranges rows, or does the first half of another operator's work."""
+    keeps_rows: bool = False
+    """It outputs as many rows as it reads, though it does not count them."""
+    is_never_larger: bool = False
+    """Its output has no more bytes than its input, as in AQE, which uses the size of the shuffle below."""
+    shape_name: str = ""
+    """Its name in a query's shape, where several operators do the same in different ways."""
+    is_broadcast_join: bool = False
+    compares_pairs: bool = False
+    """A join that compares all pairs of rows."""
+    rows: tuple[str, ...] = (ROWS_WRITTEN, OUTPUT_ROWS)
+    """The first of these metrics that a node has is its number of output rows."""
+    bytes: tuple[str, ...] = _BYTES
+    """The first of these that a node has is its size."""
+    time: tuple[str, ...] = _TIME
+    """The sum of those of these metrics that a node has is its time; each is in the unit of its type."""
+    elsewhere: Mapping[NativeEngine, str] = field(default_factory=dict)
+    """Its names in native engines, where they do not end with Spark's name."""
+
+    @property
+    def is_exchange(self) -> bool:
+        """A shuffle or a broadcast."""
+        return self.kind in ("shuffle", "broadcast")
+
+
+EXCHANGE, BROADCAST_EXCHANGE, REUSED_EXCHANGE = "Exchange", "BroadcastExchange", "ReusedExchange"
+ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
+SUBQUERY, AGGREGATE = "Subquery", "Aggregate"
+BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
+CARTESIAN_PRODUCT = "CartesianProduct"
+AS_OF_JOIN = "SortMergeAsOfJoin"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
-_JOIN_TYPE = re.compile(
-    r"(Inner|Cross|LeftOuter|RightOuter|FullOuter|LeftSemi|LeftAnti|LeftSingle|ExistenceJoin)(\(.*\))?"
+_CACHED, _CACHED_BY_NAME = "InMemoryTableScan", "Scan In-memory table"
+_LOCAL_TABLE = "LocalTableScan"
+_CODEGEN = "WholeStageCodegen"
+
+OPERATORS: tuple[Operator, ...] = (
+    # Exchanges
+    Operator(EXCHANGE, "shuffle", is_arrangement=True, elsewhere={"Photon": "PhotonShuffleExchangeSink"}),
+    Operator(BROADCAST_EXCHANGE, "broadcast", is_arrangement=True, rows=(OUTPUT_ROWS,)),
+    Operator(REUSED_EXCHANGE, "reused_exchange", is_arrangement=True, keeps_rows=True),
+    Operator(AQE_READ, "shuffle_read", is_arrangement=True, keeps_rows=True, is_never_larger=True),
+    # Joins
+    Operator(
+        BROADCAST_HASH_JOIN,
+        "join",
+        is_broadcast_join=True,
+        elsewhere={"Auron": "NativeBroadcastJoin", "Gluten": "BroadcastHashJoinExecTransformer"},
+    ),
+    Operator(
+        "SortMergeJoin",
+        "join",
+        elsewhere={"Auron": "NativeSortMergeJoinExec", "Gluten": "SortMergeJoinExecTransformer"},
+    ),
+    Operator(AS_OF_JOIN, "join"),
+    Operator(
+        "ShuffledHashJoin",
+        "join",
+        elsewhere={"Comet": "CometHashJoin", "Gluten": "ShuffledHashJoinExecTransformer"},
+    ),
+    Operator(NESTED_LOOP_JOIN, "join", is_broadcast_join=True, compares_pairs=True),
+    Operator(CARTESIAN_PRODUCT, "join", compares_pairs=True),
+    # Sources
+    Operator(_CACHED, "cached_scan"),
+    Operator(_LOCAL_TABLE, "scan"),
+    Operator("EmptyRelation", "empty"),
+    # Operators that change rows
+    Operator("Filter", "filter", is_never_larger=True),
+    Operator("Project", "project", keeps_rows=True),
+    Operator(SORT, "sort", keeps_rows=True, is_never_larger=True),
+    Operator("Union", keeps_rows=True),
+    Operator("Coalesce", is_arrangement=True),
+    Operator("HashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
+    Operator("ObjectHashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
+    Operator("SortAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
+    Operator("CollectLimit", "limit", shape_name="Limit"),
+    Operator("GlobalLimit", "limit", shape_name="Limit"),
+    Operator("LocalLimit", "limit", is_arrangement=True),
+    Operator("WindowGroupLimit", "group_limit"),
+    # Subqueries
+    Operator(SUBQUERY, "subquery"),
+    Operator("ReusedSubquery", "reused_subquery", is_wrapper=True),
+    Operator("SubqueryBroadcast", "pruning"),
+    Operator("SubqueryAdaptiveBroadcast", "pruning"),
+    # Frames
+    Operator(ADAPTIVE_PLAN, is_wrapper=True, keeps_rows=True),
+    Operator("ColumnarToRow", is_wrapper=True, keeps_rows=True, is_never_larger=True),
+    Operator("RowToColumnar", is_wrapper=True, keeps_rows=True, is_never_larger=True),
+    Operator("WriteFiles", is_wrapper=True),
+    Operator(_CODEGEN, "codegen"),
+    Operator("InputAdapter", "adapter", is_wrapper=True),
+    Operator("TableCacheQueryStage", "adapter", is_wrapper=True),
+    Operator("ResultQueryStage", "adapter", is_wrapper=True),
+    Operator("BroadcastQueryStage", "query_stage"),
+    Operator("ShuffleQueryStage", "query_stage"),
 )
-_BUILD_SIDES = {"BuildLeft": "left", "BuildRight": "right"}
-_PLAN_ID = re.compile(r"\[(?:plan_)?id=#?\d+\]")
-_ORIGIN = re.compile(r"[A-Z][A-Z_]+")
-_PARTITIONS = re.compile(r"[0-9]{1,10}")
-_FLAGS = re.compile(r"(?:, (?:true|false)){1,4}$")  # at the end of a broadcast hash join: isNullAwareAntiJoin etc.
-_MAX_UNCLOSED = 8  # so many brackets in a row may lack their closing ones
-_REMEMBERED = 1024
-_SHORT = 4_000
-"""Characters; few texts of Spark are longer, as it cuts lists of fields and file names."""
-_OPENING = {")": "(", "]": "[", "}": "{"}
+JOIN_STRATEGIES = tuple(operator.name for operator in OPERATORS if operator.kind == "join")
+PAIRWISE_JOINS = tuple(operator.name for operator in OPERATORS if operator.compares_pairs)
+
+_MOST_NAMES, _LONGEST_NAME = 4_096, 200
 
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+class _Names(dict[str, Operator]):
+    """Operators by name; recognized names are cached, up to `_MOST_NAMES` and `_LONGEST_NAME` characters."""
+
+    def __missing__(self, name: str) -> Operator:
+        operator = _recognized(name)
+        if len(self) < _MOST_NAMES and len(name) <= _LONGEST_NAME:
+            self[name] = operator
+        return operator
 
 
-def remembered(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """What is read of texts, kept: AQE's versions of a plan repeat most of what the one before said.
+_NAMES = _Names({operator.name: operator for operator in OPERATORS})
+for _operator in OPERATORS:
+    _NAMES.update(dict.fromkeys(_operator.elsewhere.values(), _operator))
+_SUFFIXES = tuple(_NAMES[name] for name in (BROADCAST_EXCHANGE, EXCHANGE, *JOIN_STRATEGIES))
+_SCAN, _SUBQUERY, _OTHER = Operator("", "scan"), Operator("", "subquery"), Operator("")
 
-    Not of long ones, which together could fill the memory.
-    """
-    kept: Any = lru_cache(_REMEMBERED)(read)
-
-    @wraps(read)
-    def either(*texts: Any, **named: Any) -> _T:
-        return (read if named or sum(map(len, texts)) > _SHORT else kept)(*texts, **named)
-
-    return either
+of = _NAMES.__getitem__
+"""The operator of this name; an unknown one has an empty name and the kind ``other``."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShuffleText:
-    """What an ``Exchange`` says of itself: ``hashpartitioning(k#1L, 200), ENSURE_REQUIREMENTS, [plan_id=7]``."""
-
-    partitioning: str | None = None
-    keys: tuple[str, ...] = ()
-    partitions: int | None = None
-    origin: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JoinText:
-    """What a join says of itself; keys and condition as Spark writes them, with its expression ids."""
-
-    strategy: str
-    join_type: str | None = None
-    build_side: str | None = None
-    left_keys: tuple[str, ...] = ()
-    right_keys: tuple[str, ...] = ()
-    condition: str | None = None
-    is_skew: bool = False
+def _recognized(name: str) -> Operator:
+    """The operator of a name that Spark or a native engine composes."""
+    if name.startswith(_CODEGEN):  # WholeStageCodegen (2)
+        return _NAMES[_CODEGEN]
+    if name.startswith((_CACHED, _CACHED_BY_NAME)):
+        return _NAMES[_CACHED]
+    if "Scan" in name:  # Scan parquet t, BatchScan t, Scan ExistingRDD
+        return _SCAN
+    if "Subquery" in name:  # ProjectedBroadcastValueSubquery
+        return _SUBQUERY
+    base = name.partition("(")[0].strip()  # SortMergeJoin(skew=true)
+    return next((operator for operator in _SUFFIXES if base.endswith(operator.name)), _OTHER)
 
 
 def is_shuffle(name: str) -> bool:
-    """``Exchange``, and what native engines call theirs (``CometExchange``, ``ColumnarExchange``)."""
-    return name.endswith("Exchange") and not is_broadcast(name) and name != "ReusedExchange"
+    """``Exchange``, also of native engines (``CometExchange``, ``ColumnarExchange``)."""
+    return of(name).kind == "shuffle"
 
 
 def is_broadcast(name: str) -> bool:
     """``BroadcastExchange``, also of native engines."""
-    return name.endswith("BroadcastExchange")
+    return of(name).kind == "broadcast"
 
 
 def is_scan(name: str) -> bool:
     """``Scan parquet t``, ``BatchScan t``, ``Scan ExistingRDD``, ``InMemoryTableScan``, ``Scan In-memory table t``."""
-    return "Scan" in name
+    return of(name).kind in ("scan", "cached_scan")
 
 
 def is_subquery(name: str) -> bool:
-    """``Subquery``, ``SubqueryBroadcast``, ``ProjectedBroadcastValueSubquery``: its result is no input of rows."""
-    return "Subquery" in name
+    """``Subquery``, ``SubqueryBroadcast``, ``ProjectedBroadcastValueSubquery``: its result is not an input of rows."""
+    return of(name).kind in ("subquery", "reused_subquery", "pruning")
 
 
-@remembered
+def is_reusable(name: str) -> bool:
+    """Whether Spark draws it once, with an edge to each consumer: Spark's own rule."""
+    return EXCHANGE in name or name == SUBQUERY
+
+
+def is_empty(name: str, simple: str) -> bool:
+    """Whether AQE knew that it gives no rows."""
+    return of(name).kind == "empty" or (name == _LOCAL_TABLE and "<empty>" in simple)
+
+
 def join_strategy(name: str) -> str | None:
     """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
-    base = name.split("(", 1)[0].strip()
-    return next((strategy for strategy in JOIN_STRATEGIES if base.endswith(strategy)), None)
+    operator = of(name)
+    return operator.name if operator.kind == "join" else None
 
 
-@remembered
-def shuffle_text(simple: str) -> ShuffleText:
-    """Read an ``Exchange``."""
-    parts = split(_after_name(simple))
-    if not parts:
-        return ShuffleText()
-    name, arguments = _call(parts[0])
-    keys = split(arguments) if arguments else []
-    partitions = None
-    if keys and _PARTITIONS.fullmatch(keys[-1]):
-        partitions = int(keys.pop())
-    if name == "SinglePartition":
-        partitions = 1
-    origin = next((part for part in parts[1:] if _ORIGIN.fullmatch(part)), None)
-    return ShuffleText(name, tuple(keys), partitions, origin)
-
-
-@remembered
-def broadcast_mode(simple: str) -> str | None:
-    """``HashedRelationBroadcastMode(List(...),false)`` of a ``BroadcastExchange``: the mode's text."""
-    parts = [part for part in split(_after_name(simple)) if not _PLAN_ID.fullmatch(part)]
-    return parts[0] if parts else None
-
-
-@remembered
-def join_text(name: str, simple: str) -> JoinText | None:
-    """Read a join; None if the node is none."""
-    strategy = join_strategy(name)
-    if strategy is None:
-        return None
-    arguments = simple.removeprefix(name) if simple.startswith(name) else _after_name(simple)
-    parts = split(_FLAGS.sub("", arguments))
-    keys: list[tuple[str, ...]] = []
-    while parts and len(keys) < (4 if strategy == AS_OF else 2) and parts[0].startswith("[") and parts[0].endswith("]"):
-        keys.append(tuple(split(parts.pop(0)[1:-1])))
-    if strategy == AS_OF:
-        keys, parts = _as_of(keys, parts)
-    join_type = build_side = None
-    rest = []
-    for part in parts:
-        type_found = _JOIN_TYPE.fullmatch(part)
-        if part in _BUILD_SIDES and build_side is None:
-            build_side = _BUILD_SIDES[part]
-        elif type_found and join_type is None:
-            join_type = type_found[1]
-        else:
-            rest.append(part)
-    if strategy == "CartesianProduct":  # says no type: with a condition it is an inner join
-        join_type = "Inner" if rest else "Cross"
-    return JoinText(
-        strategy,
-        join_type,
-        build_side,
-        keys[0] if keys else (),
-        keys[1] if len(keys) > 1 else (),
-        ", ".join(rest) if rest and join_type else None,
-        "skew=true" in name,
-    )
-
-
-def _as_of(lists: list[tuple[str, ...]], parts: list[str]) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The keys, and the rest with what is matched right behind the join's type, where others have their condition.
-
-    Spark writes ``[k], [k], [t], [t], (t >= t), (t - t), Inner``: keys (if there are any), what each side is sorted by,
-    the condition, the distance that it makes smallest. Where the condition is ``true``, the distance says more.
-    """
-    if len(parts) < 3:
-        return lists[:-2], parts
-    matched, distance, join_type, *rest = parts
-    return lists[:-2], [join_type, distance if matched == "true" else matched, *rest]
-
-
-def split(text: str) -> list[str]:
-    """Split at the commas that stand in no bracket; a bracket that never closes ends with the one around it.
-
-    Literals stand in these texts without quotes, so that brackets need not match.
-    """
-    parts, start = [], 0
-    inside: list[str] = []
-    for position, character in enumerate(text):
-        if character in "([{":
-            inside.append(character)
-        elif character in _OPENING:
-            if _OPENING[character] in inside[-_MAX_UNCLOSED:]:
-                while inside.pop() != _OPENING[character]:
-                    pass
-        elif character == "," and not inside:
-            parts.append(text[start:position].strip())
-            start = position + 1
-    parts.append(text[start:].strip())
-    return [part for part in parts if part]
-
-
-def _after_name(simple: str) -> str:
-    return simple.partition(" ")[2].strip()
-
-
-def _call(text: str) -> tuple[str, str | None]:
-    """``f(a, b)`` as ``("f", "a, b")``; a text without arguments, or with brackets that do not match: no arguments."""
-    name, bracket, arguments = text.partition("(")
-    return name.strip(), arguments[:-1] if bracket and arguments.endswith(")") else None
+def cached_table(name: str) -> str:
+    """The name of the cached table that a scan reads; empty if it has none."""
+    return "" if name == _CACHED else name.removeprefix(_CACHED_BY_NAME).strip()

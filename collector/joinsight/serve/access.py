@@ -1,10 +1,10 @@
-"""Keeps web sites out: what the head of a request must show before anything else is done with it.
+"""Rejects requests that web sites make through a visitor's browser, by their headers, before anything else.
 
-Any site can make its visitors' browsers send requests here, and can have its own name lead to this machine (DNS
-rebinding), so that the browser takes the collector for a part of the site. Every route asks `refusal`, the one that
-writes `wrong_kind` too. A page cannot forge what these look at: the browser sets ``Host``, ``Origin`` and
-``Sec-Fetch-Site`` itself, and sends the ``Content-Type`` and ``Content-Encoding`` of a batch for another origin only
-after a preflight (OPTIONS), which nothing here allows.
+Any site can make its visitors' browsers send requests here, and can let its own name resolve to this machine (DNS
+rebinding), so that the browser takes the collector for a part of the site. Every route calls `forbidden`, the one that
+writes `unsupported_media_type` too. A page cannot forge the headers that they check: the browser sets ``Host``,
+``Origin`` and ``Sec-Fetch-Site`` itself, and sends the ``Content-Type`` and ``Content-Encoding`` of a batch for another
+origin only after a preflight (OPTIONS), which nothing here allows.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from joinsight.serve.tokens import Tokens
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 SAFE_HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
-"""Other sites' pages cannot have the answer as an image or a script either."""
+"""With these, pages of other sites cannot use a response as an image or a script either."""
 
 
-def refusal(request: Request, tokens: Tokens, *, writes: bool = False) -> str | None:
-    """Why this request is not answered; None if it may be. One that `writes` is never a link that someone followed."""
+def forbidden(request: Request, tokens: Tokens, *, writes: bool = False) -> str | None:
+    """The reason for a 403, else None. `writes`: reject cross-site navigation too, which is allowed for pages."""
     host = request.headers.get("host", "")
     if tokens.open and not is_loopback(_host_name(host)):
         return (
-            f"This collector has no token, so it answers to this machine's names only, not to {host!r}."
+            f"Host not allowed: {host!r}. A collector without tokens answers to loopback names only."
             " Use http://localhost, or set a token."
         )
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() != host.lower():
-        return f"This collector takes no requests from pages of other sites: {origin!r}."
+        return f"Cross-site request: pages of {origin!r} may not use this collector."
     if writes and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        return "This collector takes no requests from pages of other sites."
+        return "Cross-site request: pages of other sites may not use this collector."
     return None
 
 
-def wrong_kind(request: Request) -> str | None:
-    """Why the body is not read as a batch, by what its sender calls it; None if it is."""
+def unsupported_media_type(request: Request) -> str | None:
+    """The reason for a 415, None if the headers declare a batch."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if (kind, encoding) == (HEADERS["Content-Type"], HEADERS["Content-Encoding"]):
@@ -51,15 +51,15 @@ def wrong_kind(request: Request) -> str | None:
 
 
 def guarded(endpoint: Endpoint, tokens: Tokens) -> Endpoint:
-    """The endpoint for those whom `refusal` lets in; others get 403 and the reason."""
+    """The endpoint, behind a 403 with the reason for requests that are `forbidden`."""
 
-    async def answer(request: Request) -> Response:
-        reason = refusal(request, tokens)
+    async def guard(request: Request) -> Response:
+        reason = forbidden(request, tokens)
         response = await endpoint(request) if reason is None else PlainTextResponse(f"{reason}\n", 403)
         response.headers.update(SAFE_HEADERS)
         return response
 
-    return answer
+    return guard
 
 
 def _host_name(host: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that may change while the collector runs: tokens, certificates."""
+"""Detects changes of files while the collector runs: tokens and certificates."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from pathlib import Path
 
 
 class Watched:
-    """Files, and how they were when they were last looked at; links are followed, as a secret's folder swaps them."""
+    """Files and their last known state; links are followed, because Kubernetes swaps them to change a secret."""
 
     def __init__(self, *paths: Path) -> None:
         self._paths = paths
-        self._seen = self._look()
+        self._known = self._current()
 
     def changed(self) -> bool:
-        """Whether any is another one, or has another content, than at the last look."""
-        seen, self._seen = self._seen, self._look()
-        return seen != self._seen
+        """Whether any was replaced or modified since the last call."""
+        before, self._known = self._known, self._current()
+        return before != self._known
 
-    def _look(self) -> list[tuple[int, ...] | None]:
+    def _current(self) -> list[tuple[int, ...] | None]:
         return [_state(path) for path in self._paths]
 
 
 def anyone_may_read(path: Path) -> bool:
-    """Whether accounts other than the owner's and the group's may read the file."""
+    """Whether all users may read the file, not only its owner and group."""
     return bool(path.stat().st_mode & stat.S_IROTH)
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

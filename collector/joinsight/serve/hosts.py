@@ -1,4 +1,4 @@
-"""Whether a name or an address can only mean this machine."""
+"""Tells host names and addresses that can only refer to this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """``localhost``, ``127.0.0.1``, ``::1`` and the like."""
+    """Whether it is ``localhost`` or a loopback address such as ``127.0.0.1`` or ``::1``."""
     if host == "localhost":
         return True
     try:

@@ -1,8 +1,8 @@
-"""Every metric that the collector tells Prometheus, in one table: the registry and docs/metrics.md are made of it.
+"""Every metric that the collector exports, in one table: the registry and docs/metrics.md are made from it.
 
 Ids and texts never become labels. A label has known values, each of which is there from the start, so that
-``increase()`` sees the first failure too; or it is `JOB_NAME`, of which there are only so many; or `TOKEN`, whose
-values are the operator's own.
+``increase()`` sees the first failure too; or it is `JOB_NAME`, whose number is limited; or `TOKEN`, whose values
+are the operator's own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
+from joinsight.document import ENDED
 from joinsight.findings import HEURISTICS, SEVERITIES
-from joinsight.plan.operators import JOIN_STRATEGIES
+from joinsight.plan.decisions import KINDS
+from joinsight.plan.operators import JOIN_STRATEGIES, JOIN_TYPES
 
 _BYTES = tuple(2.0**power for power in range(16, 43, 2))  # 64 KiB to 4 TiB, powers of 4
 _SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
@@ -24,7 +26,7 @@ _DOCUMENTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label; without `values`, they are not known beforehand."""
+    """A label; without `values`, its values are not known in advance."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -38,14 +40,14 @@ class Metric:
     kind: str
     """counter, gauge or histogram."""
     unit: str
-    """What its values count: a base unit, or the things themselves."""
+    """What its values count: a base unit, or the items themselves."""
     help: str
     labels: tuple[Label, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper bounds of a histogram; the last one, infinity, is not among them."""
     of_store: bool = False
-    """A gauge that is counted in the database, in the background: the same at each of its collectors, and absent
-    while it is not known."""
+    """A gauge that is computed from the database, in the background: the same at each of its collectors, and absent
+    while unknown."""
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -53,26 +55,23 @@ class Metric:
         return tuple(label.name for label in self.labels)
 
     def known(self) -> list[tuple[str, ...]]:
-        """All combinations of values that its labels can have; empty if they are not known beforehand."""
+        """All combinations of values that its labels can have; empty if they are not known in advance."""
         return list(product(*(label.values for label in self.labels))) if self.labels else []
 
 
 OTHER = "other"
-"""Value of a label for what has none of its own."""
+"""The value of a label for everything without a value of its own."""
 JOB_NAME = Label("job_name")
 TOKEN = Label("token")
 REGRESSION_KINDS = ("plan_changed", "data_grew", "same_plan")
 REGRESSION_SUBJECTS = ("query", "join", "shuffle", "broadcast")
 REFUSALS = ("json", "schema", "version", "size", "database", "fault")
-_JOIN_TYPES = (
-    *("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "LeftSingle", "ExistenceJoin"),
-    OTHER,
-)
-_AQE_KINDS = ("join_strategy", "coalesced", "skew_split", "local_read", "empty_relation", "dropped_stage")
+_JOIN_TYPES = (*JOIN_TYPES, OTHER)
+_AQE_KINDS = tuple(KINDS)
 _STATUSES = ("200", "400", "401", "403", "408", "413", "415", "429", "500", "503")
 _FINDINGS = Label("finding", tuple(heuristic.id for heuristic in HEURISTICS))
 _STRATEGIES = Label("strategy", JOIN_STRATEGIES)
-_STATES = Label("state", ("succeeded", "failed"))
+_STATES = Label("state", ENDED)
 
 
 def _counter(name: str, unit: str, help: str, *labels: Label) -> Metric:
@@ -108,36 +107,36 @@ GROUPS = (
             _counter(
                 "joinsight_executions_total",
                 "executions",
-                "SQL executions that succeeded, failed or were lost; a lost one that comes back is counted again",
-                Label("state", ("succeeded", "failed", "lost")),
+                "SQL executions that succeeded, failed or were lost; a lost one that reappears is counted again",
+                Label("state", (*ENDED, "lost")),
             ),
             _histogram("joinsight_execution_seconds", "seconds", "Duration of SQL executions", _SECONDS),
             _counter(
                 "joinsight_execution_task_seconds_total", "seconds", "Run time of the tasks of SQL executions, summed"
             ),
             _counter(
-                "joinsight_execution_input_bytes_total", "bytes", "Bytes that tasks of SQL executions read from sources"
+                "joinsight_execution_input_bytes_total", "bytes", "Bytes read from sources by tasks of SQL executions"
             ),
             _counter(
                 "joinsight_execution_spilled_bytes_total",
                 "bytes",
-                "Bytes that SQL executions wrote to disk because memory was short",
+                "Bytes that SQL executions spilled to disk",
             ),
             _counter(
                 "joinsight_incomplete_executions_total",
                 "executions",
-                "SQL executions that succeeded or failed and of whose numbers a part may be missing",
+                "SQL executions that succeeded or failed and whose numbers may be partial",
             ),
-            _of_store("joinsight_running_executions", "executions", "SQL executions that run now"),
+            _of_store("joinsight_running_executions", "executions", "SQL executions currently running"),
             _of_store(
                 "joinsight_running_oldest_start_timestamp_seconds",
                 "seconds",
-                "When the longest of the SQL executions that run now started; absent when none runs",
+                "When the longest-running current SQL execution started; absent when none is running",
             ),
             _of_store(
                 "joinsight_reporting_applications",
                 "applications",
-                "Applications that have not ended and were heard of in the last 5 minutes",
+                "Applications that have not ended and were in contact in the last 5 minutes",
             ),
         ),
     ),
@@ -148,8 +147,8 @@ GROUPS = (
             _counter(
                 "joinsight_broadcasts_total",
                 "broadcasts",
-                "Broadcasts by outcome; unknown: not measured there, because AQE did without it or an earlier execution"
-                " had made it",
+                "Broadcasts by outcome; unknown: not measured, because AQE did not need it or an earlier execution"
+                " made it",
                 Label("outcome", ("succeeded", "failed", "unknown")),
             ),
             _histogram("joinsight_broadcast_size_bytes", "bytes", "Size of broadcast relations in memory", _BYTES),
@@ -164,39 +163,37 @@ GROUPS = (
     ),
     Group(
         "Shuffles",
-        "Shuffle exchanges of the final plans of executions that succeeded or failed, as far as they were measured.",
+        "Measured shuffle exchanges of the final plans of executions that succeeded or failed.",
         (
             _counter("joinsight_shuffles_total", "shuffles", "Shuffles"),
             _counter("joinsight_shuffle_written_bytes_total", "bytes", "Bytes written by shuffles"),
             _counter("joinsight_shuffle_written_records_total", "records", "Records written by shuffles"),
-            _counter(
-                "joinsight_shuffle_write_seconds_total", "seconds", "Time that tasks took to write shuffles, summed"
-            ),
+            _counter("joinsight_shuffle_write_seconds_total", "seconds", "Time to write shuffles, summed over tasks"),
             _counter(
                 "joinsight_shuffle_read_bytes_total",
                 "bytes",
-                "Bytes read from shuffles, by where they were: local (same host) or remote",
+                "Bytes read from shuffles, by source: local (same host) or remote",
                 Label("source", ("local", "remote")),
             ),
-            _histogram("joinsight_shuffle_size_bytes", "bytes", "Bytes that one shuffle wrote", _BYTES),
+            _histogram("joinsight_shuffle_size_bytes", "bytes", "Bytes written by one shuffle", _BYTES),
             _histogram(
                 "joinsight_shuffle_fetch_wait_seconds",
                 "seconds",
-                "Time that the tasks which read one shuffle waited for its blocks, summed",
+                "Time that the tasks reading one shuffle waited for its blocks, summed",
                 _TASK_SECONDS,
             ),
             _histogram(
                 "joinsight_shuffle_skew_ratio",
                 "ratio",
-                "Rows that the largest task read over rows that the median task read",
+                "Ratio of rows read by the largest task and by the median task",
                 _RATIOS,
             ),
-            _histogram("joinsight_shuffle_partitions", "partitions", "Partitions that one shuffle made", _PARTITIONS),
+            _histogram("joinsight_shuffle_partitions", "partitions", "Partitions of one shuffle", _PARTITIONS),
         ),
     ),
     Group(
         "Joins and AQE",
-        "Joins of the final plans of executions that succeeded or failed, and what AQE changed on the way there.",
+        "Joins of the final plans of executions that succeeded or failed, and AQE's changes to the plans.",
         (
             _counter(
                 "joinsight_joins_total",
@@ -205,36 +202,36 @@ GROUPS = (
                 _STRATEGIES,
                 Label("join_type", _JOIN_TYPES),
             ),
-            _counter("joinsight_join_output_rows_total", "rows", "Rows out of joins, by strategy", _STRATEGIES),
+            _counter("joinsight_join_output_rows_total", "rows", "Output rows of joins, by strategy", _STRATEGIES),
             _counter(
                 "joinsight_join_spilled_bytes_total",
                 "bytes",
-                "Bytes that joins and their sorts spilled, as they were in memory",
+                "Bytes that joins and their sorts spilled, by size in memory",
             ),
             _counter(
                 "joinsight_aqe_decisions_total",
                 "decisions",
-                "What AQE changed in plans while they ran, by kind (docs/aqe.md)",
+                "Changes by AQE to running plans, by kind (joinsight docs aqe)",
                 Label("kind", _AQE_KINDS),
             ),
         ),
     ),
     Group(
         "Findings and regressions",
-        "What is worth attention: docs/findings.md and docs/regressions.md.",
+        "Problems that need attention: docs/findings.md and docs/regressions.md.",
         (
             _counter(
                 "joinsight_findings_total",
                 "findings",
-                "Findings in SQL executions that succeeded or failed (docs/findings.md)",
+                "Findings in SQL executions that succeeded or failed (joinsight docs findings)",
                 _FINDINGS,
                 Label("severity", SEVERITIES),
             ),
             _of_store(
                 "joinsight_regressions",
                 "regressions",
-                "What became worse in the last 7 days, by kind and subject, as counted every 5 minutes; absent when the"
-                " database did not answer",
+                "Regressions of the last 7 days, by kind and subject, counted every 5 minutes; absent when the database"
+                " did not answer",
                 Label("kind", REGRESSION_KINDS),
                 Label("subject", REGRESSION_SUBJECTS),
             ),
@@ -242,7 +239,7 @@ GROUPS = (
     ),
     Group(
         "By job",
-        "The few numbers that a team wants of its own jobs.",
+        "The key numbers of each job.",
         (
             _counter(
                 "joinsight_job_executions_total",
@@ -260,14 +257,14 @@ GROUPS = (
             _counter(
                 "joinsight_job_shuffle_written_bytes_total",
                 "bytes",
-                "Bytes that tasks wrote for shuffles, by job",
+                "Shuffle bytes written by tasks, by job",
                 JOB_NAME,
             ),
             _counter("joinsight_job_broadcast_bytes_total", "bytes", "Bytes of broadcast relations, by job", JOB_NAME),
             _counter(
                 "joinsight_job_spilled_bytes_total",
                 "bytes",
-                "Bytes written to disk because memory was short, by job",
+                "Bytes spilled to disk, by job",
                 JOB_NAME,
             ),
             _counter("joinsight_job_findings_total", "findings", "Findings, by job", JOB_NAME, _FINDINGS),
@@ -275,78 +272,81 @@ GROUPS = (
     ),
     Group(
         "Delivery",
-        "What became of the documents on their way from the drivers.",
+        "Delivery of documents from the drivers.",
         (
             _of_store(
                 "joinsight_undelivered_documents",
                 "documents",
-                "Documents of listeners heard of in the last 24 h that are not here: by whether the application runs,"
-                " has ended or is silent (not heard of for 5 minutes), and by fate: missing, refused, dropped in the"
-                " driver; what is missing of a running one may still wait in the driver or its spool",
+                "Documents that have not arrived, of listeners in contact in the last 24 h. By application: running,"
+                " ended or silent (no contact for 5 minutes). By fate: missing, refused, or dropped in the driver."
+                " Missing documents of a running application may still wait in the driver or its spool",
                 Label("application", ("running", "ended", "silent")),
                 Label("fate", ("missing", "refused", "dropped")),
             ),
             _of_store(
                 "joinsight_dropped_events",
                 "events",
-                "Events that Spark dropped before listeners heard of in the last 24 h saw them",
+                "Events that Spark dropped, unseen by its listeners, for listeners in contact in the last 24 h",
             ),
         ),
     ),
     Group(
         "The collector",
-        "Requests on their way into the database. Documents of event logs count here too.",
+        "Requests, from arrival to the database. Documents from event logs count here too.",
         (
             _counter(
                 "joinsight_requests_total",
                 "requests",
-                "Requests to /v1/documents by the status they got",
+                "Requests to /v1/documents by response status",
                 Label("status", _STATUSES),
             ),
             _counter(
                 "joinsight_token_requests_total",
                 "requests",
-                "Requests to /v1/documents by the name of their token",
+                "Requests to /v1/documents by token name",
                 TOKEN,
             ),
-            _counter("joinsight_received_bytes_total", "bytes", "Bytes of requests, as they came over the wire"),
-            _histogram("joinsight_batch_documents", "documents", "Documents in a request that was read", _DOCUMENTS),
+            _counter("joinsight_received_bytes_total", "bytes", "Bytes of requests, as received over the wire"),
+            _histogram("joinsight_batch_documents", "documents", "Documents in a decoded request", _DOCUMENTS),
             _histogram(
-                "joinsight_decode_seconds", "seconds", "Time to unpack, read and check a request", _WRITE_SECONDS
+                "joinsight_decode_seconds",
+                "seconds",
+                "Time to decompress, parse and validate a request",
+                _WRITE_SECONDS,
             ),
             _histogram(
                 "joinsight_write_seconds",
                 "seconds",
-                "Time to write a batch to PostgreSQL, with the making of its rows and findings",
+                "Time to write a batch to PostgreSQL, including computing its rows and findings",
                 _WRITE_SECONDS,
             ),
             _counter(
                 "joinsight_documents_total",
                 "documents",
-                "Documents by outcome: stored, stale (repeated or overtaken), refused",
+                "Documents by outcome: stored, stale (duplicate or outdated), refused",
                 Label("outcome", ("stored", "stale", "refused")),
             ),
             _counter(
                 "joinsight_refused_documents_total",
                 "documents",
-                "Documents that were refused, by reason: json (not readable), schema (breaks it), version (of another"
-                " schema), size (too large), database (PostgreSQL takes no such value), fault (of the collector)",
+                "Refused documents by reason: json (invalid JSON), schema (violates the schema), version (another"
+                " schema version), size (too large), database (value rejected by PostgreSQL), fault (of the collector)",
                 Label("reason", REFUSALS),
             ),
             _gauge(
                 "joinsight_last_write_timestamp_seconds",
                 "seconds",
-                "When a batch was last written; 0: not since the start",
+                "When a batch was last written; 0: never since startup",
             ),
-            _gauge("joinsight_requests_waiting", "requests", "Requests that are written or wait for it"),
-            _gauge("joinsight_requests_held_bytes", "bytes", "Bytes of requests that are in memory"),
+            _gauge("joinsight_requests_waiting", "requests", "Requests being written or waiting to be written"),
+            _gauge("joinsight_requests_held_bytes", "bytes", "Bytes of requests in memory"),
             _of_store(
-                "joinsight_database_up", "1 or 0", "Whether the database answers this collector, as asked every 15 s"
+                "joinsight_database_up", "1 or 0", "Whether the database answers this collector, probed every 15 s"
             ),
             _of_store(
                 "joinsight_default_partition_executions",
                 "executions",
-                "Executions whose start no clock can rightly show, so that they are in no month's partition",
+                "Executions with an impossible start time, which belong to no month's partition",
             ),
             _gauge("joinsight_build_info", "1", "Always 1; the version of the collector", Label("version")),
         ),

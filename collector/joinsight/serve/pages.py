@@ -2,16 +2,16 @@
 
 ====  ====================================================================================================
 200   the page
-400   a parameter cannot be meant; the page says why
-401   the collector has tokens, and none that may read was shown; a browser then asks for a user name (any) and a
+400   a parameter is invalid; the page says why
+401   the collector has tokens, and the request has none of a reader; a browser then asks for a user name (any) and a
       password (the token)
-403   a page of another site asks, or the collector has no token and was called by another name than this machine's
-404   no such execution is stored, or it has no such plan or node
-500   a fault of the collector's, with a traceback in its log
-503   the database is not there, or the answer took too long
+403   a page of another site sent the request, or the collector has no token and was not called by a loopback name
+404   the execution is not stored, or has no such plan version or node
+500   an internal error, with a traceback in the log
+503   the database is unavailable, or the query took too long
 ====  ====================================================================================================
 
-Readers never make senders wait: at most `MAX_READING` pages are made at once, in threads, on connections of their own.
+Readers never delay senders: at most `MAX_READING` pages are rendered at once, in threads, on separate connections.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from joinsight.errors import ConfigurationError, NotFound
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import execution_page
 from joinsight.pages.listing import Asked, list_page
-from joinsight.serve.access import SAFE_HEADERS, refusal
-from joinsight.serve.logs import fields
+from joinsight.serve.access import SAFE_HEADERS, forbidden
+from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import ENTITLED
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
-from joinsight.wording.moments import parse_moment
+from joinsight.timeparse import parse_moment
 
 MAX_READING = 2
-"""Pages that are made at once: each takes a connection and, for a large plan, a part of a second of CPU."""
+"""Pages rendered concurrently: each takes a connection and, for a large plan, a fraction of a second of CPU."""
 TURN_SECONDS = 10
-"""For one of these turns."""
+"""Longest wait for one of `MAX_READING`."""
 STATEMENT_SECONDS = 10
-"""For each of the few statements behind a page."""
+"""Statement timeout; a page takes a few statements."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -79,34 +79,34 @@ _FAULT = _Problem(500, "A fault in the collector", "This page could not be made;
 
 
 class Pages:
-    """Makes the pages; `stranger` is told the address of who shows a wrong token."""
+    """Serves the pages, on read-only connections."""
 
-    def __init__(self, engine: Engine, tokens: Tokens, stranger: Callable[[str], None]) -> None:
+    def __init__(self, engine: Engine, tokens: Tokens, throttled: ThrottledLog) -> None:
         self._engine = for_readers(engine, STATEMENT_SECONDS)
         self._tokens = tokens
-        self._stranger = stranger
+        self._throttled = throttled
         self._turns = asyncio.Semaphore(MAX_READING)
 
     def routes(self) -> list[Route]:
-        """Where they are."""
+        """The routes."""
         return [Route("/", self.listing), Route("/executions/{name:path}", self.execution)]
 
     async def listing(self, request: Request) -> Response:
-        """Executions, filtered and sorted as the parameters say."""
+        """``GET /``: executions, with filters and order from the parameters."""
 
         def read(connection: Connection) -> str:
             asked = Asked.of(request.query_params)
-            rows = reading.read_queries(connection, asked.filters(), asked.sort)
+            rows = reading.read_queries(connection, asked.filters, asked.sort)
             return list_page(asked, rows, reading.worst_findings(connection, rows[: asked.limit]))
 
         return await self._answer(request, read)
 
     async def execution(self, request: Request) -> Response:
-        """One execution; the parameters choose a plan version and a node, and tell it from others of its name."""
+        """``GET /executions/NAME``; parameters select a plan version, a node, and one of several with the same name."""
 
         def read(connection: Connection) -> str:
             asked = request.query_params
-            name = request.path_params["name"].replace("//", "/-/")  # of one who fills in an empty attempt
+            name = request.path_params["name"].replace("//", "/-/")  # an empty attempt in a template of an address
             started_at = asked.get("started_at")
             moment = parse_moment("started_at", started_at) if started_at else None
             version, node = _number(request, "version"), _number(request, "node")
@@ -139,8 +139,8 @@ class Pages:
         )
 
     def _refusal(self, request: Request) -> _Problem | None:
-        """Why this one may not read; None if he may."""
-        if reason := refusal(request, self._tokens):
+        """The problem if the client may not read, else None."""
+        if reason := forbidden(request, self._tokens):
             return _Problem(403, "Not allowed", reason)
         if self._tokens.open:
             return None
@@ -149,17 +149,17 @@ class Pages:
             setattr(request.state, ENTITLED, True)
             return None
         if shown:
-            self._stranger(request.client.host if request.client else "")
+            self._throttled.unauthenticated(request.client.host if request.client else "")
         return _NO_TOKEN
 
     def _make(self, read: Callable[[Connection], str]) -> str | _Problem:
-        """The page, or why there is none; in a thread."""
+        """The page, or the problem; runs in a thread."""
         try:
             with self._engine.connect() as connection:
                 return read(connection)
         except (ConfigurationError, DataError) as error:
             reason = str(error) if isinstance(error, ConfigurationError) else database_reason(error)
-            return _Problem(400, "This cannot be asked", reason)
+            return _Problem(400, "Invalid request", reason)
         except NotFound as error:
             remedy = (
                 "Its address is /executions/, the application's id and the query's number in Spark's SQL tab."
@@ -167,13 +167,13 @@ class Pages:
             )
             return _Problem(404, "Not stored here", str(error), remedy)
         except SQLAlchemyError as error:
-            log.warning("a page could not be read", extra=fields(reason=database_reason(error)))
+            log.warning("page not read: the database failed", extra=fields(reason=database_reason(error)))
             if getattr(getattr(error, "orig", None), "sqlstate", None) == _QUERY_CANCELED:
                 reason = f"The database took longer than {STATEMENT_SECONDS} s."
                 return _Problem(503, "This takes too long", reason, "Narrow it by time.")
             return _Problem(503, "The database does not answer", "Documents are kept by their senders until it does.")
         except Exception:
-            log.exception("a fault in the collector: a page could not be made")
+            log.exception("internal error: a page could not be made")
             return _FAULT
 
 
@@ -182,5 +182,5 @@ def _number(request: Request, name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise ConfigurationError(name, text, "this is no number", "Write 0 or more.")
+        raise ConfigurationError(name, text, "not a valid number", "Write 0 or more.")
     return int(text)

@@ -1,4 +1,4 @@
-"""Runs the collector under uvicorn: checks its settings first, all of them, then listens until a signal ends it."""
+"""Runs the collector under uvicorn: checks all settings first, then serves until a signal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import os
 import signal
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from sqlalchemy import Engine
@@ -24,27 +22,22 @@ from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
 from joinsight.serve.hosts import is_loopback
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
-from joinsight.serve.protocol import IDLE_SECONDS, Protocol, over_tls
+from joinsight.serve.protocol import IDLE_SECONDS, Connections, observed
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
 from joinsight.store.database import check_settings
-from joinsight.store.going_on import counting_going_on
-from joinsight.store.lost import DEFAULT_LOST_AFTER, sweeping
-from joinsight.store.upkeep import counting_regressions, keeping_alive, keeping_partitions, pruning
 
 DEFAULT_PORT = 9595
 SHUTDOWN_SECONDS = 25
-"""From a signal until batches that are still being written are given up; they are rolled back and sent again."""
-REFRESH_SECONDS = 1
-"""How often files are looked at that may have changed."""
+"""From a signal until unfinished batches are abandoned; they are rolled back, and senders retry."""
 PROXIES_VARIABLE = "FORWARDED_ALLOW_IPS"  # uvicorn's
 
 log = logging.getLogger("joinsight")
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """What senders come in through: a bound socket, tokens, TLS; and what findings in their documents go by."""
+class Listener:
+    """The checked settings of `joinsight serve`: a bound socket, tokens, TLS, and the thresholds of findings."""
 
     bound: socket.socket
     tokens: Tokens
@@ -53,30 +46,37 @@ class Door:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the collector."""
         address, port = self.bound.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         return f"{'https' if self.tls else 'http'}://{shown}:{port}"
 
+    def reload_files(self) -> None:
+        """Reload tokens and certificate if they have changed; from any thread."""
+        self.tokens.refresh()
+        if self.tls:
+            self.tls.refresh()
+
 
 class Server(uvicorn.Server):
-    """Ends in order at the first SIGTERM or SIGINT and at once at the second."""
+    """Shuts down gracefully on the first SIGTERM or SIGINT, at once on the second."""
 
-    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
+    def __init__(self, config: uvicorn.Config, collector: Collector, connections: Connections) -> None:
         super().__init__(config)
         self.collector = collector
+        self.connections = connections
         self._signal: int | None = None
-        self.announcement: dict[str, Any] | None = None
-        """What the log says of the start, once senders can come and signals are heard."""
+        self.startup_fields: dict[str, Any] | None = None
+        """The fields of the event that is logged when senders can connect and signals are handled."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen."""
+        """Listen, and log it."""
         await super().startup(sockets)
-        if self.announcement is not None:
-            log.info("collecting", extra=self.announcement)
+        if self.startup_fields is not None:
+            log.info("collecting", extra=self.startup_fields)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """uvicorn's would raise the signal again after the server has ended, so that no exit code is 0."""
+        """Replace uvicorn's handler, which re-raises the signal after shutdown, so that the exit code is never 0."""
         if self._signal is not None:
             signal.signal(sig, signal.SIG_DFL)  # PostgreSQL rolls back what is not committed
             signal.raise_signal(sig)
@@ -84,20 +84,21 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what is being written and refuse all else."""
+        """Finish batches that are being written and reject all others with 503."""
         if self._signal is not None:
-            log.info("shutting down, at once with a second %s", signal.Signals(self._signal).name)
+            log.info("shutting down; a second %s stops at once", signal.Signals(self._signal).name)
         self.collector.close()
+        self.connections.close()
         await super().shutdown(sockets)
 
     @property
     def unfinished(self) -> int:
-        """Batches that are still being written."""
+        """Number of batches that are still being written."""
         return self.collector.writing
 
 
 @contextmanager
-def open_door(
+def open_listener(
     host: str,
     port: int,
     token_file: Path | None = None,
@@ -107,10 +108,10 @@ def open_door(
     finding_thresholds: Sequence[str] = (),
     database_url: str | None = None,
     data: Path | None = None,
-) -> Iterator[Door]:
+) -> Iterator[Listener]:
     """Check all settings of `joinsight serve` and bind its address (port 0: any free one).
 
-    Raises `ConfigurationErrors`, one line for each setting that is wrong.
+    Raises `ConfigurationErrors`, one line for each invalid setting.
     """
     errors: list[ConfigurationError] = []
     tokens = tls = bound = thresholds = None
@@ -136,22 +137,22 @@ def open_door(
         if errors:
             raise ConfigurationErrors(errors)
         assert tokens is not None and bound is not None and thresholds is not None
-        yield Door(bound, tokens, tls, thresholds)
+        yield Listener(bound, tokens, tls, thresholds)
     finally:
         if bound is not None:
             bound.close()
 
 
 def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
-    """A socket at this address.
+    """A bound socket; with `open_to_all`, that is without tokens, the address must be a loopback one.
 
-    Raises `ConfigurationError` when it cannot be used; `open_to_all`, without a token, it must be this machine's alone.
+    Raises `ConfigurationError` if the address cannot be used.
     """
     if open_to_all and not is_loopback(host):
         raise ConfigurationError(
             "--host",
             host,
-            "without a token anyone who reaches this address could write",
+            "without a token anyone who can reach this address could write",
             f"Set {TOKEN_VARIABLE} or --token-file, or listen on 127.0.0.1.",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -167,18 +168,14 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
     return bound
 
 
-def make_server(engine: Engine, door: Door, job_names: int = DEFAULT_JOB_NAMES) -> Server:
-    """The collector behind this door; run it with ``server.run(sockets=[door.bound])``."""
-    app = make_app(engine, door.tokens, Finder(door.thresholds), job_names)
-
-    async def refresh() -> None:
-        door.tokens.refresh()
-        if door.tls:
-            door.tls.refresh()
-
+def make_server(engine: Engine, listener: Listener, job_names: int = DEFAULT_JOB_NAMES) -> Server:
+    """The server of a collector; run it with ``server.run(sockets=[listener.bound])``."""
+    app = make_app(engine, listener.tokens, Finder(listener.thresholds), job_names)
+    tls = listener.tls
+    connections = Connections((lambda: tls.context) if tls else None)
     config = uvicorn.Config(
-        app,
-        http=Protocol,
+        observed(app),
+        http=cast(Any, connections.make),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -186,34 +183,10 @@ def make_server(engine: Engine, door: Door, job_names: int = DEFAULT_JOB_NAMES) 
         access_log=False,
         server_header=False,
         proxy_headers=PROXIES_VARIABLE in os.environ,
-        callback_notify=refresh,
-        timeout_notify=REFRESH_SECONDS,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    config.load()
-    if door.tls:
-        config.http_protocol_class = partial(over_tls, door.tls.context)  # type: ignore[assignment]
-    return Server(config, app.state.collector)
-
-
-@contextmanager
-def looking_after(
-    engine: Engine, collector: Collector, lost_after: timedelta = DEFAULT_LOST_AFTER, keep: timedelta | None = None
-) -> Iterator[None]:
-    """All that a collector does beside taking documents, in threads, as long as the context lasts.
-
-    `keep`: prune what is older; None: keep all.
-    """
-    with (
-        keeping_alive(engine),
-        sweeping(engine, lost_after, collector.lost),
-        keeping_partitions(engine, collector.misplaced),
-        counting_regressions(engine, collector.regressed),
-        counting_going_on(engine, collector.going_on),
-        pruning(engine, keep) if keep else nullcontext(),
-    ):
-        yield
+    return Server(config, app.state.collector, connections)
 
 
 def _tls(certificate: Path | None, key: Path | None) -> Tls | None:

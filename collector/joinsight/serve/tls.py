@@ -1,4 +1,4 @@
-"""TLS: a context from a certificate and its key, which are loaded again when they change."""
+"""TLS: a context from a certificate and its key, reloaded when the files change."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ log = logging.getLogger("joinsight")
 
 
 class Tls:
-    """A certificate (PEM, its own first, then those up to the root) and its key (PEM, without a passphrase)."""
+    """A certificate chain (PEM, the server's first, then its issuers) and its key (PEM, without a passphrase)."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
         """Raises `ConfigurationError` if the files cannot be used."""
         self._files = certificate, key
         self._watched = Watched(certificate, key)
         self.context = self._load()
+        """The context for new connections."""
 
     def refresh(self) -> None:
-        """Use the files as they are now if they have changed; if they are no good, the old ones stay in use."""
+        """Reload the files if they have changed; if they are invalid, the previous certificate stays in use."""
         if not self._watched.changed():
             return
         try:
-            self._load()  # into a context of its own: half of a pair would spoil the one in use
-            self.context.load_cert_chain(*self._files, password=_no_passphrase)
-        except (ConfigurationError, OSError, ValueError) as error:
-            log.error("certificate not loaded again, the one before stays in use", extra=fields(reason=str(error)))
+            self.context = self._load()
+        except (ConfigurationError, OSError) as error:
+            log.error("certificate not reloaded, the previous one stays in use", extra=fields(reason=str(error)))
         else:
-            log.info("certificate loaded again", extra=fields(file=self._files[0]))
+            log.info("certificate reloaded", extra=fields(file=self._files[0]))
 
     def _load(self) -> ssl.SSLContext:
         certificate, key = self._files
@@ -52,12 +52,12 @@ class Tls:
                 "--tls-certificate/--tls-key",
                 f"{certificate} and {key}",
                 getattr(error, "reason", None) or str(error),
-                "Name a PEM certificate, with those of its issuers behind it, and the PEM key that belongs to it.",
+                "Name a PEM certificate, followed by its issuers', and its PEM key.",
             ) from None
         if anyone_may_read(key):
-            log.warning("anyone on this machine may read the key of the certificate: chmod o-r", extra=fields(file=key))
+            log.warning("the key of the certificate is readable by all users: chmod o-r", extra=fields(file=key))
         return context
 
 
 def _no_passphrase() -> str:
-    raise ValueError("the key has a passphrase, which nobody can enter here")
+    raise ValueError("the key has a passphrase")

@@ -1,11 +1,11 @@
-"""The tokens that senders and readers show: from a file, which is read again and again, or from the environment.
+"""The tokens of senders and readers: from a file, which is re-read periodically, or from the environment.
 
-A line is ``TOKEN`` or ``NAME:TOKEN``, with ``send:`` or ``read:`` before it. What does not say ``read`` may send and
-not read: tokens of senders are in the hands of all who run jobs. Names stand in the log and in the metrics; tokens
-stand nowhere, and in memory only as hashes.
+A line is ``TOKEN`` or ``NAME:TOKEN``, optionally after ``send:`` or ``read:``. A token without ``read`` may send, but
+not read, because all who run jobs have senders' tokens. The log and the metrics show names; tokens are shown
+nowhere, and are in memory only as hashes.
 
-In force is what the file says now. One that was emptied, removed or cannot be read lets nobody in, neither to send nor
-to read; a bad line is no token, and the other lines hold.
+The current file is in force. While it is empty, missing or unreadable, nobody may send or read; an invalid line is
+ignored, and the other lines are in force.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from joinsight.serve.logs import fields
 TOKEN_VARIABLE = "JOINSIGHT_TOKEN"
 UNNAMED = "unnamed"
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750: what a bearer token is made of, so that a colon is free
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750: the characters of a bearer token, without colon
 _NAME = re.compile(r"[A-Za-z0-9._ -]{1,64}")
 _SEND, _READ = "send", "read"
 _REMEDY = (
-    "Write a token a line: NAME:TOKEN for one that sends, read:NAME:TOKEN for one that reads;"
+    "Write one token per line: NAME:TOKEN for a sender, read:NAME:TOKEN for a reader;"
     " a token has the characters A-Z a-z 0-9 - . _ ~ + / ="
 )
 
@@ -45,13 +45,13 @@ class _Token(NamedTuple):
 
 
 class Tokens:
-    """The tokens that open the door."""
+    """The tokens that a collector accepts. `refresh` may run in another thread."""
 
     def __init__(self, text: str = "", key: str = TOKEN_VARIABLE, file: Path | None = None) -> None:
-        """Of `file`, else of `text`, which `key` set; without any the door stands open.
+        """The tokens of `file`, else of `text`, the value of setting `key`; without any, none is required (`open`).
 
-        Raises `ConfigurationError` if the file cannot be read or has no token, or for a bad line: it is named, what is
-        in it is not.
+        Raises `ConfigurationError` if the file cannot be read or has no token, or for an invalid line: the message has
+        its number, not its text.
         """
         self._file = file
         if file:
@@ -60,9 +60,9 @@ class Tokens:
         self._seen: bytes | None = _digest(text)
         self._tokens, bad = _parse(text)
         if bad:
-            raise ConfigurationError(key, shown, f"line {bad[0]} is no token", _REMEDY)
+            raise ConfigurationError(key, shown, f"line {bad[0]} is not a valid token", _REMEDY)
         if file and not self._tokens:
-            raise ConfigurationError(key, shown, "no token is in it", _REMEDY)
+            raise ConfigurationError(key, shown, "the file has no token", _REMEDY)
         if file:
             _warn_if_open(file)
         self.open = not file and not self._tokens
@@ -77,19 +77,20 @@ class Tokens:
 
     @property
     def readers(self) -> int:
-        """How many of them may read."""
+        """Number of readers' tokens."""
         return sum(token.kind == _READ for token in self._tokens)
 
     def sender(self, authorization: str) -> str | None:
-        """The name of the token in this header that may send; None if it shows none. Takes the same time for all."""
+        """The name of the sender's token in this header, else None; takes the same time for all tokens."""
         scheme, _, given = authorization.partition(" ")
         name = self._name_of(_SEND, given.strip())
         return name if scheme.lower() == "bearer" else None
 
     def reader(self, authorization: str) -> str | None:
-        """The name of the token in this header that may read: as senders show theirs, or as a browser shows a password.
+        """The name of the reader's token in this header, a bearer token or the password of basic authentication, else
+        None.
 
-        A browser adds its password to whatever another site makes it send, so nothing may change for it.
+        A browser adds its password to cross-site requests too, so what a reader can request must not change anything.
         """
         scheme, _, given = authorization.partition(" ")
         if scheme.lower() == "bearer":
@@ -108,9 +109,10 @@ class Tokens:
         return names[0] if names else None
 
     def refresh(self) -> None:
-        """Go by what the file says now.
+        """Reload the file if it has changed.
 
-        It is read whether it looks changed or not: neither rights nor a quick second change show in size and time.
+        It is read every time, because a change of permissions, or a quick second change, may leave size and time
+        unchanged.
         """
         if self._file is None:
             return
@@ -125,16 +127,16 @@ class Tokens:
         self._seen = seen
         self._tokens, bad = _parse(text)
         if problem:
-            log.error("tokens not read: nobody may send or read until they are", extra=fields(reason=problem))
+            log.error("token file unreadable: nobody may send or read", extra=fields(reason=problem))
             return
         if bad:
             lines = ",".join(map(str, bad))
-            log.error("tokens: bad lines count for nothing", extra=fields(file=self._file, lines=lines, remedy=_REMEDY))
+            log.error("token file: invalid lines ignored", extra=fields(file=self._file, lines=lines, remedy=_REMEDY))
         if not self._tokens:
-            log.error("tokens: none is left, nobody may send or read", extra=fields(file=self._file))
+            log.error("token file has no tokens: nobody may send or read", extra=fields(file=self._file))
         names = ",".join(sorted({token.name for token in self._tokens}))
         log.info(
-            "tokens read again", extra=fields(file=self._file, tokens=len(self), readers=self.readers, names=names)
+            "token file reloaded", extra=fields(file=self._file, tokens=len(self), readers=self.readers, names=names)
         )
         _warn_if_open(self._file)
 
@@ -149,11 +151,11 @@ def _read(file: Path) -> str:
 def _warn_if_open(file: Path) -> None:
     with suppress(OSError):
         if anyone_may_read(file):
-            log.warning("anyone on this machine may read the tokens: chmod o-r", extra=fields(file=file))
+            log.warning("the token file is readable by all users: chmod o-r", extra=fields(file=file))
 
 
 def _parse(text: str) -> tuple[tuple[_Token, ...], list[int]]:
-    """The tokens, and the numbers of the lines that are none."""
+    """The tokens, and the numbers of the invalid lines."""
     tokens, bad = [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -173,4 +175,4 @@ def _digest(token: str) -> bytes:
 
 
 def _why(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "it is no UTF-8 text"
+    return error.strerror or str(error) if isinstance(error, OSError) else "not UTF-8 text"

@@ -1,1 +1,1 @@
-"""Everything that Joinsight keeps: the PostgreSQL behind it and what is in it."""
+"""The store: PostgreSQL, its schema, and all reads and writes that are not a query of `reading`."""

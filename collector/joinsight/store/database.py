@@ -1,4 +1,4 @@
-"""Opens the store: a PostgreSQL server by URL, or the embedded one; brings its schema up to date."""
+"""Opens the store, a PostgreSQL server by URL or the embedded one, and upgrades its schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import alembic.command
 import psycopg
@@ -14,16 +14,22 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import URL, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
 from joinsight.store import embedded
+from joinsight.store.definitions import Definitions, stored_version
 from joinsight.store.embedded import default_folder, embedded_postgres
 
 URL_VARIABLE = "JOINSIGHT_DATABASE_URL"
 _FOLDER = "joinsight_embedded_folder"
+_LOCK = 0x6A6F696F  # pg_advisory_xact_lock: programs that start at the same time upgrade one after the other
 _NEWER = "The database's schema {} is newer than this program. Upgrade Joinsight."
+_UNRELEASED = (
+    "The database's schema {} is from before the first release and cannot be upgraded."
+    " Use a new database: another JOINSIGHT_DATABASE_URL, or another folder (--data)."
+)
 _EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database."
 
 
@@ -31,7 +37,7 @@ _EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database.
 def open_database(url: str | None = None, folder: Path | None = None) -> Iterator[Engine]:
     """An engine on the database of `url`, else of JOINSIGHT_DATABASE_URL, else on the embedded one in `folder`.
 
-    The embedded database is this program's own, so its schema is upgraded here; a server's never is.
+    The schema of the embedded database, which is this program's own, is upgraded here; a server's is not.
     Raises `ConfigurationError` for a URL that cannot be used, `DatabaseError` when no server answers.
     """
     url = url or os.environ.get(URL_VARIABLE) or None
@@ -46,12 +52,12 @@ def open_database(url: str | None = None, folder: Path | None = None) -> Iterato
 
 
 def reason(error: Exception) -> str:
-    """What PostgreSQL, or its driver, says is wrong: without the statement, which may hold a user's data."""
+    """The message of PostgreSQL or its driver, without the statement, which may contain a user's data."""
     return str(getattr(error, "orig", None) or error).strip()
 
 
 def check_settings(url: str | None, folder: Path | None) -> list[ConfigurationError]:
-    """What `open_database` would find wrong with its arguments before anything is started or connected to."""
+    """The errors that `open_database` would raise for its arguments before it starts or connects to anything."""
     url = url or os.environ.get(URL_VARIABLE) or None
     try:
         if url:
@@ -66,8 +72,8 @@ def check_settings(url: str | None, folder: Path | None) -> list[ConfigurationEr
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError):  # ValueError: a port that is no number
-        raise ConfigurationError(URL_VARIABLE, "(not shown)", "it is not a database URL", _EXAMPLE) from None
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
+        raise ConfigurationError(URL_VARIABLE, "(not shown)", "not a valid database URL", _EXAMPLE) from None
     if parsed.get_backend_name() != "postgresql":
         shown = parsed.render_as_string(hide_password=True)
         raise ConfigurationError(URL_VARIABLE, shown, "only PostgreSQL is supported", _EXAMPLE)
@@ -75,19 +81,19 @@ def _parse(url: str) -> URL:
 
 
 def _check_folder(folder: Path) -> None:
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return
-    problem = f"{there} cannot be written to" if there.is_dir() else f"{there} is no folder"
+    problem = f"{existing} is not writable" if existing.is_dir() else f"{existing} is not a folder"
     raise ConfigurationError("--data", str(folder), problem, f"Name a folder of your own, or set {URL_VARIABLE}.")
 
 
 @contextmanager
 def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
-    """An engine on a server; connections are checked before use, so that a restarted server does no harm.
+    """An engine on a server; connections are checked before use, so that they survive a restart of the server.
 
-    One whose server has vanished without a word breaks within half a minute. `folder`: the server is the embedded one
-    of this folder, and is found wherever it listens after it was started again.
+    A connection fails within half a minute of the server's disappearance. `folder`: the server is the embedded one
+    of this folder, whose port is looked up for each connection, as it changes with a restart. Raises `DatabaseError`.
     """
     parsed = _parse(url)
     shown = parsed.render_as_string(hide_password=True)
@@ -98,17 +104,17 @@ def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
         try:
             engine.connect().close()
         except OperationalError as error:
-            raise DatabaseError(f"No PostgreSQL answers at {shown}: {reason(error)}") from None
+            raise DatabaseError(f"PostgreSQL does not answer at {shown}: {reason(error)}") from None
         yield engine
     finally:
         engine.dispose()
 
 
 def for_readers(engine: Engine, seconds: int) -> Engine:
-    """The same database for those who only read: no statement may take longer than `seconds`.
+    """An engine on the same database for reading only: no statement may take longer than `seconds`.
 
-    Every connection of it sees the database as it was at one moment, and is closed after use, so that readers hold
-    none between their requests.
+    Each connection sees one snapshot of the database, and is closed after use, so that readers hold none between
+    requests.
     """
     limits = f"-c default_transaction_read_only=on -c statement_timeout={seconds}s"
     options = {"poolclass": NullPool, "isolation_level": "REPEATABLE READ"}
@@ -116,7 +122,7 @@ def for_readers(engine: Engine, seconds: int) -> Engine:
 
 
 def embedded_folder(engine: Engine) -> Path | None:
-    """The folder of the embedded server that the engine is on; None if it is on another."""
+    """The folder of the engine's embedded server; None if the server is not embedded."""
     folder: Path | None = engine.get_execution_options().get(_FOLDER)
     return folder
 
@@ -135,7 +141,7 @@ def _engine(url: URL, folder: Path | None, **options: Any) -> Engine:
 def _port(folder: Path) -> int:
     port = embedded.port(folder)
     if port is None:
-        raise psycopg.OperationalError("the embedded PostgreSQL does not run")
+        raise psycopg.OperationalError("the embedded PostgreSQL is not running")
     return port
 
 
@@ -148,13 +154,13 @@ def _connect_arguments(options: str = "") -> dict[str, Any]:
         "keepalives_count": 3,
         "application_name": "joinsight",
         "client_encoding": "UTF8",
-        # Partitionwise: a time asked of one table then spares the other months of those that are joined to it too
+        # Partitionwise joins: a condition on the time of one table then also prunes the months of tables joined to it
         "options": f"-c timezone=UTC -c enable_partitionwise_join=on {options}".strip(),
     }
 
 
 def conninfo(engine: Engine) -> str:
-    """For psycopg in another process: how to connect as the engine does. It holds the password."""
+    """A connection string for psycopg in another process, with the engine's settings. Contains the password."""
     folder = embedded_folder(engine)
     url = engine.url if folder is None else engine.url.set(port=_port(folder))
     plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -162,49 +168,76 @@ def conninfo(engine: Engine) -> str:
 
 
 def upgrade(engine: Engine) -> None:
-    """Bring the schema to this program's version; does nothing when it is there. Several programs may do so at once.
+    """Upgrade the schema to this program's version, if necessary. Several programs may do so at once.
 
-    Raises `SchemaError` if the schema is newer than this program.
+    Raises `SchemaError` if the schema is newer than this program, or cannot be upgraded.
     """
-    current, head, known = _revisions(engine)
-    if current == head:
-        return
-    if current is not None and current not in known:
-        raise SchemaError(_NEWER.format(current))
+    target = _target()
     with engine.begin() as connection:
-        config = _config()
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        if _stored(connection, target) == (target.revision, target.definitions.version):
+            return
+        target.definitions.drop(connection)
+        config = alembic_config()
         config.attributes["connection"] = connection
         alembic.command.upgrade(config, "head")
+        target.definitions.create(connection)
 
 
 def check_schema(engine: Engine) -> str:
-    """The revision of the schema; raises `SchemaError` unless it is exactly this program's."""
-    current, head, known = _revisions(engine)
-    if current is not None and current == head:
-        return current
-    if current is None:
-        raise SchemaError("The database has no Joinsight schema yet. Run: joinsight db upgrade")
-    if current in known:
-        raise SchemaError(f"The database's schema is {current}, this program needs {head}. Run: joinsight db upgrade")
-    raise SchemaError(_NEWER.format(current))
-
-
-def _revisions(engine: Engine) -> tuple[str | None, str | None, set[str]]:
-    """The revision that the database has, the one that this program wants, and all that it knows."""
-    scripts = ScriptDirectory.from_config(_config())
+    """The revision of the schema; raises `SchemaError` unless it is this program's."""
+    target = _target()
     with engine.connect() as connection:
-        current = MigrationContext.configure(connection).get_current_revision()
-    return current, scripts.get_current_head(), {script.revision for script in scripts.walk_revisions()}
+        revision, version = _stored(connection, target)
+    if revision is None:
+        raise SchemaError("The database has no Joinsight schema yet. Run: joinsight db upgrade")
+    if revision != target.revision:
+        raise SchemaError(
+            f"The database's schema is {revision}, this program needs {target.revision}. Run: joinsight db upgrade"
+        )
+    if version != target.definitions.version:
+        raise SchemaError(
+            "The database's functions and views are not this program's. Run, with the newest Joinsight that uses it:"
+            " joinsight db upgrade"
+        )
+    return revision
+
+
+class _Target(NamedTuple):
+    """The schema that this program needs."""
+
+    revision: str | None
+    known: set[str]
+    """All revisions that this program can upgrade from."""
+    definitions: Definitions
+
+
+def _target() -> _Target:
+    scripts = ScriptDirectory.from_config(alembic_config())
+    known = {script.revision for script in scripts.walk_revisions()}
+    return _Target(scripts.get_current_head(), known, Definitions(migrations_folder()))
+
+
+def _stored(connection: Connection, target: _Target) -> tuple[str | None, str | None]:
+    """The database's revision, and the version of its functions and views; None where it has none.
+
+    Raises `SchemaError` if this program cannot upgrade it.
+    """
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision is not None and revision not in target.known:
+        is_unreleased = revision.startswith("0")  # 0001 to 0015; released ones are 1, 2, ...
+        raise SchemaError((_UNRELEASED if is_unreleased else _NEWER).format(revision))
+    return revision, stored_version(connection)
 
 
 def migrations_folder() -> Path:
-    """In the wheel beside this package, in a checkout at its top."""
+    """The folder of migrations: within the package in a wheel, at the top of a checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "migrations"
     return inside if inside.is_dir() else package.parent.parent / "migrations"
 
 
-def _config() -> Config:
+def alembic_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

@@ -1,8 +1,8 @@
-"""Keeps account of what arrived: one row for each listener, merged in the transaction that stores the batch.
+"""Accounts for documents: one row for each listener, merged in the transaction that stores the batch.
 
-The account is one of which numbers, never of how many: sets, as multiranges, whose union is exact whatever arrives
-twice, late or through another collector. A number is missing when it was given to a document and is in none of the
-sets: it did not arrive, no newer document of the same execution did, and it was neither refused nor dropped.
+It stores the numbers, not counts: sets, as multiranges, whose union is exact whatever arrives twice, late or through
+another collector. A number is missing when it was assigned to a document and is in none of the sets: it did not arrive,
+no newer document of the same execution did, and it was neither refused nor dropped.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, case, cast, func, select
 from sqlalchemy.dialects.postgresql import Insert, Range, insert
 
+from joinsight import tables
 from joinsight.decode import Stamp
 from joinsight.document import MAX_LONG, Application, Document
-from joinsight.rows import Row
-from joinsight.store import models
+from joinsight.tables import Row
 
 Refused = tuple[Stamp | Document, str]
-"""A document that was refused, and why."""
+"""A refused document, and the reason."""
 
 _Key = tuple[str, str, str]
 _SETS = ("sequences_arrived", "sequences_superseded", "sequences_refused", "sequences_dropped")
-_SAID = ("sequence", "documents_made", "documents_dropped_by_cause", "events_dropped", "listener_failures")
+_REPORTED = ("sequence", "documents_made", "documents_dropped_by_cause", "events_dropped", "listener_failures")
 
 
 @dataclass(slots=True)
-class _News:
-    """What a batch tells of a listener."""
+class _Update:
+    """What a batch adds to a listener's row."""
 
     arrived: list[tuple[int, int]] = field(default_factory=list)
     superseded: list[tuple[int, int]] = field(default_factory=list)
@@ -40,36 +40,36 @@ class _News:
 
 
 def record(connection: Connection, documents: Sequence[Document], refused: Sequence[Refused]) -> None:
-    """Note that these arrived, and that those were refused; row by row in the order of the keys, against deadlocks."""
-    news: dict[_Key, _News] = {}
+    """Record what arrived and what was refused; row by row in the order of the keys, against deadlocks."""
+    updates: dict[_Key, _Update] = {}
     for document in documents:
-        its = news.setdefault(_key(document), _News())
-        its.arrived.append((document.sequence, document.sequence))
-        its.superseded += document.supersedes
+        update = updates.setdefault(_key(document), _Update())
+        update.arrived.append((document.sequence, document.sequence))
+        update.superseded += document.supersedes
         if isinstance(document, Application):
-            its.refused += document.refused
+            update.refused += document.refused
             for numbers in document.dropped.values():
-                its.dropped += numbers
-            if its.newest is None or its.newest.sequence < document.sequence:
-                its.newest = document
+                update.dropped += numbers
+            if update.newest is None or update.newest.sequence < document.sequence:
+                update.newest = document
     for stamp, reason in refused:
-        its = news.setdefault(_key(stamp), _News())
-        its.refused += [(stamp.sequence, stamp.sequence), *stamp.supersedes]
-        its.reason = reason
-    for key in sorted(news):
-        connection.execute(_MERGE, _row(key, news[key]))
+        update = updates.setdefault(_key(stamp), _Update())
+        update.refused += [(stamp.sequence, stamp.sequence), *stamp.supersedes]
+        update.reason = reason
+    for key in sorted(updates):
+        connection.execute(_MERGE, _row(key, updates[key]))
 
 
-def _key(of: Document | Stamp) -> _Key:
-    return of.application_id, of.attempt_id, of.listener.id
+def _key(document: Document | Stamp) -> _Key:
+    return document.application_id, document.attempt_id, document.listener.id
 
 
-def _row(key: _Key, news: _News) -> Row:
-    row: Row = dict.fromkeys(_SAID) | dict(zip(models.delivery.primary_key.columns.keys(), key, strict=True))
-    for name, numbers in zip(_SETS, (news.arrived, news.superseded, news.refused, news.dropped), strict=True):
+def _row(key: _Key, update: _Update) -> Row:
+    row: Row = dict.fromkeys(_REPORTED) | dict(zip(tables.delivery.primary_key.columns.keys(), key, strict=True))
+    for name, numbers in zip(_SETS, (update.arrived, update.superseded, update.refused, update.dropped), strict=True):
         row[name] = list(_ranges(numbers))
-    row["refused_reason"] = news.reason
-    a = news.newest
+    row["refused_reason"] = update.reason
+    a = update.newest
     if a is None:
         return row | {"sequence": 0}
     return row | {
@@ -84,7 +84,7 @@ def _row(key: _Key, news: _News) -> Row:
 
 
 def _ranges(numbers: Iterable[tuple[int, int]]) -> Iterator[Range[int]]:
-    """The same numbers in order, each once."""
+    """The numbers of inclusive ranges as disjoint half-open ranges, in order."""
     start = end = 0
     for first, last in sorted(numbers):
         if first > end:
@@ -97,47 +97,49 @@ def _ranges(numbers: Iterable[tuple[int, int]]) -> Iterator[Range[int]]:
 
 
 def count(numbers: ColumnElement[Any]) -> ColumnElement[int]:
-    """How many numbers a multirange holds."""
+    """The number of elements of a multirange."""
     each = func.unnest(numbers).column_valued("each")
     size = func.coalesce(func.sum(func.upper(each) - func.lower(each)), 0)
     return cast(select(size).scalar_subquery(), BigInteger)
 
 
 def missing(sets: Mapping[str, ColumnElement[Any]], made: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The numbers that are missing, of the `sets` named as their columns; NULL while no application document has come.
+    """The missing numbers, from `sets` by column name; NULL while no application document has arrived.
 
-    `made` are the documents that the newest one speaks of; a higher number that is known was given too.
+    `made` is the count that the newest one reports; a higher number in a set was assigned, too.
     """
     known = sets["sequences_arrived"] + sets["sequences_superseded"] + sets["sequences_refused"]
     highest = func.greatest(func.least(made, MAX_LONG - 1), func.coalesce(func.upper(known) - 1, 0))
-    given = func.int8multirange(func.int8range(1, highest + 1), type_=models.delivery.c.sequences_arrived.type)
+    given = func.int8multirange(func.int8range(1, highest + 1), type_=tables.delivery.c.sequences_arrived.type)
     return case((made.is_not(None), given - known - sets["sequences_dropped"]))
 
 
-def _derived(sets: Mapping[str, ColumnElement[Any]], said: Row) -> Row:
-    """What follows from the rest: of numbers that are in several sets, having arrived counts before all else."""
+def _derived(sets: Mapping[str, ColumnElement[Any]], reported: Row) -> Row:
+    """The columns that are computed from the sets; an arrived number counts in no other set."""
     here = sets["sequences_arrived"] + sets["sequences_superseded"]
     return {
         "documents_arrived": count(sets["sequences_arrived"]),
         "documents_refused": count(sets["sequences_refused"] - sets["sequences_arrived"]),
         "documents_dropped": count(sets["sequences_dropped"] - here - sets["sequences_refused"]),
-        "documents_missing": case((said["documents_made"].is_not(None), count(missing(sets, said["documents_made"])))),
+        "documents_missing": case(
+            (reported["documents_made"].is_not(None), count(missing(sets, reported["documents_made"])))
+        ),
     }
 
 
 def _merge() -> Insert:
-    c = models.delivery.c
-    names = (*_SETS, "refused_reason", *_SAID)
+    c = tables.delivery.c
+    names = (*_SETS, "refused_reason", *_REPORTED)
     given = {name: bindparam(name, type_=c[name].type) for name in names}
-    said: Row = {name: given[name] for name in _SAID}
-    new = _derived({name: given[name] for name in _SETS}, said)
+    reported: Row = {name: given[name] for name in _REPORTED}
+    new = _derived({name: given[name] for name in _SETS}, reported)
     heard = {"first_heard_at": func.now(), "last_heard_at": func.now()}
-    key: Row = {column.name: bindparam(column.name) for column in models.delivery.primary_key}
-    statement = insert(models.delivery).values({**key, **given, **heard, **new})
+    key: Row = {column.name: bindparam(column.name) for column in tables.delivery.primary_key}
+    statement = insert(tables.delivery).values({**key, **given, **heard, **new})
     coming = statement.excluded
     newer = coming.sequence > c.sequence
     sets = {name: c[name] + coming[name] for name in _SETS}
-    said = {name: case((newer, coming[name]), else_=c[name]) for name in _SAID}
+    reported = {name: case((newer, coming[name]), else_=c[name]) for name in _REPORTED}
     return statement.on_conflict_do_update(
         index_elements=list(key),
         set_={
@@ -145,8 +147,8 @@ def _merge() -> Insert:
             "refused_reason": func.coalesce(coming.refused_reason, c.refused_reason),
             "first_heard_at": func.least(c.first_heard_at, coming.first_heard_at),
             "last_heard_at": func.greatest(c.last_heard_at, coming.last_heard_at),
-            **said,
-            **_derived(sets, said),
+            **reported,
+            **_derived(sets, reported),
         },
     )
 

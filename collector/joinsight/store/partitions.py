@@ -1,8 +1,7 @@
 """Monthly partitions of the tables that grow with executions.
 
-Collectors make them before their month comes, so that its first row finds them; a row that is older than the store, as
-from a spool folder, makes those of its month. What no month can hold, because a clock was wrong, is in the default
-partitions.
+Collectors create them ahead of their month; a row that is older than the store, for example from a spool folder,
+creates those of its month. Rows with impossible times, because a clock was wrong, go to the default partitions.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from itertools import product
 
 from sqlalchemy import Connection, Engine, Table, text
 
-from joinsight.rows import Row
-from joinsight.store import models
+from joinsight import tables
+from joinsight.tables import Row
 
-_LOCK = 0x6A6F696E  # pg_advisory_lock: one at a time makes partitions
+_LOCK = 0x6A6F696E  # pg_advisory_lock: one program creates partitions at a time
 _EARLIEST = "2014_01"  # Spark SQL 1.0; anything earlier is a wrong clock and goes to the default partition
-_AHEAD = timedelta(days=62)
-_AHEAD_LOCK_MS = 2_000  # nothing waits for a month that has not come; what queues behind the lock does
+AHEAD = timedelta(days=62)
+AHEAD_LOCK_MS = 2_000  # short, because writers queue behind the lock and nothing waits for a future month's partitions
 _ATTACHED = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
@@ -32,52 +31,52 @@ _DEFAULT_MONTHS = """
     SELECT to_char(started_at AT TIME ZONE 'UTC', 'YYYY_MM'), count(*) FROM execution_default GROUP BY 1
 """
 
-_MISPLACED = """
+_MISDATED = """
     SELECT application_id, count(*) AS executions, min(started_at) AS first_start, max(started_at) AS last_start
     FROM execution_default GROUP BY application_id ORDER BY executions DESC, application_id LIMIT :limit
 """
 
 
 def month_of(time: datetime) -> str:
-    """``2026_11``: names the partition that a row of this time belongs to."""
+    """``2026_11``: the suffix of the partitions for this time."""
     return time.astimezone(timezone.utc).strftime("%Y_%m")
 
 
 def create(engine: Engine, months: Iterable[str]) -> None:
-    """Make the partitions of these months where they are missing.
+    """Create the missing partitions of these months.
 
-    Months that no clock can rightly give are left out: their rows go to the default partition.
+    Impossible months are skipped: their rows go to the default partition.
     """
     _create_missing(engine, filter(_is_possible, months))
 
 
 def create_ahead(engine: Engine) -> int:
-    """Make the partitions of this month and the next ones, and of possible months that default partitions have rows of.
+    """Create the partitions of this month and the next, and of possible months of rows in the default partitions.
 
-    Returns how many executions stay in the default partition. Gives up where a lock is not to be had within 2 s: raises
-    SQLAlchemy's `OperationalError`; what is missing is made at the next call, or by the month's first row.
+    Returns the number of executions that remain in the default partition. Raises SQLAlchemy's `OperationalError` when a
+    lock is not available within 2 s; the next call, or the month's first row, creates what is missing.
     """
     now = datetime.now(timezone.utc)
-    ahead = {month_of(now + timedelta(days=days)) for days in range(_AHEAD.days + 1)}
+    ahead = {month_of(now + timedelta(days=days)) for days in range(AHEAD.days + 1)}
     with engine.connect() as connection:
-        found = _default_months(connection)
-    _create_missing(engine, ahead | set(filter(_is_possible, found)), lock_ms=_AHEAD_LOCK_MS)
-    if not found:
+        misdated = _default_months(connection)
+    _create_missing(engine, ahead | set(filter(_is_possible, misdated)), lock_ms=AHEAD_LOCK_MS)
+    if not misdated:
         return 0
     with engine.connect() as connection:
         return sum(_default_months(connection).values())
 
 
-def misplaced(connection: Connection, limit: int) -> list[Row]:
-    """Applications with executions in the default partition, most first: how many, their first and last start."""
-    return [dict(row) for row in connection.execute(text(_MISPLACED), {"limit": limit}).mappings()]
+def misdated(connection: Connection, limit: int) -> list[Row]:
+    """Applications with executions in the default partition, most first: number, first and last start."""
+    return [dict(row) for row in connection.execute(text(_MISDATED), {"limit": limit}).mappings()]
 
 
 def sizes(connection: Connection, table: Table) -> dict[str, int]:
-    """Bytes on disk by month that has a partition, or rows in the default one: which counts as a whole for each."""
-    found: dict[str, int] = {row[0]: row[1] for row in connection.execute(text(_SIZES), {"table": table.name})}
-    default = found.pop(f"{table.name}_default", 0)
-    return {name.removeprefix(f"{table.name}_"): size for name, size in found.items()} | dict.fromkeys(
+    """Bytes on disk by month; a month with rows in the default partition has the size of that whole partition."""
+    by_partition: dict[str, int] = {row[0]: row[1] for row in connection.execute(text(_SIZES), {"table": table.name})}
+    default = by_partition.pop(f"{table.name}_default", 0)
+    return {name.removeprefix(f"{table.name}_"): size for name, size in by_partition.items()} | dict.fromkeys(
         _default_months(connection), default
     )
 
@@ -87,20 +86,20 @@ def _default_months(connection: Connection) -> dict[str, int]:
 
 
 def _is_possible(month: str) -> bool:
-    return _EARLIEST <= month <= month_of(datetime.now(timezone.utc) + _AHEAD)
+    return _EARLIEST <= month <= month_of(datetime.now(timezone.utc) + AHEAD)
 
 
 def _create_missing(engine: Engine, months: Iterable[str], lock_ms: int | None = None) -> None:
-    tables = [table.name for table in models.PARTITIONED]
+    names = [table.name for table in tables.PARTITIONED]
     with engine.connect() as connection:
-        there = set(connection.scalars(text(_ATTACHED), {"tables": tables}))
-    for table, month in product(tables, sorted(months)):
-        if f"{table}_{month}" not in there:
+        attached = set(connection.scalars(text(_ATTACHED), {"tables": names}))
+    for table, month in product(names, sorted(months)):
+        if f"{table}_{month}" not in attached:
             _create(engine, table, month, lock_ms)
 
 
 def _create(engine: Engine, table: str, month: str, lock_ms: int | None) -> None:
-    """In a transaction of its own: who holds the lock of one table and no other deadlocks with nobody."""
+    """Create one partition, in a transaction of its own: a transaction that locks one table only cannot deadlock."""
     partition, default = f"{table}_{month}", f"{table}_default"
     start, end = _bounds(month)
     with engine.begin() as connection:
@@ -112,7 +111,7 @@ def _create(engine: Engine, table: str, month: str, lock_ms: int | None) -> None
         for statement in (
             f'LOCK TABLE ONLY "{table}"',
             f'CREATE TABLE "{partition}" (LIKE "{table}" INCLUDING ALL)',
-            # A clock that was ahead may have left rows of this month where PostgreSQL suffers them no longer
+            # ATTACH fails if the default partition has rows of this month, which a clock that was ahead leaves there
             f"WITH early AS (DELETE FROM \"{default}\" WHERE started_at >= '{start}' AND started_at < '{end}'"
             f' RETURNING *) INSERT INTO "{partition}" SELECT * FROM early',
             f"ALTER TABLE \"{table}\" ATTACH PARTITION \"{partition}\" FOR VALUES FROM ('{start}') TO ('{end}')",

@@ -1,9 +1,8 @@
-"""Deletes what is old: whole months, and what is then left of applications without an execution.
+"""Deletes old data: whole months, and applications without any remaining execution.
 
-A month is dropped in one transaction a table, under a lock on its parent that is given up after 2 s: whoever reads for
-longer than that keeps the month, never the collectors that would queue behind us. `DROP TABLE` leaves no half of a
-partition at any kind of death; a month of which some tables are gone is finished by the next call
-(docs/decisions/006).
+A month is dropped in one transaction per table; the wait for the lock on the parent ends after 2 s, so that a long
+reader delays the drop, but not the collectors that would queue behind it. `DROP TABLE` is atomic; a month of which
+some tables are gone is completed by the next call (docs/decisions/006).
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight.errors import DatabaseError
-from joinsight.store import models
 from joinsight.store.database import reason
+from joinsight.tables import CHILDREN, EXECUTION_KEY, PARTITIONED, execution
 
-LOCK = 0x6A6F6971  # pg_try_advisory_lock: one at a time prunes
-LOCK_MS = 2_000  # longer than deadlock_timeout, after which PostgreSQL ends an autovacuum that is in the way
+LOCK = 0x6A6F6971  # pg_try_advisory_lock: one program prunes at a time
+LOCK_MS = 2_000  # longer than deadlock_timeout, after which PostgreSQL cancels a blocking autovacuum
 PAUSES = (1.0, 3.0, 6.0, 12.0, 24.0)
 """Seconds between attempts to get a lock."""
 _ROWS = 100_000
-"""Of applications, in one transaction."""
+"""Applications deleted in one transaction."""
 _LOCK_NOT_AVAILABLE = "55P03"
 _DEADLOCK = "40P01"
 
@@ -49,14 +48,14 @@ _HOLDER = """
         AND l.granted AND a.xact_start IS NOT NULL
     ORDER BY a.xact_start LIMIT 1
 """
-# Of the default partitions, where times are wrong, it counts when a row was stored
+# In the default partitions, where start times are wrong, the time when a row was stored counts
 _MISDATED = "SELECT count(*) FROM execution_default WHERE :all OR updated_at < now() - :keep"
-_KEYS = ", ".join(models.EXECUTION_KEY)
+_KEYS = ", ".join(EXECUTION_KEY)
 _DELETE_MISDATED = f"""
     DELETE FROM "{{table}}" WHERE ({_KEYS}) IN
         (SELECT {_KEYS} FROM execution_default WHERE :all OR updated_at < now() - :keep)
 """
-# Applications that were last heard of before then and have no execution left. Partitions that will be dropped do not
+# Applications that were last heard from before then and have no execution left. Partitions that will be dropped do not
 # count, so that a dry run finds what the real one does.
 _SILENT = """
     CASE a.state WHEN 'ended' THEN coalesce(a.ended_at, a.updated_at) ELSE a.updated_at END < now() - :keep
@@ -71,13 +70,13 @@ _DELIVERIES = f"""
     SELECT count(*) FROM delivery d WHERE last_heard_at < now() - :keep AND NOT EXISTS (SELECT FROM application a
         WHERE (a.application_id, a.attempt_id) = (d.application_id, d.attempt_id) AND NOT ({_SILENT}))
 """
-# Rows that are locked are being written: their drivers live, or documents of them come late.
+# Locked rows are being written: their drivers live, or documents of them arrive late.
 _LOCK_APPLICATIONS = f"""
     SELECT application_id, attempt_id FROM application a
     WHERE (application_id, attempt_id) > (:application, :attempt) AND {_SILENT}
     ORDER BY application_id, attempt_id LIMIT :limit FOR UPDATE SKIP LOCKED
 """
-# Under the locks once more: an execution may have come in between.
+# Checked again under the locks: an execution may have arrived in between.
 _DELETE_APPLICATIONS = f"""
     WITH gone AS (
         DELETE FROM application a WHERE {_SILENT} AND (application_id, attempt_id)
@@ -89,7 +88,7 @@ _DELETE_APPLICATIONS = f"""
     )
     SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM theirs)
 """
-# Of some only refused documents have come
+# Deliveries without an application: all documents of the listener were refused
 _DELETE_ORPHANS = """
     DELETE FROM delivery d WHERE last_heard_at < now() - :keep AND NOT EXISTS (SELECT FROM application a
         WHERE (a.application_id, a.attempt_id) = (d.application_id, d.attempt_id))
@@ -114,13 +113,13 @@ class Pruned:
 
     partitions: list[Partition] = field(default_factory=list)
     misdated: int = 0
-    """Executions of the default partition."""
+    """Executions in the default partition."""
     applications: int = 0
     deliveries: int = 0
 
 
-def find(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
-    """What `prune` would delete now."""
+def preview(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
+    """What `prune` would delete now; deletes nothing."""
     with engine.connect() as connection:
         parts = _old(connection, keep)
         times = _times(keep, misdated, parts)
@@ -132,13 +131,13 @@ def find(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
 
 
 def prune(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
-    """Delete the months that ended longer than `keep` ago, and what is left of their applications.
+    """Delete the months that ended longer than `keep` ago, and applications without any remaining execution.
 
-    Of the default partition goes what was stored longer ago than that, with `misdated` everything.
-    Raises `DatabaseError` when another program prunes, or when a table is in use for longer than we try; what was
+    Rows of the default partition are deleted if they were stored longer ago than that, with `misdated` all of them.
+    Raises `DatabaseError` if another program prunes, or if a table stays in use through all attempts; what was
     deleted until then stays deleted.
     """
-    with _alone(engine):
+    with _exclusively(engine):
         with engine.connect() as connection:
             pruned = Pruned(_old(connection, keep))
         for partition in pruned.partitions:
@@ -146,7 +145,7 @@ def prune(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
         times = _times(keep, misdated)
         with engine.begin() as connection:
             pruned.misdated = int(connection.execute(text(_MISDATED), times).scalar_one())
-            for table in (*models.CHILDREN, models.execution):
+            for table in (*CHILDREN, execution):
                 connection.execute(text(_DELETE_MISDATED.format(table=f"{table.name}_default")), times)
         _delete_applications(engine, times, pruned)
         with engine.begin() as connection:
@@ -159,18 +158,18 @@ def _times(keep: timedelta, misdated: bool, going: Iterable[Partition] = ()) -> 
 
 
 def _old(connection: Connection, keep: timedelta) -> list[Partition]:
-    """Oldest month first, executions after what belongs to them: nothing is without its execution."""
-    tables = [table.name for table in models.PARTITIONED]
-    found = connection.execute(text(_OLD), {"tables": tables, "keep": keep})
-    parts = [Partition(**row) for row in found.mappings()]
-    return sorted(parts, key=lambda part: (part.starts_at, part.table == models.execution.name, part.table))
+    """Partitions to drop: oldest month first, executions after their children, so that no child is orphaned."""
+    tables = [table.name for table in PARTITIONED]
+    rows = connection.execute(text(_OLD), {"tables": tables, "keep": keep})
+    parts = [Partition(**row) for row in rows.mappings()]
+    return sorted(parts, key=lambda part: (part.starts_at, part.table == execution.name, part.table))
 
 
 @contextmanager
-def _alone(engine: Engine) -> Iterator[None]:
+def _exclusively(engine: Engine) -> Iterator[None]:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}):
-            raise DatabaseError("Another program is pruning this database. Let it finish.")
+            raise DatabaseError("Another program is pruning this database. Try again when it has finished.")
         try:
             yield
         finally:
@@ -205,11 +204,11 @@ def _delete_applications(engine: Engine, times: dict[str, Any], pruned: Pruned) 
     last = {"application": "", "attempt": "", "limit": _ROWS}
     while True:
         with engine.begin() as connection:
-            found = connection.execute(text(_LOCK_APPLICATIONS), {**times, **last}).all()
-            if not found:
+            locked = connection.execute(text(_LOCK_APPLICATIONS), {**times, **last}).all()
+            if not locked:
                 return
-            those = {"applications": [row[0] for row in found], "attempts": [row[1] for row in found]}
-            applications, deliveries = connection.execute(text(_DELETE_APPLICATIONS), {**times, **those}).one()
-        last |= {"application": found[-1][0], "attempt": found[-1][1]}
+            keys = {"applications": [row[0] for row in locked], "attempts": [row[1] for row in locked]}
+            applications, deliveries = connection.execute(text(_DELETE_APPLICATIONS), {**times, **keys}).one()
+        last |= {"application": locked[-1][0], "attempt": locked[-1][1]}
         pruned.applications += applications
         pruned.deliveries += deliveries

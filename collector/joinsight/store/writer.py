@@ -1,18 +1,24 @@
 """Writes documents to PostgreSQL: one transaction a batch, each execution replaced as a whole by a newer document.
 
-An application's row is the lock that keeps two collectors from mixing their work: a batch takes those of its
-applications, in the order of their keys, before it looks at anything else. An execution's row is inserted or, if this
-document is newer, updated; then the rows that belong to it are deleted, if there are any, and copied in.
-Findings are looked for in between, in executions that have ended.
+An application's row is the lock that serializes collectors: a batch locks those of its
+applications, in the order of their keys, before anything else. Then it reads what is stored, and
+`replacement` decides. An execution's row is inserted or updated; its child rows are deleted, if there are
+any, and copied in. Findings of executions that have ended are computed in between.
+
+A document that cannot be stored is refused on its own: because no rows can be made of it, or because
+PostgreSQL refuses them.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import reduce
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,75 +26,78 @@ import psycopg
 from psycopg.types.json import Jsonb
 from sqlalchemy import (
     JSON,
-    ColumnElement,
     Connection,
     Engine,
     Table,
     Text,
-    and_,
-    case,
     cast,
     false,
     func,
     literal,
     literal_column,
-    or_,
     select,
+    true,
     tuple_,
 )
 from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
+from joinsight import tables
 from joinsight.document import Application, Document, Execution
 from joinsight.findings import Finder
-from joinsight.rows import Plans, Row, Rows, application_row, application_row_of, execution_rows
-from joinsight.store import delivery, models, partitions
+from joinsight.rows import Plans, Rows, application_row, application_row_of, execution_rows
+from joinsight.store import delivery, partitions
 from joinsight.store.database import reason
-from joinsight.store.earlier import EarlierRuns
+from joinsight.store.history import EarlierRuns
+from joinsight.store.replacement import Version, replaces, version_of
+from joinsight.tables import ApplicationRow, ExecutionRow, values_of
 
-_KEY = models.EXECUTION_KEY
-_APPLICATION_KEY = ("application_id", "attempt_id")
+_KEY = tables.EXECUTION_KEY
 _STATEMENT_ROWS = 500
-_GOING_ON = ("running", "unknown", "lost")
-_ENDED = ("succeeded", "failed")
-_OVER = ("succeeded", "failed", "ended")
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
 _T = TypeVar("_T")
-_D = TypeVar("_D", Application, Execution)
+_Made = tuple[Document, ApplicationRow | Rows]
+
+log = logging.getLogger("joinsight")
 
 
 @dataclass(slots=True)
 class Written:
-    """What a batch did to the store."""
+    """The result of writing a batch."""
 
     stored: int = 0
-    """Documents that changed it."""
+    """Documents that were stored or updated."""
     stale: int = 0
-    """Documents that were old news: repeated or overtaken."""
+    """Documents that changed nothing: repeated, or superseded by a newer one."""
     repaired: int = 0
-    """Of these, the executions of live documents that those of an event log replaced."""
+    """Stored documents of an event log that replaced an execution's live document."""
     finished: list[Rows] = field(default_factory=list)
-    """The rows of executions that have succeeded or failed and had not before."""
+    """The rows of executions that have now succeeded or failed, and had not before."""
     refused: list[tuple[Document, str]] = field(default_factory=list)
+    """Documents that will never be stored, with the reason."""
+    faults: int = 0
+    """Refused documents that no rows could be made of: faults of this program."""
 
 
 class Writer:
     """Writes batches through an engine; safe to use from several threads."""
 
-    def __init__(self, engine: Engine, finder: Finder | None = None, go_on: Callable[[], None] = lambda: None) -> None:
-        """`go_on` is called again and again before anything is written; what it raises ends the work."""
+    def __init__(
+        self, engine: Engine, finder: Finder | None = None, check_cancelled: Callable[[], None] = lambda: None
+    ) -> None:
+        """`check_cancelled` is called repeatedly before anything is written; it raises to end the work."""
         self._engine = engine
         self._finder = finder or Finder()
-        self._go_on = go_on
+        self._check_cancelled = check_cancelled
         self._months: set[str] = set()
         self._lock = threading.Lock()
 
     def write(self, documents: Sequence[Document], refused: Sequence[delivery.Refused] = ()) -> Written:
-        """Store a batch and commit. Raises SQLAlchemy's `DBAPIError` when the database is not there or not in order.
+        """Store a batch and commit. Raises SQLAlchemy's `DBAPIError` when the database is unavailable or faulty.
 
-        `refused` are documents that came with it and were refused: they are only counted. If PostgreSQL refuses a value
-        that the schema of documents allows, the batch is written document by document and only the culprit is refused.
+        `refused` are documents of the same request that were refused: they are only counted. If PostgreSQL refuses a
+        value that the schema of documents allows, the batch is written document by document.
         """
         try:
             return self._write(documents, refused)
@@ -107,56 +116,88 @@ class Writer:
             written.stale += one.stale
             written.finished += one.finished
             written.refused += one.refused
+            written.faults += one.faults
         return written
 
     def _refuse(self, culprits: Sequence[Document], reason: str) -> Written:
-        """Count it, unless its very stamp is what PostgreSQL does not take."""
+        """Record the refusal, unless PostgreSQL refuses that too, because of the document's stamp."""
         written = Written(refused=[(document, f"PostgreSQL refused it: {reason}") for document in culprits])
         if culprits:
             self.write([], written.refused)
         return written
 
     def _write(self, documents: Sequence[Document], refused: Sequence[delivery.Refused]) -> Written:
-        executions = _newest(
-            (d for d in documents if isinstance(d, Execution)), lambda e: (*_application_key(e), e.execution_id)
-        )
-        applications = _newest((d for d in documents if isinstance(d, Application)), _application_key)
-        rows = {key: execution_rows(e, Plans(e, self._go_on)) for key, e in executions.items()}
-        self._make_partitions([found["execution"][0] for found in rows.values()])
+        newest, unreadable = self._newest(documents)
+        executions = {_row_key(made.execution): (d, made) for d, made in newest if isinstance(made, Rows)}
+        self._make_partitions(started_at for started_at, *_ in executions)
         with self._engine.begin() as connection:
-            stored = _write_applications(connection, applications, executions.values())
-            by_key = {_row_key(rows[key]["execution"][0]): rows[key] for key in sorted(rows)}
-            ended_before = _ended(connection, list(by_key))
-            live_before = _live(connection, [key for key, rows in by_key.items() if _of_log(rows["execution"][0])])
-            accepted = _write_executions(connection, [found["execution"][0] for found in by_key.values()])
-            _delete_children(connection, accepted)
+            stored = _write_applications(connection, newest)
+            before = _stored(connection, tables.execution, list(executions))
+            accepted = {
+                key: executions[key][1]
+                for key in sorted(executions)
+                if key not in before or replaces(version_of(executions[key][0]), before[key])
+            }
+            _upsert(connection, tables.execution, [rows.execution for rows in accepted.values()])
+            _delete_children(connection, list(accepted))
             history = EarlierRuns(connection)
-            for key in accepted:
-                by_key[key]["finding"] = self._finder.rows(by_key[key], history)
-            _copy_children(connection, [by_key[key] for key in accepted])
-            # A log is read again and again, whole: of what it brings no account is kept
-            of_listeners = [each for each in refused if getattr(each[0], "origin", "live") == "live"]
-            delivery.record(connection, [d for d in documents if d.origin == "live"], of_listeners)
+            for key, rows in accepted.items():
+                accepted[key] = dataclasses.replace(rows, finding=self._finder.rows(rows, history))
+            _copy_children(connection, accepted.values())
+            # Documents of event logs are not accounted for: each reading of a log makes all of them again
+            arrived = [d for d in documents if d.origin == "live" and not any(d is each for each, _ in unreadable)]
+            of_listeners = [each for each in [*refused, *unreadable] if getattr(each[0], "origin", "live") == "live"]
+            delivery.record(connection, arrived, of_listeners)
         stored += len(accepted)
-        finished = [
-            by_key[key]
-            for key in accepted
-            if by_key[key]["execution"][0]["state"] in _ENDED and key not in ended_before
-        ]
-        repaired = len(live_before.intersection(accepted))
-        return Written(stored, len(documents) - stored, repaired, finished)
+        written = Written(stored, len(documents) - len(unreadable) - stored, refused=unreadable, faults=len(unreadable))
+        for key, rows in accepted.items():
+            new, old = version_of(executions[key][0]), before.get(key)
+            written.repaired += old is not None and (old.origin, new.origin) == ("live", "event_log")
+            if new.is_over and not (old and old.is_over):
+                written.finished.append(rows)
+        return written
 
-    def _make_partitions(self, rows: list[Row]) -> None:
-        months = {partitions.month_of(row["started_at"]) for row in rows} - self._months
+    def _newest(self, documents: Sequence[Document]) -> tuple[list[_Made], list[tuple[Document, str]]]:
+        """For each application and execution the document that stays, with its rows; and those without rows.
+
+        A document that no rows can be made of would fail on each retry, so it is refused, and the next newest stays.
+        """
+        by_key: dict[_Key, list[Document]] = defaultdict(list)
+        for document in documents:
+            key = *_application_key(document), getattr(document, "execution_id", None)
+            by_key[key].append(document)
+        newest: list[_Made] = []
+        unreadable: list[tuple[Document, str]] = []
+        for candidates in by_key.values():
+            while candidates:
+                document = reduce(_later, candidates)
+                try:
+                    newest.append((document, self._rows(document)))
+                    break
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    self._check_cancelled()  # raises if the error was a cancellation, which is not a fault
+                    unreadable.append((document, _fault(document, error)))
+                    candidates[:] = [each for each in candidates if each is not document]
+        return newest, unreadable
+
+    def _rows(self, document: Document) -> ApplicationRow | Rows:
+        if isinstance(document, Application):
+            return application_row(document)
+        return execution_rows(document, Plans(document, self._check_cancelled))
+
+    def _make_partitions(self, times: Iterable[datetime]) -> None:
+        months = set(map(partitions.month_of, times)) - self._months
         if months:
             with self._lock:
                 partitions.create(self._engine, months)
-                # Earlier ones may be pruned at any time, and are made again for what comes late
+                # Past months are not cached: they may be pruned at any time, and a late document creates them again
                 self._months |= {month for month in months if month >= partitions.month_of(datetime.now(timezone.utc))}
 
 
 def _is_refusal(error: DBAPIError | UnicodeEncodeError) -> bool:
-    """The fault is the document's; all else, such as a missing table, is the database's and may pass."""
+    """Whether the document is at fault; other errors, such as a missing table, are the database's and may pass."""
     if isinstance(error, (DataError, IntegrityError, UnicodeEncodeError)):
         return True
     return str(getattr(error.orig, "sqlstate", None)).startswith(_PROGRAM_LIMIT_EXCEEDED)
@@ -166,178 +207,106 @@ def _application_key(document: Document) -> _Key:
     return document.application_id, document.attempt_id
 
 
-def _newest(documents: Iterable[_D], key: Callable[[_D], _Key]) -> dict[_Key, _D]:
-    """By key the document that is left if they are stored one after the other, as `_supersedes` says."""
-    newest: dict[_Key, _D] = {}
-    for new in documents:
-        old = newest.get(key(new))
-        if old is None or _replaces(new, old):
-            newest[key(new)] = new
-    return newest
+def _later(old: Document, new: Document) -> Document:
+    return new if replaces(version_of(new), version_of(old)) else old
 
 
-def _replaces(new: Application | Execution, old: Application | Execution) -> bool:
-    """`_supersedes`, of documents."""
-    new_is_over, old_is_over = new.state in _OVER, old.state in _OVER
-    new_is_whole = not (isinstance(new, Execution) and new.incomplete)
-    old_is_whole = not (isinstance(old, Execution) and old.incomplete)
-    if new.origin != old.origin:
-        if new.origin == "event_log":
-            return new_is_over and (not old_is_over or (new_is_whole and not old_is_whole))
-        return not old_is_over or (new_is_over and (new_is_whole or not old_is_whole))
-    if new.origin == "event_log":
-        better = (new_is_over, new_is_whole), (old_is_over, old_is_whole)
-        told = (new.state, new.listener.id) != (old.state, old.listener.id)
-        return better[0] > better[1] or (
-            better[0] == better[1] and (new.sequence > old.sequence or (new.sequence == old.sequence and told))
-        )
-    if old.listener.id == new.listener.id:
-        return old.sequence < new.sequence
-    return old.state in _GOING_ON or new.state not in _GOING_ON
+def _fault(document: Document, error: Exception) -> str:
+    about: dict[str, object] = {"application": document.application_id}
+    if isinstance(document, Execution):
+        about["execution"] = document.execution_id
+    log.exception("a fault in Joinsight: a document could not be read", extra={"fields": about})
+    return f"could not be read: {type(error).__name__}: {error}"[:300]
 
 
-def _supersedes(new: Any, old: Any) -> ColumnElement[bool]:
-    """Between documents of a listener its count decides; one of another listener yields if it is not final.
+def _row_key(row: ExecutionRow) -> _Key:
+    return tuple(getattr(row, name) for name in _KEY)
 
-    A live document is better than one of an event log, which replaces it only if it ends what the live one did not, or
-    is whole where the live one is partial. Of two readings of a log the one that ends it is better, then the one
-    that is whole, then the one that read further: compaction makes a log shorter. Of equal ones, that of another
-    version of this program.
+
+def _upsert(
+    connection: Connection, table: Table, rows: Sequence[ApplicationRow | ExecutionRow], replace: bool = True
+) -> set[_Key]:
+    """Insert rows in order, or replace existing ones; returns the keys of those that were written.
+
+    Without `replace`, existing rows stay unchanged, but are locked too.
     """
-    new_is_over, old_is_over = new.state.in_(_OVER), old.state.in_(_OVER)
-    new_is_whole, old_is_whole = ~_is_partial(new), ~_is_partial(old)
-    log_over_live = and_(new_is_over, or_(~old_is_over, and_(new_is_whole, ~old_is_whole)))
-    live_over_log = or_(~old_is_over, and_(new_is_over, or_(new_is_whole, ~old_is_whole)))
-    better = tuple_(new_is_over, new_is_whole), tuple_(old_is_over, old_is_whole)
-    told = or_(new.state != old.state, new.listener_id != old.listener_id)
-    further = or_(new.sequence > old.sequence, and_(new.sequence == old.sequence, told))
-    log_over_log = or_(better[0] > better[1], and_(better[0] == better[1], further))
-    same = old.listener_id == new.listener_id
-    of_another = or_(old.state.in_(_GOING_ON), new.state.not_in(_GOING_ON))
-    live_over_live = case((same, old.sequence < new.sequence), else_=of_another)
-    return case(
-        (new.origin != old.origin, case((new.origin == "event_log", log_over_live), else_=live_over_log)),
-        (new.origin == "event_log", log_over_log),
-        else_=live_over_live,
-    )
+    keys = [column.name for column in table.primary_key]
+    written: set[_Key] = set()
+    for chunk in _chunks(rows):
+        statement = _insert(table, chunk)
+        changed = {column.name: column for column in statement.excluded if column.name not in keys}
+        unless = None if replace else false()
+        statement = statement.on_conflict_do_update(index_elements=keys, set_=changed, where=unless)
+        written.update(map(tuple, connection.execute(statement.returning(*table.primary_key))))
+    return written
 
 
-def _is_partial(row: Any) -> ColumnElement[bool]:
-    """Of an execution; an application is never."""
-    return row.incomplete.is_not(None) if "incomplete" in row else false()
-
-
-def _of_log(row: Row) -> bool:
-    return bool(row["origin"] == "event_log")
-
-
-def _row_key(row: Row) -> _Key:
-    return tuple(row[name] for name in _KEY)
-
-
-def _upsert(table: Table, rows: list[Row]) -> Insert:
-    """Insert the rows; where one exists, update it if the new one supersedes it.
-
-    They travel as one parameter: a statement with one for each value takes longer to write than to carry out.
-    """
-    names = sorted({name for row in rows for name in row})
+def _insert(table: Table, rows: Sequence[ApplicationRow | ExecutionRow]) -> Insert:
+    """Insert rows as one JSON parameter: a statement with one per value takes longer to build than to execute."""
+    names = [column.name for column in table.columns if column.name != "updated_at"]
     sent = cast(literal(msgspec.json.encode(rows).decode(), Text), JSON)
     given = func.json_populate_recordset(literal_column(f'NULL::"{table.name}"'), sent).table_valued(*names)
     values = select(*(given.c[name] for name in names), func.now())
-    statement = insert(table).from_select([*names, "updated_at"], values)
-    keys = [column.name for column in table.primary_key]
-    changed = {name: statement.excluded[name] for name in (*names, "updated_at") if name not in keys}
-    newer = _supersedes(statement.excluded, table.c)
-    return statement.on_conflict_do_update(index_elements=keys, set_=changed, where=newer)
+    return insert(table).from_select([*names, "updated_at"], values)
 
 
-def _write_applications(
-    connection: Connection, newest: dict[_Key, Application], executions: Iterable[Execution]
-) -> int:
-    """Write what is told of applications, by themselves or by executions; returns how many told something new.
+def _write_applications(connection: Connection, newest: list[_Made]) -> int:
+    """Lock the applications of these documents, write those that a document replaces, and return their number.
 
-    One after the other in the order of their keys, so that writers lock them in the same order. PostgreSQL also locks a
-    row that it does not update.
+    In the order of their keys, so that writers lock them in the same order.
     """
-    told = {_application_key(e): e for e in executions}
-    stored = 0
-    for key in sorted(newest.keys() | told.keys()):
-        if key in newest:
-            statement = _upsert(models.application, [application_row(newest[key])])
-            stored += len(connection.execute(statement.returning(models.application.c.attempt_id)).all())
-        else:
-            row = application_row_of(told[key]) | {"updated_at": func.now()}
-            statement = insert(models.application).values(row)
-            nothing = {"attempt_id": statement.excluded.attempt_id}
-            lock = statement.on_conflict_do_update(index_elements=_APPLICATION_KEY, set_=nothing, where=false())
-            connection.execute(lock)
-    return stored
+    reported = {_application_key(d): d for d, _ in newest if isinstance(d, Application)}
+    rows = {_application_key(d): application_row_of(d) for d, _ in newest if isinstance(d, Execution)}
+    rows |= {_application_key(d): made for d, made in newest if isinstance(made, ApplicationRow)}
+    new = _upsert(connection, tables.application, [rows[key] for key in sorted(rows)], replace=False)
+    before = _stored(connection, tables.application, list(reported.keys() - new))
+    better = [key for key in sorted(before) if replaces(version_of(reported[key]), before[key])]
+    _upsert(connection, tables.application, [rows[key] for key in better])
+    return len(reported.keys() & new) + len(better)
 
 
-def _write_executions(connection: Connection, rows: list[Row]) -> list[_Key]:
-    """Insert or update; returns the keys of the rows written."""
-    accepted: list[_Key] = []
-    table = models.execution
-    for some in _portions(rows):
-        statement = _upsert(table, some)
-        accepted += map(tuple, connection.execute(statement.returning(*(table.c[name] for name in _KEY))))
-    return accepted
-
-
-def _ended(connection: Connection, keys: list[_Key]) -> set[_Key]:
-    """Of these executions, those that are stored as succeeded or failed."""
-    columns = [models.execution.c[name] for name in _KEY]
-    ended: set[_Key] = set()
-    for some in _portions(keys):
-        found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.state.in_(_ENDED))
-        ended.update(map(tuple, connection.execute(found)))
-    return ended
-
-
-def _live(connection: Connection, keys: list[_Key]) -> set[_Key]:
-    """Of these executions, those that are stored as the listener told of them."""
-    columns = [models.execution.c[name] for name in _KEY]
-    live: set[_Key] = set()
-    for some in _portions(keys):
-        found = select(*columns).where(tuple_(*columns).in_(some), models.execution.c.origin == "live")
-        live.update(map(tuple, connection.execute(found)))
-    return live
+def _stored(connection: Connection, table: Table, keys: list[_Key]) -> dict[_Key, Version]:
+    """The stored versions of these applications or executions, by key."""
+    key, c = list(table.primary_key), table.c
+    is_complete = c.incomplete.is_(None) if "incomplete" in c else true()
+    version = (c.origin, c.state, is_complete, c.listener_id, c.sequence)
+    versions: dict[_Key, Version] = {}
+    for chunk in _chunks(keys):
+        for row in connection.execute(select(*key, *version).where(tuple_(*key).in_(chunk))):
+            versions[tuple(row[: len(key)])] = Version(*row[len(key) :])
+    return versions
 
 
 def _delete_children(connection: Connection, keys: list[_Key]) -> None:
-    for table in models.CHILDREN:
-        for some in _portions(keys):
-            connection.execute(table.delete().where(tuple_(*(table.c[name] for name in _KEY)).in_(some)))
+    for table in tables.CHILDREN:
+        for chunk in _chunks(keys):
+            connection.execute(table.delete().where(tuple_(*(table.c[name] for name in _KEY)).in_(chunk)))
 
 
-def _portions(all_of: list[_T]) -> Iterator[list[_T]]:
-    """As many as PostgreSQL likes in one statement."""
-    for start in range(0, len(all_of), _STATEMENT_ROWS):
-        yield all_of[start : start + _STATEMENT_ROWS]
+def _chunks(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Chunks of at most `_STATEMENT_ROWS`, the rows of one statement."""
+    for start in range(0, len(rows), _STATEMENT_ROWS):
+        yield rows[start : start + _STATEMENT_ROWS]
 
 
-def _copy_children(connection: Connection, found: list[Rows]) -> None:
-    by_table: dict[str, list[Row]] = defaultdict(list)
-    for rows in found:
-        for name, some in rows.items():
-            by_table[name] += some
+def _copy_children(connection: Connection, executions: Collection[Rows]) -> None:
     try:
-        for table in models.CHILDREN:
-            if by_table[table.name]:
-                copy_rows(connection, table, by_table[table.name])
-    except psycopg.Error as error:  # goes past SQLAlchemy, which would have made this of it
+        for table in tables.CHILDREN:
+            if rows := [row for each in executions for row in getattr(each, table.name)]:
+                copy_rows(connection, table, rows)
+    except psycopg.Error as error:  # COPY bypasses SQLAlchemy, which would have converted the error
         raise DBAPIError.instance("COPY", None, error, psycopg.Error) from error
 
 
-def copy_rows(connection: Connection, table: Table, rows: list[Row]) -> None:
-    """Copy rows into a table, past SQLAlchemy: errors are psycopg's. Columns that a row lacks are NULL."""
-    names = [column.name for column in table.columns]
+def copy_rows(connection: Connection, table: Table, rows: Iterable[Any]) -> None:
+    """Copy typed rows into their table, bypassing SQLAlchemy: errors are psycopg's."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
     json = [position for position, column in enumerate(table.columns) if isinstance(column.type, JSONB)]
-    quoted = ", ".join(f'"{name}"' for name in names)
+    values_of_row = values_of(table.info["row"])
     cursor = connection.connection.cursor()
-    with cursor.copy(f'COPY "{table.name}" ({quoted}) FROM STDIN') as copy:
+    with cursor.copy(f'COPY "{table.name}" ({names}) FROM STDIN') as copy:
         for row in rows:
-            values = [row.get(name) for name in names]
+            values = list(values_of_row(row))
             for position in json:
                 if values[position] is not None:
                     values[position] = Jsonb(values[position], msgspec.json.encode)

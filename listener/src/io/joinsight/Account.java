@@ -8,21 +8,26 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Numbers the documents of a listener and notes which of them were given up: with the numbers that arrived, the collector
- * knows exactly which are missing. Used by the sender's thread alone.
+ * Numbers a listener's documents and records which were dropped or refused. With the numbers that arrived, the
+ * collector knows exactly which are missing. Used by the sender's thread only.
  *
- * <p>A document of an execution makes all earlier ones of it superfluous, so it names those of them that are not known to
- * have arrived: once it is there, none of them is missed, whether they were sent, superseded in the spool or lost.
+ * <p>A document of an execution replaces all earlier ones, so it lists those not known to have arrived. Once it
+ * arrives, none of them is missing, whether they were sent, superseded in the spool or lost.
  */
 class Account {
-  /** Takes the place of an execution's id in what is said of the application. */
+  /** Stands in for the execution id in documents of the application. */
   static final long APPLICATION = -1;
 
-  /** What is known of a document besides its text. */
+  /** A document's number, its execution, and the earlier documents that it supersedes. */
   static final class Stamp {
     final long number;
     final long executionId;
     final Numbers supersedes;
+
+    /** The stamp of a document read from an event log, which supersedes no known document. */
+    static Stamp ofLog(long number, long executionId) {
+      return new Stamp(number, executionId, NONE);
+    }
 
     private Stamp(long number, long executionId, Numbers supersedes) {
       this.number = number;
@@ -33,22 +38,21 @@ class Account {
 
   private static final Numbers NONE = new Numbers();
 
-  /** Executions that ended and may be told of once more, when a job outlives them. */
-  private static final int ENDED = 1000;
+  /** Ended executions that are kept, because a job that outlives its execution causes one more document. */
+  private static final int MAX_ENDED = 1000;
 
   private long made;
-  private final Map<Long, Numbers> running = new HashMap<>(); // by execution: its documents not known to have arrived
-  private final Map<Long, Numbers> ended =
-      new LinkedHashMap<Long, Numbers>() {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<Long, Numbers> eldest) {
-          return size() > ENDED;
-        }
-      };
+  private final Map<Long, Numbers> running = new HashMap<>(); // documents not known to have arrived, by execution
+  private final Map<Long, Numbers> ended = new LinkedHashMap<Long, Numbers>() {
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<Long, Numbers> eldest) {
+      return size() > MAX_ENDED;
+    }
+  };
   private final Map<String, Numbers> dropped = new TreeMap<>(); // by cause
   private final Numbers refused = new Numbers();
 
-  /** The number of the next document of an execution; {@code isFinal}: it has ended. */
+  /** Stamps the next document of an execution; {@code isFinal}: the execution has ended. */
   Stamp next(long executionId, boolean isFinal) {
     Numbers earlier = running.remove(executionId);
     if (earlier == null) earlier = ended.remove(executionId);
@@ -66,21 +70,21 @@ class Account {
     }
   }
 
-  private static void arrived(Map<Long, Numbers> underWay, Stamp stamp) {
-    Numbers earlier = underWay.get(stamp.executionId);
+  private static void arrived(Map<Long, Numbers> pending, Stamp stamp) {
+    Numbers earlier = pending.get(stamp.executionId);
     if (earlier == null) return;
     earlier.removeUpTo(stamp.number);
-    if (earlier.isEmpty()) underWay.remove(stamp.executionId);
+    if (earlier.isEmpty()) pending.remove(stamp.executionId);
   }
 
-  /** Notes that these were given up in the driver; returns how many were so far for this cause. */
+  /** Records that the driver dropped these documents; returns the total dropped for this cause. */
   long dropped(String cause, List<Stamp> stamps) {
     Numbers numbers = dropped.computeIfAbsent(cause, name -> new Numbers());
     add(numbers, stamps);
     return numbers.count();
   }
 
-  /** Notes that the collector will never take these. */
+  /** Records that the collector will never take these documents. */
   void refused(List<Stamp> stamps) {
     add(refused, stamps);
   }
@@ -88,7 +92,7 @@ class Account {
   private static void add(Numbers numbers, List<Stamp> stamps) {
     for (Stamp stamp : stamps) {
       numbers.add(stamp.number);
-      numbers.addAll(stamp.supersedes); // what went because of it is not to be had either
+      numbers.addAll(stamp.supersedes); // these were not sent because of it
     }
   }
 

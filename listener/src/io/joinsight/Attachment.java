@@ -5,17 +5,17 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListenerInterface;
 
 /**
- * Attaches a listener to an application that runs, once: {@code joinsight.attach} calls it.
+ * Attaches one listener to a running application; {@code joinsight.attach} calls this.
  *
- * <p>Each call from Python may come through another class loader, so a listener is recognised by its class's name, and
- * asked by reflection.
+ * <p>Each call from Python may come through a different class loader, so an attached listener is recognised by its
+ * class name and called by reflection.
  */
 public final class Attachment {
   private Attachment() {}
 
   /**
-   * What a user should be told; null if the listener of this context is one of the settings in {@code conf}. A listener
-   * that is there stays: what it measures of running executions is in its memory. One that never started is replaced.
+   * Returns a message for the user, or null if the context now has a listener with the settings in {@code conf}. An
+   * attached listener stays, because it holds the values of running executions; one that never started is replaced.
    */
   public static String attach(SparkContext context, SparkConf conf) throws ReflectiveOperationException {
     for (SparkListenerInterface present : context.listenerBus().listeners()) {
@@ -27,7 +27,7 @@ public final class Attachment {
       }
       Object differing = type.getMethod("differing", SparkConf.class).invoke(present, conf);
       if (differing.equals("")) return null;
-      return "Joinsight is attached to this SparkContext already, with other settings, which stay until the context is"
+      return "Joinsight is already attached to this SparkContext with other settings, which apply until the context is"
           + " stopped: " + differing;
     }
     JoinsightListener listener = new JoinsightListener(conf);

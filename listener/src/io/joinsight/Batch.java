@@ -11,9 +11,9 @@ import java.util.Set;
 import java.util.zip.GZIPInputStream;
 import java.util.zip.GZIPOutputStream;
 
-/** Documents that travel together: the body of one request, and of one file in the spool. */
+/** Documents that are sent together: the body of one request, or of one file in the spool. */
 final class Batch {
-  /** A document's line, as the batch holds it. */
+  /** A document as a line of a batch. */
   static final class Line {
     final byte[] bytes;
     final Account.Stamp stamp;
@@ -26,10 +26,10 @@ final class Batch {
     }
   }
 
-  /** Of gzip: of our documents 5 % smaller than the default, 6, for a quarter more CPU; 8 takes twice that of 7. */
+  /** Output is 5 % smaller than at gzip's default, 6, for a quarter more CPU; level 8 takes twice the CPU of 7. */
   private static final int LEVEL = 7;
 
-  /** As the collector's limits: what is larger would not be taken. */
+  /** The collector's limit for the body of a request. */
   static final int MAX_BYTES = 32 << 20;
 
   private static final int MAX_UNPACKED = 64 << 20;
@@ -39,7 +39,7 @@ final class Batch {
 
   final int documents;
 
-  /** One for each document; empty when another driver made them. */
+  /** One for each document; empty if another driver made them. */
   final List<Account.Stamp> stamps;
 
   private Batch(byte[] body, int documents, List<Account.Stamp> stamps) {
@@ -58,16 +58,17 @@ final class Batch {
     return pack(bytes, stamps);
   }
 
-  /** A body as it was read from a file; fails when it is damaged, or unpacks to more than any listener writes. */
+  /** The batch in a file's contents; fails if they are damaged or unpack to more than any listener writes. */
   static Batch ofBody(byte[] body, List<Account.Stamp> stamps) throws IOException {
     int documents = 0;
     long unpacked = 0;
     byte[] buffer = new byte[64 * 1024];
     try (InputStream in = new GZIPInputStream(new ByteArrayInputStream(body))) {
-      for (int n; (n = in.read(buffer)) > 0; ) {
+      for (int n; (n = in.read(buffer)) > 0;) {
         unpacked += n;
         if (unpacked > MAX_UNPACKED) throw new IOException("it unpacks to more than " + MAX_UNPACKED + " bytes");
-        for (int i = 0; i < n; i++) if (buffer[i] == '\n') documents++;
+        for (int i = 0; i < n; i++)
+          if (buffer[i] == '\n') documents++;
       }
     }
     return new Batch(body, documents, stamps);
@@ -75,12 +76,9 @@ final class Batch {
 
   private static Batch pack(List<byte[]> lines, List<Account.Stamp> stamps) {
     ByteArrayOutputStream body = new ByteArrayOutputStream();
-    try (GZIPOutputStream gzip =
-        new GZIPOutputStream(body) {
-          {
-            def.setLevel(LEVEL);
-          }
-        }) {
+    try (GZIPOutputStream gzip = new GZIPOutputStream(body) {
+      { def.setLevel(LEVEL); }
+    }) {
       for (byte[] line : lines) gzip.write(line);
     } catch (IOException impossible) {
       throw new IllegalStateException(impossible);
@@ -88,7 +86,7 @@ final class Batch {
     return new Batch(body.toByteArray(), lines.size(), stamps);
   }
 
-  /** The same in two halves. */
+  /** The documents in two batches of half the size. */
   List<Batch> halves() throws IOException {
     List<byte[]> lines = unpack(body);
     int middle = lines.size() / 2;
@@ -99,27 +97,29 @@ final class Batch {
     return pack(lines.subList(from, to), stamps.isEmpty() ? stamps : stamps.subList(from, to));
   }
 
-  /** Only the lines of these numbers, counted from 1. */
+  /** A batch of the lines with these numbers, counted from 1. */
   Batch only(Set<Integer> numbers) throws IOException {
     if (numbers.size() == documents) return this;
     List<byte[]> lines = unpack(body);
     List<byte[]> kept = new ArrayList<>();
-    for (int i = 0; i < lines.size(); i++) if (numbers.contains(i + 1)) kept.add(lines.get(i));
+    for (int i = 0; i < lines.size(); i++)
+      if (numbers.contains(i + 1)) kept.add(lines.get(i));
     return pack(kept, stamps(numbers, true));
   }
 
-  /** The stamps of the lines of these numbers, counted from 1, or of all others. */
-  List<Account.Stamp> stamps(Set<Integer> numbers, boolean ofThese) {
-    List<Account.Stamp> some = new ArrayList<>();
-    for (int i = 0; i < stamps.size(); i++) if (numbers.contains(i + 1) == ofThese) some.add(stamps.get(i));
-    return some;
+  /** The stamps of the lines with these numbers, counted from 1, or of all other lines. */
+  List<Account.Stamp> stamps(Set<Integer> numbers, boolean included) {
+    List<Account.Stamp> selected = new ArrayList<>();
+    for (int i = 0; i < stamps.size(); i++)
+      if (numbers.contains(i + 1) == included) selected.add(stamps.get(i));
+    return selected;
   }
 
   private static List<byte[]> unpack(byte[] body) throws IOException {
     ByteArrayOutputStream all = new ByteArrayOutputStream();
     try (InputStream in = new GZIPInputStream(new ByteArrayInputStream(body))) {
       byte[] buffer = new byte[64 * 1024];
-      for (int n; (n = in.read(buffer)) > 0; ) all.write(buffer, 0, n);
+      for (int n; (n = in.read(buffer)) > 0;) all.write(buffer, 0, n);
     }
     byte[] bytes = all.toByteArray();
     List<byte[]> lines = new ArrayList<>();

@@ -9,24 +9,20 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import org.apache.spark.sql.connector.metric.CustomMetric;
-import org.apache.spark.sql.execution.SparkPlanInfo;
-import org.apache.spark.sql.execution.metric.SQLMetricInfo;
 
-/** Writes documents: one JSON object each, as the JSON Schema of version 1 says. Used by the sender's thread only. */
+/** Writes documents, a JSON object each, under version 1 of the JSON Schema. Used by the sender's thread only. */
 final class Documents {
   private static final int SCHEMA_VERSION = 1;
-  private static final String VERSION = version();
+  static final String VERSION = version();
 
   private final JsonFactory json = new JsonFactory();
-  private final Settings settings;
   private final Application application;
-  final String listenerId = UUID.randomUUID().toString();
+  final String listenerId;
 
-  Documents(Settings settings, Application application) {
-    this.settings = settings;
+  Documents(Application application) {
     this.application = application;
+    listenerId = application.listenerId();
   }
 
   private interface Body {
@@ -35,16 +31,16 @@ final class Documents {
 
   private byte[] document(String kind, Account.Stamp stamp, Body body) throws Throwable {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(16 * 1024);
-    // Through a Writer: half a surrogate pair in a user's text becomes "?" there, where the byte generator throws.
+    // Jackson's byte generator throws at half a surrogate pair in a user's text; a Writer replaces it with "?".
     try (JsonGenerator g = json.createGenerator(new OutputStreamWriter(bytes, StandardCharsets.UTF_8))) {
       g.writeStartObject();
       g.writeStringField("kind", kind);
       g.writeNumberField("schema_version", SCHEMA_VERSION);
-      g.writeStringField("origin", "live");
+      g.writeStringField("origin", application.isLive ? "live" : "event_log");
       g.writeObjectFieldStart("listener");
-      g.writeStringField("id", listenerId);
+      g.writeStringField("id", application.listenerId());
       g.writeStringField("version", VERSION);
-      g.writeStringField("spark_version", SparkAccess.SPARK_VERSION);
+      g.writeStringField("spark_version", application.sparkVersion);
       g.writeEndObject();
       g.writeNumberField("sequence", stamp.number);
       if (!stamp.supersedes.isEmpty()) {
@@ -53,8 +49,8 @@ final class Documents {
       }
       g.writeStringField("application_id", application.id);
       g.writeStringField("attempt_id", application.attemptId);
-      g.writeStringField("application_name", settings.redaction.text(application.name));
-      g.writeStringField("job_name", settings.redaction.text(application.jobName()));
+      g.writeStringField("application_name", application.settings.redaction.text(application.name));
+      g.writeStringField("job_name", application.settings.redaction.text(application.jobName()));
       body.write(g);
       g.writeEndObject();
     }
@@ -62,110 +58,102 @@ final class Documents {
     return bytes.toByteArray();
   }
 
+  /** {@code account}: the listener's; null for an event log. */
   byte[] application(Account.Stamp stamp, Account account) throws Throwable {
-    return document(
-        "application",
-        stamp,
-        g -> {
-          g.writeStringField("state", application.endedAt == null ? "running" : "ended");
-          g.writeNumberField("started_at_ms", application.startedAt);
-          number(g, "ended_at_ms", application.endedAt);
-          g.writeStringField("user", settings.redaction.text(application.user));
-          g.writeStringField("master", settings.redaction.text(settings.master));
-          strings(g, "tags", settings.tags);
-          strings(g, "configuration", settings.configuration);
-          g.writeNumberField("documents_made", account.made());
-          g.writeObjectFieldStart("dropped");
-          for (Map.Entry<String, Numbers> entry : account.dropped().entrySet()) {
-            g.writeFieldName(entry.getKey());
-            entry.getValue().write(g);
-          }
-          g.writeEndObject();
-          g.writeFieldName("refused");
-          account.refused().write(g);
-          g.writeNumberField("listener_failures", application.failures);
-          number(g, "events_dropped", SparkAccess.droppedEvents());
-        });
+    return document("application", stamp, g -> {
+      g.writeStringField("state", application.endedAt == null ? "running" : "ended");
+      g.writeNumberField("started_at_ms", application.startedAt);
+      number(g, "ended_at_ms", application.endedAt);
+      g.writeStringField("user", application.settings.redaction.text(application.user));
+      g.writeStringField("master", application.settings.redaction.text(application.settings.master));
+      strings(g, "tags", application.settings.tags);
+      strings(g, "configuration", application.settings.configuration);
+      if (account == null) return;
+      g.writeNumberField("documents_made", account.made());
+      g.writeObjectFieldStart("dropped");
+      for (Map.Entry<String, Numbers> entry : account.dropped().entrySet()) {
+        g.writeFieldName(entry.getKey());
+        entry.getValue().write(g);
+      }
+      g.writeEndObject();
+      g.writeFieldName("refused");
+      account.refused().write(g);
+      g.writeNumberField("listener_failures", application.failures);
+      number(g, "events_dropped", application.droppedEvents());
+    });
   }
 
   byte[] execution(Account.Stamp stamp, Snapshot s) throws Throwable {
-    return document(
-        "execution",
-        stamp,
-        g -> {
-          g.writeNumberField("execution_id", s.executionId);
-          g.writeNumberField("root_execution_id", s.rootId);
-          g.writeStringField("state", s.state);
-          g.writeNumberField("started_at_ms", s.startedAt);
-          number(g, "ended_at_ms", s.endedAt);
-          Redaction redaction = s.redaction;
-          text(g, "description", redaction.statement(s.description), Redaction.MAX_TEXT);
-          text(g, "call_site", redaction.statement(s.callSite), Redaction.MAX_CALL_SITE);
-          text(g, "error", redaction.error(s.error), Redaction.MAX_TEXT);
-          text(g, "job_group", redaction.text(s.jobGroup), Redaction.MAX_TEXT);
-          g.writeArrayFieldStart("job_tags");
-          for (String tag : s.jobTags) g.writeString(redaction.text(tag));
-          g.writeEndArray();
-          text(g, "streaming_query_id", redaction.text(s.streamingQueryId), Redaction.MAX_TEXT);
-          if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
-          strings(g, "tags", settings.tags);
-          strings(g, "configuration", s.configuration);
-          PlanTable table = new PlanTable(s.plans);
-          g.writeArrayFieldStart("nodes");
-          PlanTexts texts = new PlanTexts(redaction, table.nodes());
-          for (SparkPlanInfo node : table.nodes()) node(g, node, texts);
-          g.writeEndArray();
-          g.writeArrayFieldStart("plans");
-          for (PlanTable.Tree tree : table.trees) {
-            g.writeStartObject();
-            g.writeNumberField("at_ms", tree.at);
-            ints(g, "nodes", tree.nodes);
-            ints(g, "parents", tree.parents);
-            g.writeEndObject();
-          }
-          g.writeEndArray();
-          g.writeNumberField("plans_dropped", s.plansDropped);
-          if (!s.joinHints.isEmpty()) {
-            g.writeArrayFieldStart("join_hints");
-            for (JoinHint hint : s.joinHints) hint(g, hint);
-            g.writeEndArray();
-          }
-          g.writeArrayFieldStart("announced");
-          for (LiveExecution.AnnouncedMetric metric : s.announcedAlone) metric(g, metric.name, metric.id, metric.type);
-          g.writeEndArray();
-          g.writeArrayFieldStart("accumulators");
-          for (Measured measured : s.values) accumulator(g, measured);
-          g.writeEndArray();
-          g.writeArrayFieldStart("jobs");
-          for (LiveExecution.Job job : s.jobs) job(g, job);
-          g.writeEndArray();
-          g.writeArrayFieldStart("stages");
-          for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal(), redaction);
-          g.writeEndArray();
-          g.writeArrayFieldStart("incomplete");
-          for (Incomplete reason : s.incomplete) g.writeString(reason.text);
-          g.writeEndArray();
-          Set<String> codes = new LinkedHashSet<>();
-          for (Incomplete reason : s.incomplete) codes.add(reason.code);
-          g.writeArrayFieldStart("incomplete_codes");
-          for (String code : codes) g.writeString(code);
-          g.writeEndArray();
-        });
+    return document("execution", stamp, g -> {
+      g.writeNumberField("execution_id", s.executionId);
+      g.writeNumberField("root_execution_id", s.rootId);
+      g.writeStringField("state", s.state);
+      g.writeNumberField("started_at_ms", s.startedAt);
+      number(g, "ended_at_ms", s.endedAt);
+      Redaction redaction = s.redaction;
+      text(g, "description", redaction.statement(s.description), Redaction.MAX_TEXT);
+      text(g, "call_site", redaction.statement(s.callSite), Redaction.MAX_CALL_SITE);
+      text(g, "error", redaction.error(s.error), Redaction.MAX_TEXT);
+      text(g, "job_group", redaction.text(s.jobGroup), Redaction.MAX_TEXT);
+      g.writeArrayFieldStart("job_tags");
+      for (String tag : s.jobTags) g.writeString(redaction.text(tag));
+      g.writeEndArray();
+      text(g, "streaming_query_id", redaction.text(s.streamingQueryId), Redaction.MAX_TEXT);
+      if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
+      strings(g, "tags", application.settings.tags);
+      strings(g, "configuration", s.configuration);
+      PlanTable table = new PlanTable(s.plans);
+      g.writeArrayFieldStart("nodes");
+      PlanTexts texts = new PlanTexts(redaction, table.nodes());
+      for (PlanNode node : table.nodes()) node(g, node, texts);
+      g.writeEndArray();
+      g.writeArrayFieldStart("plans");
+      for (PlanTable.Tree tree : table.trees) {
+        g.writeStartObject();
+        g.writeNumberField("at_ms", tree.at);
+        ints(g, "nodes", tree.nodes);
+        ints(g, "parents", tree.parents);
+        g.writeEndObject();
+      }
+      g.writeEndArray();
+      g.writeNumberField("plans_dropped", s.plansDropped);
+      if (!s.joinHints.isEmpty()) {
+        g.writeArrayFieldStart("join_hints");
+        for (JoinHint hint : s.joinHints) hint(g, hint);
+        g.writeEndArray();
+      }
+      g.writeArrayFieldStart("announced");
+      for (PlanMetric metric : s.metricUpdates) metric(g, metric);
+      g.writeEndArray();
+      g.writeArrayFieldStart("accumulators");
+      for (AccumulatorValues values : s.values) accumulator(g, values);
+      g.writeEndArray();
+      g.writeArrayFieldStart("jobs");
+      for (LiveExecution.Job job : s.jobs) job(g, job);
+      g.writeEndArray();
+      g.writeArrayFieldStart("stages");
+      for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal(), redaction);
+      g.writeEndArray();
+      g.writeArrayFieldStart("incomplete");
+      for (Incomplete reason : s.incomplete) g.writeString(reason.text);
+      g.writeEndArray();
+      Set<String> codes = new LinkedHashSet<>();
+      for (Incomplete reason : s.incomplete) codes.add(reason.code);
+      g.writeArrayFieldStart("incomplete_codes");
+      for (String code : codes) g.writeString(code);
+      g.writeEndArray();
+    });
   }
 
-  private static void node(JsonGenerator g, SparkPlanInfo node, PlanTexts texts) throws Throwable {
+  private static void node(JsonGenerator g, PlanNode node, PlanTexts texts) throws IOException {
     g.writeStartObject();
-    g.writeStringField("name", texts.name(node.nodeName()));
-    g.writeStringField("simple", texts.simple(node.nodeName(), node.simpleString()));
-    Map<String, String> metadata = texts.metadata(SparkAccess.strings(node.metadata()));
+    g.writeStringField("name", texts.name(node.name));
+    g.writeStringField("simple", texts.simple(node.name, node.simple));
+    Map<String, String> metadata = texts.metadata(node.metadata);
     if (!metadata.isEmpty()) strings(g, "metadata", metadata);
-    scala.collection.Iterator<?> metrics = SparkAccess.metrics(node);
-    if (metrics.hasNext()) {
+    if (!node.metrics.isEmpty()) {
       g.writeArrayFieldStart("metrics");
-      while (metrics.hasNext()) {
-        SQLMetricInfo metric = (SQLMetricInfo) metrics.next();
-        metric(g, metric.name(), metric.accumulatorId(), metric.metricType());
-      }
+      for (PlanMetric metric : node.metrics) metric(g, metric);
       g.writeEndArray();
     }
     g.writeEndObject();
@@ -179,24 +167,24 @@ final class Documents {
     g.writeEndObject();
   }
 
-  private static void metric(JsonGenerator g, String name, long id, String type) throws IOException {
+  private static void metric(JsonGenerator g, PlanMetric metric) throws IOException {
     g.writeStartObject();
-    g.writeStringField("name", name);
-    g.writeNumberField("id", id);
-    g.writeStringField("type", type);
+    g.writeStringField("name", metric.name);
+    g.writeNumberField("id", metric.id);
+    g.writeStringField("type", metric.type);
     g.writeEndObject();
   }
 
-  private static void accumulator(JsonGenerator g, Measured measured) throws IOException {
-    Measured.Summary s = measured.summary();
+  private void accumulator(JsonGenerator g, AccumulatorValues values) throws IOException {
+    AccumulatorValues.Aggregate s = values.aggregate();
     g.writeStartObject();
-    g.writeNumberField("id", measured.id);
-    g.writeStringField("type", measured.type);
-    Spread spread = s.spread;
-    g.writeNumberField("count", spread == null ? 0 : spread.count);
-    if (spread != null) {
-      g.writeNumberField("sum", spread.sum);
-      spread(g, spread);
+    g.writeNumberField("id", values.id);
+    g.writeStringField("type", values.type);
+    Summary summary = s.summary;
+    g.writeNumberField("count", summary == null ? 0 : summary.count);
+    if (summary != null) {
+      g.writeNumberField("sum", summary.sum);
+      summary(g, summary);
     }
     if (s.isApproximate) g.writeBooleanField("approximate", true);
     if (s.isMaxOfTask) {
@@ -205,18 +193,18 @@ final class Documents {
       g.writeNumberField("max_task", s.maxTask);
     }
     if (s.stages.length > 0) ints(g, "stages", s.stages);
-    if (measured.isCustom()) g.writeStringField("text", customText(measured.type, s.all));
+    if (values.isCustom()) g.writeStringField("text", application.isLive ? customText(values.type, s.all) : "N/A");
     g.writeEndObject();
   }
 
-  /** A DataSource V2 metric says itself how its values are added up; only the driver has its class. */
+  /** A DataSource V2 metric has its own aggregation, in a class that only the driver has. */
   private static String customText(String type, long[] values) {
     try {
       String className = type.substring(type.indexOf('_') + 1);
       Class<?> metric = Class.forName(className, true, Thread.currentThread().getContextClassLoader());
       return ((CustomMetric) metric.getConstructor().newInstance()).aggregateTaskMetrics(values);
     } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
-      return "N/A"; // as Spark says
+      return "N/A"; // as Spark's UI shows it
     }
   }
 
@@ -246,25 +234,25 @@ final class Documents {
     number(g, "submitted_at_ms", stage.submittedAt);
     number(g, "completed_at_ms", stage.completedAt);
     text(g, "failure", redaction.error(stage.failure), Redaction.MAX_TEXT);
-    for (int i = 0; i < StageAttempt.TOTALS.length; i++) {
-      if (stage.totals[i] != 0) g.writeNumberField(StageAttempt.TOTALS[i], Math.max(0, stage.totals[i]));
+    for (int i = 0; i < StageTotals.COUNT; i++) {
+      if (stage.totals[i] != 0) g.writeNumberField(StageTotals.name(i), Math.max(0, stage.totals[i]));
     }
-    for (int i = 0; i < StageAttempt.SPREADS.length; i++) {
-      Spread spread = stage.spread(i);
-      if (spread == null || (spread.max == 0 && i > 0)) continue; // the stage reads no shuffle
-      g.writeObjectFieldStart(StageAttempt.SPREADS[i]);
-      spread(g, spread);
+    for (int i = 0; i < StageAttempt.SUMMARIES.length; i++) {
+      Summary summary = stage.summary(i);
+      if (summary == null || (summary.max == 0 && i > 0)) continue; // the stage reads no shuffle
+      g.writeObjectFieldStart(StageAttempt.SUMMARIES[i]);
+      summary(g, summary);
       g.writeNumberField("max_task", stage.maxTask(i));
       g.writeEndObject();
     }
     g.writeEndObject();
   }
 
-  private static void spread(JsonGenerator g, Spread spread) throws IOException {
-    g.writeNumberField("min", spread.min);
-    g.writeNumberField("median", spread.median);
-    g.writeNumberField("p95", spread.p95);
-    g.writeNumberField("max", spread.max);
+  private static void summary(JsonGenerator g, Summary summary) throws IOException {
+    g.writeNumberField("min", summary.min);
+    g.writeNumberField("median", summary.median);
+    g.writeNumberField("p95", summary.p95);
+    g.writeNumberField("max", summary.max);
   }
 
   private static void number(JsonGenerator g, String name, Long value) throws IOException {
@@ -280,7 +268,7 @@ final class Documents {
   }
 
   private static void text(JsonGenerator g, String name, String value, int limit) throws IOException {
-    if (value != null) g.writeStringField(name, Cut.to(limit, value));
+    if (value != null) g.writeStringField(name, Texts.truncate(limit, value));
   }
 
   private static void ints(JsonGenerator g, String name, int[] values) throws IOException {
@@ -298,26 +286,5 @@ final class Documents {
   private static String version() {
     String version = Documents.class.getPackage().getImplementationVersion();
     return version == null ? "unknown" : version;
-  }
-
-  /** The application that the documents belong to; its id is known only once it has started. */
-  static final class Application {
-    volatile String id = "";
-    volatile String attemptId = "";
-    volatile String name = "";
-    volatile String user = "";
-    volatile long startedAt;
-    volatile Long endedAt;
-    volatile long failures;
-    private final Settings settings;
-
-    Application(Settings settings) {
-      this.settings = settings;
-      this.name = settings.applicationName;
-    }
-
-    String jobName() {
-      return settings.jobName.isEmpty() ? name : settings.jobName;
-    }
   }
 }

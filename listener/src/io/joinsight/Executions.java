@@ -1,177 +1,157 @@
 package io.joinsight;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.function.Consumer;
-import org.apache.spark.executor.TaskMetrics;
-import org.apache.spark.scheduler.AccumulableInfo;
-import org.apache.spark.scheduler.JobSucceeded$;
-import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
-import org.apache.spark.scheduler.SparkListenerJobEnd;
-import org.apache.spark.scheduler.SparkListenerJobStart;
-import org.apache.spark.scheduler.SparkListenerStageCompleted;
-import org.apache.spark.scheduler.SparkListenerStageSubmitted;
-import org.apache.spark.scheduler.SparkListenerTaskEnd;
-import org.apache.spark.scheduler.SparkListenerTaskStart;
-import org.apache.spark.scheduler.StageInfo;
-import org.apache.spark.scheduler.TaskInfo;
-import org.apache.spark.sql.execution.SparkPlanInfo;
-import org.apache.spark.sql.execution.metric.SQLMetric;
-import org.apache.spark.sql.execution.metric.SQLMetricInfo;
-import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates;
-import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate;
-import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveSQLMetricUpdates;
-import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
-import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
-import org.apache.spark.util.AccumulatorV2;
-import scala.Option;
-import scala.Product;
-import scala.collection.mutable.ArrayBuffer;
+import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
- * The running executions, kept up to date event by event under the rules of Spark's own UI store.
+ * The state of the running executions, updated by each event under the rules of Spark's own UI store. Events come from
+ * a running driver through {@link SparkEvents}, or from an event log through {@link LogEvents}.
  *
- * <p>Called by the listener's thread alone, so there are no locks. Whatever an execution's end or a request for progress
- * yields goes as a {@link Snapshot} to the consumer.
+ * <p>Called by one thread only, so there are no locks. An execution goes to the consumer as a {@link Snapshot} when it
+ * ends and when progress is requested.
  */
 final class Executions {
-  /** Of the memory for running executions, those that are over may take this part more; and each of them, of it. */
-  private static final int KEPT_PART = 4;
+  /**
+   * Finished executions may take 1/4 of the memory limit for running ones in addition, and each of them 1/4 of that.
+   */
+  private static final int FINISHED_PART = 4;
 
-  /** About what a plan holds on the heap beside its texts: a node, and a metric with its place in Announced. */
+  /** Approximate heap use of a plan's node without its text, and of a metric with its entry in RegisteredMetrics. */
   private static final int PLAN_NODE_BYTES = 150;
 
-  private static final int METRIC_BYTES = 60;
+  private static final int METRIC_BYTES = 90;
 
-  /** A stage that takes less is not worth an approximation, whose histograms take memory, too. */
-  private static final int LEAST_TO_APPROXIMATE = 512 * 1024;
+  /** Approximating a smaller stage would save little, because histograms take memory, too. */
+  private static final int MIN_BYTES_TO_APPROXIMATE = 512 * 1024;
 
-  private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
-  private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
-  private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
+  /** A job's local properties that are read. */
+  static final String EXECUTION_ID = "spark.sql.execution.id";
+
+  private static final String JOB_GROUP = "spark.jobGroup.id";
+  private static final String JOB_TAGS = "spark.job.tags";
+  private static final String STREAMING_QUERY = "sql.streaming.queryId";
+  private static final String STREAMING_BATCH = "streaming.sql.batchId";
+  static final List<String> PROPERTIES =
+      Arrays.asList(EXECUTION_ID, JOB_GROUP, JOB_TAGS, STREAMING_QUERY, STREAMING_BATCH);
 
   private final Consumer<Snapshot> out;
-  private final Settings settings;
+  private final Application application;
   private final Memory memory;
   private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
-  private final BitSet over = new BitSet(); // by execution id, so that what comes late is not taken for a new execution
+  private final BitSet finishedIds = new BitSet(); // so that late events are not taken for a new execution
 
-  /** Of these the last ones, whole: jobs may start long after their query's end (toLocalIterator, a kept DataFrame). */
-  private final Map<Long, LiveExecution> kept = new LinkedHashMap<>();
-  private long keptBytes; // about: added up again when it reaches the limit
+  /** The last of these, whole: jobs may start long after their query's end (toLocalIterator, a DataFrame in use). */
+  private final Map<Long, LiveExecution> finished = new LinkedHashMap<>();
+  private long finishedBytes; // approximate; computed again when it reaches the limit
 
-  // The stage of the last task event: many follow each other.
+  // The stage of the last task event, cached because consecutive events often have the same stage
   private int lastStage = -1;
   private StageValues lastValues;
   private StageAttempt lastAttempt;
+  private LiveExecution lastExecution;
+  private boolean lastIsFinished; // killed tasks end after their execution
 
-  Executions(Settings settings, Consumer<Snapshot> out) {
-    this.settings = settings;
+  /** {@code memoryLimit}: approximate limit in bytes of the heap that running executions take. */
+  Executions(Application application, long memoryLimit, Consumer<Snapshot> out) {
+    this.application = application;
     this.out = out;
-    memory = new Memory(settings.memoryLimit / 2);
+    memory = new Memory(memoryLimit);
   }
 
   // SQL events
 
-  void start(SparkListenerSQLExecutionStart event) throws Throwable {
-    LiveExecution e = getOrCreate(event.executionId(), event.time());
+  /** {@code rootId}, {@code group} and {@code plan} may be null. */
+  void start(
+      long id, Long rootId, long time, String description, String callSite, Map<String, String> modified, String[] tags,
+      String group, PlanNode plan) {
+    LiveExecution e = getOrCreate(id, time);
     e.startSeen = true;
-    if (!e.emitted) e.startedAt = event.time(); // else it is a part of its key by now
-    Option<?> root = event.rootExecutionId();
-    e.rootId = root.isEmpty() ? e.id : ((Number) root.get()).longValue();
-    e.description = event.description();
-    e.callSite = event.details();
-    Map<String, String> modified = SparkAccess.strings(event.modifiedConfigs());
-    e.redaction = settings.redaction.ofSession(modified);
-    e.configuration = settings.sessionConfiguration(modified, e.redaction);
-    String[] tags = SparkAccess.jobTags(event);
+    if (!e.emitted) e.startedAt = time; // it is part of the key of emitted documents
+    e.rootId = rootId == null ? id : rootId;
+    e.description = description;
+    e.callSite = callSite;
+    e.redaction = application.settings.redaction.ofSession(modified);
+    e.configuration = application.settings.sessionConfiguration(modified, e.redaction);
     if (tags.length > 0) e.jobTags = tags;
-    String group = SparkAccess.jobGroup(event);
     if (group != null) e.jobGroup = group;
-    plan(e, event.time(), event.sparkPlanInfo());
+    if (plan != null) plan(e, time, plan);
   }
 
-  void adaptiveUpdate(SparkListenerSQLAdaptiveExecutionUpdate event) throws Throwable {
-    if (isOver(event.executionId())) return;
-    long now = System.currentTimeMillis();
-    plan(getOrCreate(event.executionId(), now), now, event.sparkPlanInfo());
+  void adaptiveUpdate(long id, long now, PlanNode plan) {
+    if (!isFinished(id)) plan(getOrCreate(id, now), now, plan);
   }
 
-  void metricUpdates(SparkListenerSQLAdaptiveSQLMetricUpdates event) {
-    if (isOver(event.executionId())) return;
-    LiveExecution e = getOrCreate(event.executionId(), System.currentTimeMillis());
-    for (scala.collection.Iterator<?> i = SparkAccess.elements(event, METRIC_UPDATES); i.hasNext(); ) {
-      Product metric = (Product) i.next(); // SQLPlanMetric(name, accumulatorId, metricType)
-      String name = String.valueOf(metric.productElement(0));
-      long id = ((Number) metric.productElement(1)).longValue();
-      String type = String.valueOf(metric.productElement(2));
-      e.announced.add(id, type);
-      e.announcedAlone.add(new LiveExecution.AnnouncedMetric(name, id, type));
-    }
+  void metricUpdates(long id, long now, List<PlanMetric> metrics) {
+    if (isFinished(id)) return;
+    LiveExecution e = getOrCreate(id, now);
+    for (PlanMetric metric : metrics) e.registered.add(metric.id, metric.type);
+    e.metricUpdates.addAll(metrics);
     e.changed = true;
   }
 
-  /** Those that follow the end of the query count while its jobs run: Spark's UI shows them if it is quick enough. */
-  void driverUpdates(SparkListenerDriverAccumUpdates event) {
-    LiveExecution e = live.get(event.executionId());
+  /**
+   * Adds a value of the driver. After the end of the query it counts as long as jobs run, as in Spark's UI if the value
+   * comes early enough.
+   */
+  void driverUpdate(long id, long accumulator, long value) {
+    LiveExecution e = live.get(id);
     if (e == null || e.finalValues != null) return;
-    for (scala.collection.Iterator<?> i = SparkAccess.elements(event, DRIVER_UPDATES); i.hasNext(); ) {
-      scala.Tuple2<?, ?> pair = (scala.Tuple2<?, ?>) i.next();
-      e.addDriverUpdate(((Number) pair._1()).longValue(), ((Number) pair._2()).longValue());
-    }
+    e.addDriverUpdate(accumulator, value);
     e.changed = true;
   }
 
-  void end(SparkListenerSQLExecutionEnd event) {
-    LiveExecution e = live.get(event.executionId());
+  /** {@code error}: null or empty if the query succeeded; only then {@code joinHints} is called. */
+  void end(long id, long time, String error, Supplier<List<JoinHint>> joinHints) {
+    LiveExecution e = live.get(id);
     if (e == null || e.ended()) return;
-    e.endedAt = event.time();
-    Option<String> error = event.errorMessage();
-    e.error = error.isEmpty() || error.get().isEmpty() ? null : error.get();
+    e.endedAt = time;
+    e.error = error == null || error.isEmpty() ? null : error;
     e.endEvents++;
-    if (e.error == null && !e.plans.isEmpty()) e.joinHints = JoinHint.of(event.qe());
+    if (e.error == null && !e.plans.isEmpty()) e.joinHints = joinHints.get();
     countDrops(e);
     freeze(e);
-    if (isOver(e)) e.finalValues = values(e);
-    emit(e);
-    if (isOver(e)) remove(e);
+    // The History Server, unlike the UI, shows the values at the query's end
+    if (isFinished(e) || !application.isLive) e.finalValues = values(e);
+    if (isFinished(e)) {
+      report(e);
+      remove(e);
+    } else if (application.isLive) {
+      emit(e);
+    }
   }
 
-  private void plan(LiveExecution e, long at, SparkPlanInfo root) throws Throwable {
+  private void plan(LiveExecution e, long at, PlanNode root) {
     e.changed = true;
     long bytes = 0;
-    ArrayList<SparkPlanInfo> open = new ArrayList<>(); // plans can be thousands of levels deep: no recursion
+    ArrayList<PlanNode> open = new ArrayList<>(); // plans can be thousands of levels deep: no recursion
     open.add(root);
     while (!open.isEmpty()) {
-      SparkPlanInfo node = open.remove(open.size() - 1);
-      bytes += PLAN_NODE_BYTES + node.simpleString().length();
-      for (scala.collection.Iterator<?> i = SparkAccess.metrics(node); i.hasNext(); ) {
-        SQLMetricInfo metric = (SQLMetricInfo) i.next();
-        e.announced.add(metric.accumulatorId(), metric.metricType());
-        bytes += METRIC_BYTES;
-      }
-      for (scala.collection.Iterator<?> i = SparkAccess.children(node); i.hasNext(); ) {
-        open.add((SparkPlanInfo) i.next());
-      }
+      PlanNode node = open.remove(open.size() - 1);
+      bytes += PLAN_NODE_BYTES + node.simple.length() + METRIC_BYTES * node.metrics.size();
+      for (PlanMetric metric : node.metrics) e.registered.add(metric.id, metric.type);
+      open.addAll(node.children);
     }
     e.addPlan(new LiveExecution.Plan(at, root, bytes), memory);
-    if (memory.isOver()) relieve();
+    if (memory.isExceeded()) shedMemory();
   }
 
-  private boolean isOver(long id) {
-    return over.get((int) id) && !live.containsKey(id); // unless a late job made it live again
+  private boolean isFinished(long id) {
+    return finishedIds.get((int) id) && !live.containsKey(id); // a late job makes an execution live again
   }
 
-  private static boolean isOver(LiveExecution e) {
+  private static boolean isFinished(LiveExecution e) {
     return e.endEvents > e.jobs.size();
   }
 
@@ -180,8 +160,8 @@ final class Executions {
     if (e == null) {
       e = new LiveExecution(id);
       e.startedAt = now;
-      e.redaction = settings.redaction;
-      e.eventsDroppedBefore = SparkAccess.droppedEvents();
+      e.redaction = application.settings.redaction;
+      e.eventsDroppedBefore = application.droppedEvents();
       memory.add(LiveExecution.BYTES);
       live.put(id, e);
     }
@@ -190,91 +170,81 @@ final class Executions {
 
   // Jobs and stages
 
-  void jobStart(SparkListenerJobStart event) {
-    Properties properties = event.properties();
-    String executionId = properties == null ? null : properties.getProperty("spark.sql.execution.id");
+  /** {@code properties}: returns a local property of the job, null if it is not set. */
+  void jobStart(int jobId, long time, Function<String, String> properties, List<Stage> stages) {
+    String executionId = properties.apply(EXECUTION_ID);
     if (executionId == null) return;
     long id = Long.parseLong(executionId);
     LiveExecution e = live.get(id);
-    if (e == null && isOver(id)) {
-      e = kept.remove(id);
+    if (e == null && isFinished(id)) {
+      e = finished.remove(id);
       if (e == null) return;
-      keptBytes -= e.bytesWithoutValues();
-      live.put(id, e); // its values stay as they are, the job is added
+      finishedBytes -= e.bytesWithoutValues();
+      live.put(id, e); // the job is added, the values stay unchanged
       memory.add(e.heapBytes());
     }
-    if (e == null) e = getOrCreate(id, event.time());
-    String group = properties.getProperty("spark.jobGroup.id");
+    if (e == null) e = getOrCreate(id, time);
+    String group = properties.apply(JOB_GROUP);
     if (e.jobGroup == null && group != null) e.jobGroup = group;
-    String tags = properties.getProperty("spark.job.tags");
+    String tags = properties.apply(JOB_TAGS);
     if (e.jobTags.length == 0 && tags != null && !tags.isEmpty()) e.jobTags = tags.split(",");
-    e.streamingQueryId = properties.getProperty("sql.streaming.queryId");
-    e.streamingBatchId = properties.getProperty("streaming.sql.batchId");
+    e.streamingQueryId = properties.apply(STREAMING_QUERY);
+    e.streamingBatchId = properties.apply(STREAMING_BATCH);
 
-    boolean measured = !e.announced.isEmpty();
-    Announced announced = SparkAccess.STAGES_SEE_LATER_METRICS ? e.announced : e.announced.snapshot();
-    List<Integer> stages = new ArrayList<>();
-    for (scala.collection.Iterator<?> i = SparkAccess.stageInfos(event); i.hasNext(); ) {
-      StageInfo stage = (StageInfo) i.next();
-      int stageId = stage.stageId();
-      stages.add(stageId);
-      if (measured) put(new StageValues(stageId, 0, stage.numTasks(), announced, memory));
-      executionOfStage.put(stageId, e);
+    boolean measured = !e.registered.isEmpty();
+    RegisteredMetrics registered = application.stagesSeeLaterMetrics() ? e.registered : e.registered.snapshot();
+    int[] ids = new int[stages.size()];
+    for (int i = 0; i < ids.length; i++) {
+      Stage stage = stages.get(i);
+      ids[i] = stage.id;
+      if (measured) put(new StageValues(stage.id, 0, stage.tasks, registered, memory));
+      executionOfStage.put(stage.id, e);
+      e.stages.add(stage.id);
       e.attempts.computeIfAbsent(
-          LiveExecution.attemptKey(stageId, 0),
-          key -> new StageAttempt(stageId, 0, stage.name(), stage.numTasks(), memory));
+          LiveExecution.attemptKey(stage.id, 0), key -> new StageAttempt(stage.id, 0, stage.name, stage.tasks, memory));
     }
-    e.stages.addAll(stages);
-    int[] ids = stages.stream().mapToInt(Integer::intValue).toArray();
-    e.jobs.put(event.jobId(), new LiveExecution.Job(event.jobId(), event.time(), ids));
-    executionOfJob.put(event.jobId(), e);
+    e.jobs.put(jobId, new LiveExecution.Job(jobId, time, ids));
+    executionOfJob.put(jobId, e);
     e.changed = true;
     lastStage = -1;
   }
 
-  void jobEnd(SparkListenerJobEnd event) {
-    LiveExecution e = executionOfJob.remove(event.jobId());
+  void jobEnd(int jobId, long time, boolean succeeded) {
+    LiveExecution e = executionOfJob.remove(jobId);
     if (e == null) return;
-    LiveExecution.Job job = e.jobs.get(event.jobId());
-    job.state = event.jobResult() == JobSucceeded$.MODULE$ ? "succeeded" : "failed";
-    job.endedAt = event.time();
+    LiveExecution.Job job = e.jobs.get(jobId);
+    job.state = succeeded ? "succeeded" : "failed";
+    job.endedAt = time;
     e.endEvents++;
     e.changed = true;
-    if (!isOver(e)) return;
-    if (e.finalValues == null) { // the job outlived its query: say how it ended
-      e.finalValues = values(e);
-      emit(e);
-    } // else it came late, perhaps as one of thousands: they are reported with the progress
+    if (!isFinished(e)) return;
+    if (e.finalValues == null) e.finalValues = values(e);
+    if (!e.reported) report(e); // late jobs may be thousands, so they are reported with the progress
     remove(e);
   }
 
-  void stageSubmitted(SparkListenerStageSubmitted event) {
-    StageInfo info = event.stageInfo();
-    LiveExecution e = executionOfStage.get(info.stageId());
+  void stageSubmitted(Stage stage) {
+    LiveExecution e = executionOfStage.get(stage.id);
     if (e == null) return;
-    StageAttempt attempt =
-        e.attempts.computeIfAbsent(
-            LiveExecution.attemptKey(info.stageId(), info.attemptNumber()),
-            key -> new StageAttempt(info.stageId(), info.attemptNumber(), info.name(), info.numTasks(), memory));
-    attempt.submittedAt = time(info.submissionTime());
-    StageValues values = stageValues.get(info.stageId());
-    if (values != null && values.attempt != info.attemptNumber()) {
-      put(values.forAttempt(info.attemptNumber()));
-    }
+    StageAttempt attempt = e.attempts.computeIfAbsent(
+        LiveExecution.attemptKey(stage.id, stage.attempt),
+        key -> new StageAttempt(stage.id, stage.attempt, stage.name, stage.tasks, memory));
+    attempt.submittedAt = stage.submittedAt;
+    StageValues values = stageValues.get(stage.id);
+    if (values != null && values.attempt != stage.attempt) put(values.forAttempt(stage.attempt));
     e.changed = true;
     lastStage = -1;
   }
 
-  void stageCompleted(SparkListenerStageCompleted event) {
-    StageInfo info = event.stageInfo();
-    LiveExecution e = executionOfStage.get(info.stageId());
+  void stageCompleted(Stage stage) {
+    LiveExecution e = executionOfStage.get(stage.id);
     if (e == null) return;
-    StageAttempt attempt = e.attempts.get(LiveExecution.attemptKey(info.stageId(), info.attemptNumber()));
+    StageAttempt attempt = e.attempts.get(LiveExecution.attemptKey(stage.id, stage.attempt));
     if (attempt == null) return;
     attempt.completed = true;
-    attempt.submittedAt = time(info.submissionTime());
-    attempt.completedAt = time(info.completionTime());
-    attempt.failure = info.failureReason().isEmpty() ? null : info.failureReason().get();
+    attempt.submittedAt = stage.submittedAt;
+    attempt.completedAt = stage.completedAt;
+    attempt.failure = stage.failure;
     e.changed = true;
   }
 
@@ -283,100 +253,97 @@ final class Executions {
     if (old != null) memory.add(-old.heapBytes());
   }
 
-  private static Long time(Option<?> value) {
-    return value.isEmpty() ? null : (Long) ((Number) value.get()).longValue();
-  }
-
   // Tasks
 
-  void taskStart(SparkListenerTaskStart event) {
-    StageValues values = valuesOf(event.stageId());
-    if (values != null && values.attempt == event.stageAttemptId()) {
-      values.started(event.taskInfo().taskId(), event.taskInfo().index());
-    }
+  void taskStart(int stageId, int stageAttempt, long taskId, int index) {
+    StageValues values = valuesOf(stageId, stageAttempt);
+    if (values != null) values.started(taskId, index);
   }
 
-  void taskEnd(SparkListenerTaskEnd event) throws Throwable {
-    TaskInfo task = event.taskInfo();
-    if (task == null) return;
-    int stageId = event.stageId();
-    StageValues values = valuesOf(stageId);
-    TaskMetrics metrics = event.taskMetrics();
-    int index = task.index();
-    long taskId = task.taskId();
-    boolean success = task.successful();
-    StageAttempt attempt = attemptOf(stageId, event.stageAttemptId());
-    if (attempt != null) attempt.taskEnded(index, taskId, success, task.killed(), metrics);
-    if (values == null || values.attempt != event.stageAttemptId()) return;
-    values.stopped(taskId);
-    if (!values.accepts(index) || (values.isApproximate() && !success)) return;
-    if (metrics != null) {
-      ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);
-      values.expect(accumulators.size());
-      int position = 0;
-      for (int i = 0, n = accumulators.size(); i < n; i++) {
-        Object accumulator = accumulators.apply(i);
-        if (accumulator instanceof SQLMetric) {
-          SQLMetric metric = (SQLMetric) accumulator;
-          values.update(position++, metric.id(), index, taskId, SparkAccess.raw(metric));
-        }
-      }
-    } else {
-      update(values, index, taskId, SparkAccess.accumulables(task));
+  /**
+   * A task has ended; {@code totals} are in the order of {@link StageTotals}, null if the task has no metrics. The
+   * caller writes the task's accumulators to the values that this returns and then calls {@link #taskReported}; null if
+   * the task's values do not count.
+   */
+  StageValues taskEnded(
+      int stageId, int stageAttempt, int index, long taskId, boolean success, boolean wasKilled, long[] totals) {
+    StageValues values = valuesOf(stageId, stageAttempt);
+    StageAttempt attempt = attemptOf(stageId, stageAttempt);
+    if (attempt != null) {
+      if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
+      attempt.taskEnded(index, taskId, success, wasKilled, totals);
+      if (lastIsFinished) memory.add(-attempt.heapBytes());
+      if (lastIsFinished) lastExecution.changed = true;
     }
+    if (values == null) return null;
+    values.stopped(taskId);
+    return values.accepts(index) && (success || !values.isApproximate()) ? values : null;
+  }
+
+  void taskReported(StageValues values, int index, boolean success) {
     if (success) values.succeeded(index);
     if (lastExecution != null) lastExecution.changed = true;
-    if (memory.isOver()) relieve();
+    if (memory.isExceeded()) shedMemory();
   }
 
-  void heartbeat(SparkListenerExecutorMetricsUpdate event) {
-    for (scala.collection.Iterator<?> i = SparkAccess.elements(event, HEARTBEAT_UPDATES); i.hasNext(); ) {
-      Product update = (Product) i.next(); // (taskId, stageId, stageAttemptId, accumulables)
-      long taskId = ((Number) update.productElement(0)).longValue();
-      StageValues values = valuesOf(((Number) update.productElement(1)).intValue());
-      if (values == null || values.attempt != ((Number) update.productElement(2)).intValue()) continue;
-      int index = values.indexOf(taskId);
-      if (!values.accepts(index) || values.isApproximate()) continue;
-      update(values, index, taskId, SparkAccess.elements(update, 3));
-      if (lastExecution != null) lastExecution.changed = true;
-    }
+  /** The values to write a heartbeat's to, at the task's {@link StageValues#indexOf}; null if they do not count. */
+  StageValues heartbeat(int stageId, int stageAttempt, long taskId) {
+    StageValues values = valuesOf(stageId, stageAttempt);
+    if (values == null || !values.accepts(values.indexOf(taskId)) || values.isApproximate()) return null;
+    if (lastExecution != null) lastExecution.changed = true;
+    return values;
   }
 
-  private static void update(StageValues values, int index, long taskId, scala.collection.Iterator<?> accumulables) {
-    while (accumulables.hasNext()) {
-      AccumulableInfo info = (AccumulableInfo) accumulables.next();
-      if (SparkAccess.hasUpdate(info)) values.update(info, index, taskId);
-    }
-  }
-
-  private LiveExecution lastExecution;
-
-  private StageValues valuesOf(int stageId) {
-    if (stageId != lastStage) remember(stageId);
-    return lastValues;
+  private StageValues valuesOf(int stageId, int attempt) {
+    if (stageId != lastStage) cacheStage(stageId);
+    return lastValues == null || lastValues.attempt != attempt ? null : lastValues;
   }
 
   private StageAttempt attemptOf(int stageId, int attempt) {
-    if (stageId != lastStage) remember(stageId);
+    if (stageId != lastStage) cacheStage(stageId);
     if (lastAttempt != null && lastAttempt.attempt == attempt) return lastAttempt;
     if (lastExecution == null) return null;
     lastAttempt = lastExecution.attempts.get(LiveExecution.attemptKey(stageId, attempt));
     return lastAttempt;
   }
 
-  private void remember(int stageId) {
+  private void cacheStage(int stageId) {
     lastStage = stageId;
     lastValues = stageValues.get(stageId);
     lastExecution = executionOfStage.get(stageId);
+    lastIsFinished = lastExecution != null && !live.containsKey(lastExecution.id);
     lastAttempt = null;
   }
 
   // Results
 
-  /** Hands out what every execution is by now, if anything changed since the last time. */
+  /** Emits each execution that changed since it was last emitted. */
   void emitProgress() {
-    for (LiveExecution e : live.values()) if (e.changed) emit(e);
-    for (LiveExecution e : kept.values()) if (e.changed) emit(e);
+    for (LiveExecution e : live.values())
+      if (e.changed) emit(e);
+    for (LiveExecution e : finished.values())
+      if (e.changed) emit(e);
+  }
+
+  /** A part of the log is missing here, so the numbers of running executions may be partial. */
+  void gap(Incomplete reason) {
+    for (LiveExecution e : live.values()) e.gaps.putIfAbsent(reason.text, reason);
+  }
+
+  /** Emits what is left at the end of a log. {@code isOpen}: its application may still be running. */
+  void finish(boolean isOpen, Incomplete why) {
+    for (LiveExecution e : finished.values())
+      if (e.changed) emit(e);
+    for (LiveExecution e : live.values()) {
+      e.lost = !isOpen;
+      if (e.endEvents <= e.jobs.size()) e.gaps.put(why.text, why);
+      emit(e);
+    }
+  }
+
+  private void report(LiveExecution e) {
+    e.reported = true;
+    emit(e);
   }
 
   private void emit(LiveExecution e) {
@@ -386,12 +353,12 @@ final class Executions {
     e.emitted = true;
   }
 
-  private static void countDrops(LiveExecution e) {
-    Long dropped = SparkAccess.droppedEvents();
+  private void countDrops(LiveExecution e) {
+    Long dropped = application.droppedEvents();
     if (dropped != null && e.eventsDroppedBefore != null) e.eventsDropped = dropped - e.eventsDroppedBefore;
   }
 
-  /** Its query has ended: what tasks report from now on is not in its values. */
+  /** Fixes the values at the query's end: what tasks report later is not in them. */
   private void freeze(LiveExecution e) {
     e.valuesAtEnd = new LinkedHashMap<>();
     for (int stageId : e.stages) {
@@ -402,30 +369,31 @@ final class Executions {
     memory.add(e.bytesAtEnd());
   }
 
-  /** The values of all announced accumulators, changed by no task any more. */
-  private List<Measured> values(LiveExecution e) {
-    Map<Long, Measured> byId = new LinkedHashMap<>();
+  /** Copies of the values of all registered accumulators, which tasks no longer change. */
+  private List<AccumulatorValues> values(LiveExecution e) {
+    Map<Long, AccumulatorValues> byId = new LinkedHashMap<>();
     for (int stageId : e.stages) {
       StageValues read = e.valuesAtEnd != null ? e.valuesAtEnd.get(stageId) : stageValues.get(stageId);
       if (read == null) continue;
       if (e.valuesAtEnd == null) read = read.copy();
       for (int i = 0; i < read.slots(); i++) {
-        String type = e.announced.type(read.id(i));
+        String type = e.registered.type(read.id(i));
         if (type == null || !read.hasValue(i)) continue;
-        byId.computeIfAbsent(read.id(i), id -> new Measured(id, type)).add(read, i);
+        byId.computeIfAbsent(read.id(i), id -> new AccumulatorValues(id, type)).add(read, i);
       }
     }
     long[] updates = e.driverUpdates();
     for (int i = 0; i < updates.length; i += 2) {
       long value = updates[i + 1];
-      String type = e.announced.type(updates[i]);
-      if (type != null) byId.computeIfAbsent(updates[i], id -> new Measured(id, type)).addDriver(value);
+      String type = e.registered.type(updates[i]);
+      if (type != null) byId.computeIfAbsent(updates[i], id -> new AccumulatorValues(id, type)).addDriver(value);
     }
     return byId.isEmpty() ? Collections.emptyList() : new ArrayList<>(byId.values());
   }
 
   private boolean usedByAnother(int stageId, LiveExecution e) {
-    for (LiveExecution other : live.values()) if (other != e && other.stages.contains(stageId)) return true;
+    for (LiveExecution other : live.values())
+      if (other != e && other.stages.contains(stageId)) return true;
     return false;
   }
 
@@ -439,61 +407,67 @@ final class Executions {
   }
 
   private void remove(LiveExecution e) {
-    forget(e);
+    removeLive(e);
     keep(e);
   }
 
-  /** Keeps it whole for jobs that come late, and as many of those before it as there is room for. */
+  /** Keeps a finished execution whole for late jobs, and as many earlier ones as the limit allows. */
   private void keep(LiveExecution e) {
-    long limit = memory.limit / KEPT_PART;
-    long bytes = e.bytesWithoutValues(); // those are in the account of the mailbox until they are summed up
-    if (bytes > limit / KEPT_PART) {
-      if (e.changed) emit(e);
+    long limit = memory.limit / FINISHED_PART;
+    long bytes = e.bytesWithoutValues(); // the mailbox's limit includes the values until they are aggregated
+    if (bytes > limit / FINISHED_PART) {
+      evict(e);
       return;
     }
-    keptBytes += bytes;
-    if (keptBytes > limit) {
-      keptBytes = bytes;
-      for (LiveExecution each : kept.values()) keptBytes += each.bytesWhenOver();
-      if (keptBytes > limit) makeRoom(limit - limit / KEPT_PART); // for many: adding up takes time
+    finishedBytes += bytes;
+    if (finishedBytes > limit) {
+      finishedBytes = bytes;
+      for (LiveExecution each : finished.values()) finishedBytes += each.bytesWhenFinished();
+      if (finishedBytes > limit) makeRoom(limit - limit / FINISHED_PART); // for several, because the sum takes time
     }
-    kept.put(e.id, e);
+    finished.put(e.id, e);
   }
 
   private void makeRoom(long limit) {
-    for (Iterator<LiveExecution> i = kept.values().iterator(); i.hasNext() && keptBytes > limit; ) {
+    for (Iterator<LiveExecution> i = finished.values().iterator(); i.hasNext() && finishedBytes > limit;) {
       LiveExecution oldest = i.next();
-      if (oldest.changed) emit(oldest);
-      keptBytes -= oldest.bytesWhenOver();
+      finishedBytes -= oldest.bytesWhenFinished();
       i.remove();
+      evict(oldest);
     }
   }
 
-  private void forget(LiveExecution e) {
+  private void evict(LiveExecution e) {
+    if (e.changed) emit(e);
+    for (int stageId : e.stages) executionOfStage.remove(stageId, e);
+    lastStage = -1;
+  }
+
+  private void removeLive(LiveExecution e) {
     dropStages(e);
     memory.add(-e.heapBytes());
     e.valuesAtEnd = null;
     live.remove(e.id);
-    over.set((int) e.id);
-    for (int stageId : e.stages) executionOfStage.remove(stageId, e);
-    for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext(); ) if (i.next() == e) i.remove();
+    finishedIds.set((int) e.id);
+    for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext();)
+      if (i.next() == e) i.remove();
     lastStage = -1;
   }
 
   // Memory
 
   /**
-   * Makes room: of the largest stages only distributions are kept, then plans between the first and the last one go,
-   * then the executions that run longest. Each of them is marked as incomplete.
+   * Frees memory: reduces the largest stages to distributions, then drops plans between the first and the last one,
+   * then the longest-running executions. Each execution that this affects is marked as incomplete.
    */
-  private void relieve() {
-    while (memory.isOver() && (approximateLargest() || dropPlans() || dropOldest())) {}
+  private void shedMemory() {
+    while (memory.isExceeded() && (approximateLargest() || dropPlans() || dropOldest())) {}
   }
 
   private boolean approximateLargest() {
     LiveExecution owner = null;
     int largest = -1;
-    long most = LEAST_TO_APPROXIMATE;
+    long most = MIN_BYTES_TO_APPROXIMATE;
     for (LiveExecution e : live.values()) {
       for (StageAttempt attempt : e.attempts.values()) {
         StageValues values = stageValues.get(attempt.stageId);
@@ -511,7 +485,8 @@ final class Executions {
     }
     StageValues values = stageValues.get(largest);
     if (values != null && !values.isApproximate()) values.approximate();
-    for (LiveExecution e : live.values()) if (e.stages.contains(largest)) e.approximated = true;
+    for (LiveExecution e : live.values())
+      if (e.stages.contains(largest)) e.approximated = true;
     return true;
   }
 
@@ -526,7 +501,8 @@ final class Executions {
     LiveExecution oldest = live.values().iterator().next();
     oldest.abandoned = true;
     emit(oldest);
-    forget(oldest);
+    removeLive(oldest);
+    evict(oldest);
     return true;
   }
 }

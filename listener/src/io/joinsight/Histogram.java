@@ -1,14 +1,14 @@
 package io.joinsight;
 
 /**
- * The distribution of values that are not kept one by one: count, sum, minimum and maximum are exact, quantiles within
- * 1 %. Values are counted in buckets of 1/64 of a power of two; below 64 each has its own.
+ * The distribution of values that are not kept individually. Count, sum, minimum and maximum are exact, quantiles
+ * within 1 %. Values are counted in buckets of 1/64 of a power of two; each value below 64 has its own bucket.
  */
 final class Histogram {
   private static final int BITS = 6;
   private static final int SIZE = 1 << BITS;
 
-  /** About what one takes on the heap. */
+  /** Approximate heap use of a histogram. */
   static final int BYTES = 4096;
 
   private final int[][] octaves = new int[Long.SIZE - BITS][];
@@ -67,14 +67,14 @@ final class Histogram {
     return max;
   }
 
-  /** About the element at this place of the sorted values. */
-  long at(long place) {
+  /** The approximate value at an index of the sorted values. */
+  long at(long index) {
     long before = negatives;
-    if (place < before) return min;
+    if (index < before) return min;
     for (int octave = 0; octave < octaves.length; octave++) {
       for (int j = 0; octaves[octave] != null && j < SIZE; j++) {
         before += octaves[octave][j];
-        if (place < before) return Math.max(min, Math.min(max, middle(octave, j)));
+        if (index < before) return Math.max(min, Math.min(max, middle(octave, j)));
       }
     }
     return max;

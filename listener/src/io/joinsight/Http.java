@@ -50,7 +50,7 @@ final class Http implements Transport {
     }
   }
 
-  /** An answer that comes byte by byte runs into no other time-out. */
+  /** A response that arrives byte by byte never reaches the read timeout. */
   @Override
   public void abortIfStuck() {
     if (System.nanoTime() - startedAt > 2_000_000L * settings.requestTimeoutMs) abort();
@@ -67,7 +67,7 @@ final class Http implements Transport {
     try (InputStream in = stream) {
       byte[] buffer = new byte[MAX_REPLY];
       int length = 0;
-      for (int n; length < buffer.length && (n = in.read(buffer, length, buffer.length - length)) > 0; ) length += n;
+      for (int n; length < buffer.length && (n = in.read(buffer, length, buffer.length - length)) > 0;) length += n;
       return new String(buffer, 0, length, StandardCharsets.UTF_8);
     }
   }

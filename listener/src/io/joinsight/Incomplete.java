@@ -8,8 +8,8 @@ import java.io.UncheckedIOException;
 import java.util.Map;
 
 /**
- * Why an execution's numbers may be partial: a code for programs and a sentence for people, of the table that the
- * collector has too.
+ * A reason why an execution's numbers may be partial: a code for programs and a sentence for people, from the file that
+ * the collector reads too.
  */
 final class Incomplete {
   private static final Map<String, String> TEXTS = read();
@@ -17,7 +17,7 @@ final class Incomplete {
   final String code;
   final String text;
 
-  /** The code's sentence, filled with values by their names: {@code "tasks", 8, "stage", 3}. */
+  /** The code's sentence with its placeholders filled: {@code "tasks", 8, "stage", 3}. */
   Incomplete(String code, Object... namesAndValues) {
     this.code = code;
     String filled = TEXTS.get(code);

@@ -3,6 +3,7 @@ package io.joinsight;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.sql.catalyst.plans.logical.HintInfo;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -13,13 +14,18 @@ import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.joins.BaseJoinExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Option;
 import scala.collection.Iterator;
 
-/** The hint of a join, which no plan shows: a user's, or one that AQE gave it. Strategies are named as Spark names them. */
+/** A join's hints, from the user or AQE, which no plan shows. Strategies have Spark's names. */
 final class JoinHint {
-  final long metric; // accumulator of the join's output rows: by it the join is found in the plan
-  final String left; // null: none
+  private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
+  private static final AtomicBoolean FAILED = new AtomicBoolean();
+
+  final long metric; // accumulator id of the join's output rows, which identifies the join in the plan
+  final String left; // null: no hint
   final String right;
 
   private JoinHint(long metric, String left, String right) {
@@ -29,9 +35,9 @@ final class JoinHint {
   }
 
   /**
-   * Of the joins of an execution that succeeded, read of what Spark has computed: this makes it compute nothing. (Inputs
-   * and subqueries of nodes are there since the plan was shown.) Empty where this Spark is made otherwise: hints are worth
-   * no failure.
+   * The join hints of an execution that succeeded. They are read from what Spark has already computed; the inputs and
+   * subqueries of nodes are, since Spark reported the plan. Returns an empty list if the plan cannot be read, and logs
+   * this once: missing hints must not count towards the failures that switch the listener off.
    */
   static List<JoinHint> of(QueryExecution query) {
     if (query == null) return Collections.emptyList();
@@ -51,11 +57,14 @@ final class JoinHint {
           open.add(((InMemoryTableScanExec) node).relation().cachedPlan());
         } else {
           if (node instanceof BaseJoinExec) add(node, hints);
-          for (Iterator<?> i = SparkAccess.inputs(node); i.hasNext(); ) open.add((SparkPlan) i.next());
-          for (Iterator<?> i = SparkAccess.subqueries(node); i.hasNext(); ) open.add((SparkPlan) i.next());
+          for (Iterator<?> i = SparkAccess.inputs(node); i.hasNext();) open.add((SparkPlan) i.next());
+          for (Iterator<?> i = SparkAccess.subqueries(node); i.hasNext();) open.add((SparkPlan) i.next());
         }
       }
-    } catch (Throwable unexpected) {
+    } catch (Throwable t) {
+      if (!FAILED.getAndSet(true)) {
+        LOG.warn("Joinsight: cannot read join hints in this version of Spark; all other values are unaffected", t);
+      }
       return Collections.emptyList();
     }
     return hints;

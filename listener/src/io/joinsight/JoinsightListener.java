@@ -23,28 +23,29 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * Attached with {@code spark.extraListeners=io.joinsight.JoinsightListener}; measures every SQL execution of the
- * application and reports it to the collector at {@code spark.joinsight.url}.
+ * Measures every SQL execution of the application and reports it to the collector at {@code spark.joinsight.url}.
+ * Attached with {@code spark.extraListeners=io.joinsight.JoinsightListener}.
  *
- * <p>It can't harm the job: the constructor never throws, no callback lets anything out or waits, and after
- * {@link #MAX_FAILURES} failures of its own it is off. Callbacks come from one thread, the bus's.
+ * <p>It never fails the job: neither the constructor nor a callback throws, no callback waits, and after
+ * {@link #MAX_FAILURES} failures the listener is off. Spark's listener bus calls all callbacks from one thread.
  */
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
   private static final int MAX_FAILURES = 10;
 
   private volatile boolean off = true;
-  private String problem; // why it is off from the start; null: it is not
+  private String problem; // why it never started; null if it did
   private Settings settings;
-  private Documents.Application application;
+  private Application application;
   private Executions executions;
+  private SparkEvents events;
   private Sender sender;
   private boolean applicationKnown;
   private int failures;
   private volatile boolean progressDue;
   private Thread clock;
 
-  /** Spark calls this while the SparkContext starts; the application's id is not known yet. */
+  /** Called by Spark while the SparkContext starts, before the application's id is known. */
   public JoinsightListener(SparkConf conf) {
     try {
       if (!conf.getBoolean(Settings.ENABLED, true)) {
@@ -58,9 +59,10 @@ public final class JoinsightListener extends SparkListener {
         LOG.error("Joinsight is off, the job runs without it: {}", problem);
         return;
       }
-      application = new Documents.Application(settings);
-      sender = new Sender(settings, new Documents(settings, application));
-      executions = new Executions(settings, sender::offer);
+      application = new Application(settings.application, true);
+      sender = new Sender(settings, new Documents(application));
+      executions = new Executions(application, settings.memoryLimit / 2, sender::offer);
+      events = new SparkEvents(executions);
       clock = new Thread(this::tick, "joinsight-clock");
       clock.setDaemon(true);
       clock.start();
@@ -68,21 +70,21 @@ public final class JoinsightListener extends SparkListener {
     } catch (Throwable t) {
       off = true;
       problem = "it could not start: " + t;
-      complain("Joinsight is off, the job runs without it: it could not start", t);
+      log("Joinsight is off, the job runs without it: it could not start", t);
     }
   }
 
-  /** Why it measures nothing, and never did; null if it does. For {@code joinsight.attach}. */
+  /** Why the listener never started; null if it did. For {@code joinsight.attach}. */
   public String problem() {
     return problem;
   }
 
-  /** Its settings where they are not those of {@code conf}, in words; empty if all are the same. */
+  /** Describes its settings that differ from those in {@code conf}; empty if none does. */
   public String differing(SparkConf conf) {
     return settings.differing(conf);
   }
 
-  /** Joins an application that runs already: this listener never sees it start. */
+  /** Adds the listener to a running application, whose start event it never receives. */
   public void join(SparkContext context) {
     applicationStarted(context);
     context.addSparkListener(this);
@@ -119,15 +121,15 @@ public final class JoinsightListener extends SparkListener {
     try {
       if (!applicationKnown) applicationMissed();
       if (event instanceof SparkListenerSQLExecutionStart) {
-        executions.start((SparkListenerSQLExecutionStart) event);
+        events.start((SparkListenerSQLExecutionStart) event);
       } else if (event instanceof SparkListenerSQLAdaptiveExecutionUpdate) {
-        executions.adaptiveUpdate((SparkListenerSQLAdaptiveExecutionUpdate) event);
+        events.adaptiveUpdate((SparkListenerSQLAdaptiveExecutionUpdate) event);
       } else if (event instanceof SparkListenerSQLAdaptiveSQLMetricUpdates) {
-        executions.metricUpdates((SparkListenerSQLAdaptiveSQLMetricUpdates) event);
+        events.metricUpdates((SparkListenerSQLAdaptiveSQLMetricUpdates) event);
       } else if (event instanceof SparkListenerDriverAccumUpdates) {
-        executions.driverUpdates((SparkListenerDriverAccumUpdates) event);
+        events.driverUpdates((SparkListenerDriverAccumUpdates) event);
       } else if (event instanceof SparkListenerSQLExecutionEnd) {
-        executions.end((SparkListenerSQLExecutionEnd) event);
+        events.end((SparkListenerSQLExecutionEnd) event);
       }
       progressIfDue();
     } catch (Throwable t) {
@@ -139,7 +141,7 @@ public final class JoinsightListener extends SparkListener {
   public void onJobStart(SparkListenerJobStart event) {
     if (off) return;
     try {
-      executions.jobStart(event);
+      events.jobStart(event);
       progressIfDue();
     } catch (Throwable t) {
       failed(t);
@@ -150,7 +152,7 @@ public final class JoinsightListener extends SparkListener {
   public void onJobEnd(SparkListenerJobEnd event) {
     if (off) return;
     try {
-      executions.jobEnd(event);
+      events.jobEnd(event);
     } catch (Throwable t) {
       failed(t);
     }
@@ -160,7 +162,7 @@ public final class JoinsightListener extends SparkListener {
   public void onStageSubmitted(SparkListenerStageSubmitted event) {
     if (off) return;
     try {
-      executions.stageSubmitted(event);
+      events.stageSubmitted(event);
     } catch (Throwable t) {
       failed(t);
     }
@@ -170,7 +172,7 @@ public final class JoinsightListener extends SparkListener {
   public void onStageCompleted(SparkListenerStageCompleted event) {
     if (off) return;
     try {
-      executions.stageCompleted(event);
+      events.stageCompleted(event);
     } catch (Throwable t) {
       failed(t);
     }
@@ -180,7 +182,7 @@ public final class JoinsightListener extends SparkListener {
   public void onTaskStart(SparkListenerTaskStart event) {
     if (off) return;
     try {
-      executions.taskStart(event);
+      events.taskStart(event);
     } catch (Throwable t) {
       failed(t);
     }
@@ -190,7 +192,7 @@ public final class JoinsightListener extends SparkListener {
   public void onTaskEnd(SparkListenerTaskEnd event) {
     if (off) return;
     try {
-      executions.taskEnd(event);
+      events.taskEnd(event);
       progressIfDue();
     } catch (Throwable t) {
       failed(t);
@@ -201,14 +203,14 @@ public final class JoinsightListener extends SparkListener {
   public void onExecutorMetricsUpdate(SparkListenerExecutorMetricsUpdate event) {
     if (off) return;
     try {
-      executions.heartbeat(event);
+      events.heartbeat(event);
       progressIfDue();
     } catch (Throwable t) {
       failed(t);
     }
   }
 
-  /** Spark may drop any event, the application's start too. */
+  /** Spark may drop any event, including the application's start. */
   private void applicationMissed() {
     SparkContext context = SparkAccess.activeContext();
     if (context != null) applicationStarted(context);
@@ -232,16 +234,16 @@ public final class JoinsightListener extends SparkListener {
     application.startedAt = time;
     applicationKnown = true;
     sender.start();
-    LOG.info("Joinsight reports application {} to {}", id, settings.url);
+    LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
   }
 
-  /** The clock's thread only raises a flag: the state belongs to the bus's thread, which acts at its next event. */
+  /** Only sets a flag: the state belongs to the bus's thread, which emits progress at its next event. */
   private void tick() {
     try {
       while (true) {
         Thread.sleep(settings.progressIntervalMs);
         progressDue = true;
-        sender.watch();
+        sender.abortIfStuck();
       }
     } catch (InterruptedException stop) {
       Thread.currentThread().interrupt();
@@ -258,18 +260,18 @@ public final class JoinsightListener extends SparkListener {
     failures++;
     if (application != null) application.failures = failures;
     if (failures == 1) {
-      complain("Joinsight could not read an event; the job is not affected", t);
+      log("Joinsight could not process an event; the job is not affected", t);
     } else if (failures >= MAX_FAILURES && !off) {
       off = true;
-      complain("Joinsight is off after " + failures + " failures; the job is not affected", t);
+      log("Joinsight is off after " + failures + " failures; the job is not affected", t);
     }
   }
 
-  private static void complain(String what, Throwable t) {
+  private static void log(String message, Throwable t) {
     try {
-      LOG.error(what, t);
+      LOG.error(message, t);
     } catch (Throwable ignored) {
-      // nothing more can be done, and nothing may get out
+      // Nothing may reach the job
     }
   }
 }

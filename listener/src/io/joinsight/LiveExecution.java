@@ -7,9 +7,8 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.spark.sql.execution.SparkPlanInfo;
 
-/** A SQL execution while it runs, as the events told it so far. Touched by the listener's thread only. */
+/** The state of a running SQL execution, from its events so far. Used by the listener's thread only. */
 final class LiveExecution {
   static final class Job {
     final int id;
@@ -34,33 +33,21 @@ final class LiveExecution {
 
   static final class Plan {
     final long at;
-    final SparkPlanInfo root;
-    final long heapBytes; // about
+    final PlanNode root;
+    final long heapBytes; // approximate
 
-    Plan(long at, SparkPlanInfo root, long heapBytes) {
+    Plan(long at, PlanNode root, long heapBytes) {
       this.at = at;
       this.root = root;
       this.heapBytes = heapBytes;
     }
   }
 
-  static final class AnnouncedMetric {
-    final String name;
-    final long id;
-    final String type;
-
-    AnnouncedMetric(String name, long id, String type) {
-      this.name = name;
-      this.id = id;
-      this.type = type;
-    }
-  }
-
-  /** Re-plans kept in a document: the first half of them and the newest; what lies between is counted only. */
+  /** Plans kept in a document: the first ones and the newest ones, half each; those between are only counted. */
   static final int MAX_PLANS = 50;
 
-  static final int BYTES = 2000; // about, without its plans and stages
-  private static final long JOB_BYTES = 150; // about
+  static final int BYTES = 2000; // approximate, without plans and stages
+  private static final long JOB_BYTES = 150; // approximate
 
   final long id;
   long rootId;
@@ -75,30 +62,33 @@ final class LiveExecution {
   String streamingQueryId;
   String streamingBatchId;
   Map<String, String> configuration = new LinkedHashMap<>();
-  Redaction redaction; // of its session, once its start was seen
+  Redaction redaction; // the session's, once the start event has come
   final List<Plan> plans = new ArrayList<>();
   int plansDropped;
   List<JoinHint> joinHints = Collections.emptyList(); // known at the end
-  final List<AnnouncedMetric> announcedAlone = new ArrayList<>();
-  final Announced announced = new Announced();
+  final List<PlanMetric> metricUpdates = new ArrayList<>();
+  final RegisteredMetrics registered = new RegisteredMetrics();
   final Map<Integer, Job> jobs = new LinkedHashMap<>();
   final Set<Integer> stages = new LinkedHashSet<>();
   final Map<Long, StageAttempt> attempts = new LinkedHashMap<>();
   private long[] driverUpdates = new long[16];
   private int driverUpdateLength;
 
-  /** What tasks had reported when the query ended, by stage; null before, and when its jobs have ended too. */
+  /** The tasks' values at the query's end, by stage; null before, and once its jobs have ended too. */
   Map<Integer, StageValues> valuesAtEnd;
 
-  /** The values when the query and its jobs had ended; null before. */
-  List<Measured> finalValues;
+  /** The values once the query and its jobs have ended; null before. */
+  List<AccumulatorValues> finalValues;
 
   int endEvents;
   boolean changed = true;
   boolean emitted;
   boolean approximated;
   boolean abandoned;
-  Long eventsDroppedBefore; // of all that Spark dropped, before this one was heard of
+  boolean lost; // its event log is complete, but has no end of this execution
+  boolean reported; // emitted after its query and all its jobs had ended
+  final Map<String, Incomplete> gaps = new LinkedHashMap<>(); // gaps in its event log, by text
+  Long eventsDroppedBefore; // Spark's count when this execution's first event came
   long eventsDropped;
 
   LiveExecution(long id) {
@@ -115,7 +105,7 @@ final class LiveExecution {
     memory.add(plan.heapBytes);
   }
 
-  /** Drops all plans but the first and the last; false if there are no others. */
+  /** Drops all plans except the first and the last; returns false if there are no others. */
   boolean dropPlans(Memory memory) {
     if (plans.size() < 3) return false;
     List<Plan> between = plans.subList(1, plans.size() - 1);
@@ -125,7 +115,7 @@ final class LiveExecution {
     return true;
   }
 
-  /** About what it keeps on the heap, without what its tasks measure while it runs. */
+  /** Approximate heap use, without the values of its running tasks. */
   long heapBytes() {
     long bytes = BYTES;
     for (Plan plan : plans) bytes += plan.heapBytes;
@@ -135,14 +125,15 @@ final class LiveExecution {
 
   long bytesAtEnd() {
     long bytes = 0;
-    if (valuesAtEnd != null) for (StageValues values : valuesAtEnd.values()) bytes += values.heapBytes();
+    if (valuesAtEnd != null)
+      for (StageValues values : valuesAtEnd.values()) bytes += values.heapBytes();
     return bytes;
   }
 
-  /** About what it keeps on the heap when it is over. */
-  long bytesWhenOver() {
+  /** Approximate heap use once it has finished. */
+  long bytesWhenFinished() {
     long bytes = bytesWithoutValues();
-    for (Measured measured : finalValues) bytes += measured.heapBytes();
+    for (AccumulatorValues values : finalValues) bytes += values.heapBytes();
     return bytes;
   }
 
@@ -151,7 +142,7 @@ final class LiveExecution {
     return heapBytes() + texts + JOB_BYTES * jobs.size() + Long.BYTES * driverUpdates.length;
   }
 
-  /** Several driver updates of one accumulator are several values: none replaces another. */
+  /** Adds a value: a later update of the same accumulator does not replace an earlier one. */
   void addDriverUpdate(long accumulator, long value) {
     if (driverUpdateLength == driverUpdates.length) {
       driverUpdates = java.util.Arrays.copyOf(driverUpdates, 2 * driverUpdateLength);

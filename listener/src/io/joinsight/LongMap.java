@@ -2,17 +2,17 @@ package io.joinsight;
 
 import java.util.Arrays;
 
-/** A map from long to objects without boxes, for accumulator ids. Nothing is ever removed. */
+/** A map from accumulator ids to objects, without boxing the ids. Entries are never removed. */
 final class LongMap<V> {
-  private static final int LEAST = 16;
+  private static final int MIN_CAPACITY = 16;
 
   private long[] keys;
-  private Object[] values; // null: free
+  private Object[] values; // null: the slot is free
   private int size;
 
   LongMap() {
-    keys = new long[LEAST];
-    values = new Object[LEAST];
+    keys = new long[MIN_CAPACITY];
+    values = new Object[MIN_CAPACITY];
   }
 
   LongMap(LongMap<V> other) {
@@ -28,26 +28,26 @@ final class LongMap<V> {
   /** The value of the key, or null. */
   @SuppressWarnings("unchecked")
   V get(long key) {
-    return (V) values[place(key)];
+    return (V) values[slot(key)];
   }
 
-  /** Returns the value that the key had, or null. */
+  /** Returns the key's previous value, or null. */
   @SuppressWarnings("unchecked")
   V put(long key, V value) {
-    int place = place(key);
-    V old = (V) values[place];
-    keys[place] = key;
-    values[place] = value;
+    int slot = slot(key);
+    V old = (V) values[slot];
+    keys[slot] = key;
+    values[slot] = value;
     if (old == null && 2 * ++size > keys.length) grow();
     return old;
   }
 
-  /** Where the key is, or the free place where it belongs. Ids follow each other, so they rarely collide. */
-  private int place(long key) {
+  /** The key's slot, or the free slot for it. Ids are mostly consecutive, so they rarely collide. */
+  private int slot(long key) {
     int mask = keys.length - 1;
-    int place = (int) (key ^ key >>> 32) & mask;
-    while (values[place] != null && keys[place] != key) place = (place + 1) & mask;
-    return place;
+    int slot = (int) (key ^ key >>> 32) & mask;
+    while (values[slot] != null && keys[slot] != key) slot = (slot + 1) & mask;
+    return slot;
   }
 
   private void grow() {
@@ -57,9 +57,9 @@ final class LongMap<V> {
     values = new Object[keys.length];
     for (int i = 0; i < oldKeys.length; i++) {
       if (oldValues[i] == null) continue;
-      int place = place(oldKeys[i]);
-      keys[place] = oldKeys[i];
-      values[place] = oldValues[i];
+      int slot = slot(oldKeys[i]);
+      keys[slot] = oldKeys[i];
+      values[slot] = oldValues[i];
     }
   }
 }

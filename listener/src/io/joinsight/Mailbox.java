@@ -7,8 +7,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Snapshots on their way from the bus's thread to the sender's. A newer one of an execution replaces one that still
- * waits. Bounded in bytes: beyond the limit those of running executions go first, then the oldest.
+ * A queue of snapshots from the bus's thread to the sender's. A newer snapshot of an execution replaces a queued one.
+ * Limited in bytes: beyond the limit it evicts snapshots of running executions, then of ended ones, the oldest first.
  */
 final class Mailbox {
   private final long limit;
@@ -21,7 +21,7 @@ final class Mailbox {
     this.limit = limit;
   }
 
-  /** Never waits: whoever reads holds the lock only to take something out. */
+  /** Does not block: the reader holds the lock only while it takes snapshots out. */
   synchronized void put(Snapshot snapshot) {
     Snapshot old = waiting.remove(snapshot.executionId);
     if (old != null) bytes -= old.heapBytes;
@@ -33,7 +33,7 @@ final class Mailbox {
   }
 
   private void evict(boolean finalOnes) {
-    for (Iterator<Snapshot> i = waiting.values().iterator(); i.hasNext() && bytes > limit; ) {
+    for (Iterator<Snapshot> i = waiting.values().iterator(); i.hasNext() && bytes > limit;) {
       Snapshot snapshot = i.next();
       if (snapshot.isFinal() && !finalOnes) continue;
       i.remove();
@@ -42,29 +42,31 @@ final class Mailbox {
     }
   }
 
-  /** Ends a wait. */
+  /** Ends {@link #await} or {@link #linger}. */
   synchronized void wake() {
     woken = true;
     notifyAll();
   }
 
-  /** Waits until a snapshot is there, {@link #wake} is called, or the time is over. */
+  /** Waits until there is a snapshot, {@link #wake} is called or the time has passed. */
   synchronized void await(long ms) throws InterruptedException {
     long end = System.nanoTime() + 1_000_000 * ms;
-    for (long left = ms; waiting.isEmpty() && !woken && left > 0; left = (end - System.nanoTime()) / 1_000_000) wait(left);
+    for (long left = ms; waiting.isEmpty() && !woken && left > 0; left = (end - System.nanoTime()) / 1_000_000)
+      wait(left);
   }
 
-  /** Waits for more to come; ended early by {@link #wake}. */
+  /** Waits for more snapshots until {@link #wake} is called, half the limit is used or the time has passed. */
   synchronized void linger(long ms) throws InterruptedException {
     long end = System.nanoTime() + 1_000_000 * ms;
-    for (long left = ms; !woken && bytes < limit / 2 && left > 0; left = (end - System.nanoTime()) / 1_000_000) wait(left);
+    for (long left = ms; !woken && bytes < limit / 2 && left > 0; left = (end - System.nanoTime()) / 1_000_000)
+      wait(left);
   }
 
   synchronized boolean isEmpty() {
     return waiting.isEmpty();
   }
 
-  /** Takes out all that waits. */
+  /** Takes out all snapshots. */
   synchronized List<Snapshot> take() {
     List<Snapshot> taken = new ArrayList<>(waiting.values());
     waiting.clear();
@@ -73,7 +75,7 @@ final class Mailbox {
     return taken;
   }
 
-  /** Takes out what is known of the snapshots that had to go. */
+  /** Takes out the names of the evicted snapshots. */
   synchronized List<Snapshot.Name> takeEvicted() {
     List<Snapshot.Name> taken = evicted;
     evicted = new ArrayList<>();

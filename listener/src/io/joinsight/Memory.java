@@ -1,6 +1,6 @@
 package io.joinsight;
 
-/** What the state of the running executions takes on the heap, about, and what it may take. */
+/** Approximate heap use of the running executions, and its limit, in bytes. */
 final class Memory {
   final long limit;
   private long used;
@@ -13,7 +13,7 @@ final class Memory {
     used += bytes;
   }
 
-  boolean isOver() {
+  boolean isExceeded() {
     return used > limit;
   }
 

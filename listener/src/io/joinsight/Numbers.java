@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** A set of documents' numbers, held as ranges: most of them follow each other. */
+/** A set of document numbers, stored as ranges because most are consecutive. */
 final class Numbers {
   private final TreeMap<Long, Long> ranges = new TreeMap<>(); // first to last, both included
 
@@ -28,9 +28,9 @@ final class Numbers {
     ranges.put(first, last);
   }
 
-  /** Removes all that are not above this one. */
+  /** Removes all numbers up to this one, inclusive. */
   void removeUpTo(long number) {
-    for (Map.Entry<Long, Long> range; (range = ranges.firstEntry()) != null && range.getKey() <= number; ) {
+    for (Map.Entry<Long, Long> range; (range = ranges.firstEntry()) != null && range.getKey() <= number;) {
       ranges.pollFirstEntry();
       if (range.getValue() > number) ranges.put(number + 1, range.getValue());
     }
@@ -40,7 +40,7 @@ final class Numbers {
     return ranges.isEmpty();
   }
 
-  /** How many numbers these are. */
+  /** The number of elements. */
   long count() {
     long count = 0;
     for (Map.Entry<Long, Long> range : ranges.entrySet()) count += range.getValue() - range.getKey() + 1;

@@ -10,30 +10,34 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A pattern of the job's owner, which may be anything. Java's regular expressions backtrack and cannot be stopped, so
- * the characters that it reads of a text are counted: beyond a number of them it is {@link Exhausted}, and the text is
- * masked as a whole. A pattern to which this happens again and again is not tried any more.
+ * A redaction pattern from the job's settings, which may be any regular expression. Java's regular expressions
+ * backtrack and cannot be interrupted, so the characters that a search reads are counted: beyond a limit it ends with
+ * {@link Exhausted}, and the whole text is masked. After {@link #MAX_FAILURES} such failures a pattern is not used
+ * again.
  */
 final class OwnersPattern {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
   private static final long READS = 10_000_000;
   private static final long READS_PER_CHARACTER = 100;
-  private static final int FAILURES = 10;
-  private static final int REMEMBERED = 100;
+  private static final int MAX_FAILURES = 10;
+  private static final int CACHED = 100;
 
-  /** Finds every text. */
-  static final OwnersPattern EVERYTHING = trusted("(?s).+");
+  /** Matches every text. */
+  static final OwnersPattern EVERYTHING = new OwnersPattern(Pattern.compile("(?s).+"), true);
 
-  private static final Map<String, OwnersPattern> KNOWN =
-      new LinkedHashMap<String, OwnersPattern>() {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, OwnersPattern> eldest) {
-          return size() > REMEMBERED;
-        }
-      };
+  /** Spark's defaults. */
+  static final OwnersPattern SPARK_PROPERTIES = sparkDefault("properties");
+  static final OwnersPattern SPARK_OPTIONS = sparkDefault("options");
+
+  private static final Map<String, OwnersPattern> CACHE = new LinkedHashMap<String, OwnersPattern>() {
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<String, OwnersPattern> eldest) {
+      return size() > CACHED;
+    }
+  };
 
   private final Pattern pattern;
-  private final boolean isTrusted;
+  private final boolean isTrusted; // reads are not counted
   private final AtomicInteger failures = new AtomicInteger();
 
   private OwnersPattern(Pattern pattern, boolean isTrusted) {
@@ -41,20 +45,26 @@ final class OwnersPattern {
     this.isTrusted = isTrusted;
   }
 
-  /** A pattern that is nobody's: nothing is counted. */
-  static OwnersPattern trusted(String regex) {
-    return new OwnersPattern(Pattern.compile(regex), true);
+  private static OwnersPattern sparkDefault(String name) {
+    return new OwnersPattern(Pattern.compile(RedactionRules.sparkDefault(name)), true);
   }
 
-  /** The pattern, the same object for the same text. */
+  /** The compiled pattern; the same object for the same expression. */
   static OwnersPattern of(String regex) throws PatternSyntaxException {
-    synchronized (KNOWN) {
-      return KNOWN.computeIfAbsent(regex, key -> new OwnersPattern(Pattern.compile(key), false));
+    if (regex.equals(SPARK_PROPERTIES.pattern.pattern())) return SPARK_PROPERTIES;
+    if (regex.equals(SPARK_OPTIONS.pattern.pattern())) return SPARK_OPTIONS;
+    synchronized (CACHE) {
+      return CACHE.computeIfAbsent(regex, key -> new OwnersPattern(Pattern.compile(key), false));
     }
   }
 
-  String regex() {
-    return pattern.pattern();
+  /** The compiled pattern; {@link #EVERYTHING} if the expression is invalid. */
+  static OwnersPattern ofOrEverything(String regex) {
+    try {
+      return of(regex);
+    } catch (PatternSyntaxException e) {
+      return EVERYTHING;
+    }
   }
 
   boolean find(String text) {
@@ -65,7 +75,7 @@ final class OwnersPattern {
     }
   }
 
-  /** The text with a mask for what is found, but for finds that are empty. */
+  /** The text with each non-empty match masked. */
   String mask(String text, String mask) {
     try {
       Matcher m = matcher(text);
@@ -84,39 +94,47 @@ final class OwnersPattern {
 
   private Matcher matcher(String text) {
     if (isTrusted) return pattern.matcher(text);
-    if (failures.get() >= FAILURES) throw new Exhausted();
+    if (failures.get() >= MAX_FAILURES) throw new Exhausted();
     return pattern.matcher(new Counted(text, READS + READS_PER_CHARACTER * text.length()));
   }
 
   private Exhausted failed(String text) {
     if (failures.incrementAndGet() == 1) {
       LOG.warn(
-          "Joinsight: a redaction pattern of this application takes too long or too deep a search on a text of {}"
-              + " characters: such texts are masked as a whole. The pattern: {}",
+          "Joinsight: a redaction pattern of this application needs too long or too deep a search in a text of {}"
+              + " characters. Such texts are masked completely. The pattern: {}",
           text.length(), pattern);
     }
     return new Exhausted();
   }
 
-  /** So often nobody should have to read a text. */
+  /** A search has read too many characters. */
   static final class Exhausted extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
     Exhausted() {
       super(null, null, false, false);
     }
   }
 
-  private static final class Counted implements CharSequence {
+  /** A text that allows {@code limit} reads of characters, counting repeated reads. */
+  static final class Counted implements CharSequence {
     private final String text;
-    private long left;
+    private final long limit;
+    private long reads;
 
-    Counted(String text, long reads) {
+    Counted(String text, long limit) {
       this.text = text;
-      this.left = reads;
+      this.limit = limit;
+    }
+
+    long reads() {
+      return reads;
     }
 
     @Override
     public char charAt(int index) {
-      if (--left < 0) throw new Exhausted();
+      if (++reads > limit) throw new Exhausted();
       return text.charAt(index);
     }
 

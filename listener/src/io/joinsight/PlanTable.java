@@ -6,15 +6,13 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.execution.SparkPlanInfo;
-import org.apache.spark.sql.execution.metric.SQLMetricInfo;
 
 /**
- * The plans of an execution as a table of their nodes, equal ones once, and trees that name them: AQE repeats most of a
- * plan in the next one. A plan equal to the one before it changed nothing and is left out.
+ * The plans of an execution as a table of distinct nodes and trees that refer to them, because AQE repeats most of a
+ * plan in the next one. A plan equal to the previous one is omitted.
  */
 final class PlanTable {
-  /** Depth first, a parent before its children. {@code parents} are places in {@code nodes}, −1 for the root. */
+  /** Depth first, a parent before its children. {@code parents} are indexes into {@code nodes}, −1 for the root. */
   static final class Tree {
     final long at;
     final int[] nodes;
@@ -27,41 +25,29 @@ final class PlanTable {
     }
   }
 
-  /** A node without its children, by value. SparkPlanInfo's own equality is another: it compares whole subtrees. */
+  /** Compares nodes by value, without their children. */
   private static final class Key {
-    final SparkPlanInfo node;
-    final List<Object> rest = new ArrayList<>();
+    final PlanNode node;
 
-    Key(SparkPlanInfo node) throws Throwable {
+    Key(PlanNode node) {
       this.node = node;
-      for (scala.collection.Iterator<?> i = SparkAccess.metrics(node); i.hasNext(); ) {
-        SQLMetricInfo metric = (SQLMetricInfo) i.next();
-        rest.add(metric.accumulatorId());
-        rest.add(metric.name());
-        rest.add(metric.metricType());
-      }
-      rest.add(node.metadata());
     }
 
     @Override
     public int hashCode() {
-      return node.simpleString().hashCode();
+      return node.simple.hashCode();
     }
 
     @Override
     public boolean equals(Object other) {
-      if (!(other instanceof Key)) return false;
-      Key key = (Key) other;
-      return node.nodeName().equals(key.node.nodeName())
-          && node.simpleString().equals(key.node.simpleString())
-          && rest.equals(key.rest);
+      return other instanceof Key && node.equalsWithoutChildren(((Key) other).node);
     }
   }
 
-  private final Map<Key, Integer> places = new LinkedHashMap<>();
+  private final Map<Key, Integer> numbers = new LinkedHashMap<>();
   final List<Tree> trees = new ArrayList<>();
 
-  PlanTable(List<LiveExecution.Plan> plans) throws Throwable {
+  PlanTable(List<LiveExecution.Plan> plans) {
     Tree last = null;
     for (LiveExecution.Plan plan : plans) {
       Tree tree = tree(plan);
@@ -72,31 +58,27 @@ final class PlanTable {
     }
   }
 
-  /** The nodes that the trees name, in the order of their numbers. */
-  Iterable<SparkPlanInfo> nodes() {
-    return () -> places.keySet().stream().map(key -> key.node).iterator();
+  /** The nodes in the order of the numbers that trees refer to. */
+  Iterable<PlanNode> nodes() {
+    return () -> numbers.keySet().stream().map(key -> key.node).iterator();
   }
 
-  /** Plans can be thousands of levels deep, so there is no recursion. */
-  private Tree tree(LiveExecution.Plan plan) throws Throwable {
+  /** Not recursive, because plans can be thousands of levels deep. */
+  private Tree tree(LiveExecution.Plan plan) {
     List<Integer> nodes = new ArrayList<>();
     List<Integer> parents = new ArrayList<>();
-    ArrayDeque<SparkPlanInfo> open = new ArrayDeque<>();
+    ArrayDeque<PlanNode> open = new ArrayDeque<>();
     ArrayDeque<Integer> openParents = new ArrayDeque<>();
     open.push(plan.root);
     openParents.push(-1);
     while (!open.isEmpty()) {
-      SparkPlanInfo node = open.pop();
-      int place = nodes.size();
-      nodes.add(places.computeIfAbsent(new Key(node), key -> places.size()));
+      PlanNode node = open.pop();
+      int index = nodes.size();
+      nodes.add(numbers.computeIfAbsent(new Key(node), key -> numbers.size()));
       parents.add(openParents.pop());
-      ArrayDeque<SparkPlanInfo> children = new ArrayDeque<>();
-      for (scala.collection.Iterator<?> i = SparkAccess.children(node); i.hasNext(); ) {
-        children.push((SparkPlanInfo) i.next());
-      }
-      for (SparkPlanInfo child : children) { // the last child first, so that the first is popped next
-        open.push(child);
-        openParents.push(place);
+      for (int i = node.children.size() - 1; i >= 0; i--) { // the last child first, so that the first is popped next
+        open.push(node.children.get(i));
+        openParents.push(index);
       }
     }
     return new Tree(plan.at, ints(nodes), ints(parents));

@@ -8,8 +8,8 @@ import java.util.Set;
 import java.util.TreeSet;
 
 /**
- * What came back for a batch: from the collector, whose answers are JSON objects that say how many documents were
- * {@code accepted} and which lines were {@code refused}, or from whatever stands in its place.
+ * The response to a batch: the collector's JSON object with the number of {@code accepted} documents and the {@code
+ * refused} lines, or anything that another server at its address sends.
  */
 final class Reply {
   private static final JsonFactory JSON = new JsonFactory();
@@ -35,7 +35,7 @@ final class Reply {
   private void read(JsonParser json) throws IOException {
     if (json.nextToken() != JsonToken.START_OBJECT) return;
     while (json.nextToken() == JsonToken.FIELD_NAME) {
-      String name = json.getCurrentName();
+      String name = json.currentName();
       JsonToken value = json.nextToken();
       if (name.equals("accepted")) hasAccepted = value == JsonToken.VALUE_NUMBER_INT;
       if (name.equals("refused") && value == JsonToken.START_ARRAY) {
@@ -49,18 +49,18 @@ final class Reply {
 
   private void readRefused(JsonParser json) throws IOException {
     while (json.nextToken() == JsonToken.FIELD_NAME) {
-      boolean isLine = json.getCurrentName().equals("line");
+      boolean isLine = json.currentName().equals("line");
       if (json.nextToken() == JsonToken.VALUE_NUMBER_INT && isLine) refusedLines.add(json.getIntValue());
       json.skipChildren();
     }
   }
 
-  /** Whether it is a collector that has answered, to the whole batch: nothing else may make us forget documents. */
+  /** Whether this is a collector's complete response; after any other one the documents must be kept. */
   boolean isOfCollector() {
     return hasAccepted && hasRefused;
   }
 
-  /** The numbers of the lines that were refused, from 1; none where all were, or none was. */
+  /** The numbers of the refused lines, from 1; empty if all or none were refused. */
   Set<Integer> refusedLines() {
     return refusedLines;
   }

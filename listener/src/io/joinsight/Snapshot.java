@@ -4,9 +4,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** An execution as it was at one moment: what the listener's thread hands to the sender's thread, changed by neither. */
+/** An execution's state at one moment, passed from the listener's thread to the sender's and changed by neither. */
 final class Snapshot {
-  /** What is left of a snapshot that was dropped. */
+  /** Identifies a dropped snapshot. */
   static final class Name {
     final long executionId;
     final boolean isFinal;
@@ -34,17 +34,17 @@ final class Snapshot {
   final List<LiveExecution.Plan> plans;
   final int plansDropped;
   final List<JoinHint> joinHints;
-  final List<LiveExecution.AnnouncedMetric> announcedAlone;
-  final List<Measured> values;
+  final List<PlanMetric> metricUpdates;
+  final List<AccumulatorValues> values;
   final List<LiveExecution.Job> jobs = new ArrayList<>();
   final List<StageAttempt> stages = new ArrayList<>();
   final List<Incomplete> incomplete = new ArrayList<>();
-  final long heapBytes; // about
+  final long heapBytes; // approximate
 
-  Snapshot(LiveExecution e, List<Measured> values) {
+  Snapshot(LiveExecution e, List<AccumulatorValues> values) {
     executionId = e.id;
     rootId = e.rootId;
-    state = !e.ended() ? "running" : e.error == null ? "succeeded" : "failed";
+    state = !e.ended() ? (e.lost ? "lost" : "running") : e.error == null ? "succeeded" : "failed";
     startedAt = e.startedAt;
     endedAt = e.endedAt;
     error = e.error;
@@ -59,7 +59,7 @@ final class Snapshot {
     plans = new ArrayList<>(e.plans);
     plansDropped = e.plansDropped;
     joinHints = e.joinHints;
-    announcedAlone = new ArrayList<>(e.announcedAlone);
+    metricUpdates = new ArrayList<>(e.metricUpdates);
     this.values = values;
     for (LiveExecution.Job job : e.jobs.values()) jobs.add(job.copy());
     for (StageAttempt attempt : e.attempts.values()) stages.add(attempt.copy());
@@ -70,9 +70,10 @@ final class Snapshot {
         incomplete.add(new Incomplete("task_ends_not_seen", "missing", missing, "tasks", a.tasks, "stage", a.stageId));
       }
     }
+    incomplete.addAll(e.gaps.values());
     long bytes = 1000;
     for (LiveExecution.Plan plan : plans) bytes += plan.heapBytes;
-    for (Measured measured : values) bytes += measured.heapBytes();
+    for (AccumulatorValues each : values) bytes += each.heapBytes();
     for (StageAttempt attempt : stages) bytes += attempt.heapBytes();
     heapBytes = bytes;
     if (e.eventsDropped > 0) incomplete.add(new Incomplete("events_dropped", "events", e.eventsDropped));

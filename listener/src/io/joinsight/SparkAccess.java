@@ -5,6 +5,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
+import java.util.ArrayDeque;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -21,6 +22,7 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlanInfo;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.sql.execution.metric.SQLMetricInfo;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
@@ -31,11 +33,12 @@ import scala.collection.mutable.ArrayBuffer;
 import scala.util.Success;
 
 /**
- * All that depends on the version of Spark or Scala stands here.
+ * All code that depends on the version of Spark or Scala.
  *
- * <p>One jar serves Spark 3.4 to 4.3 and Scala 2.12 and 2.13. A method that returns a Scala {@code Seq} has another
- * descriptor in each Scala version, so it is never called directly: it is looked up by name once, or its value is read
- * as an element of the case class. Fields that older versions lack are read behind {@link Product#productArity()}.
+ * <p>One jar supports Spark 3.4 to 4.3 and Scala 2.12 and 2.13. A method that returns a Scala {@code Seq} has a
+ * different descriptor in each Scala version, so it is never called directly: it is looked up by name once, or its
+ * value is read as an element of the case class. Fields that older versions lack are read only after {@link
+ * Product#productArity()} is checked.
  */
 final class SparkAccess {
   private static final MethodHandle PLAN_CHILDREN = byName(SparkPlanInfo.class, "children", Iterable.class);
@@ -44,7 +47,7 @@ final class SparkAccess {
   private static final MethodHandle SUBQUERIES = byName(SparkPlan.class, "subqueries", Iterable.class);
   private static final MethodHandle ACCUMULABLES = byName(TaskInfo.class, "accumulables", Iterable.class);
 
-  /** {@code SQLMetric._value}: public since 4.0, missing before. */
+  /** {@code SQLMetric._value}, which is public since 4.0; null before. */
   private static final MethodHandle RAW_VALUE = byName(SQLMetric.class, "_value", long.class);
 
   private static final int JOB_STAGE_INFOS = 2;
@@ -55,24 +58,18 @@ final class SparkAccess {
 
   static final String SPARK_VERSION = sparkVersion();
 
-  /**
-   * Since 4.0 a stage also records metrics that its execution announces after the job started; before, it knew only
-   * those announced until then. Spark's UI shows the difference, hence so do we.
-   */
-  static final boolean STAGES_SEE_LATER_METRICS = !SPARK_VERSION.startsWith("3.");
-
   private SparkAccess() {}
 
-  /** Names of the functions that Spark itself has, in lower case. */
+  /** Names of Spark's built-in functions, in lower case. */
   static Set<String> functions() {
     Set<String> names = new HashSet<>();
-    for (Iterator<?> i = ((Iterable<?>) (Object) FunctionRegistry.functionSet()).iterator(); i.hasNext(); ) {
+    for (Iterator<?> i = ((Iterable<?>) (Object) FunctionRegistry.functionSet()).iterator(); i.hasNext();) {
       names.add(((FunctionIdentifier) i.next()).funcName());
     }
     return names;
   }
 
-  /** Fails early, in the constructor of the listener, when this Spark has no SQL classes of the expected shape. */
+  /** Fails, in the listener's constructor, if this Spark's SQL classes do not have the expected methods. */
   static void check() {
     if (PLAN_CHILDREN == null || PLAN_METRICS == null || ACCUMULABLES == null) {
       throw new IllegalStateException("Spark " + SPARK_VERSION + " has no SparkPlanInfo.children/metrics");
@@ -93,19 +90,35 @@ final class SparkAccess {
   }
 
   private static String sparkVersion() {
-    try { // the class is named `package`, which Java source cannot say
+    try { // the class is named `package`, a reserved word in Java
       return String.valueOf(Class.forName("org.apache.spark.package").getMethod("SPARK_VERSION").invoke(null));
     } catch (ReflectiveOperationException | LinkageError e) {
       return "unknown";
     }
   }
 
-  static Iterator<?> children(SparkPlanInfo plan) throws Throwable {
-    return ((Iterable<?>) PLAN_CHILDREN.invokeExact(plan)).iterator();
-  }
-
-  static Iterator<?> metrics(SparkPlanInfo plan) throws Throwable {
-    return ((Iterable<?>) PLAN_METRICS.invokeExact(plan)).iterator();
+  /** Copies a plan that Spark reported. */
+  static PlanNode plan(SparkPlanInfo root) throws Throwable {
+    ArrayDeque<SparkPlanInfo> open = new ArrayDeque<>(); // plans can be thousands of levels deep: no recursion
+    ArrayDeque<PlanNode> parents = new ArrayDeque<>();
+    PlanNode top = new PlanNode("", "");
+    open.add(root);
+    parents.add(top);
+    while (!open.isEmpty()) {
+      SparkPlanInfo info = open.remove();
+      PlanNode node = new PlanNode(info.nodeName(), info.simpleString());
+      parents.remove().children.add(node);
+      if (!info.metadata().isEmpty()) node.metadata = strings(info.metadata());
+      for (Iterator<?> i = ((Iterable<?>) PLAN_METRICS.invokeExact(info)).iterator(); i.hasNext();) {
+        SQLMetricInfo metric = (SQLMetricInfo) i.next();
+        node.metrics.add(new PlanMetric(metric.name(), metric.accumulatorId(), metric.metricType()));
+      }
+      for (Iterator<?> i = ((Iterable<?>) PLAN_CHILDREN.invokeExact(info)).iterator(); i.hasNext();) {
+        open.add((SparkPlanInfo) i.next());
+        parents.add(node);
+      }
+    }
+    return top.children.get(0);
   }
 
   static Iterator<?> inputs(SparkPlan plan) throws Throwable {
@@ -117,17 +130,17 @@ final class SparkAccess {
   }
 
   /**
-   * The plan of a query as far as Spark has made it by now, null before. {@link QueryExecution#executedPlan} would make
-   * it on the listener's thread, or fail there and put that thread's frames into the exception that the user gets.
+   * The plan of a query, null if Spark has not computed it. {@link QueryExecution#executedPlan} would compute it on the
+   * listener's thread, or fail there and put that thread's frames into the exception that the user gets.
    */
   static SparkPlan executedPlan(QueryExecution query) throws ReflectiveOperationException {
     Object plan = computed(query, "executedPlan");
     Object lazy = plan == null ? computed(query, "lazyExecutedPlan") : null; // since 4.0: a LazyTry
-    Object made = lazy == null ? null : computed(lazy, "tryT");
-    return (SparkPlan) (made instanceof Success ? ((Success<?>) made).value() : plan);
+    Object result = lazy == null ? null : computed(lazy, "tryT");
+    return (SparkPlan) (result instanceof Success ? ((Success<?>) result).value() : plan);
   }
 
-  /** The metric of a node if Spark has made its metrics by now; asking for them would register new accumulators. */
+  /** A node's metric if Spark has computed the node's metrics; computing them would register new accumulators. */
   @SuppressWarnings("unchecked")
   static SQLMetric metric(SparkPlan node, String name) throws ReflectiveOperationException {
     Object metrics = computed(node, "metrics");
@@ -135,7 +148,7 @@ final class SparkAccess {
     return metric.isEmpty() ? null : (SQLMetric) metric.get();
   }
 
-  /** What a (lazy) val of Scala holds; null where it was not computed yet, or there is none of this name. */
+  /** The value of a (lazy) val of Scala; null if it is not computed yet or does not exist. */
   private static Object computed(Object owner, String name) throws ReflectiveOperationException {
     for (Class<?> type = owner.getClass(); type != null; type = type.getSuperclass()) {
       for (Field field : type.getDeclaredFields()) {
@@ -164,7 +177,7 @@ final class SparkAccess {
     Product fields = (Product) start;
     if (fields.productArity() <= START_JOB_TAGS) return new String[0];
     java.util.TreeSet<String> tags = new java.util.TreeSet<>();
-    for (Iterator<?> i = elements(start, START_JOB_TAGS); i.hasNext(); ) tags.add(String.valueOf(i.next()));
+    for (Iterator<?> i = elements(start, START_JOB_TAGS); i.hasNext();) tags.add(String.valueOf(i.next()));
     return tags.toArray(new String[0]);
   }
 
@@ -177,7 +190,7 @@ final class SparkAccess {
 
   static Map<String, String> strings(scala.collection.Map<?, ?> map) {
     Map<String, String> copy = new TreeMap<>();
-    for (Iterator<?> i = ((Iterable<?>) (Object) map).iterator(); i.hasNext(); ) {
+    for (Iterator<?> i = ((Iterable<?>) (Object) map).iterator(); i.hasNext();) {
       scala.Tuple2<?, ?> entry = (scala.Tuple2<?, ?>) i.next();
       copy.put(String.valueOf(entry._1()), String.valueOf(entry._2()));
     }
@@ -188,20 +201,20 @@ final class SparkAccess {
     return metrics._externalAccums();
   }
 
-  /** The accumulator's value as Spark's UI takes it: −1 where a task never touched a size or timing metric. */
+  /** The accumulator's value that Spark's UI uses: −1 if a task never touched a size or timing metric. */
   static long raw(SQLMetric metric) throws Throwable {
     if (RAW_VALUE != null) return (long) RAW_VALUE.invokeExact(metric);
     long value = metric.value();
     return value != 0 ? value : number(metric.toInfoUpdate().update());
   }
 
-  /** The running context; null while it starts. */
+  /** The active context; null while it starts. */
   static SparkContext activeContext() {
     Option<SparkContext> context = SparkContext$.MODULE$.getActive();
     return context.isEmpty() ? null : context.get();
   }
 
-  /** Events that Spark dropped before its shared queue's listeners saw them; null where that is not known. */
+  /** Events that Spark dropped from the queue of its shared listeners; null if unknown. */
   static Long droppedEvents() {
     try {
       SparkContext context = activeContext();

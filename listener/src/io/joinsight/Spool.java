@@ -5,55 +5,40 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedList;
 import java.util.List;
 import java.util.Set;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.TreeMap;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the collector has not taken yet: a folder with a file for each batch, so that it outlives the driver. A file
- * appears whole or not at all. Where the folder cannot be written or trusted, batches are held in memory.
+ * Batches that are not delivered yet, each in a file of a folder, so that they outlive the driver. Files are written
+ * atomically. If the folder cannot be written or trusted, batches are kept in memory.
  *
- * <p>Files are named {@code final-<ms>-<listener>-<n>.ndjson.gz}, or {@code running-...} for documents of running
- * executions; what ends with {@code .refused} was refused by the collector and is kept for a person to look at. Files of
- * a driver that died here before are taken over; all that is not ours by name and owner stays as it is. Both folder and
- * memory are bounded: refused ones go first, then those of running executions, then those of ended ones, of each the
- * oldest first.
+ * <p>Files that an earlier driver left on this machine are delivered too; files with another name ({@link SpoolName})
+ * or owner are not touched. Refused batches are kept for inspection. Folder and memory have limits: refused batches are
+ * dropped first, then those of running executions, then those of ended ones, the oldest first.
  *
- * <p>Used by the sender's thread alone. Several drivers may share a folder: a file that another one delivered is gone.
+ * <p>Used by the sender's thread only. Drivers may share a folder, so a file may be gone because another driver
+ * delivered it.
  */
 final class Spool {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
-  private static final String END = ".ndjson.gz";
-  private static final String REFUSED = ".refused";
-  private static final String UNFINISHED = ".tmp";
-  private static final Pattern NAME =
-      Pattern.compile("(final|running)-(\\d{1,15})-([A-Za-z0-9-]{1,80})-(\\d{1,15})\\.ndjson\\.gz(\\.refused)?(\\.tmp)?");
-  private static final long ABANDONED_MS = 3_600_000; // what is still unfinished by then was cut off
-  private static final int NAMED = 5; // of the files that are not ours
-
-  /** In the order in which they are given up. */
-  private enum Kind {
-    refused,
-    running,
-    ended
-  }
+  private static final long ABANDONED_MS = 3_600_000; // age at which an unfinished file is abandoned
+  private static final int MAX_LISTED = 5; // foreign files in a log line
 
   private static final class Entry {
-    final Kind kind;
-    String name; // of its file; null: held in memory
+    final SpoolName.Kind kind;
+    String name; // of its file; null: in memory
     Batch batch; // null: in the folder
     final long bytes;
-    final List<Account.Stamp> stamps; // none: of another driver
-    final Set<Long> executions = new HashSet<>(); // of which nothing newer is there
+    final List<Account.Stamp> stamps; // empty if another driver made it
+    final Set<Long> executions = new HashSet<>(); // without a newer document in the spool
 
-    Entry(Kind kind, String name, Batch batch, long bytes, List<Account.Stamp> stamps) {
+    Entry(SpoolName.Kind kind, String name, Batch batch, long bytes, List<Account.Stamp> stamps) {
       this.kind = kind;
       this.name = name;
       this.batch = batch;
@@ -72,11 +57,11 @@ final class Spool {
   private final String listenerId;
   private final Account account;
   private final List<Entry> entries = new LinkedList<>(); // oldest first
-  private Entry offered; // what next() returned last
+  private Entry current; // whose batch next() returned last
   private int written;
-  private boolean complained;
+  private boolean hasWarned;
 
-  /** {@code folder} may be null: then all is held in memory. */
+  /** {@code folder}: null to keep all batches in memory. */
   Spool(Path folder, long folderLimit, long memoryLimit, String listenerId, Account account) {
     this.folder = folder;
     this.folderLimit = folderLimit;
@@ -85,18 +70,18 @@ final class Spool {
     this.account = account;
   }
 
-  /** Takes over what an earlier driver left, and removes what one that was killed left half written. */
+  /** Adds the files that earlier drivers left, and deletes abandoned unfinished ones. */
   void open() {
     if (folder == null) return;
-    List<SpoolFolder.Found> ours = new ArrayList<>();
+    TreeMap<SpoolName, Entry> ours = new TreeMap<>();
     List<String> others = new ArrayList<>();
     try (SpoolFolder open = SpoolFolder.open(folder, false)) {
-      for (SpoolFolder.Found file : open.list()) {
-        Matcher name = NAME.matcher(file.name);
-        if (!name.matches() || !file.isOurs) {
+      for (SpoolFolder.FileInfo file : open.list()) {
+        SpoolName name = SpoolName.parse(file.name);
+        if (name == null || !file.isOurs) {
           others.add(file.name);
-        } else if (name.group(6) == null) {
-          ours.add(file);
+        } else if (!name.isUnfinished) {
+          ours.put(name, new Entry(name.kind, file.name, null, file.bytes, Collections.emptyList()));
         } else if (System.currentTimeMillis() - file.modifiedAt > ABANDONED_MS) {
           open.delete(file.name);
         }
@@ -104,49 +89,38 @@ final class Spool {
     } catch (NoSuchFileException none) {
       return;
     } catch (IOException | RuntimeException e) {
-      complain(e);
+      warnOnce(e);
     }
     if (!others.isEmpty()) {
-      LOG.warn("Joinsight: {} files in {} are not ours and stay as they are: {}",
-          others.size(), folder, Visible.of(others.subList(0, Math.min(NAMED, others.size())).toString()));
+      LOG.warn(
+          "Joinsight: {} files in {} are not spool files of this user and are ignored: {}", others.size(), folder,
+          Texts.escape(others.subList(0, Math.min(MAX_LISTED, others.size())).toString()));
     }
-    ours.sort(Comparator.comparing(file -> age(file.name)));
-    for (SpoolFolder.Found file : ours) {
-      Kind kind =
-          file.name.endsWith(REFUSED) ? Kind.refused : file.name.startsWith("final-") ? Kind.ended : Kind.running;
-      entries.add(new Entry(kind, file.name, null, file.bytes, Collections.emptyList()));
-    }
+    entries.addAll(ours.values());
     int waiting = waiting(false);
-    if (waiting > 0) LOG.info("Joinsight: {} batches of an earlier driver wait in {}", waiting, folder);
+    if (waiting > 0) LOG.info("Joinsight: {} batches of earlier drivers in {} will be delivered", waiting, folder);
   }
 
-  /** What sorts names by the time of their making, then by listener and number. */
-  private static String age(String fileName) {
-    Matcher name = NAME.matcher(fileName);
-    if (!name.matches()) throw new IllegalArgumentException(fileName);
-    return String.format("%015d %s %015d", Long.parseLong(name.group(2)), name.group(3), Long.parseLong(name.group(4)));
-  }
-
-  /** Keeps a batch; of documents of running executions, those of older batches that it makes superfluous go. */
+  /** Adds a batch, and drops batches of running executions if each of their documents is superseded by a newer one. */
   void add(Batch batch, boolean isFinal) {
     Set<Long> executions = new HashSet<>();
     for (Account.Stamp stamp : batch.stamps) executions.add(stamp.executionId);
     supersede(executions);
-    Entry entry = keep(batch, isFinal ? Kind.ended : Kind.running);
+    Entry entry = keep(batch, isFinal ? SpoolName.Kind.ended : SpoolName.Kind.running);
     entry.executions.addAll(executions);
     if (entry.name != null) persist();
-    bound();
+    enforceLimits();
   }
 
-  /** Keeps what the collector refused, as far as there is a folder. */
+  /** Keeps a refused batch, if there is a folder. */
   void setAside(Batch batch) {
     if (folder == null) return;
-    Entry entry = keep(batch, Kind.refused);
+    Entry entry = keep(batch, SpoolName.Kind.refused);
     if (entry.name == null) entries.remove(entry);
-    bound();
+    enforceLimits();
   }
 
-  private Entry keep(Batch batch, Kind kind) {
+  private Entry keep(Batch batch, SpoolName.Kind kind) {
     String name = folder == null ? null : write(batch.body, kind);
     Entry entry = new Entry(kind, name, name == null ? batch : null, batch.body.length, batch.stamps);
     entries.add(entry);
@@ -154,9 +128,9 @@ final class Spool {
   }
 
   private void supersede(Set<Long> executions) {
-    for (Iterator<Entry> i = entries.iterator(); i.hasNext(); ) {
+    for (Iterator<Entry> i = entries.iterator(); i.hasNext();) {
       Entry entry = i.next();
-      if (entry.kind != Kind.running || !entry.isOwn()) continue;
+      if (entry.kind != SpoolName.Kind.running || !entry.isOwn()) continue;
       entry.executions.removeAll(executions);
       if (!entry.executions.isEmpty()) continue;
       i.remove();
@@ -164,7 +138,7 @@ final class Spool {
     }
   }
 
-  /** Writes what is held in memory, where that is possible by now. */
+  /** Writes the batches in memory to the folder, if that is possible now. */
   void persist() {
     if (folder == null) return;
     for (Entry entry : entries) {
@@ -175,114 +149,119 @@ final class Spool {
     }
   }
 
-  private String write(byte[] body, Kind kind) {
-    String prefix = kind == Kind.ended ? "final" : "running";
-    String name = prefix + "-" + System.currentTimeMillis() + "-" + listenerId + "-" + ++written + END;
-    if (kind == Kind.refused) name += REFUSED;
+  private String write(byte[] body, SpoolName.Kind kind) {
+    String name = SpoolName.make(kind, listenerId, ++written);
     try (SpoolFolder open = SpoolFolder.open(folder, true)) {
       try {
-        open.write(name + UNFINISHED, body);
-        open.rename(name + UNFINISHED, name);
+        open.write(name + SpoolName.UNFINISHED, body);
+        open.rename(name + SpoolName.UNFINISHED, name);
       } catch (IOException | RuntimeException e) {
-        deleteQuietly(open, name + UNFINISHED);
+        deleteQuietly(open, name + SpoolName.UNFINISHED);
         throw e;
       }
-      complained = false;
+      hasWarned = false;
       return name;
     } catch (IOException | RuntimeException e) {
-      complain(e);
+      warnOnce(e);
       return null;
     }
   }
 
-  private void complain(Exception e) {
-    if (!complained) {
-      LOG.warn("Joinsight: cannot use the spool folder {}, documents are held in memory: {}", folder, Visible.of(e.toString()));
+  private void warnOnce(Exception e) {
+    if (!hasWarned) {
+      LOG.warn(
+          "Joinsight: cannot use the spool folder {}; documents are kept in memory: {}", folder,
+          Texts.escape(e.toString()));
     }
-    complained = true;
+    hasWarned = true;
   }
 
-  private void bound() {
-    bound(true, folderLimit, "spool");
-    bound(false, memoryLimit, "memory");
+  private void enforceLimits() {
+    enforceLimits(true, folderLimit, "spool");
+    enforceLimits(false, memoryLimit, "memory");
   }
 
-  private void bound(boolean inFolder, long limit, String cause) {
+  private void enforceLimits(boolean inFolder, long limit, String cause) {
     long bytes = 0;
-    for (Entry entry : entries) if ((entry.name != null) == inFolder) bytes += entry.bytes;
-    for (Kind kind : Kind.values()) {
-      for (Iterator<Entry> i = entries.iterator(); i.hasNext() && bytes > limit; ) {
+    for (Entry entry : entries)
+      if ((entry.name != null) == inFolder) bytes += entry.bytes;
+    for (SpoolName.Kind kind : SpoolName.Kind.values()) {
+      for (Iterator<Entry> i = entries.iterator(); i.hasNext() && bytes > limit;) {
         Entry entry = i.next();
         if (entry.kind != kind || (entry.name != null) != inFolder) continue;
         i.remove();
         delete(entry);
         bytes -= entry.bytes;
-        if (kind != Kind.refused) account.dropped(cause, entry.stamps);
+        if (kind != SpoolName.Kind.refused) account.dropped(cause, entry.stamps);
       }
     }
   }
 
-  /** Batches that wait for the collector: of this driver alone, or of all. */
+  /** The number of batches to deliver, only this driver's if {@code own}. */
   int waiting(boolean own) {
     int n = 0;
-    for (Entry entry : entries) if (entry.kind != Kind.refused && (!own || entry.isOwn())) n++;
+    for (Entry entry : entries)
+      if (entry.kind != SpoolName.Kind.refused && (!own || entry.isOwn())) n++;
     return n;
   }
 
-  /** Batches that the end of the driver would lose, because they are not in the folder. */
+  /** The number of batches in memory, which the end of the driver would lose. */
   int inMemory() {
     int n = 0;
-    for (Entry entry : entries) if (entry.batch != null) n++;
+    for (Entry entry : entries)
+      if (entry.batch != null) n++;
     return n;
   }
 
   /**
-   * The batch to deliver next, or null: the oldest of this driver, then those that others left. What is damaged is set
-   * aside, what somebody else delivered is passed over.
+   * The next batch to deliver, or null: the oldest of this driver, then those that others left. Damaged files are set
+   * aside; files that another driver delivered are skipped.
    */
   Batch next() {
-    while ((offered = choose()) != null) {
-      if (offered.batch != null) return offered.batch;
+    while ((current = nextEntry()) != null) {
+      if (current.batch != null) return current.batch;
       try (SpoolFolder open = SpoolFolder.open(folder, false)) {
         try {
-          return Batch.ofBody(open.read(offered.name, Batch.MAX_BYTES), offered.stamps);
+          return Batch.ofBody(open.read(current.name, Batch.MAX_BYTES), current.stamps);
         } catch (NoSuchFileException e) {
           throw e;
         } catch (IOException | RuntimeException e) {
-          entries.remove(offered);
-          LOG.warn("Joinsight: {} in {} cannot be read ({}), it is set aside", offered.name, folder, Visible.of(e.toString()));
-          open.rename(offered.name, offered.name + REFUSED);
+          entries.remove(current);
+          LOG.warn(
+              "Joinsight: cannot read {} in {} ({}); the file is set aside", current.name, folder,
+              Texts.escape(e.toString()));
+          open.rename(current.name, current.name + SpoolName.REFUSED);
         }
       } catch (NoSuchFileException e) {
-        entries.remove(offered);
+        entries.remove(current);
       } catch (IOException | RuntimeException e) {
-        entries.remove(offered);
-        LOG.warn("Joinsight: {} in {} is left alone: {}", offered.name, folder, Visible.of(e.toString()));
+        entries.remove(current);
+        LOG.warn("Joinsight: skipping {} in {}: {}", current.name, folder, Texts.escape(e.toString()));
       }
     }
     return null;
   }
 
-  private Entry choose() {
+  private Entry nextEntry() {
     Entry foreign = null;
     for (Entry entry : entries) {
-      if (entry.kind == Kind.refused) continue;
+      if (entry.kind == SpoolName.Kind.refused) continue;
       if (entry.isOwn()) return entry;
       if (foreign == null) foreign = entry;
     }
     return foreign;
   }
 
-  /** The batch that {@link #next} returned is with the collector. */
+  /** Deletes the batch that {@link #next} returned: the collector has it. */
   void delivered() {
-    entries.remove(offered);
-    delete(offered);
+    entries.remove(current);
+    delete(current);
   }
 
-  /** The batch that {@link #next} returned is not let through: the others come first. */
+  /** Moves the batch that {@link #next} returned to the end. */
   void postpone() {
-    entries.remove(offered);
-    entries.add(offered);
+    entries.remove(current);
+    entries.add(current);
   }
 
   private void delete(Entry entry) {
@@ -290,7 +269,7 @@ final class Spool {
     try (SpoolFolder open = SpoolFolder.open(folder, false)) {
       deleteQuietly(open, entry.name);
     } catch (IOException | RuntimeException e) {
-      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", entry.name, folder, Visible.of(e.toString()));
+      LOG.warn("Joinsight: cannot delete {} in {}: {}", entry.name, folder, Texts.escape(e.toString()));
     }
   }
 
@@ -298,9 +277,9 @@ final class Spool {
     try {
       open.delete(name);
     } catch (NoSuchFileException gone) {
-      // that is what was wanted
+      // Another driver deleted it
     } catch (IOException | RuntimeException e) {
-      LOG.warn("Joinsight: {} in {} cannot be deleted: {}", name, folder, Visible.of(e.toString()));
+      LOG.warn("Joinsight: cannot delete {} in {}: {}", name, folder, Texts.escape(e.toString()));
     }
   }
 

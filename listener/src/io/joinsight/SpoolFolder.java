@@ -28,11 +28,11 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The spool's folder, opened: ours, no link, closed to all other users, and still the same one at each operation, whatever
- * becomes of its name meanwhile. So nobody else can have put in, read or replaced what is in it.
+ * The open spool folder: not a link, owned by the driver's user, closed to all other users, and the same folder for all
+ * operations even if it is renamed. So no other user can have added, read or replaced files in it.
  *
- * <p>Only regular files of ours are read, without following links. Where the JVM cannot work relative to an open folder
- * (macOS), names are used instead: there the folders above have to be safe from others.
+ * <p>Only regular files of the same user are read, without following links. Where the JVM cannot work relative to an
+ * open folder (macOS), paths are used instead; there the parent folders must be safe from other users.
  */
 final class SpoolFolder implements Closeable {
   private static final FileAttribute<?> PRIVATE_FOLDER = attribute("rwx------");
@@ -40,14 +40,14 @@ final class SpoolFolder implements Closeable {
   private static final Set<PosixFilePermission> PRIVATE = PosixFilePermissions.fromString("rwx------");
   private static UserPrincipal me;
 
-  /** A file as it is listed. */
-  static final class Found {
+  /** A file in the folder. */
+  static final class FileInfo {
     final String name;
     final long bytes;
     final long modifiedAt;
-    final boolean isOurs; // a regular file that belongs to us
+    final boolean isOurs; // a regular file of the driver's user
 
-    private Found(String name, PosixFileAttributes attributes) throws IOException {
+    private FileInfo(String name, PosixFileAttributes attributes) throws IOException {
       this.name = name;
       bytes = attributes.size();
       modifiedAt = attributes.lastModifiedTime().toMillis();
@@ -63,21 +63,22 @@ final class SpoolFolder implements Closeable {
     this.stream = stream;
   }
 
-  /** Fails with what is wrong and what would be right, if the folder cannot be trusted; makes it, if asked to. */
+  /** Opens the folder, after creating it if {@code create}; fails if it cannot be trusted. */
   static SpoolFolder open(Path path, boolean create) throws IOException {
     if (create) Files.createDirectories(path.getParent(), PRIVATE_FOLDER);
     checkAbove(path.getParent());
     if (create && !Files.exists(path, LinkOption.NOFOLLOW_LINKS)) Files.createDirectories(path, PRIVATE_FOLDER);
     PosixFileAttributes named = Files.readAttributes(path, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS);
-    if (!named.isDirectory()) throw new IOException("it is no folder, or a link to one; it must be a folder");
+    if (!named.isDirectory()) throw new IOException("it must be a folder, not a file or a link");
     SpoolFolder folder = new SpoolFolder(path, Files.newDirectoryStream(path));
     try {
       PosixFileAttributes opened = folder.attributes();
       if (!opened.fileKey().equals(named.fileKey())) throw new IOException("it was replaced while it was opened");
-      if (!opened.owner().equals(me())) throw new IOException("it belongs to " + opened.owner().getName() + ", not to us");
+      if (!opened.owner().equals(me()))
+        throw new IOException("it belongs to " + opened.owner().getName() + ", it must belong to " + me().getName());
       if (!opened.permissions().equals(PRIVATE)) {
         String mode = PosixFilePermissions.toString(opened.permissions());
-        throw new IOException("its mode is " + mode + ", so others may use it; it must be rwx------ (chmod 700)");
+        throw new IOException("its mode is " + mode + ", which lets other users in; it must be rwx------ (chmod 700)");
       }
       return folder;
     } catch (IOException | RuntimeException e) {
@@ -86,13 +87,15 @@ final class SpoolFolder implements Closeable {
     }
   }
 
-  /** Who owns the folder above can put another one in our folder's place. */
+  /** Fails if another user owns the parent folder and so could replace the folder. */
   private static void checkAbove(Path above) throws IOException {
     if (Files.getOwner(above).equals(me()) || Files.getAttribute(above, "unix:uid").equals(0)) return;
-    throw new IOException("the folder above belongs to " + Files.getOwner(above).getName() + "; it must be ours or root's");
+    throw new IOException(
+        "the parent folder belongs to " + Files.getOwner(above).getName() + "; it must belong to " + me().getName()
+        + " or root");
   }
 
-  /** As whom this JVM makes files: user names need not say it. */
+  /** The owner of files that this JVM creates, which the user name does not always tell. */
   private static synchronized UserPrincipal me() throws IOException {
     if (me == null) {
       Path probe = Files.createTempFile("joinsight", null);
@@ -102,24 +105,24 @@ final class SpoolFolder implements Closeable {
     return me;
   }
 
-  /** All that is in it. To be called once at most. */
-  List<Found> list() throws IOException {
-    List<Found> found = new ArrayList<>();
+  /** All files in the folder. Call it once at most. */
+  List<FileInfo> list() throws IOException {
+    List<FileInfo> files = new ArrayList<>();
     for (Path each : stream) {
       String name = each.getFileName().toString();
       try {
-        found.add(new Found(name, attributes(name)));
+        files.add(new FileInfo(name, attributes(name)));
       } catch (NoSuchFileException delivered) {
-        // by another driver, in this moment
+        // Another driver has just delivered it
       }
     }
-    return found;
+    return files;
   }
 
-  /** The bytes of a file; fails if it is not a regular file of ours, or larger than the limit. */
+  /** The bytes of a file; fails if it is not a regular file of the driver's user or is larger than the limit. */
   byte[] read(String name, int limit) throws IOException {
-    Found file = new Found(name, attributes(name));
-    if (!file.isOurs) throw new IOException("it is not a regular file of ours");
+    FileInfo file = new FileInfo(name, attributes(name));
+    if (!file.isOurs) throw new IOException("it is not a regular file of " + me().getName());
     if (file.bytes > limit) throw new IOException("it is larger than " + limit + " bytes");
     ByteBuffer bytes = ByteBuffer.allocate((int) file.bytes);
     try (SeekableByteChannel channel = open(name, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS)) {
@@ -128,11 +131,12 @@ final class SpoolFolder implements Closeable {
     return Arrays.copyOf(bytes.array(), bytes.position());
   }
 
-  /** Writes a new file that is on the disk when this returns. */
+  /** Writes a new file and flushes it to the disk. */
   void write(String name, byte[] body) throws IOException {
-    try (SeekableByteChannel channel =
-        open(name, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
-      for (ByteBuffer buffer = ByteBuffer.wrap(body); buffer.hasRemaining(); ) channel.write(buffer);
+    try (
+        SeekableByteChannel channel =
+            open(name, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS)) {
+      for (ByteBuffer buffer = ByteBuffer.wrap(body); buffer.hasRemaining();) channel.write(buffer);
       if (channel instanceof FileChannel) ((FileChannel) channel).force(false);
     }
   }

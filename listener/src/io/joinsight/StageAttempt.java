@@ -1,29 +1,18 @@
 package io.joinsight;
 
 import java.util.BitSet;
-import org.apache.spark.executor.InputMetrics;
-import org.apache.spark.executor.OutputMetrics;
-import org.apache.spark.executor.ShuffleReadMetrics;
-import org.apache.spark.executor.ShuffleWriteMetrics;
-import org.apache.spark.executor.TaskMetrics;
 
-/** An attempt of a stage: when it ran, the totals of its tasks, and how three of them spread over the tasks. */
+/** An attempt of a stage: its times, the totals of its tasks, and the distribution over tasks of three measures. */
 final class StageAttempt {
-  /** Names of {@link #totals}, as in the document. */
-  static final String[] TOTALS = {
-    "run_time_ms", "cpu_time_ns", "gc_time_ms", "deserialize_time_ms", "result_bytes",
-    "memory_spilled_bytes", "disk_spilled_bytes", "peak_memory_bytes",
-    "input_bytes", "input_rows", "output_bytes", "output_rows",
-    "shuffle_read_local_bytes", "shuffle_read_remote_bytes", "shuffle_read_rows", "shuffle_fetch_wait_ms",
-    "shuffle_write_bytes", "shuffle_write_rows", "shuffle_write_time_ns",
-  };
+  private static final int RUN_TIME = StageTotals.index("run_time_ms");
+  private static final int LOCAL_READ = StageTotals.index("shuffle_read_local_bytes");
+  private static final int REMOTE_READ = StageTotals.index("shuffle_read_remote_bytes");
+  private static final int ROWS_READ = StageTotals.index("shuffle_read_rows");
+  private static final int TASK_IDS = 3; // row of values, after the summaries
+  private static final int ATTEMPT_BYTES = 600; // approximate
 
-  private static final int PEAK_MEMORY = 7;
-  private static final int TASK_IDS = 3; // row of values, behind the spreads
-  private static final int ATTEMPT_BYTES = 600; // about
-
-  /** Names of the {@link #spread}s, as in the document. */
-  static final String[] SPREADS = {"run_time", "shuffle_read", "shuffle_read_records"};
+  /** Names of the {@link #summary summaries} in the document. */
+  static final String[] SUMMARIES = {"run_time", "shuffle_read", "shuffle_read_records"};
 
   final int stageId;
   final int attempt;
@@ -36,19 +25,24 @@ final class StageAttempt {
   int succeeded;
   int failed;
   int killed;
+  /** In the order of {@link StageTotals}. */
   final long[] totals;
-  private Table values; // of the spreads, and the tasks' ids less the first one's; null: approximated
-  private Histogram[] histograms; // of the spreads; null: exact
-  private final long[] maxTasks = new long[SPREADS.length]; // of the histograms
+
+  private LongMatrix values; // of the summaries, and task ids minus the first one; null: approximate
+  private Histogram[] histograms; // of the summaries; null: exact
+  private final long[] maxTasks = new long[SUMMARIES.length]; // of the histograms
   private long firstTaskId = -1;
   private final BitSet done;
 
   StageAttempt(int stageId, int attempt, String name, int tasks, Memory memory) {
-    this(stageId, attempt, name, tasks, new long[TOTALS.length], new Table(SPREADS.length + 1, tasks, memory), new BitSet());
+    this(
+        stageId, attempt, name, tasks, new long[StageTotals.COUNT], new LongMatrix(SUMMARIES.length + 1, tasks, memory),
+        new BitSet());
     memory.add(ATTEMPT_BYTES);
   }
 
-  private StageAttempt(int stageId, int attempt, String name, int tasks, long[] totals, Table values, BitSet done) {
+  private StageAttempt(
+      int stageId, int attempt, String name, int tasks, long[] totals, LongMatrix values, BitSet done) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.name = name;
@@ -59,37 +53,37 @@ final class StageAttempt {
   }
 
   long heapBytes() {
-    return ATTEMPT_BYTES + (values != null ? values.heapBytes() : (long) SPREADS.length * Histogram.BYTES);
+    return ATTEMPT_BYTES + (values != null ? values.heapBytes() : (long) SUMMARIES.length * Histogram.BYTES);
   }
 
   boolean isApproximate() {
     return values == null;
   }
 
-  /** From now on only the distributions of the spreads are kept. */
+  /** Replaces the values by histograms. */
   void approximate(Memory memory) {
     memory.add(-heapBytes());
-    histograms = new Histogram[SPREADS.length];
-    for (int spread = 0; spread < SPREADS.length; spread++) {
-      histograms[spread] = new Histogram();
-      for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) record(spread, values.get(spread, i), taskId(i));
+    histograms = new Histogram[SUMMARIES.length];
+    for (int summary = 0; summary < SUMMARIES.length; summary++) {
+      histograms[summary] = new Histogram();
+      for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1))
+        addToHistogram(summary, values.get(summary, i), taskId(i));
     }
     values = null;
     memory.add(heapBytes());
   }
 
-  private void record(int spread, long value, long taskId) {
-    if (histograms[spread].count() == 0 || value > histograms[spread].max()) maxTasks[spread] = taskId;
-    histograms[spread].add(value);
+  private void addToHistogram(int summary, long value, long taskId) {
+    if (histograms[summary].count() == 0 || value > histograms[summary].max()) maxTasks[summary] = taskId;
+    histograms[summary].add(value);
   }
 
   StageAttempt copy() {
-    StageAttempt copy =
-        new StageAttempt(
-            stageId, attempt, name, tasks, totals.clone(), values == null ? null : values.copy(), (BitSet) done.clone());
+    StageAttempt copy = new StageAttempt(
+        stageId, attempt, name, tasks, totals.clone(), values == null ? null : values.copy(), (BitSet) done.clone());
     if (histograms != null) {
-      copy.histograms = new Histogram[SPREADS.length];
-      for (int i = 0; i < SPREADS.length; i++) {
+      copy.histograms = new Histogram[SUMMARIES.length];
+      for (int i = 0; i < SUMMARIES.length; i++) {
         (copy.histograms[i] = new Histogram()).addAll(histograms[i]);
         copy.maxTasks[i] = maxTasks[i];
       }
@@ -105,8 +99,8 @@ final class StageAttempt {
     return copy;
   }
 
-  /** Adds a task that ended; {@code metrics} is null when the executor was lost with it. */
-  void taskEnded(int index, long taskId, boolean success, boolean wasKilled, TaskMetrics metrics) {
+  /** Adds a task that ended; {@code task}: its numbers in the order of StageTotals, null if it has no metrics. */
+  void taskEnded(int index, long taskId, boolean success, boolean wasKilled, long[] task) {
     boolean first = success && index >= 0 && index < tasks && !done.get(index);
     if (success) {
       if (first) succeeded++; // a speculative twin or a resubmitted task succeeds twice
@@ -115,67 +109,38 @@ final class StageAttempt {
     } else {
       failed++;
     }
-    if (metrics == null) return;
-    ShuffleReadMetrics read = metrics.shuffleReadMetrics();
-    ShuffleWriteMetrics write = metrics.shuffleWriteMetrics();
-    InputMetrics input = metrics.inputMetrics();
-    OutputMetrics output = metrics.outputMetrics();
-    long runTime = metrics.executorRunTime();
-    long local = read.localBytesRead();
-    long remote = read.remoteBytesRead();
-    long rows = read.recordsRead();
-    long[] t = totals;
-    int i = 0;
-    t[i++] += runTime;
-    t[i++] += metrics.executorCpuTime();
-    t[i++] += metrics.jvmGCTime();
-    t[i++] += metrics.executorDeserializeTime();
-    t[i++] += metrics.resultSize();
-    t[i++] += metrics.memoryBytesSpilled();
-    t[i++] += metrics.diskBytesSpilled();
-    t[PEAK_MEMORY] = Math.max(t[PEAK_MEMORY], metrics.peakExecutionMemory());
-    i = PEAK_MEMORY + 1;
-    t[i++] += input.bytesRead();
-    t[i++] += input.recordsRead();
-    t[i++] += output.bytesWritten();
-    t[i++] += output.recordsWritten();
-    t[i++] += local;
-    t[i++] += remote;
-    t[i++] += rows;
-    t[i++] += read.fetchWaitTime();
-    t[i++] += write.bytesWritten();
-    t[i++] += write.recordsWritten();
-    t[i] += write.writeTime();
+    if (task == null) return;
+    StageTotals.add(totals, task);
     if (first) {
       done.set(index);
       if (firstTaskId < 0) firstTaskId = taskId;
       if (values != null) values.set(TASK_IDS, index, taskId - firstTaskId);
-      spread(0, index, taskId, runTime);
-      spread(1, index, taskId, local + remote);
-      spread(2, index, taskId, rows);
+      add(0, index, taskId, task[RUN_TIME]);
+      add(1, index, taskId, task[LOCAL_READ] + task[REMOTE_READ]);
+      add(2, index, taskId, task[ROWS_READ]);
     }
   }
 
-  private void spread(int spread, int index, long taskId, long value) {
-    if (values != null) values.set(spread, index, Math.max(0, value));
-    else record(spread, Math.max(0, value), taskId);
+  private void add(int summary, int index, long taskId, long value) {
+    if (values != null) values.set(summary, index, Math.max(0, value));
+    else addToHistogram(summary, Math.max(0, value), taskId);
   }
 
-  /** A spread over the tasks that succeeded; null if none did. */
-  Spread spread(int spread) {
-    if (isApproximate()) return Spread.of(histograms[spread]);
+  /** The distribution over the tasks that succeeded; null if none did. */
+  Summary summary(int summary) {
+    if (isApproximate()) return Summary.of(histograms[summary]);
     long[] ended = new long[done.cardinality()];
     int n = 0;
-    for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) ended[n++] = values.get(spread, i);
-    return Spread.of(ended, n);
+    for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) ended[n++] = values.get(summary, i);
+    return Summary.of(ended, n);
   }
 
-  /** The task of a spread's largest value, the first of equal ones; some task must have succeeded. */
-  long maxTask(int spread) {
-    if (isApproximate()) return maxTasks[spread];
+  /** The task with the largest value, the first if several have it; at least one task must have succeeded. */
+  long maxTask(int summary) {
+    if (isApproximate()) return maxTasks[summary];
     int largest = done.nextSetBit(0);
     for (int i = largest; i >= 0; i = done.nextSetBit(i + 1)) {
-      if (values.get(spread, i) > values.get(spread, largest)) largest = i;
+      if (values.get(summary, i) > values.get(summary, largest)) largest = i;
     }
     return taskId(largest);
   }

@@ -7,59 +7,59 @@ import java.util.Map;
 import org.apache.spark.scheduler.AccumulableInfo;
 
 /**
- * What the tasks of a stage's newest attempt reported for each accumulator of an execution.
+ * The values that tasks of a stage's newest attempt reported for each accumulator of an execution.
  *
- * <p>The same rules as Spark's own UI store, so that both show the same numbers: one value per task index; a later value
- * of the same index overwrites; after an index succeeded, nothing changes it; what nobody wrote is 0.
+ * <p>It follows the rules of Spark's own UI store, so that both show the same numbers: one value per task index; a
+ * later value of the same index overwrites it; after an index succeeded, its value is final; a missing value is 0.
  *
- * <p>Each accumulator has a slot. Tasks of a stage report their metrics in the same order, hence a metric's place in that
- * order is its slot, and there is no map as long as all of them keep to it.
+ * <p>Each accumulator has a slot. Tasks of a stage usually report their metrics in the same order, so a metric's
+ * position is its slot; a map is built only if a task reports another order.
  */
 final class StageValues {
-  private static final int SLOTS = 8; // at least
-  private static final int SLOT_BYTES = 50; // about, without its values
+  private static final int MIN_SLOTS = 8;
+  private static final int SLOT_BYTES = 50; // approximate, without values
   private static final long NO_TASK = -1;
 
   final int stageId;
   final int attempt;
   final int tasks;
-  final Announced announced;
+  final RegisteredMetrics registered;
   private final Memory memory;
   private final BitSet done;
   private final Map<Long, Integer> running = new HashMap<>();
-  private int version; // of what was announced, when it was last asked for
+  private int version; // of `registered` at the last lookup
 
   private int slots;
   private long[] ids = new long[0];
-  private String[] types; // null: not announced, its values are not kept
+  private String[] types; // null: not registered, so values are not kept
   private long[] max;
-  private long[] maxTask; // NO_TASK: it has no value yet
-  private Table values; // null: approximated
-  private Histogram[] histograms; // of the tasks that succeeded, of the values that count; null: exact
-  private int[] recorded; // tasks that the histogram heard of
-  private LongMap<Integer> slotOf; // null: all tasks kept to one order
+  private long[] maxTask; // NO_TASK: no value yet
+  private LongMatrix values; // null: approximate, or no values yet
+  private Histogram[] histograms; // of the values that count, of tasks that succeeded; null: exact
+  private int[] recorded; // tasks that reported a value, whether it counts or not
+  private LongMap<Integer> slotOf; // null: all tasks reported in the same order
 
-  StageValues(int stageId, int attempt, int tasks, Announced announced, Memory memory) {
-    this(stageId, attempt, tasks, announced, memory, new BitSet());
+  StageValues(int stageId, int attempt, int tasks, RegisteredMetrics registered, Memory memory) {
+    this(stageId, attempt, tasks, registered, memory, new BitSet());
   }
 
-  private StageValues(int stageId, int attempt, int tasks, Announced announced, Memory memory, BitSet done) {
+  private StageValues(int stageId, int attempt, int tasks, RegisteredMetrics registered, Memory memory, BitSet done) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.tasks = tasks;
-    this.announced = announced;
+    this.registered = registered;
     this.memory = memory;
     this.done = done;
   }
 
-  /** The same stage, tasks and metrics for a new attempt; nothing of the old attempt is kept. */
+  /** Empty values for a new attempt of the same stage. */
   StageValues forAttempt(int newAttempt) {
-    return new StageValues(stageId, newAttempt, tasks, announced, memory);
+    return new StageValues(stageId, newAttempt, tasks, registered, memory);
   }
 
-  /** What it holds by now, for reading. */
+  /** A copy for reading. */
   StageValues copy() {
-    StageValues copy = new StageValues(stageId, attempt, tasks, announced, null, null);
+    StageValues copy = new StageValues(stageId, attempt, tasks, registered, null, null);
     if (slots == 0) return copy;
     copy.slots = slots;
     copy.ids = ids.clone();
@@ -102,37 +102,37 @@ final class StageValues {
 
   // Values
 
-  /** Makes room, all at once, for so many metrics of the first task that ends. */
+  /** Allocates slots for this number of metrics at once, before the first task is added. */
   void expect(int metrics) {
     if (metrics > ids.length) grow(metrics);
   }
 
-  /** Records a value that a task gave at its end; {@code position} is where it stood among its metrics, from 0 on. */
+  /** Records a value of a task that ended; {@code position}: its index among the task's metrics. */
   void update(int position, long id, int index, long taskId, long value) {
-    if (version != announced.version()) askAgain();
+    if (version != registered.version()) updateTypes();
     int slot = position < slots && ids[position] == id ? position : slot(id, position);
     if (types[slot] != null) set(slot, index, taskId, value);
   }
 
-  /** Records a value that came in some other order, as a Scala object: converted only if this stage wants it. */
+  /** Records a value from an event that has another order; it is converted only if its metric is registered. */
   void update(AccumulableInfo info, int index, long taskId) {
-    if (!announced.has(info.id())) return;
-    if (version != announced.version()) askAgain();
+    if (!registered.has(info.id())) return;
+    if (version != registered.version()) updateTypes();
     set(slot(info.id(), -1), index, taskId, SparkAccess.update(info));
   }
 
   private void set(int slot, int index, long taskId, long value) {
     if (values != null) values.set(slot, index, value);
-    else record(slot, value);
+    else addToHistogram(slot, value);
     if (maxTask[slot] == NO_TASK || value > max[slot]) {
       max[slot] = value;
       maxTask[slot] = taskId;
     }
   }
 
-  private void record(int slot, long value) {
+  private void addToHistogram(int slot, long value) {
     recorded[slot]++;
-    if (Measured.counts(types[slot], value)) histograms[slot].add(value);
+    if (AccumulatorValues.counts(types[slot], value)) histograms[slot].add(value);
   }
 
   private int slot(long id, int position) {
@@ -147,14 +147,15 @@ final class StageValues {
   }
 
   private boolean isKnown(long id) {
-    for (int i = 0; i < slots; i++) if (ids[i] == id) return true;
+    for (int i = 0; i < slots; i++)
+      if (ids[i] == id) return true;
     return false;
   }
 
   private int add(long id) {
-    if (slots == ids.length) grow(Math.max(SLOTS, 2 * slots));
+    if (slots == ids.length) grow(Math.max(MIN_SLOTS, 2 * slots));
     ids[slots] = id;
-    types[slots] = announced.type(id);
+    types[slots] = registered.type(id);
     maxTask[slots] = NO_TASK;
     if (histograms != null) {
       histograms[slots] = new Histogram();
@@ -173,19 +174,20 @@ final class StageValues {
       histograms = Arrays.copyOf(histograms, length);
       recorded = Arrays.copyOf(recorded, length);
     } else if (values == null) {
-      values = new Table(length, tasks, memory);
+      values = new LongMatrix(length, tasks, memory);
     } else {
       values.grow(length);
     }
   }
 
-  /** More was announced: perhaps what was not, when a task reported it. */
-  private void askAgain() {
-    version = announced.version();
-    for (int i = 0; i < slots; i++) if (types[i] == null) types[i] = announced.type(ids[i]);
+  /** Looks up the slots without a type again, after more metrics were registered. */
+  private void updateTypes() {
+    version = registered.version();
+    for (int i = 0; i < slots; i++)
+      if (types[i] == null) types[i] = registered.type(ids[i]);
   }
 
-  /** From now on only distributions are kept, of the tasks that succeed. Those that still run report again. */
+  /** Replaces the values by histograms of the tasks that succeeded. Running tasks report their values again. */
   void approximate() {
     memory.add(-heapBytes());
     histograms = new Histogram[ids.length];
@@ -193,7 +195,7 @@ final class StageValues {
     for (int slot = 0; slot < slots; slot++) {
       histograms[slot] = new Histogram();
       if (types[slot] == null) continue;
-      for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) record(slot, values.get(slot, i));
+      for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) addToHistogram(slot, values.get(slot, i));
     }
     values = null;
     memory.add(heapBytes());
@@ -219,7 +221,7 @@ final class StageValues {
     return ids[slot];
   }
 
-  /** A task gave it a value that is kept; what follows is asked of such slots only. */
+  /** Whether a task has reported a value; the methods below may be called for such slots only. */
   boolean hasValue(int slot) {
     return maxTask[slot] != NO_TASK;
   }
@@ -248,7 +250,7 @@ final class StageValues {
     return maxTask[slot];
   }
 
-  /** An equal share of what it holds, for each of its accumulators. */
+  /** The average heap use per accumulator. */
   long heapBytesOfSlot() {
     return heapBytes() / slots;
   }

@@ -1,0 +1,171 @@
+"""Finds event logs: on this machine, or on any file system that Spark knows, through the driver's Hadoop."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISDIR
+from typing import TYPE_CHECKING, Any, Protocol
+
+from joinsight.backfill.log_file import ROLLING, LogFile, Status, is_log_name, log_of_file, log_of_folder
+from joinsight.errors import JoinsightError, LogError
+
+if TYPE_CHECKING:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.sql import SparkSession
+
+LOCAL = "file:"
+_GLOB = frozenset("*?[{")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(slots=True)
+class Listing:
+    """What is there."""
+
+    logs: dict[str, LogFile] = field(default_factory=dict)
+    """By key."""
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Folders that could not be listed, and why."""
+
+
+class FileSystem(Protocol):
+    """Lists files and folders; raises `OSError` with a text for people."""
+
+    def matches(self, path: str) -> list[Status]:
+        """What a path names, or a pattern of Hadoop (``/logs/2026-*``)."""
+
+    def children(self, folder: Status) -> list[Status]:
+        """What is in a folder."""
+
+
+class Local:
+    """This machine's disks."""
+
+    def matches(self, path: str) -> list[Status]:
+        found = []
+        for pattern in _without_braces(path.removeprefix(LOCAL)):
+            names = glob.glob(pattern) if _GLOB.intersection(pattern) else [pattern]  # noqa: PTH207
+            found += _statuses(Path(os.path.abspath(name)) for name in names)  # noqa: PTH100
+        return found
+
+    def children(self, folder: Status) -> list[Status]:
+        return _statuses(Path(folder.path.removeprefix(LOCAL)).iterdir())
+
+
+def _statuses(paths: Iterable[Path]) -> list[Status]:
+    found = []
+    for path in paths:
+        try:
+            each = path.stat()
+        except FileNotFoundError:  # a link to nowhere, or renamed meanwhile
+            continue
+        found.append(Status(f"{LOCAL}{path}", S_ISDIR(each.st_mode), each.st_size, each.st_mtime_ns // 1_000_000))
+    return found
+
+
+def _without_braces(pattern: str) -> Iterator[str]:
+    match = _BRACES.search(pattern)
+    if match is None:
+        yield pattern
+        return
+    for each in match[1].split(","):
+        yield from _without_braces(pattern[: match.start()] + each + pattern[match.end() :])
+
+
+class Hadoop:
+    """The file systems of a Spark's driver."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self._path = context._jvm.org.apache.hadoop.fs.Path
+        self._configuration = context._jsc.hadoopConfiguration()
+
+    def matches(self, path: str) -> list[Status]:
+        return self._list(path, "globStatus")
+
+    def children(self, folder: Status) -> list[Status]:
+        return self._list(folder.path, "listStatus")
+
+    def _list(self, path: str, method: str) -> list[Status]:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            at = self._path(path)
+            found = getattr(at.getFileSystem(self._configuration), method)(at) or ()
+            return [
+                Status(each.getPath().toString(), each.isDirectory(), each.getLen(), each.getModificationTime())
+                for each in found
+            ]
+        except Py4JJavaError as error:
+            raise OSError(reason_of(error)) from None
+
+
+def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
+    """All logs at these paths: files, folders with all below them, and patterns.
+
+    A file that is named is taken for a log; in folders, and of what a pattern matches, those are taken that have a name
+    as Spark gives. Raises `JoinsightError` if one of the paths is not there or cannot be listed.
+    """
+    listing = Listing()
+    for path in paths:
+        try:
+            matches = file_system.matches(path)
+            if not matches:
+                raise JoinsightError(f"{path} does not exist; it must be an event log, or a folder of event logs")
+            is_named = not _GLOB.intersection(path)
+            for status in matches:
+                if not status.is_folder:
+                    if is_named or is_log_name(status.name):
+                        _add(listing, log_of_file(status))
+                elif is_named:
+                    _add_folder(listing, status, file_system.children(status), file_system)
+                else:
+                    _add_below(listing, status, file_system)
+        except OSError as error:
+            raise JoinsightError(f"{path}: {_text(error)}") from None
+    return listing
+
+
+def _add_below(listing: Listing, folder: Status, file_system: FileSystem) -> None:
+    try:
+        children = file_system.children(folder)
+    except OSError as error:
+        listing.unreadable[folder.path] = _text(error)
+        return
+    _add_folder(listing, folder, children, file_system)
+
+
+def _add_folder(listing: Listing, folder: Status, children: list[Status], file_system: FileSystem) -> None:
+    if folder.name.startswith(ROLLING):
+        try:
+            _add(listing, log_of_folder(folder.path, [child for child in children if not child.is_folder]))
+        except LogError:
+            return  # Spark has made the folder, and no file in it yet
+    else:
+        for child in sorted(children, key=lambda child: child.name):
+            if child.name.startswith("."):
+                continue
+            if child.is_folder:
+                _add_below(listing, child, file_system)
+            elif is_log_name(child.name):
+                _add(listing, log_of_file(child))
+
+
+def _add(listing: Listing, log: LogFile) -> None:
+    listing.logs.setdefault(log.key, log)
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def reason_of(error: Py4JJavaError) -> str:
+    """The first line of what Java says."""
+    exception = error.java_exception
+    text = exception.getMessage() or exception.toString()
+    return str(text).strip().splitlines()[0]

@@ -1,0 +1,138 @@
+"""Which files are event logs, and which files make one log: only names decide, so the rules hold on any file system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from joinsight.errors import LogError
+from joinsight.store.event_logs import FileState, moment
+
+ROLLING = "eventlog_v2_"
+IN_PROGRESS = ".inprogress"
+COMPACT = ".compact"
+_CODECS = "zstd|lz4|snappy|lzf"
+_EVENTS = re.compile(r"events_(\d{1,9})_.+")
+_PACKED = re.compile(rf".+\.(?:{_CODECS})(?:\.inprogress|\.compact)?")
+_NAME = re.compile(rf"(?P<id>application_\d+_\d+|.+?)(?:_(?P<attempt>\d{{1,4}}))?(?:\.(?:{_CODECS}))?")
+# What Spark writes; other files in the same folder are left alone unless they are named
+_LOG_NAME = re.compile(
+    rf"(?:application_\d+_\d+|local-\d+|app-\d+-\d+|spark-[0-9a-f]{{32}})(?:_\d{{1,4}})?(?:\.(?:{_CODECS}))?(?:\.inprogress)?"
+)
+_PACKED_TIMES = 10
+"""Bytes of events in a byte of a packed log, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A file or a folder as its file system lists it."""
+
+    path: str
+    is_folder: bool
+    size: int
+    modified: int
+    """Milliseconds."""
+
+    @property
+    def name(self) -> str:
+        return name_of(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """The event log of an application attempt: its files in the order in which they are read."""
+
+    path: str
+    files: tuple[Status, ...]
+    application_id: str
+    """By the log's name; what its events say comes first."""
+    attempt_id: str = ""
+    is_open: bool = False
+    """Its application still runs, or was killed."""
+    missing: tuple[int, ...] = ()
+    """Numbers of files of a rolling log that are not there."""
+    is_compacted: bool = False
+    """The History Server removed from it what had ended."""
+
+    @property
+    def key(self) -> str:
+        """Its path while it is written and after."""
+        return self.path.removesuffix(IN_PROGRESS)
+
+    @property
+    def state(self) -> FileState:
+        modified = moment(max(file.modified for file in self.files))
+        return FileState(sum(file.size for file in self.files), modified, self.is_open)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes its events are."""
+        return sum(file.size * (_PACKED_TIMES if _PACKED.fullmatch(file.name) else 1) for file in self.files)
+
+    def request(self) -> dict[str, Any]:
+        """The request to `EventLogReader`."""
+        files = []
+        before = 0
+        for file in self.files:
+            number = number_of(file.name)
+            follows_missing = any(before < each < number for each in self.missing)
+            files.append({"path": file.path, "follows_missing": follows_missing})
+            before = number
+        own = {"application_id": self.application_id, "attempt_id": self.attempt_id, "is_open": self.is_open}
+        return {**own, "files": files}
+
+
+def log_of_file(file: Status) -> LogFile:
+    """The log of a single file."""
+    application_id, attempt_id = _ids(file.name.removesuffix(IN_PROGRESS))
+    return LogFile(file.path, (file,), application_id, attempt_id, is_open=file.name.endswith(IN_PROGRESS))
+
+
+def log_of_folder(path: str, files: Iterable[Status]) -> LogFile:
+    """The rolling log of a folder that holds these files. Raises `LogError` if none of them holds events."""
+    path = path.rstrip("/")
+    numbered: dict[int, Status] = {}
+    compacted = 0
+    is_open = True  # until its status file says that it is not
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.startswith("appstatus_"):
+            is_open = file.name.endswith(IN_PROGRESS)
+        number = number_of(file.name)
+        if number == 0:
+            continue
+        if file.name.endswith(COMPACT):
+            compacted = max(compacted, number)
+        if number not in numbered or file.name.endswith(COMPACT):
+            numbered[number] = file
+    # A compacted file replaces those before it
+    kept = [number for number in sorted(numbered) if number >= compacted]
+    if not kept:
+        raise LogError(f"{path} is a folder of a rolling event log without any events_ file")
+    first = compacted or 1
+    missing = tuple(number for number in range(first, min(kept[-1], first + 100_000)) if number not in numbered)
+    application_id, attempt_id = _ids(name_of(path).removeprefix(ROLLING))
+    in_order = tuple(numbered[number] for number in kept)
+    return LogFile(path, in_order, application_id, attempt_id, is_open, missing, is_compacted=compacted > 0)
+
+
+def name_of(path: str) -> str:
+    """The last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def number_of(name: str) -> int:
+    """The number of a file of a rolling log, from 1; 0 for another file."""
+    match = _EVENTS.fullmatch(name)
+    return int(match.group(1)) if match else 0
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file of this name, met in a folder, is a log that Spark wrote."""
+    return _LOG_NAME.fullmatch(name) is not None
+
+
+def _ids(name: str) -> tuple[str, str]:
+    match = _NAME.fullmatch(name)
+    return (match["id"], match["attempt"] or "") if match else (name, "")

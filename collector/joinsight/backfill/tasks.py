@@ -1,0 +1,199 @@
+"""What a task does: takes the documents that Java reads from event logs, and writes them to PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+import joinsight
+from joinsight.backfill.jvm import OUTCOME, Reader
+from joinsight.backfill.log_file import LogFile
+from joinsight.decode import decode_document
+from joinsight.document import Document, Execution
+from joinsight.errors import DatabaseError, DocumentError, JoinsightError
+from joinsight.findings import Finder
+from joinsight.findings.thresholds import Thresholds
+from joinsight.gc_tuning import collect_seldom
+from joinsight.store import event_logs
+from joinsight.store.database import connect, reason
+from joinsight.store.writer import Writer
+
+_BATCH_DOCUMENTS = 200
+_BATCH_WEIGHT = 20_000
+_PROBLEMS = 20
+_PROBLEM_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where to write: it travels to the executors within what they run, not in Spark's settings, which others see."""
+
+    url: str
+    thresholds: Thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class LogResult:
+    """What became of a log."""
+
+    entry: event_logs.Entry
+    stored: int
+    """Documents that changed the store."""
+    repaired: int
+    """Of these, executions that the listener had reported in part."""
+
+
+class Outcome(msgspec.Struct):
+    """The result of reading a log, as Java reports it at the end."""
+
+    lines: int
+    bytes: int
+    """Uncompressed."""
+    problems: list[str]
+    """Why not all of it could be read; empty: it was."""
+    failed: bool
+    """A problem is not the log's: another time it may be read."""
+
+
+class _Id(msgspec.Struct):
+    execution_id: int | None = None
+
+
+class LogDocuments:
+    """The documents of a log, of its lines; `outcome` is known when all of them have been taken."""
+
+    def __init__(self, log: LogFile, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._outcome: Outcome | None = None
+        self._missing = [f"file {number} of the rolling log is missing" for number in log.missing]
+        self._refused: list[str] = []
+        self.executions: set[int] = set()
+
+    def __iter__(self) -> Iterator[Document]:
+        while self._outcome is None:
+            line = next(self._lines, None)
+            if line is None:
+                raise JoinsightError("Java ended in the middle of an event log")
+            if line.startswith(OUTCOME):
+                self._outcome = msgspec.json.decode(line, type=Outcome)
+                return
+            try:
+                document = decode_document(line)
+            except DocumentError as error:  # the log holds what no Spark writes
+                number = msgspec.json.decode(line, type=_Id).execution_id
+                what = "the application" if number is None else f"execution {number}"
+                self._refused.append(f"{what} could not be made a document: {error}")
+                continue
+            if isinstance(document, Execution):
+                self.executions.add(document.execution_id)
+            yield document
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it; documents that nobody has taken are passed over."""
+        for _ in self:
+            pass
+        assert self._outcome is not None
+        problems = [*self._missing, *self._outcome.problems, *self._refused]
+        return msgspec.structs.replace(self._outcome, problems=problems)
+
+
+def read_logs(store: Store, logs: Sequence[LogFile]) -> list[LogResult]:
+    """Read logs of this machine and write them, one after the other."""
+    with Reader(sum(log.weight for log in logs)) as reader:
+        return list(write_logs(store, logs, reader.read([log.request() for log in logs])))
+
+
+def write_logs(store: Store, logs: Sequence[LogFile], lines: Iterator[bytes]) -> Iterator[LogResult]:
+    """Write logs, one after the other; `lines` are those that `EventLogReader` gives of them."""
+    collect_seldom()
+    with connect(store.url) as engine:
+        writer = Writer(engine, Finder(store.thresholds))
+        for log in logs:
+            yield _write(engine, writer, log, LogDocuments(log, lines))
+
+
+def _write(engine: Engine, writer: Writer, log: LogFile, documents: LogDocuments) -> LogResult:
+    """Write a log's documents and enter it in `event_log`. All but `JoinsightError` fails this log only."""
+    stored = repaired = 0
+    problems: list[str] = []
+    failed = False
+    try:
+        for batch in _batches(documents):
+            with _database():
+                written = writer.write(batch)
+            stored += written.stored
+            repaired += written.repaired
+            problems += [_refusal(*each) for each in written.refused]
+    except JoinsightError:
+        raise
+    except Exception as error:
+        problems.append(f"{type(error).__name__}: {error}")
+        failed = True
+    outcome = documents.outcome
+    outcome.problems += problems
+    outcome.failed |= failed
+    entry = _entry(log, outcome, len(documents.executions))
+    with _database():
+        event_logs.write(engine, entry)
+    return LogResult(entry, stored, repaired)
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    """What the database says, in a line and without the rows, which Spark would log."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise DatabaseError(reason(error).splitlines()[0]) from None
+
+
+def _batches(documents: LogDocuments) -> Iterator[Sequence[Document]]:
+    batch: list[Document] = []
+    weight = 0
+    for document in documents:
+        batch.append(document)
+        if isinstance(document, Execution):
+            weight += len(document.accumulators) + len(document.nodes) + len(document.stages)
+        if len(batch) >= _BATCH_DOCUMENTS or weight >= _BATCH_WEIGHT:
+            yield batch
+            batch, weight = [], 0
+    if batch:
+        yield batch
+
+
+def _refusal(document: Document, why: str) -> str:
+    what = f"execution {document.execution_id}" if isinstance(document, Execution) else "the application"
+    return f"{what}: {why}"
+
+
+def _entry(log: LogFile, outcome: Outcome, executions: int) -> event_logs.Entry:
+    problems = [_printable(problem) for problem in outcome.problems[:_PROBLEMS]]
+    if len(outcome.problems) > _PROBLEMS:
+        problems.append(f"and {len(outcome.problems) - _PROBLEMS} more")
+    state = log.state
+    return event_logs.Entry(
+        path=log.key,
+        application_id=log.application_id,
+        attempt_id=log.attempt_id,
+        size_bytes=state.size_bytes,
+        modified_at=state.modified_at,
+        is_open=state.is_open,
+        outcome="failed" if outcome.failed else "partial" if problems else "whole",
+        problems=problems,
+        is_compacted=log.is_compacted,
+        missing_files=len(log.missing),
+        lines=outcome.lines,
+        event_bytes=outcome.bytes,
+        executions=executions,
+        reader_version=joinsight.__version__,
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)[:_PROBLEM_CHARACTERS]

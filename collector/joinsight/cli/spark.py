@@ -1,0 +1,129 @@
+"""Commands that run in Spark: export, rollup."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from datetime import datetime, timedelta, timezone
+from itertools import groupby
+from pathlib import Path
+
+import click
+
+from joinsight.cli.options import Duration, Moment, database_options, master_option
+from joinsight.errors import ConfigurationError
+from joinsight.spark import CONNECTIONS, check_packages
+from joinsight.store.database import check_schema, open_database
+
+_connections = click.option(
+    "--connections",
+    type=click.IntRange(1, 1000),
+    default=CONNECTIONS,
+    show_default=True,
+    help="To PostgreSQL at the same time, for each table that is read or written.",
+)
+
+
+@click.command("export")
+@database_options
+@click.option("--to", required=True, metavar="PATH", help="A folder of any file system that Spark knows: s3a://...")
+@click.option("--table", "tables", multiple=True, help="Only this table or view; several times.  [default: all tables]")
+@click.option(
+    "--since", type=Moment(), help="Executions that started since then, from its midnight on: 7d, 2026-11-20."
+)
+@click.option("--until", type=Moment(), help="Executions that started before then, up to its midnight.")
+@master_option
+@_connections
+def export_(
+    database_url: str | None,
+    data: Path | None,
+    to: str,
+    tables: tuple[str, ...],
+    since: datetime | None,
+    until: datetime | None,
+    master: str | None,
+    connections: int,
+) -> None:
+    """Write the history as Parquet, by table and day, with Spark.
+
+    Days (of UTC) that are there already are replaced, all others are left alone: it can be repeated. Tables that are
+    not kept by time (application, delivery, roll-ups) are written whole.
+    """
+    check_packages()
+    from joinsight.spark.export import DEFAULT_TABLES, export, whole_days
+    from joinsight.spark.session import session
+
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with session("joinsight export", master) as spark:
+            started = time.monotonic()
+            written = export(
+                spark, engine, to.rstrip("/"), tables or DEFAULT_TABLES, *whole_days(since, until), connections
+            )
+            for month, of_month in groupby(written, lambda each: each.month):
+                exported = list(of_month)
+                rows, seconds = sum(each.rows for each in exported), time.monotonic() - started
+                what = month.replace("_", "-") if month else "whole"
+                click.echo(
+                    f"{what}: {rows:,} rows of {len(exported)} table{'s' * (len(exported) > 1)} after {seconds:.0f} s"
+                )
+
+
+@click.command("rollup")
+@database_options
+@click.option("--since", type=Moment(), help="All days from this one on.  [default: days of which there is news]")
+@click.option(
+    "--until", type=Moment(), help="As if it were then; days that begin later are left alone.  [default: now]"
+)
+@click.option("--from", "source", metavar="PATH", help="Read what `joinsight export` wrote, not PostgreSQL.")
+@click.option(
+    "--keep",
+    type=Duration(at_least="30d", examples="3650d or 520w"),
+    default="3650d",
+    show_default=True,
+    help="Totals of earlier days are deleted.",
+)
+@master_option
+@_connections
+def rollup(
+    database_url: str | None,
+    data: Path | None,
+    since: datetime | None,
+    until: datetime | None,
+    source: str | None,
+    keep: timedelta,
+    master: str | None,
+    connections: int,
+) -> None:
+    """Compute totals by day and baselines, with Spark, and store them.
+
+    Once a night is enough. Each day's totals of jobs, queries and operators are written as a whole, as often as it is
+    run. Baselines are those of a week ago, with which `joinsight regressions` compares.
+    """
+    check_packages()
+    if source is not None and since is None:
+        problem = "--from needs the first day to read"
+        raise ConfigurationError("--since", None, problem, "Write --since 2026-01-01, or leave out --from.")
+    from joinsight.spark import rollup as work
+    from joinsight.spark.session import session
+
+    now = until or datetime.now(timezone.utc)
+    oldest = (now - keep).date()
+    with open_database(database_url, data) as engine, ExitStack() as stack:
+        check_schema(engine)
+        days = work.days_since(since, now) if since else work.stale_days(engine, oldest, now)
+        spark = stack.enter_context(session("joinsight rollup", master))
+        if source is None:
+            read = work.postgres_reader(spark, engine, connections)
+        else:
+            read = work.parquet_reader(spark, source.rstrip("/"))
+        done = work.roll_up(engine, read, work.ranges_of(days), work.baseline_moment(now), connections)
+        deleted = work.delete_before(engine, oldest)
+        click.echo(
+            f"{done.days} days: {done.queries:,} totals of queries, {done.operators:,} of operators;"
+            f" {done.baselines:,} baselines as of {done.as_of:%Y-%m-%d}"
+            + (f"; {deleted:,} totals deleted" if deleted else "")
+        )
+
+
+COMMANDS = (export_, rollup)

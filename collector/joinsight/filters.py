@@ -1,0 +1,250 @@
+"""The filters and sort orders of the lists of queries, shuffles, broadcasts, joins and findings.
+
+Each is declared here only: commands take their options from it, the pages their forms and parameters,
+`reading` its conditions. The fields of `Filters` are the filters, in display order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    literal,
+    literal_column,
+    select,
+)
+
+from joinsight.document import EXECUTION_STATES
+from joinsight.errors import ConfigurationError
+from joinsight.findings import HEURISTICS, SEVERITIES
+from joinsight.tables import IMPACT, SEVERITY_RANK, application, broadcast, execution, finding, joins, shuffle
+from joinsight.timeparse import parse_moment
+
+OPERATORS = ("shuffles", "broadcasts", "joins", "findings")
+LISTS = ("queries", *OPERATORS)
+
+KEY_LENGTH = 16
+"""Characters of a query's shape, a plan's fingerprint and an operator's key."""
+_KEY = re.compile(f"[0-9a-f]{{4,{KEY_LENGTH}}}")
+_KEY_HELP = "in every run; 4 digits or more"
+_NS_PER_MS: ColumnElement[int] = literal_column("1000000", BigInteger)  # literal, as in the index
+
+
+class Of(Enum):
+    """Which table has the column of a filter."""
+
+    EXECUTION = "execution"
+    OPERATOR = "operator"
+    BOTH = "both"
+    """Both sides of the join: PostgreSQL infers a condition on the other side only from an equality."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One filter; its field in `Filters`, its option and its parameter have the same name."""
+
+    of: Of
+    help: str
+    placeholder: str = ""
+    """The placeholder in a form."""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    parse: Callable[[str, str], Any] = lambda name, value: value
+    """Parses (name, text); raises `ConfigurationError` with the name of the filter."""
+    condition: Callable[[FromClause, Any], ColumnElement[bool]] | None = None
+    """The condition on a row of an execution or operator; None where `reading` looks something up first."""
+    is_selective: Callable[[Any], bool] = lambda value: True
+    """Whether few enough rows match that PostgreSQL should begin with them, whatever the order."""
+    lists: tuple[str, ...] = LISTS
+
+    def value(self, name: str, given: str) -> Any:
+        """The parsed value; raises `ConfigurationError` for an invalid text."""
+        return one_of(name, given, self.choices) if self.choices else self.parse(name, given)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort order of a list. Each has an index, declared with its table."""
+
+    order: ColumnElement[Any]
+    meaning: str
+
+
+def one_of(name: str, given: str, known: Collection[str]) -> str:
+    """`given`; raises `ConfigurationError` if it is not in `known`."""
+    if given not in known:
+        raise ConfigurationError(name, given, "not a valid value", f"Write one of {', '.join(known)}.")
+    return given
+
+
+def _equals(column: str) -> Callable[[FromClause, Any], ColumnElement[bool]]:
+    return lambda source, value: source.c[column] == value
+
+
+def _key(column: str) -> dict[str, Any]:
+    """A key or its first digits; a prefix is a range, because an index serves that in every collation."""
+
+    def parse(name: str, given: str) -> str:
+        if not _KEY.fullmatch(given):
+            remedy = "Write 16 hexadecimal digits, or the first 4 or more."
+            raise ConfigurationError(name, given, "not a valid key", remedy)
+        return given
+
+    def condition(source: FromClause, key: str) -> ColumnElement[bool]:
+        if len(key) == KEY_LENGTH:
+            return source.c[column] == key
+        return source.c[column].between(key.ljust(KEY_LENGTH, "0"), key.ljust(KEY_LENGTH, "f"))
+
+    return {"parse": parse, "condition": condition}
+
+
+def _time(compare: Callable[[ColumnElement[Any], datetime], ColumnElement[bool]]) -> dict[str, Any]:
+    condition = lambda source, time: compare(source.c.started_at, time)  # noqa: E731
+    return {"metavar": "TIME", "parse": parse_moment, "condition": condition, "is_selective": _never}
+
+
+def ids_of(id_or_name: str) -> CompoundSelect[Any]:
+    """The ids of the applications with this id or name; not an OR, because no index serves one."""
+    by_name = select(application.c.application_id).where(application.c.name == id_or_name)
+    return select(literal(id_or_name)).union_all(by_name)
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+def _filter(of: Of, help: str, **details: Any) -> Any:
+    return field(default=None, metadata={"filter": Filter(of, help, **details)})
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The values of the filters; None does not filter."""
+
+    execution: str | None = _filter(Of.OPERATOR, "Only of this execution", metavar="EXECUTION", lists=OPERATORS)
+    operator: str | None = _filter(
+        Of.OPERATOR, f"Only this operator, {_KEY_HELP}", metavar="KEY", **_key("operator_key"), lists=OPERATORS
+    )
+    finding: str | None = _filter(
+        Of.OPERATOR,
+        "Only of this kind, such as skewed-shuffle; `joinsight docs findings` explains all",
+        metavar="KIND",
+        choices=tuple(heuristic.id for heuristic in HEURISTICS),
+        condition=_equals("finding"),
+        is_selective=_never,
+        lists=("findings",),
+    )
+    severity: str | None = _filter(
+        Of.OPERATOR,
+        "Only of this severity",
+        choices=SEVERITIES,
+        condition=_equals("severity"),
+        is_selective=_never,
+        lists=("findings",),
+    )
+    application: str | None = _filter(
+        Of.EXECUTION,
+        "Only of this application",
+        metavar="ID|NAME",
+        placeholder="ID or name",
+        condition=lambda source, id_or_name: source.c.application_id.in_(ids_of(id_or_name)),
+    )
+    job: str | None = _filter(
+        Of.EXECUTION, "Only of this job (spark.joinsight.jobName)", metavar="NAME", condition=_equals("job_name")
+    )
+    state: str | None = _filter(
+        Of.EXECUTION,
+        "Only of executions in this state",
+        choices=EXECUTION_STATES,
+        condition=_equals("state"),
+        is_selective=lambda state: state != "succeeded",
+    )
+    since: datetime | None = _filter(  # noqa: RUF009  # a declaration is immutable
+        Of.BOTH,
+        "Started at this time or later: 2h, 7d, 2026-11-20T08:00 (UTC)",
+        placeholder="2h, 7d, 2026-11-20",
+        **_time(lambda started_at, time: started_at >= time),
+    )
+    until: datetime | None = _filter(  # noqa: RUF009
+        Of.BOTH,
+        "Started before this time",
+        placeholder="1h, 2026-11-21",
+        **_time(lambda started_at, time: started_at < time),
+    )
+    shape: str | None = _filter(Of.EXECUTION, f"Only of this query, {_KEY_HELP}", metavar="KEY", **_key("query_shape"))
+    limit: int = 20
+
+    def given(self, of: Of) -> dict[str, Any]:
+        """The values that are set of the filters on this table."""
+        values = {name: getattr(self, name) for name, each in FILTERS.items() if each.of is of}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def conditions(self, of: Of, source: FromClause) -> list[ColumnElement[bool]]:
+        """Their conditions on `source`."""
+        conditions = ((FILTERS[name].condition, value) for name, value in self.given(of).items())
+        return [condition(source, value) for condition, value in conditions if condition is not None]
+
+    def is_selective(self, of: Of) -> bool:
+        """Whether one of them is selective."""
+        return any(FILTERS[name].is_selective(value) for name, value in self.given(of).items())
+
+
+FILTERS: Mapping[str, Filter] = {each.name: each.metadata["filter"] for each in fields(Filters) if each.metadata}
+
+
+def filters_of(name: str) -> dict[str, Filter]:
+    """The filters of a list."""
+    return {each: declared for each, declared in FILTERS.items() if name in declared.lists}
+
+
+def _largest(column: ColumnElement[Any], meaning: str) -> Sort:
+    return Sort(column.desc().nulls_last(), meaning)
+
+
+def _newest(column: ColumnElement[Any]) -> Sort:
+    return Sort(column.desc(), "newest first")
+
+
+_shuffle_ms = shuffle.c.write_time_ns // _NS_PER_MS + shuffle.c.fetch_wait_ms
+_broadcast_ms = broadcast.c.collect_ms + broadcast.c.build_ms + broadcast.c.broadcast_ms
+
+SORTS: Mapping[str, Mapping[str, Sort]] = {
+    "queries": {
+        "recent": _newest(execution.c.started_at),
+        "time": _largest(execution.c.duration_ms, "longest first"),
+        "size": _largest(execution.c.shuffle_write_bytes, "most shuffled"),
+        "spill": _largest(execution.c.disk_spilled_bytes, "most spilled"),
+    },
+    "shuffles": {
+        "size": _largest(shuffle.c.bytes_written, "most bytes written"),
+        "time": _largest(_shuffle_ms, "longest writing and waiting"),
+        "skew": _largest(shuffle.c.skew_ratio, "most skewed"),
+        "recent": _newest(shuffle.c.started_at),
+    },
+    "broadcasts": {
+        "size": _largest(broadcast.c.size_bytes, "largest in memory"),
+        "time": _largest(_broadcast_ms, "longest on the driver"),
+        "recent": _newest(broadcast.c.started_at),
+    },
+    "joins": {
+        "size": _largest(joins.c.output_rows, "most rows out"),
+        "time": _largest(execution.c.duration_ms, "longest executions first"),
+        "spill": _largest(joins.c.spill_bytes, "most spilled"),
+        "recent": _newest(joins.c.started_at),
+    },
+    "findings": {
+        "recent": _newest(finding.c.started_at),
+        "severity": _largest(literal_column(SEVERITY_RANK, BigInteger), "worst first"),
+        "impact": _largest(literal_column(IMPACT, BigInteger), "most time lost, 100 MB counting as a second"),
+    },
+}
+"""The sort orders of each list; the first is the default."""

@@ -1,0 +1,213 @@
+"""Matches the nodes of one plan of an execution with those of the next, and tells what replaced what.
+
+A re-plan gives operators above the finished stages new accumulators, so a node is matched with the plan before by its
+accumulators, then by its operator key and text, then by either: columns keep their ids within an execution. An operator
+that is now reused is not gone: Spark draws it once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import copy
+
+from joinsight.document import MAX_LONG, Accumulator
+from joinsight.plan import operators, texts
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.identity import Identity, disambiguate
+from joinsight.plan.metrics import PlanMetrics
+
+_PLAN_ID = re.compile(r",? ?\[(?:plan_)?id=#?\d+\]")
+_NAMELESS = (None, (None, None))
+_STATE = re.compile(r"isFinalPlan=\w+")
+
+
+class PlanVersion(PlanMetrics):
+    """One plan version; `own` are the nodes that run in it, without those of subqueries and cached tables below.
+
+    Nor those below an ``EmptyRelation``: Spark 4 shows there the plan that it replaced.
+    """
+
+    def __init__(self, version: int, graph: Graph, identity: Identity) -> None:
+        super().__init__(graph, {})
+        self.version = version
+        self.bases = identity.operator_bases(graph)
+        self.keys = disambiguate(self.bases)
+        fed = {child for child, _ in graph.edges}
+        self.tops = [n.id for n in graph.nodes if n.id not in fed and not n.is_cluster]
+        self.own = self.below(self.tops)
+        self._first_operators: dict[int, Node] = {}
+        self._received: dict[int, tuple[int | None, int | None]] = {}
+
+    def measured(self, accumulators: Mapping[int, Accumulator]) -> PlanVersion:
+        """A copy of this plan with measurements."""
+        plan = copy(self)
+        plan.set_measured(accumulators)
+        plan._received = {}
+        return plan
+
+    def below(self, tops: Sequence[int], visited: set[int] | None = None) -> set[int]:
+        """These nodes and all that feed them, added to `visited`, which must be closed under that relation."""
+        visited = set() if visited is None else visited
+        todo = list(tops)
+        while todo:
+            node_id = todo.pop()
+            if node_id not in visited:
+                visited.add(node_id)
+                if operators.of(self.nodes[node_id].name).kind not in operators.SOURCES:
+                    todo.extend(self.inputs(self.nodes[node_id]))
+        return visited
+
+    def exchanges(self) -> list[Node]:
+        """The shuffles and broadcasts."""
+        return [n for n in self.graph.nodes if operators.of(n.name).is_exchange]
+
+    def joins(self) -> list[Node]:
+        """The joins, whatever their strategy."""
+        return [n for n in self.graph.nodes if operators.join_strategy(n.name)]
+
+    def uses(self) -> Counter[str]:
+        """The number of readers of each exchange, by operator base; equal exchanges add up."""
+        return Counter(
+            self.bases[child] for child, parent in self.graph.edges if child in self.bases and parent in self.own
+        )
+
+    def first_operator(self, node_id: int) -> Node:
+        """The first operator at or below a node that changes rows."""
+        above = []  # passed through on the way down
+        while node_id not in self._first_operators:
+            node = self.nodes[node_id]
+            below = self.inputs(node)
+            operator = operators.of(node.name)
+            if not (operator.keeps_rows or operator.is_exchange) or len(below) != 1:
+                self._first_operators[node_id] = node
+            else:
+                above.append(node_id)
+                node_id = below[0]
+        first = self._first_operators[node_id]
+        self._first_operators.update(dict.fromkeys(above, first))
+        return first
+
+    def received(self, node: Node) -> tuple[int | None, int | None]:
+        """Bytes and rows that were written to the exchanges that feed a node."""
+        if node.id not in self._received:
+            fed = [self.fed_by(i) for i in self.inputs(node)]
+            rows = [each.rows for each in fed if each.exchange is not None]
+            self._received[node.id] = _sum([each.bytes for each in fed]), _sum(rows)
+        return self._received[node.id]
+
+
+class Change:
+    """From one plan to the next; `same` maps a node of the later one to its match in the earlier one.
+
+    Of the earlier plan's nodes, `unmatched` have no match, `still_there` have one that runs, and
+    `reused` are gone only because an exchange at or above them is now reused; `unused` counts the reads of
+    exchanges, by base, that are gone.
+    """
+
+    def __init__(self, before: PlanVersion, after: PlanVersion) -> None:
+        self.before, self.after = before, after
+        self.same: dict[int, int] = {}
+        self.unmatched = set(before.nodes)
+        known = {m.id: node.id for node in before.graph.nodes for m in node.metrics}
+        for node in after.graph.nodes:
+            for metric in node.metrics:
+                if metric.id in known:
+                    self._pair(node.id, known[metric.id])
+        self._match(lambda plan, node: (plan.bases.get(node.id), _text(node)))
+        self._match(lambda plan, node: plan.bases.get(node.id))
+        self._match(lambda plan, node: _text(node))
+        self.still_there = {former for node, former in self.same.items() if node in after.own}
+        self.unused = before.uses() - after.uses()
+        self.reused = self._below_reused()
+        self._former: dict[int, int | None] = {}
+        self._below: dict[int, Mapping[int, int]] = {}
+
+    def _match(self, name: Callable[[PlanVersion, Node], Hashable | None]) -> None:
+        """Pair unmatched nodes that have the same name, in the order of the plans."""
+        named: dict[Hashable, list[int]] = defaultdict(list)
+        for node in reversed(self.before.graph.nodes):
+            if node.id in self.unmatched and name(self.before, node) not in _NAMELESS:
+                named[node.id in self.before.own, name(self.before, node)].append(node.id)
+        for node in self.after.graph.nodes:
+            if node.id not in self.same and named:
+                known = named.get((node.id in self.after.own, name(self.after, node)))
+                if known:
+                    self._pair(node.id, known.pop())
+
+    def _pair(self, after: int, before: int) -> None:
+        if before in self.unmatched and after not in self.same:
+            self.same[after] = before
+            self.unmatched.discard(before)
+
+    def _below_reused(self) -> set[int]:
+        """Nodes that are drawn no longer because they, or an exchange above them, are now reused."""
+        left = self.before.own - self.still_there
+        gone = (node for node in self.before.exchanges() if node.id in left)
+        return self.before.below([node.id for node in gone if not self.unused[self.before.bases[node.id]]])
+
+    def measured(self, accumulators: Mapping[int, Accumulator]) -> Change:
+        """A copy of this change with measurements in both plans."""
+        change = copy(self)
+        change.before, change.after = self.before.measured(accumulators), self.after.measured(accumulators)
+        return change
+
+    def side(self, plan: PlanVersion, node: Node, built: Node) -> Node | None:
+        """The exchange that feeds a join of `plan` on the side that `built` builds."""
+        text = texts.join_text(built.name, built.simple)
+        sides = dict(zip(("left", "right"), plan.inputs(node), strict=False))
+        if text is None or text.build_side not in sides:
+            return None
+        exchange = plan.fed_by(sides[text.build_side]).exchange
+        return None if exchange is None else plan.nodes[exchange]
+
+    def shuffle(self, plan: PlanVersion, read: Node) -> int | None:
+        """The node id of the shuffle that AQE reads at `read`."""
+        inputs = plan.inputs(read)
+        exchange = plan.fed_by(inputs[0]).exchange if len(inputs) == 1 else None
+        return exchange if exchange is not None and operators.is_shuffle(plan.nodes[exchange].name) else None
+
+    def replaced(self, node: Node) -> int | None:
+        """The node of the earlier plan at the position of `node`: below the nearest operator that both plans have."""
+        child, above = node.id, []
+        while child not in self._former:
+            parent = next((i for i in self.after.parents.get(child, ()) if i in self.after.own), None)
+            if parent is None:
+                self._former[child] = self.before.tops[0] if self.before.tops else None
+            elif parent in self.same:
+                self._former[child] = self._former_inputs(parent).get(child)
+            else:
+                above.append(child)
+                child = parent
+        former = self._former[child]
+        self._former.update(dict.fromkeys(above, former))
+        return former
+
+    def _former_inputs(self, parent: int) -> Mapping[int, int]:
+        """By input of a node that both plans have, the earlier plan's input at the same position."""
+        if parent not in self._below:
+            now = self.after.inputs(self.after.nodes[parent])
+            then = self.before.inputs(self.before.nodes[self.same[parent]])
+            self._below[parent] = dict(reversed(list(zip(now, then, strict=False))))
+        return self._below[parent]
+
+
+def _text(node: Node) -> tuple[str, ...] | None:
+    """A node's text, without what differs between plans of the same execution."""
+    if node.is_cluster or operators.of(node.name).kind == "shuffle_read":
+        return None
+    return _comparable_text(node.name, node.simple)
+
+
+@texts.cached
+def _comparable_text(name: str, simple: str) -> tuple[str, ...]:
+    join = texts.join_text(name, simple)
+    if join is not None:
+        return ("join", join.join_type or "", join.condition or "", *join.left_keys, *join.right_keys)
+    return (name, _STATE.sub("", _PLAN_ID.sub("", simple)))
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return min(sum(known), MAX_LONG) if known else None

@@ -1,0 +1,95 @@
+"""A plan's graph with the measurements at its nodes, and the rows and bytes that flow into a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from joinsight.document import Accumulator
+from joinsight.plan import operators
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS
+
+_ENDS = operators.SOURCES | {"join"}
+"""Operators below which nothing is derived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The input of a node from one side."""
+
+    rows: int | None = None
+    """From the nearest operator below that counts rows."""
+    bytes: int | None = None
+    """Data size of the exchange or broadcast that feeds it."""
+    exchange: int | None = None
+    """The node id of that exchange or broadcast."""
+    is_whole: bool = False
+    """The input is at most the data of the exchange: no operator in between can have enlarged it."""
+
+
+class PlanMetrics:
+    """A graph, and the accumulators of the execution by id. Values derived for a node are cached."""
+
+    def __init__(self, graph: Graph, accumulators: Mapping[int, Accumulator]) -> None:
+        self.graph = graph
+        self.nodes = {node.id: node for node in graph.nodes}
+        self.children = graph.children()
+        self.parents = graph.parents()
+        self._subqueries = {node.id for node in graph.nodes if operators.is_subquery(node.name)}
+        self.set_measured(accumulators)
+
+    def set_measured(self, accumulators: Mapping[int, Accumulator]) -> None:
+        """Replace the measurements."""
+        self.accumulators = accumulators
+        self._metrics: dict[int, dict[str, Accumulator]] = {}
+        self._fed_by: dict[int, Input] = {}
+
+    def metrics(self, node: Node) -> Mapping[str, Accumulator]:
+        """The measured metrics of a node, by Spark's names."""
+        known = self._metrics.get(node.id)
+        if known is None:
+            known = {m.name: self.accumulators[m.id] for m in node.metrics if m.id in self.accumulators}
+            self._metrics[node.id] = known
+        return known
+
+    def total(self, node: Node, name: str) -> int | None:
+        """The total of one metric; None if it was not measured."""
+        measured = self.metrics(node).get(name)
+        return None if measured is None else measured.sum
+
+    def consumers(self, node: Node) -> list[int]:
+        """The ids of the nodes that read its rows."""
+        return self.parents.get(node.id, [])
+
+    def inputs(self, node: Node) -> list[int]:
+        """The ids of the nodes whose rows `node` reads, the left one first; without subqueries."""
+        below = self.children.get(node.id, [])
+        return [i for i in below if i not in self._subqueries] if self._subqueries else below
+
+    def fed_by(self, node_id: int) -> Input:
+        """The input that `node_id` gives its consumer.
+
+        Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through. Nothing is derived from below
+        an operator with several inputs, nor from below a scan: the plan of a cached table or an RDD ran separately.
+        """
+        above: list[Node] = []  # passed through on the way down
+        while node_id not in self._fed_by:
+            node = self.nodes[node_id]
+            operator = operators.of(node.name)
+            below = self.inputs(node)
+            if operator.is_exchange:
+                rows = self.total(node, operator.rows[0])
+                self._fed_by[node_id] = Input(rows, self.total(node, DATA_SIZE), node_id, True)
+            elif len(below) != 1 or operator.kind in _ENDS:
+                self._fed_by[node_id] = Input(self.total(node, OUTPUT_ROWS))
+            else:
+                above.append(node)
+                node_id = below[0]
+        fed = self._fed_by[node_id]
+        for node in reversed(above):
+            fed = replace(fed, is_whole=fed.is_whole and operators.of(node.name).is_never_larger)
+            if any(metric.name == OUTPUT_ROWS for metric in node.metrics):
+                fed = replace(fed, rows=self.total(node, OUTPUT_ROWS))
+            self._fed_by[node.id] = fed
+        return fed

@@ -1,0 +1,47 @@
+"""AQE's decisions as text, one line each::
+
+plan 2, 442 ms: SortMergeJoin became BroadcastHashJoin on customer_id: right side 3.1 KiB, 200 rows
+plan 4, 726 ms: coalesced 200 → 7 partitions by day, median 60.0 MiB
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from joinsight.display import duration_text
+from joinsight.plan import texts
+from joinsight.plan.decisions import KINDS, About
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+
+
+def lines(stored: StoredPlan, version: int | None = None) -> Iterator[tuple[int, str]]:
+    """Version and text of each decision, of one plan version or of all."""
+    for decision in stored.decisions:
+        if version in (None, decision["version"]):
+            words = KINDS[decision["kind"]].line(decision, _about(stored, decision))
+            yield decision["version"], f"{moment(stored, decision['decided_at'])}: {words}"
+
+
+def moment(stored: StoredPlan, at: datetime) -> str:
+    """The time since the start of the execution, as text."""
+    return duration_text(max(0, round((at - stored.execution["started_at"]).total_seconds() * 1000)))
+
+
+def _about(stored: StoredPlan, decision: Row) -> About:
+    version = stored.versions[decision["version"]]
+    nodes = {node["id"]: node for node in version["nodes"]}
+    node = nodes.get(decision["node_id"])
+    if node is None:
+        return About()
+    join = texts.join_text(node["name"], node["simple"])
+    read = next((nodes[child] for child, parent in version["edges"] if parent == node["id"] and child in nodes), None)
+    shuffle = texts.shuffle_text(read["simple"]) if read else texts.ShuffleText()
+    sizes = {accumulator for accumulator, name, _ in node["metrics"] if name == "partition data size"}
+    return About(
+        texts.without_ids(", ".join(join.left_keys)) if join else "",
+        join.build_side if join else None,
+        texts.without_ids(", ".join(shuffle.keys)),
+        next((row for row in stored.metrics if row["accumulator_id"] in sizes), None),
+    )

@@ -1,0 +1,174 @@
+"""A plan for display: its operators with their texts, costs and findings, and their edges.
+
+The terminal draws it as a tree (`cli.tree`), pages draw it as boxes (`pages.drawing`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.findings import skewed_shuffle
+from joinsight.plan import operators
+from joinsight.plan.operators import FILES_SIZE
+from joinsight.plan.texts import without_ids
+from joinsight.present import ratio_text
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+
+# Details that are not about the query: ids, the usual origin of a shuffle, the default catalog
+_NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")
+_HOT = 0.2
+"""The share of the time of all nodes from which on a node is marked as expensive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A whole-stage-codegen stage; `number` is ``(2)``, or empty if its name has none."""
+
+    number: str
+    time: str
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """An operator and its cost; None, or an empty text, where it was not measured."""
+
+    row: Row
+    """From `plan_version.nodes`: id, name, simple, metrics as (accumulator, name, type)."""
+    cluster: Cluster | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    bytes_are: str = ""
+    """``of files`` where `bytes` is not the size of the output: tasks may read less or more than that."""
+    time_ms: int | None = None
+    """The sum over tasks; for a broadcast, the time on the driver."""
+    time_share: float = 0.0
+    """The share of the time of all nodes."""
+    read: Row | None = None
+    """The metric of rows read per task, for a shuffle that several tasks read."""
+    findings: list[Row] = field(default_factory=list)
+    """The worst first."""
+
+    @property
+    def id(self) -> int:
+        """Spark's node id in this plan version."""
+        return int(self.row["id"])
+
+    @property
+    def name(self) -> str:
+        """Spark's name."""
+        return str(self.row["name"])
+
+    @property
+    def kind(self) -> str:
+        """``broadcast``, ``shuffle``, ``join``, or empty for all other operators."""
+        kind = operators.of(self.name).kind
+        return kind if kind in ("broadcast", "shuffle", "join") else ""
+
+    @property
+    def text(self) -> str:
+        """The operator with its arguments, on one line, shortened by `clean`."""
+        return clean(self.row["simple"]) or self.name or "(no plan)"
+
+    @property
+    def size(self) -> str:
+        """``1.5 MiB``."""
+        return "" if self.bytes is None else bytes_text(self.bytes)
+
+    @property
+    def time(self) -> str:
+        """``13 ms``."""
+        return "" if self.time_ms is None else duration_text(self.time_ms)
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether it took much of the time."""
+        return self.time_share >= _HOT
+
+    @property
+    def skew(self) -> str:
+        """Rows of the largest task divided by the median: ``6.3×``."""
+        return "" if self.read is None else ratio_text(self.read["max"] / self.read["median"])
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether its skew is a finding."""
+        return self.id in skewed_nodes(self.findings)
+
+    @property
+    def severity(self) -> str:
+        """The severity of its worst finding; empty if there is none."""
+        return str(self.findings[0]["severity"]) if self.findings else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTree:
+    """A plan version, without whole-stage-codegen clusters, which are at their nodes."""
+
+    nodes: Mapping[int, TreeNode]
+    inputs: Mapping[int, Sequence[int]]
+    """The inputs of each node, the left one first; a reused exchange is an input of several nodes."""
+    roots: Sequence[int]
+    measured: Mapping[int, Row]
+    """The execution's metrics by accumulator."""
+
+    def metrics(self, node: Row) -> list[tuple[str, Row]]:
+        """The measured metrics of a node, with Spark's names."""
+        rows = ((name, self.measured.get(accumulator)) for accumulator, name, _ in node["metrics"])
+        return [(name, row) for name, row in rows if row is not None]
+
+
+def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
+    """A plan version for display; only the final one has findings, as they refer to its nodes."""
+    inputs: dict[int, list[int]] = defaultdict(list)
+    for child, parent in version["edges"]:
+        inputs[parent].append(child)
+    fed = {child for child, _ in version["edges"]}
+    operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
+    roots = [i for i in operators_only if i not in fed]
+    tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics})
+    clusters = {node["id"]: _cluster(tree, node) for node in version["nodes"] if node["is_cluster"]}
+    for node in tree.nodes.values():
+        node.cluster = clusters.get(node.row["cluster"])
+        _measure(node, dict(tree.metrics(node.row)))
+    total = sum(node.time_ms or 0 for node in tree.nodes.values())
+    for node in tree.nodes.values():
+        node.time_share = (node.time_ms or 0) / total if total else 0.0
+    for finding in plan.findings if version["is_final"] else ():
+        if finding["node_id"] in tree.nodes:
+            tree.nodes[finding["node_id"]].findings.append(finding)
+    return tree
+
+
+def _cluster(tree: PlanTree, node: Row) -> Cluster:
+    number = re.search(r"\(\d+\)", node["name"])
+    spent = next((row["total"] for name, row in tree.metrics(node) if name == "duration"), None)
+    return Cluster(number[0] if number else "", "" if spent is None else duration_text(spent))
+
+
+def _measure(node: TreeNode, by_name: Mapping[str, Row]) -> None:
+    operator = operators.of(node.name)
+    node.rows = next((by_name[name]["total"] for name in operator.rows if name in by_name), None)
+    size = next((name for name in operator.bytes if name in by_name), None)
+    if size is not None:
+        node.bytes, node.bytes_are = by_name[size]["total"], "of files" if size == FILES_SIZE else ""
+    times = [row for name, row in by_name.items() if name in operator.time and row["total"] is not None]
+    if times:
+        node.time_ms = sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
+    read = by_name.get("records read")
+    if read is not None and read["median"] and read["max"] and (read["count"] or 0) >= 2:
+        node.read = read
+
+
+def skewed_nodes(findings: Iterable[Row]) -> set[int]:
+    """The nodes whose skew is a finding, and so is highlighted: by the thresholds of the collector that computed it."""
+    return {row["node_id"] for row in findings if row["finding"] == skewed_shuffle.HEURISTIC.id}
+
+
+def clean(text: str) -> str:
+    """Spark's text of an operator without details that are not about the query, on one line."""
+    return " ".join(_NOISE.sub("", without_ids(text)).split())

@@ -1,0 +1,60 @@
+"""The tables, each declared once: `declare` says how. The migrations make them in PostgreSQL.
+
+Keys are natural: an application attempt is ``(application_id, attempt_id)``; a delivery adds the listener's id, an
+execution its start and Spark's execution id. All that belongs to an execution carries its whole key, is partitioned by
+the month of its start, and is replaced as a whole when a newer document of the execution comes. A value that was not
+measured is NULL, never 0.
+"""
+
+from __future__ import annotations
+
+from joinsight.tables.application import ApplicationRow, application
+from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
+from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Row, as_columns, from_metrics, metadata, values_of
+from joinsight.tables.delivery import DeliveryRow, delivery
+from joinsight.tables.event_log import EventLogRow, event_log
+from joinsight.tables.execution import ExecutionRow, execution
+from joinsight.tables.finding import IMPACT, SEVERITIES, SEVERITY_RANK, FindingRow, finding
+from joinsight.tables.join import JoinRow, joins
+from joinsight.tables.plan import (
+    AqeDecisionRow,
+    NodeMetricRow,
+    PlanEdgeRow,
+    PlanNodeRow,
+    PlanVersionRow,
+    aqe_decision,
+    node_metric,
+    plan_edge,
+    plan_node,
+    plan_version,
+)
+from joinsight.tables.rollup import ROLLUPS, baseline, rollup_day, rollup_operator_day
+from joinsight.tables.shuffle import ShuffleRow, shuffle
+from joinsight.tables.stage import StageRow, stage
+
+TABLES = (
+    application,
+    delivery,
+    execution,
+    shuffle,
+    broadcast,
+    joins,
+    finding,
+    stage,
+    plan_version,
+    aqe_decision,
+    plan_node,
+    plan_edge,
+    node_metric,
+    rollup_day,
+    rollup_operator_day,
+    baseline,
+    event_log,
+)
+"""All of them, in the order of the data dictionary."""
+
+PARTITIONED = tuple(table for table in metadata.sorted_tables if table.info["partitioned"])
+"""Tables that are partitioned by the month of the execution's start."""
+
+CHILDREN = tuple(table for table in PARTITIONED if table is not execution)
+"""Tables whose rows belong to an execution and are replaced with it."""

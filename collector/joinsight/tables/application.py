@@ -1,0 +1,53 @@
+"""Table `application`: an application attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+
+from sqlalchemy import Index, text
+
+from joinsight.document import Origin
+from joinsight.tables.declare import Long, Strings, column, required, table_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationRow:
+    """An application attempt."""
+
+    application_id: str = required("Spark's application id")
+    attempt_id: str = required("Spark's application attempt id; empty if none")
+    name: str = required("spark.app.name")
+    job_name: str = required("spark.joinsight.jobName, or the name; stable from run to run")
+    state: str = required(
+        "running, ended, or lost (its driver is gone); unknown while only its executions have arrived",
+        one_of=("unknown", "running", "ended", "lost"),
+    )
+    started_at: datetime | None = column("when the application started")
+    ended_at: datetime | None = column("when it ended")
+    spark_user: str | None = column("the user that Spark ran as")
+    master: str | None = column("spark.master")
+    spark_version: str = required("version of Spark")
+    origin: str = required("live (listener) or event_log (backfill)", one_of=get_args(Origin))
+    listener_id: str = required("the listener instance, one per SparkContext")
+    listener_version: str = required("version of Joinsight in the driver")
+    tags: Strings | None = column("spark.joinsight.tag.*")
+    configuration: Strings | None = column("allow-listed settings of the SparkConf")
+    sequence: Long = required("number of the document that this row comes from")
+    updated_at: datetime | None = required("when this row was written", default=None)
+
+
+application = table_of(
+    ApplicationRow,
+    "application",
+    Index(None, "job_name", "started_at"),
+    Index(None, "name"),
+    Index(
+        "ix_application_open",
+        "application_id",
+        "attempt_id",
+        postgresql_where=text("state IN ('unknown', 'running') AND origin = 'live'"),
+    ),
+    key=("application_id", "attempt_id"),
+)

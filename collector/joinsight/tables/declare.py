@@ -1,0 +1,248 @@
+"""How a table is declared: a frozen, slotted row class, each field of which is a column.
+
+::
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class ShuffleRow(ExecutionKey):
+        \"\"\"A shuffle exchange of the final plan.\"\"\"  # the comment of the table
+        node_id: Int = required("node of the final plan")  # integer NOT NULL
+        bytes_written: Bytes | None = metric("shuffle bytes written", "bytes written")  # bigint, from Spark's metric
+
+The annotation gives the type, in Python and in SQL, and the unit; the function says whether it may be NULL. All else is
+made of this: SQLAlchemy's tables, what COPY writes, the data dictionary, the columns of the views.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from operator import attrgetter
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Date,
+    DateTime,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE, JSONB
+from sqlalchemy.sql.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
+
+from joinsight.document import Accumulator
+
+Int = Annotated[int, Integer()]
+Long = Annotated[int, BigInteger()]
+Bytes = Annotated[int, BigInteger(), "bytes"]
+Rows = Annotated[int, BigInteger(), "rows"]
+Ms = Annotated[int, BigInteger(), "ms"]
+Ns = Annotated[int, BigInteger(), "ns"]
+Ratio = Annotated[float, Double(), "ratio"]
+Json = Annotated[Any, JSONB(none_as_null=True)]
+Strings = Annotated[Mapping[str, str], JSONB(none_as_null=True)]
+Ranges = Annotated[Any, INT8MULTIRANGE()]
+"""A set of whole numbers, as psycopg's `Multirange`."""
+
+Row = dict[str, Any]
+"""A row as it is read back: by column, with what was joined to it."""
+
+_TYPES: Mapping[Any, TypeEngine[Any]] = {
+    int: BigInteger(),
+    str: Text(),
+    bool: Boolean(),
+    float: Double(),
+    datetime: DateTime(timezone=True),
+    date: Date(),
+    list[str]: ARRAY(Text),
+    list[int]: ARRAY(Integer),
+}
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    comment: str
+    nullable: bool = True
+    one_of: Sequence[str] = ()
+    source: tuple[str, str, str | None] | None = None
+    """Spark's metric, the `Accumulator`'s attribute, and the operator that has it if not the row's own."""
+    only: Sequence[str] | None = None
+    """Columns of several: the fields of a part of the row."""
+
+
+def _field(declared: _Declared, default: Any = None) -> Any:
+    return dataclasses.field(default=default, metadata={"declared": declared})
+
+
+def required(comment: str, *, one_of: Sequence[str] = (), default: Any = dataclasses.MISSING) -> Any:
+    """A column that is NOT NULL, of these values if any are named. With a `default` of None the writer fills it in."""
+    return _field(_Declared(comment, False, one_of), default)
+
+
+def column(comment: str, *, one_of: Sequence[str] = ()) -> Any:
+    """A column that is NULL where nothing is known."""
+    return _field(_Declared(comment, one_of=one_of))
+
+
+def metric(name: str, comment: str, *, statistic: str = "sum", of: str | None = None) -> Any:
+    """A column that a metric of Spark gives (`from_metrics`): of the row's node, or of the operator `of`."""
+    return _field(_Declared(comment, source=(name, statistic, of)))
+
+
+def columns(comment: str = "", *, only: Sequence[str] | None = None) -> Any:
+    """A part of the row, a Struct: a column for each of its fields, or of those in `only`; all NULL without it.
+
+    The columns of a part without a `comment` are called as its fields and have their descriptions; else the field's
+    name and the comment stand before.
+    """
+    return _field(_Declared(comment, only=only))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionKey:
+    """What the rows of an execution begin with; their tables are partitioned by the month of its start."""
+
+    started_at: datetime = required("when the execution started; the partition's key")
+    application_id: str = required("Spark's application id")
+    attempt_id: str = required("Spark's application attempt id; empty if none")
+    execution_id: Long = required("Spark's SQL execution id, unique within the application attempt")
+
+
+EXECUTION_KEY = tuple(field.name for field in dataclasses.fields(ExecutionKey))
+
+
+def table_of(row: type, name: str, *items: SchemaItem, key: Sequence[str] = ()) -> Table:
+    """The table of a row class, in `metadata`. `key`: its primary key; of an execution's rows, what follows its own."""
+    partitioned = issubclass(row, ExecutionKey)
+    checks = [
+        CheckConstraint(f"{field.name} IN ({', '.join(map(repr, declared.one_of))})", name=field.name)
+        for field, declared, _ in _fields(row)
+        if declared.one_of
+    ]
+    return Table(
+        name,
+        metadata,
+        *_columns(row),
+        PrimaryKeyConstraint(*(EXECUTION_KEY if partitioned else ()), *key),
+        *checks,
+        *items,
+        comment=row.__doc__,
+        info={"row": row, "partitioned": partitioned},
+        postgresql_partition_by="RANGE (started_at)" if partitioned else None,
+    )
+
+
+def largest(table: str, what: str, name: str | None = None) -> Index:
+    """Serves a sort by `what`: the largest first, the newest of equals, and what was not measured last."""
+    call = re.fullmatch(r"\w+\(.*\)", what)  # which needs no parentheses, and PostgreSQL shows it without
+    return Index(
+        f"ix_{table}_{name or what}_largest",
+        text(f"{what if name is None or call else f'({what})'} DESC NULLS LAST"),
+        text("started_at DESC"),
+    )
+
+
+def from_metrics(row: type, metrics: Mapping[str, Accumulator], of: str | None = None) -> dict[str, Any]:
+    """By column the number that was measured, None where none was. `metrics`: those of a node; `of`: as in `metric`."""
+    return {
+        name: None if (measured := metrics.get(spark)) is None else getattr(measured, statistic)
+        for name, spark, statistic in _sources(row, of)
+    }
+
+
+@lru_cache(None)
+def _sources(row: type, of: str | None) -> Sequence[tuple[str, str, str]]:
+    sources = ((field.name, declared.source) for field, declared, _ in _fields(row))
+    return [(name, *source[:2]) for name, source in sources if source is not None and source[2] == of]
+
+
+@lru_cache(None)
+def values_of(row: type) -> Callable[[Any], Sequence[Any]]:
+    """What gives the values of such a row, in the order of the table's columns."""
+    fields = [(field.name, _part_names(hint, declared)) for field, declared, hint in _fields(row)]
+    if not any(parts for _, parts in fields):
+        return attrgetter(*(name for name, _ in fields))
+
+    def values(of: Any) -> Sequence[Any]:
+        found: list[Any] = []
+        for name, parts in fields:
+            value = getattr(of, name)
+            found += [value] if parts is None else [value and getattr(value, part) for part in parts]
+        return found
+
+    return values
+
+
+def as_columns(row: Any) -> dict[str, Any]:
+    """A row by the names of its table's columns."""
+    kind: type = type(row)
+    return dict(zip((column.name for column in _columns(kind)), values_of(kind)(row), strict=True))
+
+
+def _columns(row: type) -> Iterator[Column[Any]]:
+    for field, declared, hint in _fields(row):
+        parts = _part_names(hint, declared)
+        if parts is None:
+            kind, unit, _ = _read(hint)
+            info = {"unit": unit}
+            yield Column(field.name, kind, nullable=declared.nullable, comment=declared.comment, info=info)
+            continue
+        hints = get_type_hints(_without_none(hint), include_extras=True)
+        for part in parts:
+            kind, unit, description = _read(hints[part])
+            name = f"{field.name}_{part}" if declared.comment else part
+            comment = f"{declared.comment}: {part}" if declared.comment else description
+            yield Column(name, kind, comment=comment, info={"unit": unit})
+
+
+@lru_cache(None)
+def _fields(row: type) -> Sequence[tuple[dataclasses.Field[Any], _Declared, Any]]:
+    hints = get_type_hints(row, include_extras=True)
+    return [(field, field.metadata["declared"], hints[field.name]) for field in dataclasses.fields(row)]
+
+
+def _part_names(hint: Any, declared: _Declared) -> Sequence[str] | None:
+    part = _without_none(hint)
+    if not (isinstance(part, type) and issubclass(part, Struct)):
+        return None
+    return declared.only or part.__struct_fields__
+
+
+def _without_none(hint: Any) -> Any:
+    """``T`` of ``T | None``."""
+    return next(kind for kind in get_args(hint) if kind is not NoneType) if NoneType in get_args(hint) else hint
+
+
+def _read(hint: Any) -> tuple[TypeEngine[Any], str | None, str | None]:
+    """SQL type, unit and description of an annotation."""
+    kind = _without_none(hint)
+    details: Sequence[Any] = ()
+    if get_origin(kind) is Annotated:
+        kind, *details = get_args(kind)
+    sql = next((each for each in details if isinstance(each, TypeEngine)), None)
+    unit = next((each for each in details if isinstance(each, str)), None)
+    described = (each.description for each in details if isinstance(each, Meta) and each.description)
+    return sql if sql is not None else _TYPES[kind], unit, next(described, None)

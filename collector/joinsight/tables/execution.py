@@ -1,0 +1,85 @@
+"""Table `execution`: a SQL execution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+
+from sqlalchemy import Index, text
+
+from joinsight.document import ExecutionState, Origin
+from joinsight.tables.declare import Bytes, ExecutionKey, Int, Long, Ms, Strings, column, largest, required, table_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionRow(ExecutionKey):
+    """A SQL execution: one query as Spark ran it."""
+
+    root_execution_id: Long = required("the outermost execution that contains this one; its own id if none")
+    job_name: str = required("spark.joinsight.jobName, or the application's name; stable from run to run")
+    query_shape: str | None = column("key of the query, equal in all its runs regardless of the plan; NULL: no plan")
+    plan_fingerprint: str | None = column("key of the final plan, equal in all runs with the same plan; NULL: no plan")
+    state: str = required("running, succeeded, failed or lost", one_of=get_args(ExecutionState))
+    ended_at: datetime | None = column("when it ended; NULL while it is running")
+    duration_ms: Ms | None = column("duration from start to end, milliseconds")
+    description: str = required("the job description, or the call site")
+    call_site: str = required("Spark's long call site")
+    error: str | None = column("why it failed")
+    job_group: str | None = column("Spark's job group")
+    job_tags: list[str] | None = column("Spark's job tags")
+    streaming_query_id: str | None = column("Structured Streaming: the query")
+    streaming_batch_id: Long | None = column("Structured Streaming: the micro-batch")
+    tags: Strings | None = column("spark.joinsight.tag.*")
+    configuration: Strings | None = column("allow-listed settings of the session that differ from the defaults")
+    jobs: Int | None = column("Spark jobs that it ran")
+    stages: Int | None = column("stage attempts that ran (skipped ones not counted)")
+    tasks: Long | None = column("successful tasks of these stages")
+    task_time_ms: Ms | None = column("run time of all its tasks, milliseconds")
+    input_bytes: Bytes | None = column(
+        "bytes that its tasks read from sources, as counted by Spark: for columnar files the columns, not"
+        " whole files; far too few for Parquet and ORC in Spark 4.3, whose vectored reads run in threads that"
+        " Spark does not track"
+    )
+    output_bytes: Bytes | None = column("bytes written to sinks")
+    shuffle_write_bytes: Bytes | None = column("shuffle bytes written by its tasks")
+    shuffle_read_bytes: Bytes | None = column("shuffle bytes read by its tasks, local and remote")
+    broadcast_bytes: Bytes | None = column("bytes that it broadcast")
+    memory_spilled_bytes: Bytes | None = column("bytes of deserialized data spilled")
+    disk_spilled_bytes: Bytes | None = column("bytes written to disk by spilling")
+    shuffle_partitions: Long | None = column("spark.sql.shuffle.partitions in force")
+    broadcast_threshold_bytes: Bytes | None = column("spark.sql.autoBroadcastJoinThreshold in force; -1: disabled")
+    is_adaptive: bool = required("whether the plan ran under AQE")
+    plan_versions: Int = required("number of plans; more than 1: AQE replanned")
+    incomplete: list[str] | None = column("why its numbers may be partial; NULL: complete")
+    incomplete_codes: list[str] | None = column(
+        "the reasons as codes, each once: docs/guarantees.md#completeness; NULL: complete, or from an older listener"
+    )
+    origin: str = required("live (listener) or event_log (backfill)", one_of=get_args(Origin))
+    listener_id: str = required("the listener instance that measured it")
+    sequence: Long = required("number of the document that this row comes from; a later one replaces it")
+    updated_at: datetime | None = required("when this row was written", default=None)
+
+
+execution = table_of(
+    ExecutionRow,
+    "execution",
+    Index(None, "application_id", "attempt_id", "execution_id"),
+    Index(None, "execution_id", "started_at"),
+    Index(None, "state", "started_at", postgresql_where=text("state <> 'succeeded'")),
+    Index(None, "job_name", "started_at"),
+    Index(None, "query_shape", "started_at"),
+    Index(
+        "ix_execution_comparable",
+        "query_shape",
+        "started_at",
+        postgresql_include=[
+            *("job_name", "origin", "application_id", "attempt_id", "execution_id", "plan_fingerprint"),
+            *("duration_ms", "input_bytes", "shuffle_write_bytes"),
+        ],
+        postgresql_where=text("state = 'succeeded' AND incomplete IS NULL"),
+    ),
+    largest("execution", "duration_ms"),
+    largest("execution", "shuffle_write_bytes"),
+    largest("execution", "disk_spilled_bytes"),
+)

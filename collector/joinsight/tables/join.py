@@ -1,0 +1,99 @@
+"""Table `joins`: a join of the final plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Index
+
+from joinsight.tables.broadcast import THRESHOLD
+from joinsight.tables.declare import (
+    Bytes,
+    ExecutionKey,
+    Int,
+    Ms,
+    Ratio,
+    Rows,
+    column,
+    largest,
+    metric,
+    required,
+    table_of,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRow(ExecutionKey):
+    """A join of the final plan."""
+
+    node_id: Int = required("node of the final plan")
+    operator_key: str | None = column("key of the join, equal in all runs regardless of the strategy")
+    strategy: str = required(
+        "BroadcastHashJoin, SortMergeJoin, SortMergeAsOfJoin, ShuffledHashJoin, BroadcastNestedLoopJoin,"
+        " CartesianProduct"
+    )
+    join_type: str | None = column(
+        "Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, LeftSingle, ExistenceJoin"
+    )
+    build_side: str | None = column("left or right: the side that is broadcast or hashed", one_of=("left", "right"))
+    left_keys: list[str] | None = column("equi-join keys of the left side, as Spark writes them")
+    right_keys: list[str] | None = column("equi-join keys of the right side")
+    condition: str | None = column("the rest of the condition; for an as-of join, its match condition")
+    is_skew: bool = required("whether AQE marked it as a skew join")
+    hint: str | None = column(
+        "the strategy hint of each side that has one, as Spark prints it, e.g. broadcast left; NULL: none, or unknown"
+    )
+    output_rows: Rows | None = metric("number of output rows", "output rows")
+    output_ratio: Ratio | None = column("output_rows / the larger of left_rows and right_rows; NULL: not measured")
+    left_rows: Rows | None = column("rows of the left input, from the nearest operator below that counts them")
+    right_rows: Rows | None = column("rows of the right input")
+    left_bytes: Bytes | None = column("bytes of the left input, from the exchange or broadcast that feeds it")
+    right_bytes: Bytes | None = column("bytes of the right input")
+    build_bytes: Bytes | None = metric(
+        "data size of build side", "size of the relation that it built or received by broadcast"
+    )
+    build_ms: Ms | None = metric(
+        "time to build hash map", "time to build it, by the tasks (shuffled hash) or the driver (broadcast)"
+    )
+    sort_ms: Ms | None = column("time of its two sorts, summed over tasks (sort-merge)")
+    spill_bytes: Bytes | None = column("bytes that it and its sorts spilled, by size in memory; fewer on disk")
+    left_exchange: Int | None = column("node id of the exchange that feeds it from the left")
+    right_exchange: Int | None = column("node id of the exchange that feeds it from the right")
+    threshold_bytes: Bytes | None = column(THRESHOLD)
+    broadcast_verdict: str | None = column(
+        "was_broadcast: it is a broadcast join. Otherwise: possible (the measured size of a side that may be"
+        " broadcast was at or under the threshold), hinted (as possible, but a hint of the query or of AQE"
+        " determined the strategy), over_threshold (each such side exceeded the threshold or the most that"
+        " Spark can broadcast), switched_off (the threshold is negative), forbidden_by_type (a full outer or"
+        " as-of join), unknown (no size was measured, or not in full)",
+        one_of=(
+            "was_broadcast",
+            "possible",
+            "hinted",
+            "over_threshold",
+            "switched_off",
+            "forbidden_by_type",
+            "unknown",
+        ),
+    )
+    broadcast_side: str | None = column(
+        "left or right: the side that was broadcast, or the smaller measured side that may be",
+        one_of=("left", "right"),
+    )
+    broadcast_side_bytes: Bytes | None = column(
+        "was_broadcast: size of the relation in memory, many times that of its rows if they are few."
+        " Otherwise the size that AQE would compare with the threshold: data size of the shuffle that feeds"
+        " the side, whose rows are only sorted, filtered or aggregated in between. Without AQE Spark compares"
+        " an estimate"
+    )
+
+
+joins = table_of(
+    JoinRow,
+    "joins",
+    Index(None, "operator_key", "started_at"),
+    Index(None, "application_id"),
+    largest("joins", "output_rows"),
+    largest("joins", "spill_bytes"),
+    key=("node_id",),
+)

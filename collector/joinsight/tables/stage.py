@@ -1,0 +1,40 @@
+"""Table `stage`: an attempt of a stage. Its totals are declared in the document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from joinsight.document import Spread, StageTotals
+from joinsight.tables.declare import ExecutionKey, Int, column, columns, required, table_of
+
+STATISTICS = ("min", "median", "p95", "max")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRow(ExecutionKey):
+    """A stage attempt of an execution; totals are over its tasks."""
+
+    stage_id: Int = required("Spark's stage id")
+    stage_attempt: Int = required("stage attempt, from 0")
+    name: str = required("the stage's call site")
+    state: str = required(
+        "pending, running, succeeded, failed, or skipped (its shuffle already existed)",
+        one_of=("pending", "running", "succeeded", "failed", "skipped"),
+    )
+    job_ids: list[int] | None = column("jobs that need it")
+    submitted_at: datetime | None = column("when it was submitted")
+    completed_at: datetime | None = column("when it completed")
+    failure: str | None = column("why it failed")
+    tasks: Int = required("number of tasks")
+    succeeded_tasks: Int = required("successful tasks")
+    failed_tasks: Int = required("failed task attempts")
+    killed_tasks: Int = required("killed task attempts")
+    totals: StageTotals | None = columns()
+    """None: it did not run."""
+    run_time_ms: Spread | None = columns("run time of a task", only=STATISTICS)
+    shuffle_read_bytes: Spread | None = columns("shuffle bytes read by a task", only=STATISTICS)
+    shuffle_read_rows: Spread | None = columns("shuffle rows read by a task", only=STATISTICS)
+
+
+stage = table_of(StageRow, "stage", key=("stage_id", "stage_attempt"))

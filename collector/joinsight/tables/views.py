@@ -1,0 +1,206 @@
+"""The views: what people and dashboards query without knowing our keys. Names and columns are a public API.
+
+Most lay an operator's row next to its execution and application: a column for each of theirs, and those computed of
+them. `v_regressions` says what became worse. ``python -m joinsight.tables.views migrations/views`` writes their SQL.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, DateTime, Double, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
+
+from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, application, broadcast, execution, joins, shuffle
+
+metadata = MetaData()
+
+_ALIASES = {execution.name: "e", application.name: "a"}
+# Outer joins, because PostgreSQL leaves out what a query asks nothing of. No operator is without its execution.
+_QUERY = """\
+SELECT
+    {columns}
+FROM {table} o
+LEFT JOIN execution e USING ({execution_key})
+LEFT JOIN application a USING (application_id, attempt_id)"""
+
+
+def _column(
+    name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]], comment: str | None, sql: str | None = None
+) -> Column[Any]:
+    return Column(name, kind, comment=comment, info={"sql": sql})
+
+
+def _taken(table: Table, *names: str, renamed: Mapping[str, str] | None = None) -> list[Column[Any]]:
+    alias = _ALIASES.get(table.name, "o")
+    taken = ((table.c[name], (renamed or {}).get(name, name)) for name in names)
+    return [_column(name, column.type, column.comment, f"{alias}.{column.name}") for column, name in taken]
+
+
+def _operators(
+    name: str, comment: str, table: Table, *computed: Column[Any], renamed: Mapping[str, str] | None = None
+) -> Table:
+    own = [column.name for column in table.columns if column.name not in EXECUTION_KEY]
+    columns = [
+        *_taken(table, *EXECUTION_KEY),
+        *_taken(execution, "ended_at", "duration_ms", "state", "error"),
+        *_taken(application, "name", renamed={"name": "application_name"}),
+        *_taken(execution, "job_name", "tags"),
+        *_taken(application, "spark_user"),
+        *_taken(execution, "description", "query_shape", "plan_fingerprint", "incomplete", "origin"),
+        *_taken(application, "spark_version"),
+        *_taken(table, *own, renamed=renamed),
+        *computed,
+    ]
+    query = _QUERY.format(
+        columns=",\n    ".join(_named(column.info["sql"], column.name) for column in columns),
+        table=table.name,
+        execution_key=", ".join(EXECUTION_KEY),
+    )
+    return Table(name, metadata, *columns, comment=comment, info={"of": table, "query": query})
+
+
+def _named(expression: str, name: str) -> str:
+    return expression if expression in (f"o.{name}", f"e.{name}", f"a.{name}") else f"{expression} AS {name}"
+
+
+v_broadcasts = _operators(
+    "v_broadcasts",
+    "A broadcast exchange of a final plan, with its execution and application.",
+    broadcast,
+    _column(
+        "driver_ms",
+        BigInteger,
+        "collect_ms + build_ms + broadcast_ms, including the tasks that produce its rows",
+        " + ".join(f"o.{name}" for name in DRIVER_PHASES),
+    ),
+    _column(
+        "threshold_share",
+        Double,
+        "shuffled_bytes / threshold_bytes; NULL: Spark used an estimate, which it shows nowhere",
+        "CASE WHEN o.threshold_bytes > 0 THEN o.shuffled_bytes::double precision / o.threshold_bytes END",
+    ),
+)
+
+_READ_PARTITIONS = "coalesce(o.aqe_partitions, o.partitions)"
+
+v_shuffles = _operators(
+    "v_shuffles",
+    "A shuffle exchange of a final plan, with its execution and application.",
+    shuffle,
+    _column(
+        "bytes_read",
+        BigInteger,
+        "bytes read, local and remote, over all consumers",
+        "coalesce(o.local_bytes_read + o.remote_bytes_read, o.local_bytes_read, o.remote_bytes_read)",
+    ),
+    _column(
+        "read_partitions",
+        BigInteger,
+        "partitions that its first consumer reads: those of AQE, or the original ones",
+        _READ_PARTITIONS,
+    ),
+    _column(
+        "bytes_per_partition",
+        BigInteger,
+        "bytes_written / read_partitions",
+        f"o.bytes_written / nullif({_READ_PARTITIONS}, 0)",
+    ),
+    _column(
+        "rows_per_partition",
+        BigInteger,
+        "rows_written / read_partitions",
+        f"o.rows_written / nullif({_READ_PARTITIONS}, 0)",
+    ),
+    _column(
+        "aqe_outcome",
+        Text,
+        "aqe_read as text: as planned, coalesced, skewed, local, or several of these",
+        "coalesce(nullif(array_to_string(o.aqe_read, ', '), ''), 'as planned')",
+    ),
+    renamed={"origin": "shuffle_origin"},
+)
+
+v_joins = _operators("v_joins", "A join of a final plan, with its execution and application.", joins)
+
+v_regressions = Table(
+    "v_regressions",
+    metadata,
+    _column("job_name", Text, "the job; job, shape and origin identify what is compared with its own past"),
+    _column("query_shape", Text, "the query"),
+    _column("origin", Text, "live (listener) or event_log (backfill); each is compared only with its own kind"),
+    _column("description", Text, "the description of a recent run"),
+    _column("subject", Text, "query, join, shuffle or broadcast"),
+    _column("operator_key", Text, "the operator; NULL for the query as a whole"),
+    _column(
+        "measure",
+        Text,
+        "what got worse: duration_ms, spill_bytes, skew_ratio, ... (docs/regressions.md#how-it-decides)",
+    ),
+    _column(
+        "kind",
+        Text,
+        "plan_changed: most recent runs have a plan that was rare before; data_grew: the input grew about as"
+        " much; same_plan: neither explains it",
+    ),
+    _column("baseline", Double, "median of the measure over the runs before the window"),
+    _column("baseline_spread", Double, "their median absolute deviation, times 1.4826 to match a standard deviation"),
+    _column("baseline_runs_found", BigInteger, "number of these runs"),
+    _column("alarm_above", Double, "the limit that the current value exceeds: the baseline plus the largest threshold"),
+    _column("current", Double, "median of the measure over the last runs"),
+    _column("factor", Double, "current / baseline; NULL if the baseline is 0"),
+    _column(
+        "data_factor",
+        Double,
+        "the same for the input: input bytes of the query (shuffled bytes if it reads none), rows of the operator",
+    ),
+    _column("baseline_plan_fingerprint", Text, "the plan that most runs of the baseline had"),
+    _column("plan_fingerprint", Text, "the plan that most of the last runs had"),
+    _column("first_bad_at", DateTime(timezone=True), "start of the run in the window since which it is worse"),
+    _column("bad_runs", BigInteger, "runs since then, including that one"),
+    _column(
+        "cost_ms",
+        BigInteger,
+        "time by which the query exceeded its baseline median in these runs, summed, milliseconds",
+    ),
+    _column("baseline_started_at", DateTime(timezone=True), "key of a typical run of the baseline, to compare with"),
+    _column("baseline_application_id", Text, "the same"),
+    _column("baseline_attempt_id", Text, "the same"),
+    _column("baseline_execution_id", BigInteger, "the same"),
+    _column("started_at", DateTime(timezone=True), "key of a typical recent run"),
+    _column("application_id", Text, "the same"),
+    _column("attempt_id", Text, "the same"),
+    _column("execution_id", BigInteger, "the same"),
+    comment="Regressions of the last 7 days: joinsight_regressions(now() - interval '7 days'), or up to a day"
+    " longer if baselines are stored.",
+    info={"query": "SELECT * FROM joinsight_regressions(joinsight_window(now() - interval '7 days'))"},
+)
+
+OPERATORS: Mapping[str, Table] = {view.name: view.info["of"] for view in metadata.tables.values() if "of" in view.info}
+"""The tables that views are about, by the view's name."""
+
+
+def sql(view: Table) -> str:
+    """The statements that make a view, with its comments."""
+    return "\n".join(
+        [
+            "-- Written by make docs from collector/joinsight/tables/views.py",
+            f"CREATE VIEW {view.name} AS",
+            f"{view.info['query']};",
+            f"COMMENT ON VIEW {view.name} IS {_quoted(view.comment)};",
+            *(f"COMMENT ON COLUMN {view.name}.{each.name} IS {_quoted(each.comment)};" for each in view.columns),
+            "",
+        ]
+    )
+
+
+def _quoted(text: str | None) -> str:
+    return "'" + (text or "").replace("'", "''") + "'"
+
+
+if __name__ == "__main__":
+    for view in metadata.tables.values():
+        (Path(sys.argv[1]) / f"{view.name}.sql").write_text(sql(view))

@@ -1,0 +1,280 @@
+package io.joinsight;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Tells {@link Executions} of the events in an event log, a line each. Ends of tasks, which come by the thousand, are
+ * scanned by {@link TaskEnd}; of the other events that matter {@link Fields} are read; the rest is skipped by its name.
+ */
+final class LogEvents implements LogLines.LineReader {
+  private static final String SQL = "org.apache.spark.sql.execution.ui.SparkListener";
+  private static final byte[] START = "{\"Event\":\"".getBytes(StandardCharsets.US_ASCII);
+  private static final byte[] TASK_END = "{\"Event\":\"SparkListenerTaskEnd\"".getBytes(StandardCharsets.US_ASCII);
+  private static final int MAX_NAME = 200;
+  private static final int MAX_EXECUTION = 1 << 26; // so many bits are kept
+  private static final int MAX_TASKS = 1 << 24; // so many values may be kept of a stage
+
+  private final Application application;
+  private final Executions executions;
+
+  /** When the latest event happened: updates of plans have no time of their own. */
+  private long now;
+
+  private boolean started;
+
+  private final JsonLine line = new JsonLine();
+  private final TaskEnd taskEnd = new TaskEnd();
+
+  LogEvents(Application application, Executions executions) {
+    this.application = application;
+    this.executions = executions;
+  }
+
+  /** Reads the end of a task, which {@link #take()} then takes. */
+  @Override
+  public int read(byte[] bytes, int start, int filled) {
+    if (filled - start < TASK_END.length) return -1;
+    for (int i = 0; i < TASK_END.length; i++)
+      if (bytes[start + i] != TASK_END[i]) return -1;
+    return taskEnd.readLine(bytes, start, filled);
+  }
+
+  /** Takes what was read. */
+  void take() {
+    if (taskEnd.isOfTask()) at(taskEnd.tell(executions));
+  }
+
+  /** Takes a line. Fails if it is no event, or one without what identifies it. */
+  void take(byte[] line, int start, int end) throws IOException {
+    String name = name(line, start, end);
+    if (name == null) {
+      if (isBlank(line, start, end)) return;
+      name = object(line, start, end).text("Event");
+      if (name == null) throw new Fields.Unreadable("it has no \"Event\"");
+    }
+    if (name.equals("SparkListenerTaskEnd")) {
+      taskEnd.read(line, start, end);
+      take();
+    } else if (isKnown(name)) {
+      take(name, object(line, start, end));
+    }
+  }
+
+  /** The event's name, if the line starts as Spark starts them. */
+  private static String name(byte[] line, int start, int end) {
+    int from = start + START.length;
+    if (end < from) return null;
+    for (int i = 0; i < START.length; i++)
+      if (line[start + i] != START[i]) return null;
+    for (int i = from; i < end && i - from <= MAX_NAME; i++) {
+      if (line[i] == '"') return new String(line, from, i - from, StandardCharsets.ISO_8859_1);
+    }
+    return null;
+  }
+
+  private static boolean isBlank(byte[] line, int start, int end) {
+    for (int i = start; i < end; i++)
+      if (line[i] > ' ' || line[i] < 0) return false;
+    return true;
+  }
+
+  private Fields object(byte[] bytes, int start, int end) throws IOException {
+    line.read(bytes, start, end);
+    if (!line.enter('{')) throw new Fields.Unreadable("it is no JSON object");
+    Fields fields = Fields.read(line);
+    line.atEnd();
+    return fields;
+  }
+
+  private static boolean isKnown(String name) {
+    switch (name) {
+      case "SparkListenerLogStart":
+      case "SparkListenerApplicationStart":
+      case "SparkListenerApplicationEnd":
+      case "SparkListenerEnvironmentUpdate":
+      case "SparkListenerJobStart":
+      case "SparkListenerJobEnd":
+      case "SparkListenerStageSubmitted":
+      case "SparkListenerStageCompleted":
+      case SQL + "SQLExecutionStart":
+      case SQL + "SQLAdaptiveExecutionUpdate":
+      case SQL + "SQLAdaptiveSQLMetricUpdates":
+      case SQL + "DriverAccumUpdates":
+      case SQL + "SQLExecutionEnd":
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  private void take(String name, Fields event) throws IOException {
+    switch (name) {
+      case "SparkListenerLogStart":
+        application.sparkVersion = event.text("Spark Version", "unknown");
+        return;
+      case "SparkListenerApplicationStart":
+        applicationStart(event);
+        return;
+      case "SparkListenerApplicationEnd":
+        application.endedAt = event.number("Timestamp", 0);
+        return;
+      case "SparkListenerEnvironmentUpdate":
+        environmentUpdate(event.strings("Spark Properties"));
+        return;
+      case "SparkListenerJobStart":
+        jobStart(event);
+        return;
+      case "SparkListenerJobEnd":
+        Fields result = event.object("Job Result");
+        boolean succeeded = result != null && "JobSucceeded".equals(result.text("Result"));
+        int job = event.required("Job ID", Integer.MAX_VALUE);
+        executions.jobEnd(job, at(event.number("Completion Time", 0)), succeeded);
+        return;
+      case "SparkListenerStageSubmitted":
+        Stage submitted = stage(event.object("Stage Info"));
+        executions.stageSubmitted(submitted);
+        if (submitted.submittedAt != null) at(submitted.submittedAt);
+        return;
+      case "SparkListenerStageCompleted":
+        Stage completed = stage(event.object("Stage Info"));
+        executions.stageCompleted(completed);
+        if (completed.completedAt != null) at(completed.completedAt);
+        return;
+      case SQL + "SQLExecutionStart":
+        start(event);
+        return;
+      case SQL + "SQLAdaptiveExecutionUpdate":
+        PlanNode plan = plan(event.object("sparkPlanInfo"));
+        if (plan != null) executions.adaptiveUpdate(execution(event), now, plan);
+        return;
+      case SQL + "SQLAdaptiveSQLMetricUpdates":
+        executions.metricUpdates(execution(event), now, metrics(event, "sqlPlanMetrics"));
+        return;
+      case SQL + "DriverAccumUpdates":
+        driverUpdates(event);
+        return;
+      default: // SQLExecutionEnd
+        long time = at(event.number("time", 0));
+        executions.end(execution(event), time, event.text("errorMessage"), Collections::emptyList);
+    }
+  }
+
+  /** The time, of which {@link #now} takes notice. */
+  private long at(long time) {
+    now = Math.max(now, time);
+    return time;
+  }
+
+  // The application
+
+  private void applicationStart(Fields event) throws IOException {
+    if (started) return;
+    started = true;
+    String id = event.text("App ID");
+    if (id != null) {
+      application.id = id;
+      application.attemptId = event.text("App Attempt ID", "");
+    }
+    application.name = event.text("App Name", application.name);
+    application.user = event.text("User", "");
+    application.startedAt = at(event.number("Timestamp", 0));
+  }
+
+  /** The log tells of the application's start; else only its executions, if there are any, say that it was. */
+  boolean isStarted() {
+    return started;
+  }
+
+  private void environmentUpdate(Map<String, String> properties) {
+    Map<String, String> conf = new HashMap<>();
+    for (Map.Entry<String, String> each : properties.entrySet()) {
+      // Spark masks values that look secret, as does its own pattern of what is secret: that is in force then
+      boolean isMaskedPattern =
+          Redaction.MASK.equals(each.getValue()) && Redaction.NAMES_SECRETS.contains(each.getKey());
+      if (!isMaskedPattern) conf.put(each.getKey(), each.getValue());
+    }
+    ApplicationSettings settings = new ApplicationSettings(conf, new ArrayList<>());
+    settings.redaction.cacheTexts();
+    application.settings = settings;
+    if (!started) application.name = application.settings.applicationName;
+  }
+
+  // Executions
+
+  private static int execution(Fields event) throws IOException {
+    return event.required("executionId", MAX_EXECUTION);
+  }
+
+  private void start(Fields event) throws IOException {
+    List<String> tags = new ArrayList<>(event.list("jobTags", String.class));
+    Collections.sort(tags);
+    String group = event.text("jobGroupId");
+    executions.start(
+        execution(event), event.number("rootExecutionId"), at(event.number("time", 0)), event.text("description", ""),
+        event.text("details", ""), event.strings("modifiedConfigs"), tags.toArray(new String[0]),
+        group == null || group.isEmpty() ? null : group, plan(event.object("sparkPlanInfo")));
+  }
+
+  private static PlanNode plan(Fields info) throws IOException {
+    if (info == null) return null;
+    PlanNode node = new PlanNode(info.text("nodeName", ""), info.text("simpleString", ""));
+    node.metadata = info.strings("metadata");
+    node.metrics.addAll(metrics(info, "metrics"));
+    for (Fields child : info.list("children", Fields.class)) node.children.add(plan(child));
+    return node;
+  }
+
+  private static List<PlanMetric> metrics(Fields fields, String name) throws IOException {
+    List<PlanMetric> metrics = new ArrayList<>();
+    for (Fields each : fields.list(name, Fields.class)) {
+      Long id = each.number("accumulatorId");
+      if (id == null) throw new Fields.Unreadable("a metric has no \"accumulatorId\"");
+      metrics.add(new PlanMetric(each.text("name", ""), id, each.text("metricType", "")));
+    }
+    return metrics;
+  }
+
+  private void driverUpdates(Fields event) throws IOException {
+    int id = execution(event);
+    List<long[]> pairs = new ArrayList<>();
+    for (List<?> each : event.list("accumUpdates", List.class)) {
+      boolean isPair = each.size() == 2 && each.get(0) instanceof Long && each.get(1) instanceof Long;
+      if (!isPair) throw new Fields.Unreadable("\"accumUpdates\" holds something else than pairs of numbers");
+      pairs.add(new long[] {(Long) each.get(0), (Long) each.get(1)});
+    }
+    for (long[] pair : pairs) executions.driverUpdate(id, pair[0], pair[1]);
+  }
+
+  // Jobs and stages
+
+  private void jobStart(Fields event) throws IOException {
+    int job = event.required("Job ID", Integer.MAX_VALUE);
+    long time = at(event.number("Submission Time", 0));
+    Fields properties = event.object("Properties");
+    if (properties == null) return;
+    Map<String, String> given = new HashMap<>();
+    for (String key : Executions.PROPERTIES) given.put(key, properties.text(key));
+    String execution = given.get(Executions.EXECUTION_ID);
+    if (execution == null || !execution.matches("\\d{1,8}") || Integer.parseInt(execution) > MAX_EXECUTION) return;
+    List<Stage> stages = new ArrayList<>();
+    for (Fields each : event.list("Stage Infos", Fields.class)) stages.add(stage(each));
+    executions.jobStart(job, time, given::get, stages);
+  }
+
+  private static Stage stage(Fields info) throws IOException {
+    if (info == null) throw new Fields.Unreadable("it has no \"Stage Info\"");
+    int attempt = (int) info.number("Stage Attempt ID", 0);
+    int tasks = info.number("Number of Tasks") == null ? 0 : info.required("Number of Tasks", MAX_TASKS);
+    Stage stage = new Stage(info.required("Stage ID", Integer.MAX_VALUE), attempt, info.text("Stage Name", ""), tasks);
+    stage.submittedAt = info.number("Submission Time");
+    stage.completedAt = info.number("Completion Time");
+    stage.failure = info.text("Failure Reason");
+    return stage;
+  }
+}

@@ -1,0 +1,173 @@
+package io.joinsight;
+
+import io.joinsight.JsonLine.Name;
+import java.util.Arrays;
+
+/** The end of a task as a line of an event log tells of it. One object reads them all. */
+final class TaskEnd {
+  private static final Name STAGE = new Name("Stage ID");
+  private static final Name ATTEMPT = new Name("Stage Attempt ID");
+  private static final Name INFO = new Name("Task Info");
+  private static final Name METRICS = new Name("Task Metrics");
+  private static final Name TASK = new Name("Task ID");
+  private static final Name INDEX = new Name("Index");
+  private static final Name FINISHED = new Name("Finish Time");
+  private static final Name FAILED = new Name("Failed");
+  private static final Name KILLED = new Name("Killed");
+  private static final Name ACCUMULABLES = new Name("Accumulables");
+  private static final Name ID = new Name("ID");
+  private static final Name UPDATE = new Name("Update");
+  private static final Name METADATA = new Name("Metadata");
+  private static final Name SQL = new Name("sql");
+
+  private static final Name[] TOTALS = Name.table(StageTotals.namesInEventLogs());
+
+  private final JsonLine line = new JsonLine();
+  private final long[] totals = new long[StageTotals.COUNT];
+  private long stage;
+  private long attempt;
+  private boolean hasTask;
+  private boolean hasMetrics;
+  private long taskId;
+  private long index;
+  private long finishedAt;
+  private boolean failed;
+  private boolean killed;
+  private int updates;
+  private long[] ids = new long[64];
+  private long[] values = new long[64];
+
+  /** Reads a line whose end is not known; returns it, or -1 for one that is not whole or that cannot be read. */
+  int readLine(byte[] bytes, int start, int filled) {
+    try {
+      readObject(bytes, start, filled);
+      return line.lineEnd();
+    } catch (Fields.Unreadable | IndexOutOfBoundsException e) {
+      return -1;
+    }
+  }
+
+  void read(byte[] bytes, int start, int end) throws Fields.Unreadable {
+    readObject(bytes, start, end);
+    line.atEnd();
+  }
+
+  private void readObject(byte[] bytes, int start, int end) throws Fields.Unreadable {
+    line.read(bytes, start, end);
+    stage = -1;
+    attempt = 0;
+    hasMetrics = false;
+    hasTask = false;
+    if (!line.enter('{')) throw new Fields.Unreadable("it is no JSON object");
+    while (line.nextField()) {
+      if (line.is(STAGE)) {
+        stage = line.number();
+      } else if (line.is(ATTEMPT)) {
+        attempt = line.number();
+      } else if (line.is(INFO) && !line.isNull()) {
+        hasTask = true;
+        info();
+      } else if (line.is(METRICS) && !line.isNull()) {
+        hasMetrics = true;
+        Arrays.fill(totals, 0);
+        metrics();
+      } else {
+        line.skip();
+      }
+    }
+    if (stage < 0) throw new Fields.Unreadable("it has no \"Stage ID\"");
+  }
+
+  /** Whether the event tells of a task. */
+  boolean isOfTask() {
+    return hasTask;
+  }
+
+  /** Returns when the task ended. */
+  long tell(Executions executions) {
+    int place = (int) index;
+    boolean success = finishedAt != 0 && !failed && !killed; // as Spark's TaskInfo.successful
+    StageValues target =
+        executions.taskEnded((int) stage, (int) attempt, place, taskId, success, killed, hasMetrics ? totals : null);
+    if (target != null) {
+      target.expect(updates);
+      for (int i = 0; i < updates; i++) target.update(i, ids[i], place, taskId, values[i]);
+      executions.taskReported(target, place, success);
+    }
+    return finishedAt;
+  }
+
+  private void info() throws Fields.Unreadable {
+    taskId = -1;
+    index = -1;
+    finishedAt = 0;
+    failed = false;
+    killed = false;
+    updates = 0;
+    if (!line.enter('{')) throw new Fields.Unreadable("\"Task Info\" is of another type");
+    while (line.nextField()) {
+      if (line.is(TASK)) taskId = line.number();
+      else if (line.is(INDEX)) index = line.number();
+      else if (line.is(FINISHED)) finishedAt = line.number();
+      else if (line.is(FAILED)) failed = line.isTrue();
+      else if (line.is(KILLED)) killed = line.isTrue();
+      else if (line.is(ACCUMULABLES) && line.enter('[')) accumulables();
+      else line.skip();
+    }
+    if (taskId < 0 || index < 0) throw new Fields.Unreadable("a task has no \"Task ID\" or no \"Index\"");
+  }
+
+  /** Updates of SQL metrics, in the order of the task. None count of a task of which one is no number. */
+  private void accumulables() throws Fields.Unreadable {
+    boolean areNumbers = true;
+    while (line.nextElement()) {
+      long id = -1;
+      boolean hasUpdate = false;
+      boolean isNumber = false;
+      boolean isSql = false;
+      long update = 0;
+      if (!line.enter('{')) throw new Fields.Unreadable("\"Accumulables\" holds something of another type");
+      while (line.nextField()) {
+        if (line.is(ID)) {
+          id = line.number();
+        } else if (line.is(UPDATE)) {
+          hasUpdate = !line.isNull();
+          isNumber = line.isNumber(true);
+          update = line.number;
+        } else if (line.is(METADATA)) {
+          isSql = line.isText(SQL);
+        } else {
+          line.skip();
+        }
+      }
+      if (!isSql || !hasUpdate) continue;
+      areNumbers &= isNumber && id >= 0;
+      if (updates == ids.length) {
+        ids = Arrays.copyOf(ids, 2 * updates);
+        values = Arrays.copyOf(values, 2 * updates);
+      }
+      ids[updates] = id;
+      values[updates++] = update;
+    }
+    if (!areNumbers) updates = 0;
+  }
+
+  /** All numbers of the object and of those in it, by their names. */
+  private void metrics() throws Fields.Unreadable {
+    if (!line.enter('{')) throw new Fields.Unreadable("\"Task Metrics\" is of another type");
+    while (line.nextField()) {
+      int place = line.among(TOTALS);
+      if (place >= 0) totals[place] = line.number();
+      else if (line.enter('{')) nested();
+      else line.skip();
+    }
+  }
+
+  private void nested() throws Fields.Unreadable {
+    while (line.nextField()) {
+      int place = line.among(TOTALS);
+      if (place >= 0) totals[place] = line.number();
+      else line.skip();
+    }
+  }
+}

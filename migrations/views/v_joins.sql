@@ -1,0 +1,95 @@
+-- Written by make docs from collector/joinsight/tables/views.py
+CREATE VIEW v_joins AS
+SELECT
+    o.started_at,
+    o.application_id,
+    o.attempt_id,
+    o.execution_id,
+    e.ended_at,
+    e.duration_ms,
+    e.state,
+    e.error,
+    a.name AS application_name,
+    e.job_name,
+    e.tags,
+    a.spark_user,
+    e.description,
+    e.query_shape,
+    e.plan_fingerprint,
+    e.incomplete,
+    e.origin,
+    a.spark_version,
+    o.node_id,
+    o.operator_key,
+    o.strategy,
+    o.join_type,
+    o.build_side,
+    o.left_keys,
+    o.right_keys,
+    o.condition,
+    o.is_skew,
+    o.hint,
+    o.output_rows,
+    o.output_ratio,
+    o.left_rows,
+    o.right_rows,
+    o.left_bytes,
+    o.right_bytes,
+    o.build_bytes,
+    o.build_ms,
+    o.sort_ms,
+    o.spill_bytes,
+    o.left_exchange,
+    o.right_exchange,
+    o.threshold_bytes,
+    o.broadcast_verdict,
+    o.broadcast_side,
+    o.broadcast_side_bytes
+FROM joins o
+LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
+LEFT JOIN application a USING (application_id, attempt_id);
+COMMENT ON VIEW v_joins IS 'A join of a final plan, with its execution and application.';
+COMMENT ON COLUMN v_joins.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN v_joins.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN v_joins.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN v_joins.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN v_joins.ended_at IS 'when it ended; NULL while it is running';
+COMMENT ON COLUMN v_joins.duration_ms IS 'duration from start to end, milliseconds';
+COMMENT ON COLUMN v_joins.state IS 'running, succeeded, failed or lost';
+COMMENT ON COLUMN v_joins.error IS 'why it failed';
+COMMENT ON COLUMN v_joins.application_name IS 'spark.app.name';
+COMMENT ON COLUMN v_joins.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';
+COMMENT ON COLUMN v_joins.tags IS 'spark.joinsight.tag.*';
+COMMENT ON COLUMN v_joins.spark_user IS 'the user that Spark ran as';
+COMMENT ON COLUMN v_joins.description IS 'the job description, or the call site';
+COMMENT ON COLUMN v_joins.query_shape IS 'key of the query, equal in all its runs regardless of the plan; NULL: no plan';
+COMMENT ON COLUMN v_joins.plan_fingerprint IS 'key of the final plan, equal in all runs with the same plan; NULL: no plan';
+COMMENT ON COLUMN v_joins.incomplete IS 'why its numbers may be partial; NULL: complete';
+COMMENT ON COLUMN v_joins.origin IS 'live (listener) or event_log (backfill)';
+COMMENT ON COLUMN v_joins.spark_version IS 'version of Spark';
+COMMENT ON COLUMN v_joins.node_id IS 'node of the final plan';
+COMMENT ON COLUMN v_joins.operator_key IS 'key of the join, equal in all runs regardless of the strategy';
+COMMENT ON COLUMN v_joins.strategy IS 'BroadcastHashJoin, SortMergeJoin, SortMergeAsOfJoin, ShuffledHashJoin, BroadcastNestedLoopJoin, CartesianProduct';
+COMMENT ON COLUMN v_joins.join_type IS 'Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, LeftSingle, ExistenceJoin';
+COMMENT ON COLUMN v_joins.build_side IS 'left or right: the side that is broadcast or hashed';
+COMMENT ON COLUMN v_joins.left_keys IS 'equi-join keys of the left side, as Spark writes them';
+COMMENT ON COLUMN v_joins.right_keys IS 'equi-join keys of the right side';
+COMMENT ON COLUMN v_joins.condition IS 'the rest of the condition; for an as-of join, its match condition';
+COMMENT ON COLUMN v_joins.is_skew IS 'whether AQE marked it as a skew join';
+COMMENT ON COLUMN v_joins.hint IS 'the strategy hint of each side that has one, as Spark prints it, e.g. broadcast left; NULL: none, or unknown';
+COMMENT ON COLUMN v_joins.output_rows IS 'output rows';
+COMMENT ON COLUMN v_joins.output_ratio IS 'output_rows / the larger of left_rows and right_rows; NULL: not measured';
+COMMENT ON COLUMN v_joins.left_rows IS 'rows of the left input, from the nearest operator below that counts them';
+COMMENT ON COLUMN v_joins.right_rows IS 'rows of the right input';
+COMMENT ON COLUMN v_joins.left_bytes IS 'bytes of the left input, from the exchange or broadcast that feeds it';
+COMMENT ON COLUMN v_joins.right_bytes IS 'bytes of the right input';
+COMMENT ON COLUMN v_joins.build_bytes IS 'size of the relation that it built or received by broadcast';
+COMMENT ON COLUMN v_joins.build_ms IS 'time to build it, by the tasks (shuffled hash) or the driver (broadcast)';
+COMMENT ON COLUMN v_joins.sort_ms IS 'time of its two sorts, summed over tasks (sort-merge)';
+COMMENT ON COLUMN v_joins.spill_bytes IS 'bytes that it and its sorts spilled, by size in memory; fewer on disk';
+COMMENT ON COLUMN v_joins.left_exchange IS 'node id of the exchange that feeds it from the left';
+COMMENT ON COLUMN v_joins.right_exchange IS 'node id of the exchange that feeds it from the right';
+COMMENT ON COLUMN v_joins.threshold_bytes IS 'broadcast threshold in force for measured sizes: under AQE spark.sql.adaptive.autoBroadcastJoinThreshold if set, otherwise spark.sql.autoBroadcastJoinThreshold; -1: disabled; NULL: not readable';
+COMMENT ON COLUMN v_joins.broadcast_verdict IS 'was_broadcast: it is a broadcast join. Otherwise: possible (the measured size of a side that may be broadcast was at or under the threshold), hinted (as possible, but a hint of the query or of AQE determined the strategy), over_threshold (each such side exceeded the threshold or the most that Spark can broadcast), switched_off (the threshold is negative), forbidden_by_type (a full outer or as-of join), unknown (no size was measured, or not in full)';
+COMMENT ON COLUMN v_joins.broadcast_side IS 'left or right: the side that was broadcast, or the smaller measured side that may be';
+COMMENT ON COLUMN v_joins.broadcast_side_bytes IS 'was_broadcast: size of the relation in memory, many times that of its rows if they are few. Otherwise the size that AQE would compare with the threshold: data size of the shuffle that feeds the side, whose rows are only sorted, filtered or aggregated in between. Without AQE Spark compares an estimate';

@@ -1,0 +1,32 @@
+-- Written by make docs from collector/joinsight/tables/views.py
+CREATE VIEW v_regressions AS
+SELECT * FROM joinsight_regressions(joinsight_window(now() - interval '7 days'));
+COMMENT ON VIEW v_regressions IS 'Regressions of the last 7 days: joinsight_regressions(now() - interval ''7 days''), or up to a day longer if baselines are stored.';
+COMMENT ON COLUMN v_regressions.job_name IS 'the job; job, shape and origin identify what is compared with its own past';
+COMMENT ON COLUMN v_regressions.query_shape IS 'the query';
+COMMENT ON COLUMN v_regressions.origin IS 'live (listener) or event_log (backfill); each is compared only with its own kind';
+COMMENT ON COLUMN v_regressions.description IS 'the description of a recent run';
+COMMENT ON COLUMN v_regressions.subject IS 'query, join, shuffle or broadcast';
+COMMENT ON COLUMN v_regressions.operator_key IS 'the operator; NULL for the query as a whole';
+COMMENT ON COLUMN v_regressions.measure IS 'what got worse: duration_ms, spill_bytes, skew_ratio, ... (docs/regressions.md#how-it-decides)';
+COMMENT ON COLUMN v_regressions.kind IS 'plan_changed: most recent runs have a plan that was rare before; data_grew: the input grew about as much; same_plan: neither explains it';
+COMMENT ON COLUMN v_regressions.baseline IS 'median of the measure over the runs before the window';
+COMMENT ON COLUMN v_regressions.baseline_spread IS 'their median absolute deviation, times 1.4826 to match a standard deviation';
+COMMENT ON COLUMN v_regressions.baseline_runs_found IS 'number of these runs';
+COMMENT ON COLUMN v_regressions.alarm_above IS 'the limit that the current value exceeds: the baseline plus the largest threshold';
+COMMENT ON COLUMN v_regressions.current IS 'median of the measure over the last runs';
+COMMENT ON COLUMN v_regressions.factor IS 'current / baseline; NULL if the baseline is 0';
+COMMENT ON COLUMN v_regressions.data_factor IS 'the same for the input: input bytes of the query (shuffled bytes if it reads none), rows of the operator';
+COMMENT ON COLUMN v_regressions.baseline_plan_fingerprint IS 'the plan that most runs of the baseline had';
+COMMENT ON COLUMN v_regressions.plan_fingerprint IS 'the plan that most of the last runs had';
+COMMENT ON COLUMN v_regressions.first_bad_at IS 'start of the run in the window since which it is worse';
+COMMENT ON COLUMN v_regressions.bad_runs IS 'runs since then, including that one';
+COMMENT ON COLUMN v_regressions.cost_ms IS 'time by which the query exceeded its baseline median in these runs, summed, milliseconds';
+COMMENT ON COLUMN v_regressions.baseline_started_at IS 'key of a typical run of the baseline, to compare with';
+COMMENT ON COLUMN v_regressions.baseline_application_id IS 'the same';
+COMMENT ON COLUMN v_regressions.baseline_attempt_id IS 'the same';
+COMMENT ON COLUMN v_regressions.baseline_execution_id IS 'the same';
+COMMENT ON COLUMN v_regressions.started_at IS 'key of a typical recent run';
+COMMENT ON COLUMN v_regressions.application_id IS 'the same';
+COMMENT ON COLUMN v_regressions.attempt_id IS 'the same';
+COMMENT ON COLUMN v_regressions.execution_id IS 'the same';

@@ -1,0 +1,135 @@
+"""The collector's background tasks continue after failures, publish their results and end in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, select, text
+from sqlalchemy.exc import OperationalError
+from tests.documents import execution
+from tests.serve.real import until
+
+from joinsight import tables
+from joinsight.errors import DatabaseError
+from joinsight.serve import background
+from joinsight.serve.background import Task, background_tasks, running
+from joinsight.serve.metrics import Metrics
+from joinsight.store import prune
+from joinsight.store.database import connect, upgrade
+from joinsight.store.writer import Writer
+
+INTERVALS = ("REAP_SECONDS", "ACTIVITY_SECONDS", "PARTITIONS_SECONDS", "REGRESSIONS_SECONDS", "PRUNE_SECONDS")
+DEFAULT_PARTITION = "joinsight_default_partition_executions"
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals for tests."""
+    for name in INTERVALS:
+        monkeypatch.setattr(background, name, 0.02)
+
+
+@pytest.fixture
+def store(make_store: Callable[[], str]) -> Iterator[Engine]:
+    """A store for one test."""
+    with connect(make_store()) as engine:
+        yield engine
+
+
+def shows(metrics: Metrics, line: str) -> bool:
+    return f"\n{line}" in metrics.page().decode()
+
+
+def rename(engine: Engine, kind: str, old: str, new: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(f"ALTER {kind} {old} RENAME TO {new}"))
+
+
+def test_a_task_outlives_its_failures(caplog: pytest.LogCaptureFixture) -> None:
+    """A database that is gone, another program in the way, a fault of ours: it is logged and the task runs again, until
+    its context ends."""
+    errors = [DatabaseError("busy"), OperationalError("SELECT 'a secret'", {}, Exception("gone")), KeyError("a fault")]
+    runs: list[int] = []
+
+    def run() -> None:
+        runs.append(len(runs))
+        if errors:
+            raise errors.pop(0)
+
+    with running([Task("test", 0.01, run, "nothing was done")]):
+        until(lambda: len(runs) > 4, "it runs again")
+    for said in ("nothing was done: busy", "nothing was done: gone", "internal error: nothing was done", "KeyError"):
+        assert said in caplog.text
+    assert "a secret" not in caplog.text
+    assert "joinsight-test" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_tasks_that_hang_do_not_keep_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All together are waited for no longer than one would be."""
+    monkeypatch.setattr(background, "STOP_SECONDS", 0.2)
+    over = threading.Event()
+    try:
+        with running([Task(f"hangs-{number}", 1, over.wait, "") for number in range(50)]):  # type: ignore[arg-type]
+            started = time.monotonic()
+        assert time.monotonic() - started < 5
+    finally:
+        over.set()
+
+
+def test_what_the_database_does_not_answer_is_hidden(store: Engine) -> None:
+    """Numbers that the database does not provide are hidden, not outdated; they are back with its next response."""
+    metrics = Metrics()
+    hidden = (("VIEW", "v_regressions", "joinsight_regressions{"), ("TABLE", "delivery", "joinsight_dropped_events "))
+    with background_tasks(store, metrics):
+        for kind, name, line in hidden:
+            until(lambda line=line: shows(metrics, line), "it is counted")  # type: ignore[misc]
+            rename(store, kind, name, "elsewhere")
+            until(lambda line=line: not shows(metrics, line), "it is hidden")  # type: ignore[misc]
+            rename(store, kind, "elsewhere", name)
+            until(lambda line=line: shows(metrics, line), "it is back")  # type: ignore[misc]
+
+
+def test_lost_executions_are_marked(make_database: Callable[[], str], caplog: pytest.LogCaptureFixture) -> None:
+    """Once there is a schema, and not before: until then the log says why."""
+    metrics = Metrics()
+    with connect(make_database()) as engine, background_tasks(engine, metrics, timedelta(0)):
+        until(lambda: "lost executions were not marked" in caplog.text, "it is said")
+        upgrade(engine)
+        Writer(engine).write([execution(state="running"), execution(execution_id=1)])
+        until(lambda: shows(metrics, 'joinsight_executions_total{state="lost"} 1.0'), "it is counted")
+        c = tables.execution.c
+        with engine.connect() as connection:
+            assert connection.scalars(select(c.state).order_by(c.execution_id)).all() == ["lost", "succeeded"]
+
+
+def test_the_default_partition_alarms(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """The number of its executions is shown, and logged when it grows."""
+    metrics = Metrics()
+    with background_tasks(store, metrics):
+        until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 0.0"), "it is empty")
+        Writer(store).write([execution(execution_id=i, started_at_ms=0, ended_at_ms=1) for i in range(3)])
+        until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 3.0"), "it has three")
+        rename(store, "TABLE", "execution_default", "elsewhere")
+        until(lambda: "partitions of the coming months were not created" in caplog.text, "it is said")
+        rename(store, "TABLE", "elsewhere", "execution_default")
+        with store.begin() as connection:
+            connection.execute(text("DELETE FROM execution"))
+        until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 0.0"), "it is empty again")
+    assert caplog.text.count("3 executions with an impossible start time are in the default partition") == 1
+
+
+def test_pruning(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """Pruning runs at the start and periodically; the log tells when another program is pruning."""
+    caplog.set_level("INFO")
+    Writer(store).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])
+    with background_tasks(store, Metrics(), keep=timedelta(days=400)):
+        until(lambda: "pruned 1 months" in caplog.text, "it prunes")
+        with store.begin() as other:
+            other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": prune.LOCK})
+            until(lambda: "pruning did not finish: Another program is pruning" in caplog.text, "it is said")
+    with store.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM execution")) == 0

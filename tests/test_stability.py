@@ -1,0 +1,61 @@
+"""All names that docs/stability.md calls stable still exist: tests/stable.txt lists them.
+
+`python -m tests.test_stability > tests/stable.txt` adds what is new, with a release. A name goes from the file only as
+that page allows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+import joinsight
+from joinsight.cli import cli
+
+ROOT = Path(__file__).parents[1]
+STABLE = ROOT / "tests/stable.txt"
+
+
+def test_what_is_stable_is_there() -> None:
+    """Under its name, with its type or unit; more may have come."""
+    assert set(STABLE.read_text().splitlines()) <= set(names())
+
+
+def names() -> Iterator[str]:
+    """Of views' columns, metrics, settings, commands with options and choices, Python, and codes."""
+    dictionary = (ROOT / "docs/data-dictionary.md").read_text()
+    for section in re.split(r"^## ", dictionary, flags=re.MULTILINE):
+        if section.startswith("v_"):
+            for column, kind in re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", section, re.MULTILINE):
+                yield f"view {section.split()[0]}.{column} {kind}"
+    for metric in re.findall(
+        r"^\| `(joinsight_\w+)` \| (\w+).*? \| (\w+)", (ROOT / "docs/metrics.md").read_text(), re.M
+    ):
+        yield f"metric {' '.join(metric)}"
+    configuration = (ROOT / "docs/configuration.md").read_text()
+    for setting in re.findall(r"`(spark\.joinsight\.[A-Za-z]+|JOINSIGHT_[A-Z_]+)", configuration):
+        yield f"setting {setting}"
+    yield from _commands("joinsight", cli)
+    for name in joinsight.__all__:
+        yield f"python joinsight.{name}"
+    for code in json.loads((ROOT / "collector/joinsight/incomplete.json").read_text()):
+        yield f"incomplete {code}"
+
+
+def _commands(path: str, command: click.Command) -> Iterator[str]:
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield f"command {path} {option.opts[0]}"
+            for choice in option.type.choices if isinstance(option.type, click.Choice) else ():
+                yield f"command {path} {option.opts[0]} {choice}"
+    for name, each in command.commands.items() if isinstance(command, click.Group) else ():
+        yield f"command {path} {name}"
+        yield from _commands(f"{path} {name}", each)
+
+
+if __name__ == "__main__":
+    print("\n".join(sorted(set(names()))))

@@ -1,0 +1,16 @@
+"""The versions of Spark that are supported: the one place that lists them.
+
+A new minor version also moves the bound of the extra `spark` in pyproject.toml, which pip enforces.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+SUPPORTED = ("3.4.4", "3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
+"""The latest patch of each minor version, oldest first: versions of PySpark, installed at first use."""
+NEWEST = SUPPORTED[-1]
+SCALA_2_12 = [version for version in SUPPORTED if version.startswith("3.")][-1]
+"""The newest that PySpark packs with Scala 2.12 (from 4.0 on, with 2.13)."""
+BOTH_SCALA = (NEWEST, pytest.param(SCALA_2_12, marks=pytest.mark.matrix))
+"""Parameters of a test: the newest in the normal run, Scala 2.12 in the matrix."""
