@@ -42,10 +42,10 @@ queries = 0
 while queries < least or not until.exists():
     spark.sql(f"SELECT * FROM range({queries + 1}) JOIN range(100000) USING (id)").collect()
     queries += 1
-    print("queries", queries, flush=True)
+    print(f"queries {queries}", flush=True)
     time.sleep(0.1)
 spark.stop()
-print("done", queries, flush=True)
+print(f"done {queries}", flush=True)
 """
 
 
@@ -89,7 +89,8 @@ class Job:
 
     def queries(self) -> int:
         """The number of queries that have ended."""
-        return max((int(line.split()[1]) for line in self.output.read_text().splitlines() if " " in line), default=0)
+        whole = [line for line in self.output.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        return max((int(line.split()[1]) for line in whole), default=0)
 
     def wait_for(self, queries: int) -> None:
         """Wait until this number of queries has ended."""
