@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BUILD_REQUIRES := $(shell sed -n '/^requires = /,/^]/s/^ *\(".*"\),$$/\1/p' pyproject.toml)
-# Each process takes the next file: those with a Spark, which are long, come first (tests/conftest.py). A test of Spark
-# waits half of the time, so there is a process more than cores.
+# Each process takes the next file: long ones, which start Spark, come first (tests/conftest.py). Spark tests wait half of
+# the time, so there is one process more than a machine with two cores has.
 PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 15
 LISTENER := $(shell find listener -name '*.java') listener/build_hook.py
 JAVA := $(shell find listener tests bench -name '*.java')
@@ -23,11 +23,11 @@ test: $(VENV)/.dev ## run the tests
 	$(BIN)/python listener/build_hook.py
 	$(PYTEST) -m "not matrix"
 
-test-matrix: $(VENV)/.dev ## run the long rest of the test matrix
+test-matrix: $(VENV)/.dev ## run the rest of the test matrix, which takes long
 	$(BIN)/python listener/build_hook.py
 	$(PYTEST) -m matrix
 
-check: $(VENV)/.dev ## lint and check types, of Python and Java
+check: $(VENV)/.dev ## lint and type-check Python and Java
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -43,7 +43,7 @@ dev: $(VENV)/.dev ## set up .venv for development
 jar: $(VENV)/.demo ## build the listener
 	$(BIN)/python listener/build_hook.py
 
-docs: $(VENV)/.dev ## write what is generated: SQL of views, data dictionary, metrics, thresholds of findings, decisions of AQE, JSON Schema, dashboards
+docs: $(VENV)/.dev ## regenerate views, data dictionary, metrics page, tables of findings and AQE decisions, JSON Schema, dashboards
 	$(BIN)/python -m joinsight.tables.views migrations/views
 	$(BIN)/python -m joinsight.tables.dictionary > docs/data-dictionary.md
 	$(BIN)/python -m joinsight.serve.metrics_page > docs/metrics.md
@@ -52,11 +52,11 @@ docs: $(VENV)/.dev ## write what is generated: SQL of views, data dictionary, me
 	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
 	$(BIN)/python -m dashboards
 
-site: $(VENV)/.demo ## build the documentation's site into build/site, and check its links
+site: $(VENV)/.demo ## build the documentation site into build/site and check its links
 	$(PIP) --no-build-isolation --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
-dist: $(VENV)/.dev ## build what a release consists of into dist/: source, wheel, jar and their checksums
+dist: $(VENV)/.dev ## build the release files into dist/: source, wheel, jar, checksums
 	$(PIP) build twine
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
@@ -64,7 +64,7 @@ dist: $(VENV)/.dev ## build what a release consists of into dist/: source, wheel
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 	cd dist && sha256sum * > SHA256SUMS
 
-clean: ## remove what the targets made
+clean: ## remove everything that these targets created
 	rm -rf $(VENV) .venvs dist build listener/build collector/joinsight/jars
 
 $(BIN)/python:
