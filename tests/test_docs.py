@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
 import pytest
+from tests.commands import leaves
 from tests.versions import NEWEST, SUPPORTED
 
 from joinsight import manual
-from joinsight.cli import cli
 from joinsight.findings import HEURISTICS, link
 from joinsight.findings.page import table as thresholds
 from joinsight.generated import written_into
@@ -57,10 +56,8 @@ def test_every_finding_has_its_section() -> None:
 def test_every_command_is_shown_to_users() -> None:
     """The README or a page of the docs shows each command."""
     text = "".join(page.read_text() for page in PAGES)
-    for name, command in cli.commands.items():
-        names = [f"{name} {sub}" for sub in command.commands] if isinstance(command, click.Group) else [name]
-        for each in names:
-            assert f"joinsight {each}" in text, each
+    for path in leaves():
+        assert f"joinsight {' '.join(path)}" in text, path
 
 
 def test_every_setting_of_the_listener_is_documented() -> None:

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 import pytest
+from tests.commands import leaves
 
-from joinsight.cli import cli
 from joinsight.errors import ConfigurationError
 from joinsight.filters import LISTS, SORTS, Filters, filters_of
 from joinsight.pages.listing import Asked, list_page
@@ -30,7 +30,7 @@ GIVEN = {
 @pytest.mark.parametrize("name", LISTS)
 def test_a_command_offers_all_of_its_list(name: str) -> None:
     """Each filter as an option with a help text, which takes a value; each order, with what it means."""
-    options: dict[str | None, Any] = {option.name: option for option in cli.commands[name].params}
+    options: dict[str | None, Any] = {option.name: option for option in leaves()[name,].params}
     for each, declared in filters_of(name).items():
         assert options[each].opts == [f"--{each}"] and options[each].help == f"{declared.help}."
         assert declared.value(each, GIVEN[each])

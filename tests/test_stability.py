@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from tests.commands import commands
 
 import joinsight
 from joinsight.cli import cli
@@ -39,22 +40,22 @@ def names() -> Iterator[str]:
     configuration = (ROOT / "docs/configuration.md").read_text()
     for setting in re.findall(r"`(spark\.joinsight\.[A-Za-z]+|JOINSIGHT_[A-Z_]+)", configuration):
         yield f"setting {setting}"
-    yield from _commands("joinsight", cli)
+    for path, command in {(): cli, **commands()}.items():
+        yield from _options(" ".join(["joinsight", *path]), command)
     for name in joinsight.__all__:
         yield f"python joinsight.{name}"
     for code in json.loads((ROOT / "collector/joinsight/incomplete.json").read_text()):
         yield f"incomplete {code}"
 
 
-def _commands(path: str, command: click.Command) -> Iterator[str]:
+def _options(path: str, command: click.Command) -> Iterator[str]:
+    if command is not cli:
+        yield f"command {path}"
     for option in command.params:
         if isinstance(option, click.Option):
             yield f"command {path} {option.opts[0]}"
             for choice in option.type.choices if isinstance(option.type, click.Choice) else ():
                 yield f"command {path} {option.opts[0]} {choice}"
-    for name, each in command.commands.items() if isinstance(command, click.Group) else ():
-        yield f"command {path} {name}"
-        yield from _commands(f"{path} {name}", each)
 
 
 if __name__ == "__main__":

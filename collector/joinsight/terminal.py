@@ -2,8 +2,8 @@ r"""Makes control characters visible in all output, so that stored text cannot c
 
 Names, descriptions, plans and errors come from whoever may send documents. `visible` escapes what a terminal obeys
 or a person does not see: ``\x1b``, ``\u202e``. Letters of every script, combining marks and emoji stay
-unchanged. `guard` applies it to stdout and stderr, whoever writes there; `console` makes the only consoles that
-may add colours of their own; `to_json` writes JSON with ``\uXXXX`` in place of the same characters.
+unchanged. `guard` applies it to stdout and stderr, whoever writes there; only `cli/console`, which
+adds colours, writes past it; `to_json` writes JSON with ``\uXXXX`` in place of the same characters.
 """
 
 from __future__ import annotations
@@ -13,15 +13,9 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TextIO
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.segment import Segment
-
-WIDTH = 100
-"""Columns where the output is not a terminal."""
 
 # Unicode's control characters (except tab and line feed), format characters (except those that are drawn, such as
 # the Arabic number signs), line and paragraph separators, surrogates, and fillers that are drawn as nothing.
@@ -44,33 +38,29 @@ def visible_line(text: str) -> str:
     return visible(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
-def to_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+def _time(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"no JSON for {type(value)}")
+
+
+def to_json(value: Any, default: Callable[[Any], Any] = _time) -> str:
     """JSON on one line, with escapes for the characters that `visible` escapes. `default` as in `json.dumps`.
 
-    ASCII only, unless stdout's encoding is a UTF.
+    ASCII only, unless stdout's encoding is a UTF. Times are in ISO format.
     """
     ascii_only = not (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
     return HIDDEN.sub(_json_escaped, json.dumps(value, default=default, ensure_ascii=ascii_only))
 
 
-def console() -> Console:
-    """A console on stdout: colours and the full width on a terminal, `WIDTH` columns of plain text elsewhere."""
-    return _Console(sys.stdout, width=None if sys.stdout.isatty() else WIDTH)
-
-
-def progress() -> Progress:
-    """A progress bar on stderr if that is a terminal, else nothing."""
-    console = _Console(sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Without redirection, because rich would interpret the escape sequences in what others print
-    return Progress(
-        *columns, console=console, disable=not console.is_terminal, redirect_stdout=False, redirect_stderr=False
-    )
-
-
 def guard() -> None:
     """Apply `visible` to all further output of this process, tracebacks too; what cannot be encoded is escaped."""
     sys.stdout, sys.stderr = (stream and _Guard(stream) for stream in (sys.stdout, sys.stderr))  # None: it is closed
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """The stream behind the guard: what is written to it must have passed `visible`."""
+    return stream.stream if isinstance(stream, _Guard) else stream
 
 
 class _Guard(io.TextIOBase):
@@ -95,9 +85,9 @@ class _Guard(io.TextIOBase):
         """Always."""
         return True
 
-    def write(self, text: str) -> int:
-        """Write the text, made visible; returns the length of the original."""
-        self.stream.write(visible(text))
+    def write(self, text: str | bytes) -> int:
+        """Write the text, made visible; returns the length of the original. Bytes: click's completions."""
+        self.stream.write(visible(text.decode() if isinstance(text, bytes) else text))
         return len(text)
 
     def flush(self) -> None:
@@ -111,19 +101,6 @@ class _Guard(io.TextIOBase):
     def fileno(self) -> int:
         """The wrapped stream's descriptor."""
         return self.stream.fileno()
-
-
-class _Console(Console):
-    """Writes past the guard, so that its own colours work, and applies `visible` itself; texts are not markup."""
-
-    def __init__(self, stream: TextIO, width: int | None = None) -> None:
-        wrapped = stream.stream if isinstance(stream, _Guard) else stream
-        super().__init__(file=wrapped, width=width, highlight=False, markup=False, emoji=False)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """All that is printed passes here, of whatever type."""
-        for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -19,14 +19,15 @@ import pytest
 from rich.text import Text as RichText
 from sqlalchemy import CheckConstraint, Engine, Table, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
+from tests.commands import leaves
 from tests.documents import LISTENER, Plan, application, as_line, draw, execution, request
 from tests.java import end_java
 from tests.serve.real import post, service
 from tests.store.test_regressions import BEFORE, SINCE, plant
 
 import joinsight
-from joinsight import tables, terminal
-from joinsight.cli import cli, main
+from joinsight import tables
+from joinsight.cli import cli, console, main
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -158,15 +159,6 @@ def _poison(connection: Any, table: Table) -> None:
         connection.execute(table.update().values(changes))
 
 
-def leaves(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
-    """The names of all commands."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from leaves(command, *path, name)
-        else:
-            yield (*path, name)
-
-
 LISTS = [[], ["--json"], ["--application", HOSTILE], ["--sort", HOSTILE], ["--since", HOSTILE]]
 ALL = [*LISTS, ["--execution", "1"], ["--operator", HOSTILE], ["--execution", HOSTILE]]
 Runs = dict[tuple[str, ...], list[list[str]]]
@@ -206,7 +198,7 @@ WITH_SPARK: Runs = {
 
 def test_every_command_is_run_here() -> None:
     """A new command has its place in the table above."""
-    assert RUNS.keys() == set(leaves(cli))
+    assert RUNS.keys() == leaves().keys()
 
 
 @pytest.mark.parametrize("path", RUNS, ids=" ".join)
@@ -270,10 +262,10 @@ def test_a_traceback_is_made_visible(run: Run, monkeypatch: pytest.MonkeyPatch) 
         click.echo(HOSTILE, err=True)
         logging.getLogger("any").warning(HOSTILE)
         sys.excepthook(ValueError, ValueError(HOSTILE), None)
-        with terminal.progress() as bar:
+        with console.progress() as bar:
             bar.add_task(HOSTILE)
             print(HOSTILE)
-        terminal.console().print(HOSTILE, RichText(HOSTILE), f"[red]{HOSTILE}[/red]")
+        console.console().print(HOSTILE, RichText(HOSTILE), f"[red]{HOSTILE}[/red]")
 
     command = click.Command("fault", callback=fault)
     monkeypatch.setitem(cli.commands, "fault", command)
@@ -308,14 +300,14 @@ logs.JsonFormatter = Both
 
 
 def test_nothing_writes_but_through_the_one_place() -> None:
-    """No module but `terminal` makes a console, takes a stream behind it or writes JSON by itself for a terminal.
+    """No module but `cli/console` makes a console, takes a stream behind it or writes JSON by itself for a terminal.
 
     What is printed in any other way goes through the guard, which `main` sets first of all.
     """
     package = Path(joinsight.__file__).parent
     for path in sorted(package.rglob("*.py")):
         where = path.relative_to(package)
-        if where == Path("terminal.py"):
+        if where == Path("cli/console.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""

@@ -64,7 +64,7 @@ def test_a_reader_reads_everything_and_writes_nothing(engine: Engine, role: str)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE of_others (x int)"))
     result = grant(engine, role)
-    assert (result.exit_code, result.stdout) == (0, f"{role} may read everything (new, cannot log in yet)\n")
+    assert (result.exit_code, result.stdout) == (0, f"{role} may read all tables (new role, without a login)\n")
     later = planned(PLAN, application_id="a", execution_id=1, started_at_ms=STARTED_AT_MS - YEAR)
     Writer(engine).write([later])
     for name in (*tables.metadata.tables, *views.metadata.tables):
@@ -96,7 +96,7 @@ def test_twice_and_for_a_role_that_is_there(engine: Engine, role: str) -> None:
         connection.exec_driver_sql(f"CREATE ROLE {quoted} LOGIN")
     for _ in range(2):
         result = grant(engine, role)
-        assert (result.exit_code, result.stdout) == (0, f"{role} may read everything\n")
+        assert (result.exit_code, result.stdout) == (0, f"{role} may read all tables\n")
     with engine.connect() as connection:
         login = text("SELECT rolcanlogin FROM pg_roles WHERE rolname = :role")
         assert connection.scalar(login, {"role": role}) is True

@@ -1,55 +1,101 @@
-"""The command line: a module for each group of commands, and `main`."""
+"""The command line: a table of the commands, each of which is imported when it is named, and `main`."""
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import logging
 import os
 import signal
 import sys
 
 import click
-from sqlalchemy.exc import DBAPIError
+from click.shell_completion import CompletionItem
 
 from joinsight import __version__
-from joinsight.cli import admin, backfill, dashboards, demo, diff, docs, doctor, read, regressions, ship, spark
 from joinsight.errors import ConfigurationError, JoinsightError
-from joinsight.store.database import reason
 from joinsight.terminal import guard
 
-_HELP = """See what every exchange and join of your Spark SQL queries really cost.
+_HELP = """See what every join and shuffle of your Spark SQL queries really cost.
 
-\b
-Start here:      joinsight demo
-Collect:         joinsight serve
-Look:            joinsight queries, then plan, shuffles, broadcasts, joins, findings
-Compare:         joinsight diff, joinsight regressions
-With Spark:      joinsight backfill, joinsight export, joinsight rollup
-Read:            joinsight docs
-
-Data is kept in the PostgreSQL server that JOINSIGHT_DATABASE_URL names, else in an embedded one in --data.
+Data is kept in the PostgreSQL server of JOINSIGHT_DATABASE_URL, else in an embedded one in the folder --data.
 """
+_SECTIONS = {
+    "Collect": {
+        "demo": ("demo", "Run a real Spark job and report what its joins cost."),
+        "serve": ("serve", "Run the collector: receive, store and show executions."),
+        "listener-jar": ("listener_jar", "Print the path of the listener's jar, for spark-submit."),
+        "backfill": ("backfill", "Import past runs from Spark event logs."),
+        "ship": ("ship", "Deliver the spool files of a listener to a collector."),
+    },
+    "Look": {
+        "queries": ("read", "List SQL executions."),
+        "plan": ("read", "Draw the plan of an execution with the cost of each operator."),
+        "joins": ("read", "List joins: strategy, rows in and out, build side, spill."),
+        "shuffles": ("read", "List shuffles: bytes written, partitions, wait and skew."),
+        "broadcasts": ("read", "List broadcasts: outcome, size in memory, time on the driver."),
+        "findings": ("read", "List problems: slow, skewed, spilling, failed or needless."),
+    },
+    "Compare": {
+        "diff": ("diff", "Compare two executions: plan, settings and numbers."),
+        "regressions": ("regressions", "List queries and operators that have become worse."),
+    },
+    "Manage": {
+        "doctor": ("doctor", "Check the database, the collector and all deliveries."),
+        "db": ("db", "Manage the database."),
+        "dashboards": ("dashboards", "Install the dashboards in Grafana."),
+        "export": ("spark", "Write the history as Parquet, with Spark."),
+        "rollup": ("spark", "Compute totals by day and baselines, with Spark."),
+        "docs": ("docs", "Print a page of the documentation."),
+    },
+}
+"""Module and summary of each command. The summary is also the first sentence of the command's help."""
+_COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
 
 
-@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "terminal_width": 100})
+class _Lazy(click.Group):
+    """Imports the module of a command when the command is named: what one needs, others do not."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """All names, by section."""
+        return [*_COMMANDS, *self.commands]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command; imports its module."""
+        if name not in _COMMANDS:
+            return super().get_command(context, name)
+        module = importlib.import_module(f"joinsight.cli.{_COMMANDS[name][0]}")
+        command: click.Command = getattr(module, name.replace("-", "_"))
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that `args` name; the error for an unknown one has the names that are alike."""
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError as error:
+            alike = difflib.get_close_matches(args[0], _COMMANDS)
+            if not alike:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(alike)}?", context) from None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections; imports nothing."""
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(max(map(len, _COMMANDS))), each[1]) for name, each in commands.items()])
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so, and options; imports nothing."""
+        names = [CompletionItem(name, help=each[1]) for name, each in _COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, context, incomplete)]
+
+
+@click.group(cls=_Lazy, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="joinsight")
 def cli() -> None:
     """Joinsight."""
-
-
-for command in (
-    demo.demo,
-    *admin.COMMANDS,
-    *read.COMMANDS,
-    diff.diff,
-    regressions.regressions,
-    doctor.doctor,
-    docs.docs,
-    ship.ship,
-    *spark.COMMANDS,
-    dashboards.dashboards,
-    backfill.backfill,
-):
-    cli.add_command(command)
 
 
 def main() -> None:
@@ -64,9 +110,15 @@ def main() -> None:
     except JoinsightError as error:
         click.echo(f"joinsight: {error}", err=True)
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
-    except DBAPIError as error:
-        click.echo(f"joinsight: database error: {reason(error)}", err=True)
-        sys.exit(1)
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        from sqlalchemy.exc import DBAPIError  # imported here, because most of what can be asked needs no database
+
+        if not isinstance(error, DBAPIError):
+            raise
+        from joinsight.store.database import reason
+
+        click.echo(f"joinsight: database error: {reason(error)}", err=True)
         sys.exit(1)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from joinsight.cli import read
+from joinsight.cli.console import console, progress
 from joinsight.cli.options import database_options, master_option
 from joinsight.display import bytes_text
 from joinsight.errors import ConfigurationError
-from joinsight.findings.thresholds import VARIABLE, Thresholds, split
 from joinsight.spark import CONNECTIONS
-from joinsight.store.database import URL_VARIABLE, check_schema, open_database
-from joinsight.terminal import console, progress, to_json
+from joinsight.store import URL_VARIABLE
+from joinsight.terminal import to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,10 +40,10 @@ _LINE_SECONDS = 10
     type=click.IntRange(1, 1000),
     default=CONNECTIONS,
     show_default=True,
-    help="To PostgreSQL at the same time; so many logs are written at once, at most.",
+    help="Maximum concurrent connections to PostgreSQL, and logs written at once.",
 )
-@click.option("--again", is_flag=True, help="Read logs too that have not changed since they were read.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, with every log that was read.")
+@click.option("--again", is_flag=True, help="Also read logs that have not changed since they were last read.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every log that was read.")
 def backfill(
     database_url: str | None,
     data: Path | None,
@@ -54,17 +53,19 @@ def backfill(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Read event logs of Spark into the database.
+    """Import past runs from Spark event logs.
 
-    PATH is a log, a folder with logs somewhere below it, or a pattern (/logs/2026-*), on any file system that Spark
-    knows: hdfs://..., s3a://... Logs that were read before and have not changed are left out, so it can be run every
-    night on the same folder; a run that was stopped goes on where it was.
+    PATH is a log, a folder that is searched for logs, or a pattern (/logs/2026-*), on any file system that Spark
+    supports: hdfs://..., s3a://... Logs that have not changed since they were read are skipped, so you can run it every
+    night on the same folder; a run that was stopped is continued.
 
-    Logs on this machine's disks are read here, one a core, unless --master says where; others are read by Spark.
+    Logs on local disks are read on this machine, one per core, unless --master is given; Spark reads all others.
 
-    Exits with 0 if all was read as far as it can be, with 1 if something should be tried again.
+    Exits with 0 if everything readable was read, with 1 if something should be tried again.
     """
     from joinsight.backfill import run
+    from joinsight.findings.thresholds import VARIABLE, Thresholds, split
+    from joinsight.store.database import check_schema, open_database
 
     thresholds = Thresholds().overridden(split(os.environ.get(VARIABLE, "")), VARIABLE)
     embedded = not (database_url or os.environ.get(URL_VARIABLE))
@@ -88,7 +89,7 @@ def backfill(
                 follow=follow,
             )
     if as_json:
-        click.echo(to_json(_as_json(report), read.json_value))
+        click.echo(to_json(_as_json(report)))
     else:
         print_report(console(), report)
     if not report.is_complete:
@@ -136,7 +137,7 @@ def print_report(out: Console, report: Report) -> None:
         for problem in each.entry.problems:
             print_line(f"{each.entry.path} ({each.entry.outcome}): {problem}")
     if not report.found:
-        print_line("No event log found: in folders, only files with names that Spark gives its logs are read.")
+        print_line("No event logs found. In folders, only files named as Spark names its logs are read.")
         return
     done = report.done
     size = report.event_bytes
@@ -150,7 +151,7 @@ def print_report(out: Console, report: Report) -> None:
         (len(report.of("partial")), "partial: some of their content cannot be read, see above"),
         (len(report.of("failed")), "failed: the next run tries them again"),
         (len(report.unreadable), "folders failed: the next run tries them again"),
-        (sum(each.entry.is_open for each in done), "of these are of running applications, they may grow"),
+        (sum(each.entry.is_open for each in done), "of these belong to running applications and may grow"),
         (
             sum(each.entry.is_compacted for each in done),
             "of these compacted: the History Server removed ended executions",

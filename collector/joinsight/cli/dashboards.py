@@ -17,22 +17,26 @@ _file = click.Path(path_type=Path)
 
 @click.group()
 def dashboards() -> None:
-    """Bring the dashboards to a Grafana."""
+    """Install the dashboards in Grafana."""
 
 
 @dashboards.command("push")
 @click.option("--url", required=True, help="Address of Grafana: https://grafana.example.com")
 @click.option("--token-file", type=_file, required=True, help="File whose first line is a service account's token.")
 @click.option("--ca-file", type=_file, help="PEM file of the authority of Grafana's certificate.")
-@click.option("--folder", default="Joinsight", show_default=True, help="Title of the folder, where it is made.")
-@click.option("--postgresql", metavar="HOST:PORT", help="Make a data source of this server, as Grafana reaches it.")
+@click.option("--folder", default="Joinsight", show_default=True, help="Title of the folder; created if missing.")
+@click.option(
+    "--postgresql", metavar="HOST:PORT", help="Create a data source for this server, by its address from Grafana."
+)
 @click.option("--postgresql-database", default="joinsight", show_default=True, help="Its database.")
 @click.option("--postgresql-user", default="joinsight_reader", show_default=True, help="A role that may only read.")
 @click.option("--postgresql-password-file", type=_file, help="File whose first line is the role's password.")
 @click.option(
-    "--postgresql-sslmode", type=click.Choice(sources.SSL_MODES), default="require", show_default=True, help="TLS."
+    "--postgresql-sslmode", type=click.Choice(sources.SSL_MODES), default="require", show_default=True, help="TLS mode."
 )
-@click.option("--prometheus", metavar="URL", help="Make a data source of this Prometheus, as Grafana reaches it.")
+@click.option(
+    "--prometheus", metavar="URL", help="Create a data source for this Prometheus, by its address from Grafana."
+)
 def dashboards_push(
     url: str,
     token_file: Path,
@@ -45,12 +49,12 @@ def dashboards_push(
     postgresql_sslmode: str,
     prometheus: str | None,
 ) -> None:
-    """Upload folder, data sources and dashboards; what is already so stays as it is.
+    """Upload folder, data sources and dashboards; what is up to date stays as it is.
 
-    A dashboard that was changed in Grafana becomes ours again; Grafana keeps the other one among its versions.
+    A dashboard that was changed in Grafana is overwritten; Grafana keeps the change in its version history.
 
-    Needs pip install 'joinsight[grafana]' and the token of a service account: Editor, for data sources Admin.
-    Without --postgresql and --prometheus, the dashboards ask the data sources that are there.
+    Needs pip install 'joinsight[grafana]' and the token of a service account with the role Editor, or Admin to create
+    data sources. Without --postgresql and --prometheus, the dashboards use existing data sources.
     """
     data_sources = []
     if postgresql:
@@ -77,12 +81,12 @@ def dashboards_push(
 
 @dashboards.command("export")
 @click.argument("target", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--path", help="Where Grafana finds DIR/grafana, if it sees it elsewhere.  [default: DIR/grafana]")
+@click.option("--path", help="Path of DIR/grafana as Grafana sees it.  [default: DIR/grafana]")
 def dashboards_export(target: Path, path: str | None) -> None:
-    """Write the files by which a Grafana provisions itself: DIR/provisioning, DIR/grafana.
+    """Write provisioning files for Grafana: DIR/provisioning, DIR/grafana.
 
-    Files that are the same are left alone, and so is the file of the data sources once it is there: it is yours to
-    change. Dashboards that are no more are removed.
+    Unchanged files stay as they are, and so does the file of the data sources once it exists: it is yours to edit.
+    Dashboards that no longer exist are removed.
     """
     for name, action in files.export(files.folder(), target, path or str(target.resolve() / "grafana")):
         click.echo(f"{action:<9}  {name}")

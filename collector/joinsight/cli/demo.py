@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 
 from joinsight import reading
 from joinsight.cli import read
+from joinsight.cli.console import console, progress
 from joinsight.cli.options import database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
@@ -23,17 +24,19 @@ from joinsight.serve.server import DEFAULT_PORT
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database, upgrade
 from joinsight.tables import EXECUTION_KEY, Row
-from joinsight.terminal import console, progress
 
 
 @click.command()
 @database_options
-@click.option("--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
-@click.option("--keep-serving", is_flag=True, help="Leave the collector up until Ctrl-C.")
+@click.option(
+    "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free port."
+)
+@click.option("--keep-serving", is_flag=True, help="Keep the collector running until Ctrl-C.")
 def demo(database_url: str | None, data: Path | None, port: int, keep_serving: bool) -> None:
-    """Run a real PySpark workload with the listener attached and report what its joins cost.
+    """Run a real Spark job and report what its joins cost.
 
-    Takes about a minute: it makes 50 MB of data in a temporary folder and joins it in every way that Spark knows.
+    Takes about a minute: it writes 50 MB of data to a temporary folder and joins it with each of Spark's strategies,
+    with the listener attached. Needs Java and pip install 'joinsight[spark]'.
     """
     out = console()
     options = "" if data is None and database_url is None else _options(database_url, data)
@@ -124,7 +127,7 @@ def _more(out: Console, options: str, url: str, password: str | None) -> None:
     out.print(f"  Metrics for Prometheus: {url}/metrics ({served})", soft_wrap=True)
     if password:
         out.print(f"  The plans in a browser: {url}/ (any user name, password {password})", soft_wrap=True)
-        out.print("  The collector stays up until Ctrl-C.")
+        out.print("  The collector runs until Ctrl-C.")
     else:
         out.print(
             f"  The plans in a browser: joinsight serve{options}, then http://localhost:{DEFAULT_PORT}/", soft_wrap=True

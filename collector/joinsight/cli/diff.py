@@ -11,14 +11,15 @@ from rich.console import Console
 from rich.text import Text
 
 from joinsight import reading
-from joinsight.cli import read, table
+from joinsight.cli import table
+from joinsight.cli.console import console
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.compare import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.display import bytes_text, duration_text
 from joinsight.present import execution_name, join_keys, one_line, partitioned_by, short_key, when
 from joinsight.store.database import check_schema, open_database
-from joinsight.terminal import console, to_json
+from joinsight.terminal import to_json
 
 _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
 _STYLES = {True: "red", False: "green", None: ""}
@@ -35,13 +36,13 @@ _FOOTNOTE = (
 @database_options
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option("--all", "everything", is_flag=True, help="Also what did not change, or only a little.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object with everything compared.")
+@click.option("--all", "everything", is_flag=True, help="Also show what did not change, or only a little.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything compared.")
 def diff(database_url: str | None, data: Path | None, a: str, b: str | None, everything: bool, as_json: bool) -> None:
-    """Compare two executions: what changed in plan and numbers from A to B.
+    """Compare two executions: plan, settings and numbers.
 
-    Each is an id as `joinsight queries` shows it: 12, APPLICATION/12, or last. With one alone it is compared with the
-    run of the same query in the same job before it that succeeded and is complete.
+    A and B are ids from `joinsight queries`: 12, APPLICATION/12, or last. Without B, A is compared with the previous
+    successful and complete run of the same query in the same job.
     """
     with open_database(database_url, data) as engine:
         check_schema(engine)
@@ -50,7 +51,7 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
             before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
             comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
     if as_json:
-        click.echo(to_json(_as_json(comparison), read.json_value))
+        click.echo(to_json(_as_json(comparison)))
         return
     out = console()
     _print_header(out, comparison)

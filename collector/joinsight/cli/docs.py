@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.markdown import Markdown
 from rich.text import Text
 
 from joinsight import manual
 from joinsight.cli import table
+from joinsight.cli.console import console
 from joinsight.cli.table import Column
-from joinsight.terminal import console
 
 
 @click.command()
 @click.argument("page", required=False, metavar="[PAGE[#SECTION]]")
 def docs(page: str | None) -> None:
-    """Print a page of the documentation, or a section of it.
+    """Print a page of the documentation.
 
-    Without PAGE it lists the pages. What a pipe gets is Markdown.
+    Without PAGE, lists the pages. With SECTION, prints that section only. To a pipe or file it
+    prints Markdown.
     """
     out = console()
     if page is None:
@@ -28,6 +28,8 @@ def docs(page: str | None) -> None:
         for line in table.lines([Column("page", list(names)), Column("title", titles)], out.width):
             out.print(line, soft_wrap=True)
     elif sys.stdout.isatty():
+        from rich.markdown import Markdown  # imported here: it brings two parsers
+
         out.print(Markdown(manual.read(page), hyperlinks=False))
         out.print(Text(f"\n{manual.address(page)}", "dim"), soft_wrap=True)
     else:

@@ -17,8 +17,9 @@ from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import incomplete
-from joinsight.cli import read, table
+from joinsight.cli import table
 from joinsight.cli.collector import collector_options, open_collector, reason_of, send
+from joinsight.cli.console import console
 from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
@@ -28,7 +29,7 @@ from joinsight.store import event_logs, partitions
 from joinsight.store.database import check_schema, open_database, reason
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 from joinsight.tables import Row
-from joinsight.terminal import console, to_json, visible
+from joinsight.terminal import to_json, visible
 
 _ANSWER_SECONDS = 10.0
 _REASONS = 3
@@ -74,9 +75,11 @@ class Check:
 @database_options
 @collector_options
 @click.option("--application", metavar="ID|NAME", help="Only this application.")
-@click.option("--since", type=Moment(), help="Only those heard of since: 2h, 7d, 2026-11-20T08:00 (UTC).")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Applications, at most.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--since", type=Moment(), help="Only those heard from since: 2h, 7d, 2026-11-20T08:00 (UTC).")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Maximum number of applications."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(
     database_url: str | None,
     data: Path | None,
@@ -86,10 +89,10 @@ def doctor(
     as_json: bool,
     **collector: Any,
 ) -> None:
-    """Say whether everything is there and everything arrived, and what to do if not.
+    """Check the database, the collector and all deliveries.
 
-    Looks at the database, the collector, and what became of the documents of the applications heard of last.
-    Exits with 0 when all is well, with 1 when something needs attention.
+    Shows what arrived of the documents of the latest applications, and what to do about each problem. Exits with 0
+    when everything is in order, with 1 when something needs attention.
     """
     checks, deliveries = _check_database(database_url, data, application, since, limit)
     checks += check_collector(**collector)
@@ -98,7 +101,7 @@ def doctor(
     well = not any(check.remedy for check in (*checks, *delivery_checks))
     if as_json:
         result = {"well": well, "checks": [*map(asdict, checks)], "applications": deliveries}
-        click.echo(to_json(result | {"findings": [*map(asdict, delivery_checks)]}, read.json_value))
+        click.echo(to_json(result | {"findings": [*map(asdict, delivery_checks)]}))
     else:
         _print(console(), checks, deliveries, delivery_checks, now)
     if not well:

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from joinsight.errors import ConfigurationError
-from joinsight.filters import SORTS, Filter, filters_of
-from joinsight.store.database import URL_VARIABLE
+from joinsight.store import URL_VARIABLE
 from joinsight.timeparse import parse_duration, parse_moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,6 +41,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         return duration
 
 
+KEEP = Duration(at_least="1d", examples="400d or 52w")
+"""How long the database keeps executions."""
+
+
 class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.4 on
     """A point in time: ``2h`` (ago), or an ISO date with or without a time (UTC unless it has an offset)."""
 
@@ -50,42 +53,6 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> datetime:
         """The time; raises `ConfigurationError` with examples."""
         return parse_moment(param.opts[0] if param else "TIME", value)
-
-
-def filter_options(name: str) -> Callable[[Command], Command]:
-    """Options for a list's filters and sort orders, from `filters`, with ``--limit`` and ``--json``."""
-
-    def decorate(command: Command) -> Command:
-        orders = SORTS[name]
-        for option in (
-            click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers."),
-            click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most."),
-            click.option(
-                "--sort",
-                type=click.Choice(list(orders)),
-                default=next(iter(orders)),
-                show_default=True,
-                help="; ".join(f"{each}: {sort.meaning}" for each, sort in orders.items()) + ".",
-            ),
-            *(_filter_option(each, declared) for each, declared in reversed(filters_of(name).items())),
-        ):
-            command = option(command)
-        return database_options(command)
-
-    return decorate
-
-
-def _filter_option(name: str, declared: Filter) -> Callable[[Command], Command]:
-    def parse(context: click.Context, param: click.Parameter, value: str | None) -> Any:
-        return None if value is None else declared.value(f"--{name}", value)
-
-    return click.option(
-        f"--{name}",
-        type=click.Choice(declared.choices) if declared.choices else None,
-        metavar=declared.metavar,
-        callback=parse,
-        help=f"{declared.help}.",
-    )
 
 
 def database_options(command: Command) -> Command:
@@ -98,7 +65,7 @@ def database_options(command: Command) -> Command:
     return click.option(
         "--database-url",
         metavar="URL",
-        help=f"PostgreSQL server to use instead of the embedded one; better set as {URL_VARIABLE}.",
+        help=f"Use this PostgreSQL server; better set {URL_VARIABLE}, which other users cannot see.",
     )(command)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ from sqlalchemy import Connection
 
 from joinsight import reading
 from joinsight.cli import findings_text, table, tree
-from joinsight.cli.options import database_options, filter_options
+from joinsight.cli.console import WIDTH, console
+from joinsight.cli.filter_options import filter_options
+from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.filters import Filters
@@ -34,7 +35,7 @@ from joinsight.present import (
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
-from joinsight.terminal import WIDTH, console, to_json
+from joinsight.terminal import to_json
 
 
 def _list(
@@ -53,20 +54,13 @@ def _list(
             rows = read(connection, Filters(**filters), sort)
     if as_json:
         for row in rows:
-            click.echo(to_json(row, json_value))
+            click.echo(to_json(row))
     elif rows and details is not None:
         details(console(), rows)
     elif rows:
         print_table(console(), render(rows), rows)
     else:
         click.echo("No matching executions. `joinsight queries` without filters shows the latest.", err=True)
-
-
-def json_value(value: Any) -> str:
-    """Times in ISO format, as `default` of `json.dumps`; raises `TypeError` for other types."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"no JSON for {type(value)}")
 
 
 @click.command()
@@ -79,14 +73,14 @@ def queries(**options: Any) -> None:
 @click.command()
 @filter_options("shuffles")
 def shuffles(**options: Any) -> None:
-    """List shuffles: what each wrote, how it was read, how skewed it was."""
+    """List shuffles: bytes written, partitions, wait and skew."""
     _list(reading.read_shuffles, shuffle_table, **options)
 
 
 @click.command()
 @filter_options("broadcasts")
 def broadcasts(**options: Any) -> None:
-    """List broadcasts: outcome, size in memory, rows, time on the driver."""
+    """List broadcasts: outcome, size in memory, time on the driver."""
     _list(reading.read_broadcasts, broadcast_table, **options)
 
 
@@ -95,18 +89,18 @@ def broadcasts(**options: Any) -> None:
 def joins(**options: Any) -> None:
     """List joins: strategy, rows in and out, build side, spill.
 
-    A side with a question mark could have been broadcast: it was measured at or under the threshold.
+    A build side with a question mark could have been broadcast: its size was at or below the threshold.
     """
     _list(reading.read_joins, join_table, **options)
 
 
 @click.command()
-@click.option("--details", is_flag=True, help="Each with its numbers and advice; always so with --execution.")
+@click.option("--details", is_flag=True, help="Show numbers and advice for each; the default with --execution.")
 @filter_options("findings")
 def findings(details: bool, **options: Any) -> None:
-    """List what is worth your attention: slow, skewed, spilling, failed or needless.
+    """List problems: slow, skewed, spilling, failed or needless.
 
-    --sort impact goes by the time that it cost; bytes count as if 100 MB were a second.
+    --sort impact puts the most time lost first; 100 MB count as a second.
     """
     in_full = print_findings if details or options["execution"] is not None else None
     _list(reading.read_findings, finding_table, details=in_full, **options)
@@ -115,10 +109,10 @@ def findings(details: bool, **options: Any) -> None:
 @click.command()
 @database_options
 @click.argument("execution")
-@click.option("--version", type=int, help="An earlier plan of AQE, from 0.  [default: the final one]")
-@click.option("--all-versions", is_flag=True, help="Every plan that AQE went through, oldest first.")
-@click.option("--metrics", is_flag=True, help="All metrics of each operator, worded as in Spark's UI.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object with everything stored.")
+@click.option("--version", type=int, help="A plan version, from 0.  [default: the final one]")
+@click.option("--all-versions", is_flag=True, help="All plan versions that AQE made, oldest first.")
+@click.option("--metrics", is_flag=True, help="All metrics of each operator, named as in Spark's UI.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything stored.")
 def plan(
     database_url: str | None,
     data: Path | None,
@@ -128,9 +122,9 @@ def plan(
     metrics: bool,
     as_json: bool,
 ) -> None:
-    """Draw the plan of an execution with what each operator cost.
+    """Draw the plan of an execution with the cost of each operator.
 
-    EXECUTION is an id as `joinsight queries` shows it: 12, APPLICATION/12, or last.
+    EXECUTION is an id from `joinsight queries`: 12, APPLICATION/12, or last.
     """
     with open_database(database_url, data) as engine:
         check_schema(engine)
@@ -144,7 +138,7 @@ def plan(
             "findings": stored.findings,
             "metrics": stored.metrics,
         }
-        click.echo(to_json(everything, json_value))
+        click.echo(to_json(everything))
         return
     out = console()
     print_header(out, stored)
@@ -319,6 +313,3 @@ def _state(state: str) -> Text:
         "ok" if state == "succeeded" else state,
         style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""),
     )
-
-
-COMMANDS = (queries, plan, shuffles, broadcasts, joins, findings)

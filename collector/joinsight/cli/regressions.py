@@ -9,31 +9,44 @@ import click
 from rich.text import Text
 
 from joinsight import reading
-from joinsight.cli import read, table
+from joinsight.cli import table
+from joinsight.cli.console import console
 from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.present import execution_name, one_line, short_key, when
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
-from joinsight.terminal import console, to_json
+from joinsight.terminal import to_json
 
 _KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
 
 
 @click.command()
 @database_options
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="The runs to judge: 7d, 2026-11-20.")
+@click.option(
+    "--since", type=Moment(), default="7d", show_default=True, help="Check the runs since this time: 7d, 2026-11-20."
+)
 @click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName).")
 @click.option("--kind", type=click.Choice(list(_KINDS)), help="Only of this kind.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, all columns, raw numbers.")
-@click.option("--baseline-runs", type=click.IntRange(1, 1000), help="Runs before to compare with.  [default: 20]")
-@click.option("--minimum-runs", type=click.IntRange(1, 1000), help="With fewer runs before, say nothing.  [default: 5]")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Maximum number of rows.")
 @click.option(
-    "--mads", type=click.FloatRange(0), help="Scatter of the runs before to exceed, scaled MADs.  [default: 3]"
+    "--json", "as_json", is_flag=True, help="Print one JSON object per line, with all columns and raw numbers."
 )
-@click.option("--minimum-change", type=click.FloatRange(0), help="Share of the baseline to exceed.  [default: 0.3]")
+@click.option("--baseline-runs", type=click.IntRange(1, 1000), help="Earlier runs to compare with.  [default: 20]")
+@click.option(
+    "--minimum-runs",
+    type=click.IntRange(1, 1000),
+    help="Earlier runs that are needed to report anything.  [default: 5]",
+)
+@click.option(
+    "--mads", type=click.FloatRange(0), help="Scaled MADs of the earlier runs that a regression exceeds.  [default: 3]"
+)
+@click.option(
+    "--minimum-change",
+    type=click.FloatRange(0),
+    help="Share of the baseline that a regression exceeds.  [default: 0.3]",
+)
 def regressions(
     database_url: str | None,
     data: Path | None,
@@ -44,9 +57,10 @@ def regressions(
     as_json: bool,
     **thresholds: float | None,
 ) -> None:
-    """List queries, joins, shuffles and broadcasts that are worse than they used to be, the most costly first.
+    """List queries and operators that have become worse.
 
-    The last runs since then are compared with those before, of the same query in the same job.
+    The latest runs since --since are compared with earlier runs of the same query in the same job. The most costly
+    regressions come first.
     """
     given = {name: value for name, value in thresholds.items() if value is not None}
     with open_database(database_url, data) as engine:
@@ -55,7 +69,7 @@ def regressions(
             rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit)
     if as_json:
         for row in rows:
-            click.echo(to_json(row, read.json_value))
+            click.echo(to_json(row))
     elif rows:
         _print(rows)
     else:

@@ -18,9 +18,9 @@ import click
 import httpx
 
 from joinsight.cli.collector import GaveUp, Undeliverable, collector_options, deliver, open_collector
+from joinsight.cli.console import progress
 from joinsight.cli.options import Duration
 from joinsight.cli.spool import check_below, find_files, opened, read_file, set_aside
-from joinsight.terminal import progress
 
 ANSWER_SECONDS = 60.0
 
@@ -33,13 +33,14 @@ ANSWER_SECONDS = 60.0
     type=Duration(at_least="1s"),
     default="1m",
     show_default=True,
-    help="Give up when the collector accepts nothing for this long.",
+    help="Give up after this long without success.",
 )
 def ship(folders: tuple[Path, ...], timeout: timedelta, **collector: Any) -> None:
-    """Deliver the spool files in FOLDERS to a collector, oldest first.
+    """Deliver the spool files of a listener to a collector.
 
-    A file is deleted once all of it is stored. Documents that the collector refuses are set aside as FILE.refused.
-    Files that cannot be read are kept. It does no harm to run this twice, or while the driver runs whose folder it is.
+    The files in FOLDERS are delivered oldest first, and each is deleted once all of it is stored. Documents that the
+    collector refuses are set aside as FILE.refused. Files that cannot be read are kept. It is safe to run this twice,
+    or while the driver is running.
 
     Exits with 0 when everything was delivered, with 1 when something was refused or is left.
     """

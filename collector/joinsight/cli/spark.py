@@ -13,28 +13,27 @@ import click
 from joinsight.cli.options import Duration, Moment, database_options, master_option
 from joinsight.errors import ConfigurationError
 from joinsight.spark import CONNECTIONS, check_packages
-from joinsight.store.database import check_schema, open_database
 
 _connections = click.option(
     "--connections",
     type=click.IntRange(1, 1000),
     default=CONNECTIONS,
     show_default=True,
-    help="To PostgreSQL at the same time, for each table that is read or written.",
+    help="Maximum concurrent connections to PostgreSQL per table.",
 )
 
 
 @click.command("export")
 @database_options
-@click.option("--to", required=True, metavar="PATH", help="A folder of any file system that Spark knows: s3a://...")
-@click.option("--table", "tables", multiple=True, help="Only this table or view; several times.  [default: all tables]")
+@click.option("--to", required=True, metavar="PATH", help="A folder on any file system that Spark supports: s3a://...")
 @click.option(
-    "--since", type=Moment(), help="Executions that started since then, from its midnight on: 7d, 2026-11-20."
+    "--table", "tables", multiple=True, help="Only this table or view; may be repeated.  [default: all tables]"
 )
-@click.option("--until", type=Moment(), help="Executions that started before then, up to its midnight.")
+@click.option("--since", type=Moment(), help="First day to export: 7d, 2026-11-20.")
+@click.option("--until", type=Moment(), help="Export the days before this one.")
 @master_option
 @_connections
-def export_(
+def export(
     database_url: str | None,
     data: Path | None,
     to: str,
@@ -44,14 +43,15 @@ def export_(
     master: str | None,
     connections: int,
 ) -> None:
-    """Write the history as Parquet, by table and day, with Spark.
+    """Write the history as Parquet, with Spark.
 
-    Days (of UTC) that are there already are replaced, all others are left alone: it can be repeated. Tables that are
-    not kept by time (application, delivery, roll-ups) are written whole.
+    There is a folder for each table and day (UTC). Exporting a day again replaces it and leaves all other days as they
+    are. Tables without days (application, delivery, roll-ups) are written whole.
     """
     check_packages()
     from joinsight.spark.export import DEFAULT_TABLES, export, whole_days
     from joinsight.spark.session import session
+    from joinsight.store.database import check_schema, open_database
 
     with open_database(database_url, data) as engine:
         check_schema(engine)
@@ -71,17 +71,15 @@ def export_(
 
 @click.command("rollup")
 @database_options
-@click.option("--since", type=Moment(), help="All days from this one on.  [default: days of which there is news]")
-@click.option(
-    "--until", type=Moment(), help="As if it were then; days that begin later are left alone.  [default: now]"
-)
-@click.option("--from", "source", metavar="PATH", help="Read what `joinsight export` wrote, not PostgreSQL.")
+@click.option("--since", type=Moment(), help="Compute all days from this one on.  [default: days with new data]")
+@click.option("--until", type=Moment(), help="Leave out days that begin later.  [default: now]")
+@click.option("--from", "source", metavar="PATH", help="Read what `joinsight export` wrote instead of PostgreSQL.")
 @click.option(
     "--keep",
     type=Duration(at_least="30d", examples="3650d or 520w"),
     default="3650d",
     show_default=True,
-    help="Totals of earlier days are deleted.",
+    help="Delete the totals of days longer ago than this.",
 )
 @master_option
 @_connections
@@ -95,10 +93,10 @@ def rollup(
     master: str | None,
     connections: int,
 ) -> None:
-    """Compute totals by day and baselines, with Spark, and store them.
+    """Compute totals by day and baselines, with Spark.
 
-    Once a night is enough. Each day's totals of jobs, queries and operators are written as a whole, as often as it is
-    run. Baselines are those of a week ago, with which `joinsight regressions` compares.
+    Run it once a night. It stores totals of jobs, queries and operators, each day as a whole, so running it again is
+    safe. The baselines are those of a week ago, with which `joinsight regressions` compares.
     """
     check_packages()
     if source is not None and since is None:
@@ -106,6 +104,7 @@ def rollup(
         raise ConfigurationError("--since", None, problem, "Write --since 2026-01-01, or leave out --from.")
     from joinsight.spark import rollup as work
     from joinsight.spark.session import session
+    from joinsight.store.database import check_schema, open_database
 
     now = until or datetime.now(timezone.utc)
     oldest = (now - keep).date()
@@ -124,6 +123,3 @@ def rollup(
             f" {done.baselines:,} baselines as of {done.as_of:%Y-%m-%d}"
             + (f"; {deleted:,} totals deleted" if deleted else "")
         )
-
-
-COMMANDS = (export_, rollup)

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from joinsight.cli.console import WIDTH
 from joinsight.display import row_text
 from joinsight.present import number_text
 from joinsight.present.tree import TreeNode, plan_tree
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.terminal import WIDTH, visible_line
+from joinsight.terminal import visible_line
 
 _ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
 _MAX_PREFIX = 36

@@ -20,8 +20,8 @@ from joinsight import tables
 from joinsight.errors import ConfigurationError
 from joinsight.spark import CONNECTIONS
 from joinsight.spark.copying import Field, reader
-from joinsight.store import partitions
-from joinsight.store.database import URL_VARIABLE, check_schema, conninfo, open_database
+from joinsight.store import URL_VARIABLE, partitions
+from joinsight.store.database import check_schema, conninfo, open_database
 from joinsight.tables import views
 
 TABLES: Mapping[str, Table] = {**tables.metadata.tables, **views.metadata.tables}

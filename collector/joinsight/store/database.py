@@ -18,11 +18,10 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
-from joinsight.store import embedded
+from joinsight.store import URL_VARIABLE, embedded
 from joinsight.store.definitions import Definitions, stored_version
 from joinsight.store.embedded import default_folder, embedded_postgres
 
-URL_VARIABLE = "JOINSIGHT_DATABASE_URL"
 _FOLDER = "joinsight_embedded_folder"
 _LOCK = 0x6A6F696F  # pg_advisory_xact_lock: programs that start at the same time upgrade one after the other
 _NEWER = "The database's schema {} is newer than this program. Upgrade Joinsight."

@@ -56,7 +56,7 @@ def test_settings_of_background_tasks(engine: Engine, monkeypatch: pytest.Monkey
         return nullcontext()
 
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
-    monkeypatch.setattr("joinsight.cli.admin.background_tasks", remember)
+    monkeypatch.setattr("joinsight.cli.serve.background_tasks", remember)
     assert serve(engine, "--lost-after", "90s", "--keep", "400d").exit_code == 0
     assert serve(engine).exit_code == 0
     assert seen == [(timedelta(seconds=90), timedelta(days=400)), (timedelta(minutes=5), None)]

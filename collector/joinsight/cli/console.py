@@ -1,0 +1,43 @@
+"""The consoles of all commands: colours and bars of rich, with texts that cannot control the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+from joinsight.terminal import unguarded, visible
+
+WIDTH = 100
+"""Columns where the output is not a terminal."""
+
+
+def console() -> Console:
+    """A console on stdout: colours and the full width on a terminal, `WIDTH` columns of plain text elsewhere."""
+    return _Console(sys.stdout, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def progress() -> Progress:
+    """A progress bar on stderr if that is a terminal, else nothing."""
+    console = _Console(sys.stderr)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # Without redirection, because rich would interpret the escape sequences in what others print
+    return Progress(
+        *columns, console=console, disable=not console.is_terminal, redirect_stdout=False, redirect_stderr=False
+    )
+
+
+class _Console(Console):
+    """Writes past the guard, so that its own colours work, and applies `visible` itself; texts are not markup."""
+
+    def __init__(self, stream: TextIO, width: int | None = None) -> None:
+        super().__init__(file=unguarded(stream), width=width, highlight=False, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All that is printed passes here, of whatever type."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)

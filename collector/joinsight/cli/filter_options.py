@@ -1,0 +1,58 @@
+"""The options of the lists: filters, sort orders, a limit, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from joinsight.cli.options import Command, database_options
+from joinsight.filters import SORTS, Filter, filters_of
+
+
+def filter_options(name: str) -> Callable[[Command], Command]:
+    """Options for a list's filters and sort orders, from `filters`, with ``--limit`` and ``--json``."""
+
+    def decorate(command: Command) -> Command:
+        orders = SORTS[name]
+        for option in (
+            click.option(
+                "--json",
+                "as_json",
+                is_flag=True,
+                help="Print one JSON object per line, with all columns and raw numbers.",
+            ),
+            click.option(
+                "--limit",
+                type=click.IntRange(1, 100_000),
+                default=20,
+                show_default=True,
+                help="Maximum number of rows.",
+            ),
+            click.option(
+                "--sort",
+                type=click.Choice(list(orders)),
+                default=next(iter(orders)),
+                show_default=True,
+                help="; ".join(f"{each}: {sort.meaning}" for each, sort in orders.items()) + ".",
+            ),
+            *(_filter_option(each, declared) for each, declared in reversed(filters_of(name).items())),
+        ):
+            command = option(command)
+        return database_options(command)
+
+    return decorate
+
+
+def _filter_option(name: str, declared: Filter) -> Callable[[Command], Command]:
+    def parse(context: click.Context, param: click.Parameter, value: str | None) -> Any:
+        return None if value is None else declared.value(f"--{name}", value)
+
+    return click.option(
+        f"--{name}",
+        type=click.Choice(declared.choices) if declared.choices else None,
+        metavar=declared.metavar,
+        callback=parse,
+        help=f"{declared.help}.",
+    )

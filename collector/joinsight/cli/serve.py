@@ -1,0 +1,123 @@
+"""`joinsight serve`: runs the collector."""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from joinsight import __version__
+from joinsight.cli.options import KEEP, Duration, database_options
+from joinsight.findings.thresholds import VARIABLE
+from joinsight.gc_tuning import collect_seldom
+from joinsight.serve.background import background_tasks
+from joinsight.serve.logs import FORMATS, configure, fields
+from joinsight.serve.metrics import DEFAULT_JOB_NAMES
+from joinsight.serve.server import DEFAULT_PORT, make_server, open_listener
+from joinsight.serve.tokens import TOKEN_VARIABLE
+from joinsight.store.database import check_schema, open_database
+from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
+from joinsight.timeparse import format_duration
+
+log = logging.getLogger("joinsight")
+_file = click.Path(path_type=Path)
+
+
+@click.command()
+@database_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=DEFAULT_PORT, show_default=True, type=int, help="0: any free port.")
+@click.option(
+    "--token-file",
+    type=_file,
+    help=f"File of tokens: lines NAME:TOKEN for senders, read:NAME:TOKEN for readers.  [default: {TOKEN_VARIABLE}]",
+)
+@click.option(
+    "--lost-after",
+    type=Duration(at_least="1m"),
+    default=format_duration(DEFAULT_LOST_AFTER),
+    show_default=True,
+    help="Mark executions and applications lost after this long without contact from the driver.",
+)
+@click.option(
+    "--keep", type=KEEP, help="Prune the database once a day, as `joinsight db prune` does.  [default: never]"
+)
+@click.option("--tls-certificate", type=_file, help="Serve HTTPS with the certificate chain in this PEM file.")
+@click.option("--tls-key", type=_file, help="PEM file of the certificate's private key.")
+@click.option(
+    "--finding-threshold",
+    "finding_thresholds",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=f"Report a finding from this value on (joinsight docs findings); may be repeated.  [also: {VARIABLE}]",
+)
+@click.option(
+    "--job-names",
+    type=click.IntRange(min=0),
+    default=DEFAULT_JOB_NAMES,
+    show_default=True,
+    help="Maximum jobs with their own metrics; the rest are `other` (joinsight docs metrics).",
+)
+@click.option(
+    "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the log, on stderr."
+)
+def serve(
+    database_url: str | None,
+    data: Path | None,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    lost_after: timedelta,
+    keep: timedelta | None,
+    finding_thresholds: tuple[str, ...],
+    job_names: int,
+    log_format: str,
+) -> None:
+    """Run the collector: receive, store and show executions.
+
+    Listeners send to it, browsers open its pages, and Prometheus scrapes its /metrics. It does not change the schema of
+    a PostgreSQL server: run `joinsight db upgrade` first.
+
+    SIGTERM or Ctrl-C stops it after the current writes, a second one at once.
+    """
+    configure(log_format)
+    with (
+        open_listener(
+            host,
+            port,
+            token_file,
+            tls_certificate,
+            tls_key,
+            finding_thresholds=finding_thresholds,
+            database_url=database_url,
+            data=data,
+        ) as listener,
+        open_database(database_url, data) as engine,
+    ):
+        schema = check_schema(engine)
+        server = make_server(engine, listener, job_names)
+        server.startup_fields = fields(
+            url=listener.url,
+            metrics=f"{listener.url}/metrics",
+            tokens=len(listener.tokens),
+            readers=listener.tokens.readers,
+            database=engine.url.render_as_string(hide_password=True),
+            schema=schema,
+            version=__version__,
+        )
+        if listener.tokens.open:
+            log.warning("no token is set: any user of this machine can send, no other machine can")
+        elif not listener.tokens.readers:
+            log.warning("no token may read: the pages are closed; add a line read:NAME:TOKEN to open them")
+        collect_seldom()
+        with background_tasks(engine, server.collector.metrics, lost_after, keep, listener.reload_files):
+            server.run(sockets=[listener.bound])
+    log.info("stopped", extra=fields(unfinished=server.unfinished or None))
+    if server.unfinished:
+        logging.shutdown()
+        os._exit(1)  # else Python would wait for their threads, however long PostgreSQL takes
