@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from sqlalchemy import (
@@ -14,7 +14,9 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    column,
     func,
+    literal_column,
     select,
     text,
     true,
@@ -23,11 +25,12 @@ from sqlalchemy import (
 
 from joinsight.compare import Run
 from joinsight.errors import ConfigurationError, NotFound
-from joinsight.filters import SORTS, Filters, Of, Sort, ids_of
+from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.findings import SEVERITIES
 from joinsight.store.delivery import missing
 from joinsight.tables import (
     EXECUTION_KEY,
+    IMPACT,
     SEVERITY_RANK,
     Row,
     application,
@@ -42,6 +45,7 @@ from joinsight.tables import (
     stage,
 )
 from joinsight.tables import shuffle as shuffle_table
+from joinsight.tables.views import v_finding_groups
 
 Key = tuple[datetime, str, str, int]
 
@@ -72,6 +76,38 @@ def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]
 def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
     """Findings with their execution's description."""
     return _operators(connection, finding, filters, SORTS["findings"], sort)
+
+
+FINDING_DAYS = 30
+"""Days that the groups of findings cover by default, as in the view."""
+GROUP_FILTERS = ("operator", "finding", "severity", "job", "since", "until", "shape")
+"""The filters that groups of findings have; the others select single executions."""
+_GROUP_ORDERS: Mapping[str, Sequence[ColumnElement[Any]]] = {
+    "severity": (literal_column(SEVERITY_RANK).desc(), literal_column(IMPACT).desc().nulls_last()),
+    "impact": (literal_column(IMPACT).desc().nulls_last(), literal_column(SEVERITY_RANK).desc()),
+    "recent": (),
+}
+
+
+def read_finding_groups(connection: Connection, filters: Filters, sort: str = "severity") -> list[Row]:
+    """Findings by job, query, kind and operator: the columns of `v_finding_groups`.
+
+    Of the last `FINDING_DAYS` unless `filters.since` is set. Filters not in `GROUP_FILTERS` have no effect.
+    """
+    since = filters.since or datetime.now(timezone.utc) - timedelta(days=FINDING_DAYS)
+    times = [since] if filters.until is None else [since, filters.until]
+    columns = (column(each.name, each.type) for each in v_finding_groups.columns)
+    groups = func.joinsight_finding_groups(*times).table_valued(*columns)
+    asked = {name: getattr(filters, name) for name in GROUP_FILTERS if name not in ("since", "until")}
+    conditions = [
+        condition(groups, value)
+        for name, value in asked.items()
+        if value is not None and (condition := FILTERS[name].condition) is not None
+    ]
+    tie = [groups.c[name] for name in ("job_name", "query_shape", "finding", "operator_key")]
+    statement = select(groups).where(*conditions)
+    statement = statement.order_by(*_GROUP_ORDERS[sort], groups.c.started_at.desc(), *tie)
+    return _rows(connection, statement.limit(filters.limit))
 
 
 def _executions(filters: Filters) -> Select[Any]:

@@ -713,8 +713,8 @@ COMMENT ON COLUMN finding.operator_key IS 'key of the operator, equal in all run
 COMMENT ON COLUMN finding.title IS 'the problem in one sentence, with the numbers';
 COMMENT ON COLUMN finding.evidence IS 'the numbers by name, in the units of their names';
 COMMENT ON COLUMN finding.advice IS 'what to do';
-COMMENT ON COLUMN finding.impact_ms IS 'time that it cost tasks or the driver, milliseconds; NULL: unknown';
-COMMENT ON COLUMN finding.impact_bytes IS 'bytes involved, shuffled or spilled; NULL: unknown';
+COMMENT ON COLUMN finding.impact_ms IS 'time at stake, milliseconds: docs/findings.md#impact says which; NULL: unknown';
+COMMENT ON COLUMN finding.impact_bytes IS 'bytes at stake: docs/findings.md#impact says which; NULL: unknown';
 CREATE INDEX ix_finding_finding_started_at ON finding (finding, started_at);
 CREATE INDEX ix_finding_impact_largest ON finding (GREATEST(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_finding_operator_key_started_at ON finding (operator_key, started_at);

@@ -199,6 +199,17 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
         assert len(months(plan)) == 1, plan
 
 
+@pytest.mark.parametrize("sort", ["severity", "impact", "recent"])
+@pytest.mark.parametrize("asked", [{}, {"job": "test7"}, {"finding": "spill"}, {"severity": "critical"}], ids=str)
+def test_groups_of_findings(engine: Engine, sort: str, asked: dict[str, Any]) -> None:
+    """Only the months of the window are read, by indexes; of other jobs no more than their findings."""
+    filters = Filters(since=SINCE, **asked)
+    (plan,) = plans_of(engine, lambda connection: reading.read_finding_groups(connection, filters, sort))
+    assert not scanned(plan), plan
+    assert months(plan) == {"2025_12"}, plan
+    assert "Function Scan" not in plan, plan
+
+
 def test_the_worst_findings_of_a_list(engine: Engine) -> None:
     """Of each execution by its key, in its month alone; those without a finding are left out."""
     with engine.connect() as connection:

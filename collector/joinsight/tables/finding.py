@@ -30,8 +30,8 @@ class FindingRow(ExecutionKey):
     title: str = required("the problem in one sentence, with the numbers")
     evidence: Json = required("the numbers by name, in the units of their names")
     advice: str = required("what to do")
-    impact_ms: Ms | None = column("time that it cost tasks or the driver, milliseconds; NULL: unknown")
-    impact_bytes: Bytes | None = column("bytes involved, shuffled or spilled; NULL: unknown")
+    impact_ms: Ms | None = column("time at stake, milliseconds: docs/findings.md#impact says which; NULL: unknown")
+    impact_bytes: Bytes | None = column("bytes at stake: docs/findings.md#impact says which; NULL: unknown")
 
 
 finding = table_of(

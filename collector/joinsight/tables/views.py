@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, DateTime, Double, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, DateTime, Double, Integer, MetaData, Table, Text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
 from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, application, broadcast, execution, joins, shuffle
@@ -177,6 +178,35 @@ v_regressions = Table(
     comment="Regressions of the last 7 days: joinsight_regressions(now() - interval '7 days'), or up to a day"
     " longer if baselines are stored.",
     info={"query": "SELECT * FROM joinsight_regressions(joinsight_window(now() - interval '7 days'))"},
+)
+
+v_finding_groups = Table(
+    "v_finding_groups",
+    metadata,
+    _column("job_name", Text, "the job"),
+    _column("query_shape", Text, "the query; NULL: it has no plan"),
+    _column("description", Text, "the description of the newest execution with the finding"),
+    _column("finding", Text, "the kind, e.g. skewed-shuffle; job, query, kind and operator identify a row"),
+    _column("operator_key", Text, "the operator, equal in all runs; NULL: not an exchange, broadcast or join"),
+    _column("severity", Text, "the worst of its findings: info, warning or critical"),
+    _column("title", Text, "the problem in one sentence, with the numbers of the newest execution"),
+    _column("advice", Text, "what to do, as of the newest execution"),
+    _column("evidence", JSONB, "the numbers of the newest execution by name, in the units of their names"),
+    _column("executions", BigInteger, "executions with the finding"),
+    _column("runs", BigInteger, "executions of the query in this job that succeeded or failed"),
+    _column("first_seen_at", DateTime(timezone=True), "start of the first execution with the finding"),
+    _column("first_run_at", DateTime(timezone=True), "start of the first of the runs; if equal, it may be older"),
+    _column("last_run_at", DateTime(timezone=True), "start of the last of the runs; later than started_at: it is gone"),
+    _column("impact_ms", BigInteger, "sum of the findings' impact_ms (docs/findings.md#impact); NULL: unknown"),
+    _column("impact_bytes", BigInteger, "sum of the findings' impact_bytes; NULL: unknown"),
+    _column("started_at", DateTime(timezone=True), "when it was last seen; key of the newest execution with it"),
+    _column("application_id", Text, "the same"),
+    _column("attempt_id", Text, "the same"),
+    _column("execution_id", BigInteger, "the same"),
+    _column("node_id", Integer, "node of its final plan; -1: the whole execution"),
+    comment="Findings of the last 30 days, one row for each kind, query of a job, and operator:"
+    " joinsight_finding_groups(now() - interval '30 days').",
+    info={"query": "SELECT * FROM joinsight_finding_groups(now() - interval '30 days')"},
 )
 
 OPERATORS: Mapping[str, Table] = {view.name: view.info["of"] for view in metadata.tables.values() if "of" in view.info}
