@@ -419,7 +419,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--seed", type=int, default=0, help="of the parameters")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, open_database(None, options.data or Path(folder)) as engine:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_database(None, options.data or Path(folder), create=True) as engine,
+    ):
         fill(engine, options.rows)
         with engine.connect() as connection:
             describe(connection)

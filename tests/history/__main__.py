@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=90)
     parser.add_argument("--jobs", type=int, default=200)
     arguments = parser.parse_args()
-    with open_database(None, arguments.data) as engine:
+    with open_database(None, arguments.data, create=True) as engine:
         upgrade(engine)
         planted = generate(engine, days=arguments.days, end=datetime.now(timezone.utc), jobs=arguments.jobs)
     print(", ".join(f"{rows:,} {table}" for table, rows in planted.rows.items()))

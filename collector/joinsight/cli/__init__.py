@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import logging
 import os
@@ -51,6 +52,10 @@ _SECTIONS = {
 }
 """Module and summary of each command. The summary is also the first sentence of the command's help."""
 _COMMANDS = {name: command for section in _SECTIONS.values() for name, command in section.items()}
+
+
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""EPIPE: the reader, such as `head`, has closed the pipe; the others mean that a disk is full or broken."""
 
 
 class _Lazy(click.Group):
@@ -106,12 +111,20 @@ def main() -> None:
     for name in ("alembic", "httpx", "py4j"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        cli()
+        try:
+            cli()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # now, so that an error in writing is reported
     except JoinsightError as error:
         click.echo(f"joinsight: {error}", err=True)
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        if error.errno != errno.EPIPE:
+            click.echo(f"joinsight: the output cannot be written: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
         sys.exit(1)
     except Exception as error:
         from sqlalchemy.exc import DBAPIError  # imported here, because most of what can be asked needs no database

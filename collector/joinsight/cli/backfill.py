@@ -70,7 +70,7 @@ def backfill(
     thresholds = Thresholds().overridden(split(os.environ.get(VARIABLE, "")), VARIABLE)
     embedded = not (database_url or os.environ.get(URL_VARIABLE))
     with ExitStack() as stack:
-        engine = stack.enter_context(open_database(database_url, data))
+        engine = stack.enter_context(open_database(database_url, data, create=True))
         check_schema(engine)
         spark = None
         if master is not None or not run.can_read_here(paths):

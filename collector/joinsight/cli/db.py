@@ -28,7 +28,7 @@ def db() -> None:
 @database_options
 def db_upgrade(database_url: str | None, data: Path | None) -> None:
     """Create or upgrade the schema, and make the next months' partitions."""
-    with open_database(database_url, data) as engine:
+    with open_database(database_url, data, create=True) as engine:
         upgrade(engine)
         check_schema(engine)
         partitions.create_ahead(engine)
@@ -84,7 +84,8 @@ def db_status(data: Path | None) -> None:
     """Show whether the embedded PostgreSQL is running, and on which port."""
     folder = data or embedded.default_folder()
     status = embedded.status(folder)
-    click.echo(f"{folder}: " + (f"running, port {status.port}, process {status.pid}" if status else "not running"))
+    running = f"running, port {status.port}, process {status.pid}" if status else "not running"
+    click.echo(f"{folder}: " + (running if embedded.exists(folder) else "no database"))
 
 
 @db.command("grant-reader")

@@ -43,7 +43,7 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
     runner.check_requirements()
     token, password = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     since = datetime.now(timezone.utc)
-    with open_database(database_url, data) as engine:
+    with open_database(database_url, data, create=True) as engine:
         upgrade(engine)
         with (
             runner.collector(engine, port, [token, f"read:{password}"], or_any_port=True) as (url, server),

@@ -97,7 +97,7 @@ def serve(
             database_url=database_url,
             data=data,
         ) as listener,
-        open_database(database_url, data) as engine,
+        open_database(database_url, data, create=True) as engine,
     ):
         schema = check_schema(engine)
         server = make_server(engine, listener, job_names)

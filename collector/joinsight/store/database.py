@@ -29,25 +29,38 @@ _UNRELEASED = (
     "The database's schema {} is from before the first release and cannot be upgraded."
     " Use a new database: another JOINSIGHT_DATABASE_URL, or another folder (--data)."
 )
+_CREATE = "`joinsight demo`, `serve`, `backfill` and `db upgrade` create one"
 _EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database."
 
 
 @contextmanager
-def open_database(url: str | None = None, folder: Path | None = None) -> Iterator[Engine]:
+def open_database(url: str | None = None, folder: Path | None = None, *, create: bool = False) -> Iterator[Engine]:
     """An engine on the database of `url`, else of JOINSIGHT_DATABASE_URL, else on the embedded one in `folder`.
 
-    The schema of the embedded database, which is this program's own, is upgraded here; a server's is not.
-    Raises `ConfigurationError` for a URL that cannot be used, `DatabaseError` when no server answers.
+    The schema of the embedded database, which is this program's own, is upgraded here; a server's is not. Only with
+    `create` a folder without a database gets one.
+    Raises `ConfigurationError` for a URL or folder that cannot be used, `DatabaseError` when no server answers or there
+    is no database yet.
     """
     url = url or os.environ.get(URL_VARIABLE) or None
     if url:
         with connect(url) as engine:
             yield engine
         return
+    if not create:
+        _check_exists(folder)
     folder = folder or default_folder()
     with embedded_postgres(folder) as embedded_url, connect(embedded_url, folder) as engine:
         upgrade(engine)
         yield engine
+
+
+def _check_exists(folder: Path | None) -> None:
+    if embedded.exists(folder or default_folder()):
+        return
+    if folder is not None:
+        raise ConfigurationError("--data", str(folder), "no database in this folder", f"{_CREATE}.")
+    raise DatabaseError(f"No database yet in {default_folder()}. {_CREATE}; to use a server, set {URL_VARIABLE}.")
 
 
 def reason(error: Exception) -> str:

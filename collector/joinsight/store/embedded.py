@@ -90,6 +90,13 @@ def default_folder() -> Path:
     return (data if data.is_absolute() else Path.home() / ".local" / "share") / "joinsight"
 
 
+def exists(folder: Path) -> bool:
+    """Whether ``folder`` has a database, or one that is being created."""
+    with _explained(folder):
+        server = _Server(folder)
+        return server.cluster.exists() or (server.folder / "postgres.new").exists()
+
+
 @contextmanager
 def embedded_postgres(folder: Path) -> Iterator[str]:
     """The URL of the PostgreSQL in ``folder``, which runs as long as any process is in this context."""
