@@ -37,7 +37,7 @@ def test_a_command_offers_all_of_its_list(name: str) -> None:
     assert list(options["sort"].type.choices) == list(SORTS[name])
     for each, sort in SORTS[name].items():
         assert f"{each}: {sort.meaning}" in options["sort"].help
-    assert set(options) - set(filters_of(name)) - {"details"} == {"database_url", "data", "sort", "limit", "as_json"}
+    assert set(options) - set(filters_of(name)) - {"each"} == {"database_url", "data", "sort", "limit", "as_json"}
 
 
 def test_the_page_offers_all_of_the_queries() -> None:

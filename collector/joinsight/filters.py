@@ -242,9 +242,9 @@ SORTS: Mapping[str, Mapping[str, Sort]] = {
         "recent": _newest(joins.c.started_at),
     },
     "findings": {
-        "recent": _newest(finding.c.started_at),
         "severity": _largest(literal_column(SEVERITY_RANK, BigInteger), "worst first"),
-        "impact": _largest(literal_column(IMPACT, BigInteger), "most time lost, 100 MB counting as a second"),
+        "impact": _largest(literal_column(IMPACT, BigInteger), "most time or bytes, 100 MB counting as a second"),
+        "recent": _newest(finding.c.started_at),
     },
 }
 """The sort orders of each list; the first is the default."""

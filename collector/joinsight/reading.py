@@ -80,8 +80,8 @@ def read_findings(connection: Connection, filters: Filters, sort: str) -> list[R
 
 FINDING_DAYS = 30
 """Days that the groups of findings cover by default, as in the view."""
-GROUP_FILTERS = ("operator", "finding", "severity", "job", "since", "until", "shape")
-"""The filters that groups of findings have; the others select single executions."""
+UNGROUPED_FILTERS = ("execution", "application", "state")
+"""The filters that select single executions, which groups of findings do not have."""
 _GROUP_ORDERS: Mapping[str, Sequence[ColumnElement[Any]]] = {
     "severity": (literal_column(SEVERITY_RANK).desc(), literal_column(IMPACT).desc().nulls_last()),
     "impact": (literal_column(IMPACT).desc().nulls_last(), literal_column(SEVERITY_RANK).desc()),
@@ -92,22 +92,31 @@ _GROUP_ORDERS: Mapping[str, Sequence[ColumnElement[Any]]] = {
 def read_finding_groups(connection: Connection, filters: Filters, sort: str = "severity") -> list[Row]:
     """Findings by job, query, kind and operator: the columns of `v_finding_groups`.
 
-    Of the last `FINDING_DAYS` unless `filters.since` is set. Filters not in `GROUP_FILTERS` have no effect.
+    Those of `finding_since` on unless `filters.since` is set. `UNGROUPED_FILTERS` have no effect.
     """
-    since = filters.since or datetime.now(timezone.utc) - timedelta(days=FINDING_DAYS)
-    times = [since] if filters.until is None else [since, filters.until]
+    times = [filters.since or finding_since(datetime.now(timezone.utc))]
+    if filters.until is not None:
+        times.append(filters.until)
     columns = (column(each.name, each.type) for each in v_finding_groups.columns)
     groups = func.joinsight_finding_groups(*times).table_valued(*columns)
-    asked = {name: getattr(filters, name) for name in GROUP_FILTERS if name not in ("since", "until")}
+    asked = {
+        name: value
+        for of in (Of.EXECUTION, Of.OPERATOR)
+        for name, value in filters.given(of).items()
+        if name not in UNGROUPED_FILTERS
+    }
     conditions = [
-        condition(groups, value)
-        for name, value in asked.items()
-        if value is not None and (condition := FILTERS[name].condition) is not None
+        condition(groups, value) for name, value in asked.items() if (condition := FILTERS[name].condition) is not None
     ]
     tie = [groups.c[name] for name in ("job_name", "query_shape", "finding", "operator_key")]
     statement = select(groups).where(*conditions)
     statement = statement.order_by(*_GROUP_ORDERS[sort], groups.c.started_at.desc(), *tie)
     return _rows(connection, statement.limit(filters.limit))
+
+
+def finding_since(now: datetime) -> datetime:
+    """The start of the time that groups of findings cover by default."""
+    return now - timedelta(days=FINDING_DAYS)
 
 
 def _executions(filters: Filters) -> Select[Any]:

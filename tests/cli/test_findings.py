@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from tests.findings.recorded import SMALL, recordings
 from joinsight.cli import cli
 from joinsight.filters import SORTS
 from joinsight.findings import Finder
+from joinsight.present.findings import impact, occurrence
 from joinsight.store.writer import Writer
 
 NAMES = ("clean", "skewed", "broadcast-timeout", "cache-filled", "spill")
@@ -50,37 +53,49 @@ def found(result: Result) -> list[tuple[str, str]]:
 
 
 BY_TIME = ["cache-filled", "spill", "spill", "skewed", "broadcast-timeout"]
+EARLY = ("--since", "2026-01-01")
+EACH = ("--each", "--json")
 
 
-def test_findings_are_listed_newest_first(invoke: Invoke) -> None:
-    """In 100 columns; an execution without any is not there."""
-    assert [name for name, _ in found(invoke("findings", "--json"))] == BY_TIME
-    lines = invoke("findings").stdout.splitlines()
-    assert all(len(line) <= 100 for line in lines)
-    assert lines[1].split() == ["id", "severity", "finding", "what"]
-    assert lines[5].split()[:4] == ["1", "warning", "skewed-shuffle", "Of"] and lines[5].endswith("…")
-
-
-def test_findings_are_sorted(invoke: Invoke) -> None:
+def test_single_findings_are_sorted(invoke: Invoke) -> None:
     """By severity the critical one first; by impact, where bytes count like time."""
-    by_severity = found(invoke("findings", "--sort", "severity", "--json"))
+    assert [name for name, _ in found(invoke("findings", *EACH, "--sort", "recent"))] == BY_TIME
+    by_severity = found(invoke("findings", *EACH))
     assert by_severity[0] == ("broadcast-timeout", "broadcast-failed")
     assert by_severity[-1] == ("cache-filled", "cache-read-once")
-    assert found(invoke("findings", "--sort", "impact", "--json"))[0][0] in ("broadcast-timeout", "cache-filled")
+    assert found(invoke("findings", *EACH, "--sort", "impact"))[0][0] in ("broadcast-timeout", "cache-filled")
     for sort in SORTS["findings"]:
-        assert invoke("findings", "--sort", sort, "--details").exit_code == 0
+        assert invoke("findings", "--each", "--sort", sort).exit_code == 0
+        assert len(invoke("findings", *EARLY, "--json", "--sort", sort).stdout.splitlines()) == len(BY_TIME)
 
 
-def test_findings_are_filtered(invoke: Invoke) -> None:
-    """By their kind and severity, and as operators are."""
-    assert found(invoke("findings", "--finding", "spill", "--json")) == [("spill", "spill")]
-    assert found(invoke("findings", "--severity", "info", "--json")) == [("cache-filled", "cache-read-once")]
-    assert found(invoke("findings", "--state", "failed", "--json")) == [("broadcast-timeout", "broadcast-failed")]
-    assert found(invoke("findings", "--execution", "app/1", "--json")) == [("skewed", "skewed-shuffle")]
-    key = json.loads(invoke("findings", "--finding", "skewed-shuffle", "--json").stdout)["operator_key"]
-    assert found(invoke("findings", "--operator", key[:8], "--json")) == [("skewed", "skewed-shuffle")]
-    assert invoke("findings", "--job", "another").stdout == ""
+@pytest.mark.parametrize("grouping", [EARLY, ("--each",)], ids=str)
+def test_findings_are_filtered(invoke: Invoke, grouping: tuple[str, ...]) -> None:
+    """By their kind and severity, and as operators are; what selects an execution shows each."""
+
+    def ask(*arguments: str) -> list[tuple[str, str]]:
+        return found(invoke("findings", *grouping, "--json", *arguments))
+
+    assert ask("--finding", "spill") == [("spill", "spill")]
+    assert ask("--severity", "info") == [("cache-filled", "cache-read-once")]
+    assert ask("--state", "failed") == [("broadcast-timeout", "broadcast-failed")]
+    assert ask("--execution", "app/1") == [("skewed", "skewed-shuffle")]
+    assert len(ask("--application", "app")) == len(BY_TIME)
+    key = json.loads(invoke("findings", "--each", "--finding", "skewed-shuffle", "--json").stdout)["operator_key"]
+    assert ask("--operator", key[:8]) == [("skewed", "skewed-shuffle")]
+    assert ask("--limit", "2", "--since", "2026-01-01")[0] == ("broadcast-timeout", "broadcast-failed")
+    assert ask("--job", "another") == []
     assert "'skew' is not one of 'broadcast-failed'" in invoke("findings", "--finding", "skew").output
+
+
+def test_without_findings_it_says_of_which_time(invoke: Invoke) -> None:
+    """Groups are of a month; single ones of all times."""
+    month_ago = datetime.now(timezone.utc) - timedelta(days=30)
+    shown = invoke("findings", "--job", "another")
+    assert (shown.stdout, shown.exit_code) == ("", 0)
+    assert shown.stderr.startswith(f"No matching findings since {month_ago:%Y-%m-%d}")
+    assert "since 2026-01-01 00:00." in invoke("findings", *EARLY, "--job", "another").stderr
+    assert invoke("findings", "--each", "--job", "another").stderr == "No matching findings.\n"
 
 
 DETAILS = """\
@@ -90,14 +105,58 @@ DETAILS = """\
 
 
 def test_findings_in_full(invoke: Invoke) -> None:
-    """With --details, or of one execution: the sentence, the advice, the numbers, the page."""
-    for arguments in (("--details", "--severity", "critical"), ("--execution", "app/2")):
+    """A group or a single one: the sentence, the advice, the numbers, the page."""
+    for arguments, head in (
+        ((*EARLY, "--severity", "critical"), "critical  broadcast-failed  findings: broadcast-timeout"),
+        (("--each", "--severity", "critical"), "critical  broadcast-failed  app/2  2026-"),
+        (("--execution", "app/2"), "critical  broadcast-failed  app/2  2026-"),
+    ):
         shown = invoke("findings", *arguments).stdout
-        head, *rest = shown.splitlines()
-        assert head.startswith("critical  broadcast-failed  app/2  2026-") and head.endswith("  broadcast-timeout")
+        first, *rest = shown.splitlines()
+        assert first.startswith(head) and first.endswith("broadcast-timeout")
         assert DETAILS in shown
         assert "timeout_s 1 | node 10, operator " in shown and "joinsight docs findings#broadcast-failed" in shown
         assert all(len(line) <= 100 for line in rest)
+
+
+def test_a_group_says_how_often_and_since_when(invoke: Invoke) -> None:
+    """Before its texts, with what is at stake; then how to draw the plan of the newest run."""
+    lines = invoke("findings", *EARLY, "--finding", "spill").stdout.splitlines()
+    assert lines[1].startswith("  in 1 run, 2026-") and lines[1].endswith("; impact 4.8 MiB")
+    assert lines[-1] == "  joinsight plan app/4 | joinsight docs findings#spill"
+
+
+DAY = datetime(2026, 11, 20, 8, 30, tzinfo=timezone.utc)
+GROUP = {
+    **{"executions": 3, "runs": 1200, "impact_ms": None, "impact_bytes": None},
+    **{"first_run_at": DAY - timedelta(9), "first_seen_at": DAY - timedelta(5), "started_at": DAY, "last_run_at": DAY},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "in 3 of 1,200 runs, first 2026-11-15 08:30, last 2026-11-20 08:30"),
+        (
+            {"first_run_at": DAY - timedelta(5)},
+            "in 3 of 1,200 runs, first 2026-11-15 08:30 or earlier, last",
+        ),
+        ({"last_run_at": DAY + timedelta(1)}, "last 2026-11-20 08:30, not in the last run"),
+        ({"executions": 1, "first_seen_at": DAY}, "in 1 of 1,200 runs, first 2026-11-20 08:30"),
+        ({"executions": 1, "runs": 1, "first_seen_at": DAY, "first_run_at": DAY}, "in 1 run, 2026-11-20 08:30"),
+    ],
+)
+def test_occurrences_in_words(changes: dict[str, Any], text: str) -> None:
+    """When it began, if the time has an earlier run without it; when it was last seen, and whether it is gone."""
+    said = occurrence({**GROUP, **changes})
+    assert said.startswith(text) or said.endswith(text)
+
+
+def test_impact_in_words() -> None:
+    """Time, bytes, both or nothing."""
+    assert impact({"impact_ms": 90_000, "impact_bytes": 3 << 30}) == "1.5 m, 3.0 GiB"
+    assert impact({"impact_ms": None, "impact_bytes": 3 << 30}) == "3.0 GiB"
+    assert impact({"impact_ms": None, "impact_bytes": None}) == ""
 
 
 def test_a_plan_is_followed_by_what_was_found(invoke: Invoke) -> None:

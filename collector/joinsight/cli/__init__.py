@@ -35,7 +35,7 @@ _SECTIONS = {
         "joins": ("read", "List joins: strategy, rows in and out, build side, spill."),
         "shuffles": ("read", "List shuffles: bytes written, partitions, wait and skew."),
         "broadcasts": ("read", "List broadcasts: outcome, size in memory, time on the driver."),
-        "findings": ("read", "List problems: slow, skewed, spilling, failed or needless."),
+        "findings": ("findings", "List problems: how often, since when, at what cost, and what to do."),
     },
     "Compare": {
         "diff": ("diff", "Compare two executions: plan, settings and numbers."),

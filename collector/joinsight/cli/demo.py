@@ -13,8 +13,8 @@ from rich.rule import Rule
 from sqlalchemy import Engine
 
 from joinsight import reading
-from joinsight.cli import read
-from joinsight.cli.console import console, progress
+from joinsight.cli import findings_text, read
+from joinsight.cli.console import WIDTH, console, progress
 from joinsight.cli.options import database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
@@ -91,11 +91,14 @@ def report(out: Console, engine: Engine, application: str) -> None:
         ("Shuffles, largest first", read.shuffle_table, shuffles[:10]),
         ("Broadcasts, largest first", read.broadcast_table, broadcasts[:10]),
         ("Joins, most rows out first", read.join_table, joins[:12]),
-        ("Findings, worst first", read.finding_table, findings[:6]),
     ):
         if rows:
             out.print(Rule(title))
             read.print_table(out, render(rows), rows)
+    out.print(Rule("Findings, worst first"))
+    for finding in findings[:6]:
+        for line in findings_text.execution_lines(finding, max(80, min(out.width, WIDTH))):
+            out.print(line, soft_wrap=True)
 
 
 def _notable(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[reading.Key]:
@@ -119,7 +122,7 @@ def _more(out: Console, options: str, url: str, password: str | None) -> None:
         f"joinsight plan last --metrics{options}": "a plan with every metric, as in Spark's UI",
         f"joinsight plan last --all-versions{options}": "how AQE changed it",
         f"joinsight shuffles --sort skew{options}": "what is skewed",
-        f"joinsight findings --details{options}": "the findings, with numbers and advice",
+        f"joinsight findings{options}": "the findings, with numbers and advice",
     }
     for command, meaning in commands.items():
         out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)

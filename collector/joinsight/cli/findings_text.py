@@ -1,10 +1,11 @@
-"""Renders findings in full::
+"""Renders findings in full: one of an execution, or a group over the runs of a query::
 
-critical  broadcast-failed  local-1790000000000/12  2026-11-21 08:31  Sales by slow stores
+critical  broadcast-failed  nightly: Sales by slow stores
+  in 3 of 90 runs, first 2026-10-19 08:31, last 2026-10-21 08:32, not in the last run; impact 1.1 min
   The query failed: its broadcast was not ready after 1 s (spark.sql.broadcastTimeout).
-  See what the broadcast side computes: the time is mostly that of the tasks beneath it. ...
+  Check what the broadcast side computes: the tasks beneath it take most of the time. ...
   timeout_s 1 | node 10, operator 9cbf27f7c1d04b3e
-  joinsight docs findings#broadcast-failed
+  joinsight plan local-1790000000000/12 | joinsight docs findings#broadcast-failed
 """
 
 from __future__ import annotations
@@ -16,21 +17,47 @@ from rich.text import Text
 
 from joinsight.findings import link
 from joinsight.findings.finding import WHOLE_EXECUTION
+from joinsight.present import execution_name, one_line, when
+from joinsight.present.findings import impact, occurrence
 from joinsight.tables import Row
 from joinsight.terminal import visible, visible_line
 
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _INDENT = "  "
+_DESCRIPTION = 60
+
+
+def group_lines(group: Row, width: int) -> Iterator[Text]:
+    """A group over the runs of a query."""
+    yield _head(group, f"{group['job_name']}: {one_line(group['description'])[:_DESCRIPTION]}")
+    at_stake = impact(group)
+    yield from _wrapped(occurrence(group) + (f"; impact {at_stake}" if at_stake else ""), width, "")
+    yield from _body(group, width)
+    yield Text(f"{_INDENT}joinsight plan {visible_line(execution_name(group))} | {link(group['finding'])}", "dim")
+
+
+def execution_lines(row: Row, width: int) -> Iterator[Text]:
+    """A finding of one execution, which is named."""
+    about = (execution_name(row), when(row["started_at"]), one_line(row["description"])[:_DESCRIPTION])
+    yield from lines(row, width, about)
 
 
 def lines(row: Row, width: int, about: Sequence[str] = ()) -> Iterator[Text]:
-    """One finding; `about` describes the execution, where that is not clear from the context."""
+    """A finding of one execution; `about` describes it, where that is not clear from the context."""
+    yield _head(row, *about)
+    yield from _body(row, width)
+    yield Text(_INDENT + link(row["finding"]), "dim")
+
+
+def _head(row: Row, *about: str) -> Text:
     head = Text(row["severity"], STYLES[row["severity"]])
-    yield head.append(visible_line("  ".join(["", row["finding"], *about])), "")
+    return head.append(visible_line("  ".join(["", row["finding"], *about])), "")
+
+
+def _body(row: Row, width: int) -> Iterator[Text]:
     for text, style in ((row["title"], "bold"), (row["advice"], "")):
         yield from _wrapped(text, width, style)
-    yield from _wrapped(" | ".join([_evidence(row["evidence"]), _where(row)]), width, "dim")
-    yield Text(_INDENT + link(row["finding"]), "dim")
+    yield from _wrapped(" | ".join(filter(None, [_evidence(row["evidence"]), _where(row)])), width, "dim")
 
 
 def _wrapped(text: str, width: int, style: str) -> Iterator[Text]:

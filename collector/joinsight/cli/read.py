@@ -1,4 +1,4 @@
-"""Commands that show what is stored: queries, plan, shuffles, broadcasts, joins, findings."""
+"""Commands that show what is stored: queries, plan, shuffles, broadcasts, joins."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ def _list(
     data: Path | None,
     sort: str,
     as_json: bool,
-    details: Callable[[Console, list[Row]], None] | None = None,
     **filters: Any,
 ) -> None:
     with open_database(database_url, data) as engine:
@@ -55,8 +54,6 @@ def _list(
     if as_json:
         for row in rows:
             click.echo(to_json(row))
-    elif rows and details is not None:
-        details(console(), rows)
     elif rows:
         print_table(console(), render(rows), rows)
     else:
@@ -92,18 +89,6 @@ def joins(**options: Any) -> None:
     A build side with a question mark could have been broadcast: its size was at or below the threshold.
     """
     _list(reading.read_joins, join_table, **options)
-
-
-@click.command()
-@click.option("--details", is_flag=True, help="Show numbers and advice for each; the default with --execution.")
-@filter_options("findings")
-def findings(details: bool, **options: Any) -> None:
-    """List problems: slow, skewed, spilling, failed or needless.
-
-    --sort impact puts the most time lost first; 100 MB count as a second.
-    """
-    in_full = print_findings if details or options["execution"] is not None else None
-    _list(reading.read_findings, finding_table, details=in_full, **options)
 
 
 @click.command()
@@ -191,26 +176,6 @@ def print_findings_of(out: Console, stored: StoredPlan) -> None:
     for row in stored.findings:
         for line in findings_text.lines(row, max(80, min(out.width, WIDTH))):
             out.print(line, soft_wrap=True)
-
-
-def print_findings(out: Console, rows: list[Row]) -> None:
-    """Print `joinsight findings --details`."""
-    for number, row in enumerate(rows):
-        about = (execution_name(row), when(row["started_at"]), one_line(row["description"])[:60])
-        for line in findings_text.lines(row, max(80, min(out.width, WIDTH)), about):
-            out.print(line, soft_wrap=True)
-        if number < len(rows) - 1:
-            out.print()
-
-
-def finding_table(rows: list[Row]) -> list[Column]:
-    """The columns of `joinsight findings`."""
-    return [
-        *_identity(rows),
-        Column("severity", [Text(r["severity"], findings_text.STYLES[r["severity"]]) for r in rows]),
-        Column("finding", [r["finding"] for r in rows]),
-        Column("what", [r["title"] for r in rows], flexible=True),
-    ]
 
 
 def query_table(rows: list[Row]) -> list[Column]:

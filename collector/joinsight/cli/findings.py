@@ -1,0 +1,53 @@
+"""`joinsight findings`: problems of queries over all their runs, or of single executions."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import click
+
+from joinsight import reading
+from joinsight.cli import findings_text
+from joinsight.cli.console import WIDTH, console
+from joinsight.cli.filter_options import filter_options
+from joinsight.filters import Filters
+from joinsight.present import when
+from joinsight.store.database import check_schema, open_database
+from joinsight.terminal import to_json
+
+
+@click.command()
+@click.option("--each", is_flag=True, help="One execution each; always so with --execution, --application or --state.")
+@filter_options("findings")
+def findings(database_url: str | None, data: Path | None, sort: str, as_json: bool, each: bool, **options: Any) -> None:
+    """List problems: how often, since when, at what cost, and what to do.
+
+    A problem at the same operator of the same query of a job is listed once, for the last 30 days unless --since is
+    given, with the numbers of the newest run.
+    """
+    filters = Filters(**options)
+    each = each or any(getattr(filters, name) is not None for name in reading.UNGROUPED_FILTERS)
+    read, render = (
+        (reading.read_findings, findings_text.execution_lines)
+        if each
+        else (reading.read_finding_groups, findings_text.group_lines)
+    )
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            rows = read(connection, filters, sort)
+    if as_json:
+        for row in rows:
+            click.echo(to_json(row))
+    elif not rows:
+        since = filters.since or (None if each else reading.finding_since(datetime.now(timezone.utc)))
+        click.echo(f"No matching findings since {when(since)}." if since else "No matching findings.", err=True)
+    else:
+        out = console()
+        for number, row in enumerate(rows):
+            for line in render(row, max(80, min(out.width, WIDTH))):
+                out.print(line, soft_wrap=True)
+            if number < len(rows) - 1:
+                out.print()
