@@ -251,7 +251,7 @@ def test_columns_stay_below_each_other(run: Run, url: str) -> None:
     ran = run("queries", JOINSIGHT_DATABASE_URL=url, COLUMNS="300")
     header, *rows = [line for line in ran.out.splitlines() if not line.startswith("Application")]
     assert rows and SEEN in rows[0]
-    assert {row.index(" 20") + 1 for row in rows} == {header.index("started")}
+    assert {row.index("  2") + 2 for row in rows} == {header.index("started")}
 
 
 def test_a_traceback_is_made_visible(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
