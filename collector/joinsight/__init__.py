@@ -1,7 +1,7 @@
-"""Joinsight: what every join and shuffle of a Spark SQL query really cost.
+"""Joinsight: what every join and shuffle of a Spark SQL query costs.
 
-``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener,
-``joinsight.history(spark, table)`` reads what is stored; the rest is the command ``joinsight``.
+``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener, ``joinsight.history(spark, table)`` reads the
+stored history; everything else is the command ``joinsight``.
 """
 
 from joinsight.attach import JoinsightWarning, attach, listener_jar

@@ -30,14 +30,12 @@ class JoinsightWarning(UserWarning):
 
 
 def listener_jar() -> Path:
-    """Path of the listener's jar, for ``--jars`` or ``spark.jars``.
-
-    Raises `FileNotFoundError` when the installation has none.
-    """
+    """Path of the listener's jar, for ``--jars`` or ``spark.jars``. Raises `FileNotFoundError` if the installation
+    lacks it."""
     jar = Path(str(files("joinsight"))) / "jars" / "joinsight-listener.jar"
     if not jar.is_file():
         raise FileNotFoundError(
-            f"{jar} is missing: this installation of joinsight has no listener. Install the wheel, or in a checkout"
+            f"{jar} is missing: this installation of joinsight has no listener. Install the wheel or, in a checkout,"
             " run: make jar"
         )
     return jar
@@ -65,7 +63,7 @@ def attach(
         settings = _settings(url, job_name, tags or {}, token_file)
         path = Path(jar) if jar is not None else listener_jar()
         if not path.is_file():
-            raise FileNotFoundError(f"there is no listener jar at {path}; without jar= the package's own is used")
+            raise FileNotFoundError(f"there is no listener jar at {path}; omit jar= to use the package's own")
         _attach(builder, path.resolve(), settings)
     except Exception as error:
         warnings.warn(f"Joinsight is not attached, the job runs without it: {error}", JoinsightWarning, stacklevel=2)
@@ -92,7 +90,7 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
     options: dict[str, str] = getattr(builder, "_options", {})
     if "spark.remote" in options or os.environ.get("SPARK_REMOTE"):
         raise RuntimeError(
-            "a Spark Connect client has no driver; set spark.jars and spark.extraListeners where its server starts"
+            "a Spark Connect client has no driver; set spark.jars and spark.extraListeners where the server starts"
         )
     if SparkContext._active_spark_context is not None:
         _attach_to_running(SparkContext._active_spark_context, jar, settings)

@@ -21,29 +21,29 @@ from joinsight.errors import DocumentError, TooLarge
 HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
 """The headers that describe the body of a request."""
 MAX_REQUEST_BYTES = 32 << 20
-"""A request, compressed."""
+"""Maximum size of a request, compressed."""
 MAX_UNPACKED_BYTES = 64 << 20
-"""A request unpacked; decoded it takes up to 18 times as much memory, if it consists of empty nodes only."""
+"""Maximum size of a request, unpacked; decoded it takes up to 18 times as much memory, if all its nodes are empty."""
 MAX_REQUEST_LINES = 10_000
-"""Lines of a request, empty and invalid ones too: the response lists each invalid one."""
+"""Maximum lines of a request, including empty and invalid ones: the response lists each invalid line."""
 MAX_DOCUMENT_BYTES = 16 << 20
-"""One document, unpacked."""
+"""Maximum size of a document, unpacked."""
 MAX_PLAN_NODES = 50_000
-"""Nodes of one plan."""
+"""Maximum nodes of one plan."""
 MAX_PLANS = 20_000
-"""Plans of an execution. This limit and the five below also apply to all documents of a request together."""
+"""Maximum plans of an execution. This limit and the five below also apply to all documents of a request together."""
 MAX_NODES = 200_000
-"""Nodes of all plans. A reference to a node is a few bytes, its row is written whole: each reference counts."""
+"""Maximum nodes of all plans. Each reference counts: it takes a few bytes, but its row is written in full."""
 MAX_METRICS = 500_000
-"""Metrics of these nodes, and accumulators."""
+"""Maximum metrics of these nodes, including accumulators."""
 MAX_CHARACTERS = 32 << 20
-"""Characters in the texts of these nodes."""
+"""Maximum characters in the texts of these nodes."""
 MAX_STAGES = 100_000
-"""Stage attempts."""
+"""Maximum stage attempts."""
 MAX_NAMED_STAGES = 1_000_000
-"""Stage attempts referenced by jobs and by the metrics of final plans; each reference counts."""
+"""Maximum references to stage attempts by jobs and by the metrics of final plans."""
 MAX_HINT_CHARACTERS = 1_000
-"""Characters of the hint of one side of a join."""
+"""Maximum characters of the hint of one side of a join."""
 
 _LIMITS = {
     "plans": MAX_PLANS,
@@ -73,7 +73,7 @@ class _ListenerId(msgspec.Struct, frozen=True):
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """The sender and number of a document: all that is decoded from a refused one."""
+    """The sender and number of a document: the only fields that are decoded from a refused one."""
 
     listener: _ListenerId
     sequence: Sequence
@@ -94,7 +94,7 @@ class Batch:
     stamps: list[tuple[Stamp, str]] = field(default_factory=list)
     """The refused documents whose stamp is readable, each with the reason."""
     refused_by_kind: Counter[str] = field(default_factory=Counter)
-    """Refused lines by kind: json (unreadable), schema, version, size, fault (a bug in the collector)."""
+    """Refused lines by kind: json (invalid JSON), schema, version, size, fault (a bug in the collector)."""
     size: Counter[str] = field(default_factory=Counter)
     """The total size of its documents, by the keys of `_LIMITS`."""
 
@@ -126,7 +126,7 @@ def decode_request(body: bytes | bytearray) -> Batch:
         except MemoryError:
             raise
         except Exception as error:  # refused, because a retry would fail too
-            log.exception("a fault in the collector: line %d of a request could not be read", number)
+            log.exception("internal error: line %d of a request could not be read", number)
             reason = f"could not be read: {type(error).__name__}: {error}"[:_REASON_CHARACTERS]
             kind = "fault"
         batch.refused.append((number, reason))

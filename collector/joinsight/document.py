@@ -35,12 +35,14 @@ Int = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Time = Annotated[int, Meta(ge=0, le=253_402_300_799_999)]
 """Milliseconds since 1970-01-01T00:00Z, up to the year 9999."""
 
-Sequence = Annotated[int, Meta(ge=1, le=MAX_LONG - 1, description="counts the documents of this listener, from 1")]
+Sequence = Annotated[
+    int, Meta(ge=1, le=MAX_LONG - 1, description="number of this document among those of its listener, from 1")
+]
 """A range that ends after it must still fit PostgreSQL's bigint."""
 
 Numbers = Annotated[
     list[tuple[Sequence, Sequence]],
-    Meta(max_length=100_000, description="a set of documents' numbers as ranges: [[first, last], ...]"),
+    Meta(max_length=100_000, description="a set of document numbers as ranges: [[first, last], ...]"),
 ]
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
@@ -54,16 +56,16 @@ EXECUTION_STATES: tuple[ExecutionState, ...] = get_args(ExecutionState)
 ENDED: tuple[ExecutionState, ...] = ("succeeded", "failed")
 """States of executions whose end is known, unlike that of a lost one."""
 NOT_RUN: tuple[StageState, ...] = ("pending", "skipped")
-"""States of stages of which no task ran."""
+"""States of stages that ran no task."""
 Origin = Literal["live", "event_log"]
 
 
 class Metric(Struct, frozen=True):
-    """A metric that a plan node announces (Spark: ``SQLMetricInfo``)."""
+    """A metric that a plan node declares (Spark: ``SQLMetricInfo``)."""
 
     name: str
     id: Count
-    type: Annotated[str, Meta(description="sum, size, timing, nsTiming, average, v2Custom_<class>, or one unknown yet")]
+    type: Annotated[str, Meta(description="sum, size, timing, nsTiming, average, v2Custom_<class>, or an unknown type")]
 
 
 class PlanNode(Struct, frozen=True):
@@ -114,16 +116,16 @@ class Accumulator(Struct, frozen=True):
     median: Annotated[Long | None, Meta(description="Spark's: the element at count/2 of the sorted values")] = None
     p95: Annotated[Long | None, Meta(description="the element at count*95/100 of the sorted values")] = None
     max: Long | None = None
-    max_stage: Annotated[Int | None, Meta(description="where the largest value came from; absent: the driver")] = None
+    max_stage: Annotated[Int | None, Meta(description="stage of the largest value; absent: the driver")] = None
     max_stage_attempt: Int | None = None
     max_task: Count | None = None
     stages: Annotated[list[Int], Meta(description="stages whose tasks measured something; empty: the driver")] = []
-    text: Annotated[str | None, Meta(description="v2Custom only: what the metric's own class makes of the values")] = (
-        None
-    )
-    approximate: Annotated[bool, Meta(description="median and p95 are within 1 %: a limit on memory was reached")] = (
-        False
-    )
+    text: Annotated[
+        str | None, Meta(description="v2Custom only: the values as formatted by the metric's own class")
+    ] = None
+    approximate: Annotated[
+        bool, Meta(description="median and p95 are within 1 %, because a memory limit was reached")
+    ] = False
 
 
 class Job(Struct, frozen=True):
@@ -147,7 +149,7 @@ class Spread(Struct, frozen=True):
 
 
 def _total(description: str, spark: str, of_task: str | None = None) -> Meta:
-    """`spark`: its name in Spark's ``StageData``; `of_task`: its name in ``TaskMetrics``, if another."""
+    """`spark`: its name in Spark's ``StageData``; `of_task`: its name in ``TaskMetrics``, if different."""
     return Meta(description=description, extra={"spark": spark, "of_task": of_task or spark})
 
 
@@ -198,7 +200,7 @@ class Stage(StageTotals, frozen=True):
     id: Int
     attempt: Int
     name: str
-    tasks: Annotated[Int, Meta(description="how many tasks the attempt has")]
+    tasks: Annotated[Int, Meta(description="number of tasks of the attempt")]
     state: StageState
     succeeded_tasks: Int = 0
     failed_tasks: Int = 0
@@ -206,13 +208,13 @@ class Stage(StageTotals, frozen=True):
     submitted_at_ms: Time | None = None
     completed_at_ms: Time | None = None
     failure: str | None = None
-    run_time: Annotated[Spread | None, Meta(description="milliseconds a task")] = None
-    shuffle_read: Annotated[Spread | None, Meta(description="bytes a task, local and remote")] = None
+    run_time: Annotated[Spread | None, Meta(description="milliseconds per task")] = None
+    shuffle_read: Annotated[Spread | None, Meta(description="bytes per task, local and remote")] = None
     shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
 
 
 class Listener(Struct, frozen=True):
-    """The listener that made the document."""
+    """The listener that created the document."""
 
     id: Annotated[Name, Meta(description="a UUID, new for every SparkContext")]
     version: Name
@@ -240,7 +242,7 @@ class _Document(Struct, frozen=True, kw_only=True, tag_field="kind"):
 class Application(_Document, frozen=True, kw_only=True, tag="application"):
     """An application attempt: sent when it starts and ends, and in between as a heartbeat that reports deliveries.
 
-    Every document is eventually delivered, superseded, dropped or refused, or was lost with its driver.
+    Every document is eventually delivered, superseded, dropped or refused, or lost with its driver.
     """
 
     state: ApplicationState
@@ -250,12 +252,12 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
     master: str = ""
     tags: dict[str, str] = {}
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the SparkConf")] = {}
-    documents_made: Annotated[Count, Meta(description="number of documents made so far")] = 0
+    documents_made: Annotated[Count, Meta(description="number of documents created so far")] = 0
     dropped: Annotated[
         dict[str, Numbers],
-        Meta(description="documents given up in the driver so far, by cause: memory, spool, failure"),
+        Meta(description="documents dropped in the driver so far, by cause: memory, spool, failure"),
     ] = {}
-    refused: Annotated[Numbers, Meta(description="documents that the collector had refused for good so far")] = []
+    refused: Annotated[Numbers, Meta(description="documents that the collector permanently refused so far")] = []
     listener_failures: Annotated[Count, Meta(description="exceptions caught in callbacks")] = 0
     events_dropped: Annotated[
         Count | None, Meta(description="events that Spark dropped before its listeners saw them; absent: unknown")
@@ -263,7 +265,7 @@ class Application(_Document, frozen=True, kw_only=True, tag="application"):
 
 
 class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
-    """A SQL execution at the time the document was made."""
+    """A SQL execution at the time the document was created."""
 
     execution_id: Count
     root_execution_id: Count
@@ -279,16 +281,16 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     streaming_batch_id: Count | None = None
     tags: dict[str, str] = {}
     configuration: Annotated[dict[str, str], Meta(description="allow-listed settings of the session")] = {}
-    nodes: Annotated[list[PlanNode], Meta(description="the nodes of all plans, equal ones once")] = []
+    nodes: Annotated[list[PlanNode], Meta(description="the distinct nodes of all plans")] = []
     plans: Annotated[
         list[Plan],
-        Meta(description="oldest first, the last one is the final plan; re-plans that changed nothing are left out"),
+        Meta(description="oldest first, the last one is the final plan; re-plans without changes are omitted"),
     ] = []
     plans_dropped: Annotated[Count, Meta(description="re-plans that were not kept, at the limit")] = 0
     announced: Annotated[
-        list[Metric], Meta(description="metrics announced without a plan (subqueries, cached plans)")
+        list[Metric], Meta(description="metrics declared without a plan (subqueries, cached plans)")
     ] = []
-    join_hints: Annotated[list[JoinHint], Meta(description="for the joins that have hints")] = []
+    join_hints: Annotated[list[JoinHint], Meta(description="one entry for each join with hints")] = []
     accumulators: list[Accumulator] = []
     jobs: list[Job] = []
     stages: list[Stage] = []

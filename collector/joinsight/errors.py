@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 
 class JoinsightError(Exception):
-    """Base of all errors raised on purpose; its text is meant for a person."""
+    """Base of all errors raised on purpose; its message is written for people."""
 
 
 class ConfigurationError(JoinsightError):
@@ -34,7 +34,7 @@ class ConfigurationError(JoinsightError):
 
 
 class ConfigurationErrors(ConfigurationError):
-    """All settings that are invalid, so that one start is enough to find them."""
+    """All invalid settings, reported together."""
 
     def __init__(self, errors: Sequence[ConfigurationError]) -> None:
         JoinsightError.__init__(self, "\n".join(map(str, errors)))
@@ -46,7 +46,7 @@ class DatabaseError(JoinsightError):
 
 
 class SchemaError(DatabaseError):
-    """The database's schema is not the one that this program needs."""
+    """The database's schema does not match this program."""
 
 
 class DocumentError(JoinsightError):
@@ -58,7 +58,7 @@ class DocumentError(JoinsightError):
 
 
 class LogError(JoinsightError):
-    """An event log cannot be read, or not past some point: it is truncated, broken, or a library is missing."""
+    """An event log cannot be read, or not past some point: it is truncated or damaged, or a library is missing."""
 
 
 class TooLarge(JoinsightError):
@@ -70,4 +70,4 @@ class GrafanaError(JoinsightError):
 
 
 class NotFound(JoinsightError):
-    """It is not in the store."""
+    """Not in the store."""

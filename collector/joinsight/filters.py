@@ -1,7 +1,7 @@
 """The filters and sort orders of the lists of queries, shuffles, broadcasts, joins and findings.
 
-Each is declared here only: commands take their options from it, the pages their forms and parameters,
-`reading` its conditions. The fields of `Filters` are the filters, in display order.
+Each is declared only here: commands derive their options from it, pages their forms and parameters, `reading` its
+conditions. The fields of `Filters` are the filters, in display order.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _NS_PER_MS: ColumnElement[int] = literal_column("1000000", BigInteger)  # litera
 
 
 class Of(Enum):
-    """Which table has the column of a filter."""
+    """The table that has the column of a filter."""
 
     EXECUTION = "execution"
     OPERATOR = "operator"
     BOTH = "both"
-    """Both sides of the join: PostgreSQL infers a condition on the other side only from an equality."""
+    """Applies to both sides of the join: PostgreSQL infers a condition on the other side only from an equality."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Filter:
     condition: Callable[[FromClause, Any], ColumnElement[bool]] | None = None
     """The condition on a row of an execution or operator; None where `reading` looks something up first."""
     is_selective: Callable[[Any], bool] = lambda value: True
-    """Whether few enough rows match that PostgreSQL should begin with them, whatever the order."""
+    """Whether so few rows match that PostgreSQL should start with them, regardless of the sort order."""
     lists: tuple[str, ...] = LISTS
 
     def value(self, name: str, given: str) -> Any:
@@ -184,7 +184,7 @@ class Filters:
     limit: int = 20
 
     def given(self, of: Of) -> dict[str, Any]:
-        """The values that are set of the filters on this table."""
+        """The filters on this table that are set."""
         values = {name: getattr(self, name) for name, each in FILTERS.items() if each.of is of}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""Tunes Python's cyclic garbage collector for processes that turn documents into rows."""
+"""Tunes Python's cyclic garbage collector for processes that convert documents to rows."""
 
 from __future__ import annotations
 

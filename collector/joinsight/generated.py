@@ -1,4 +1,4 @@
-"""Writes tables that are generated from declarations into pages of the documentation, between two marks."""
+"""Writes generated tables into documentation pages, between two marks."""
 
 from __future__ import annotations
 

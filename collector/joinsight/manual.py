@@ -1,6 +1,6 @@
-"""The documentation that is installed with the program: its pages, their sections, and their addresses on the web.
+"""The documentation that is installed with the program: its pages, their sections, and their web addresses.
 
-The wheel carries ``docs/*.md`` and ``RUNBOOK.md``; an editable install reads them in the repository.
+The wheel includes ``docs/*.md`` and ``RUNBOOK.md``; an editable install reads them from the repository.
 """
 
 from __future__ import annotations

@@ -321,10 +321,10 @@ _LISTENER_KEY = ("application_id", "attempt_id", "listener_id")
 
 
 def read_deliveries(connection: Connection, id_or_name: str | None, since: datetime | None, limit: int) -> list[Row]:
-    """The delivery of each listener's documents, the listener that was last heard first.
+    """The delivery of each listener's documents, the most recently active listener first.
 
-    Each with its application (None where all its documents were refused), the number of `executions` by state, and
-    of `incomplete` ones by the code of the reason (its sentence for listeners without codes).
+    Each with its application (None if all its documents were refused), the number of `executions` by state, and of
+    `incomplete` ones by the code of the reason (its sentence for listeners without codes).
     """
     d, a = delivery.c, application.c
     statement = (

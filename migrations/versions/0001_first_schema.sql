@@ -866,19 +866,19 @@ CREATE TABLE event_log (
     CONSTRAINT pk_event_log PRIMARY KEY (path),
     CONSTRAINT ck_event_log_outcome CHECK (outcome IN ('whole', 'partial', 'failed'))
 );
-COMMENT ON TABLE event_log IS 'An event log that `joinsight backfill` has read: one that has not changed since is not read again.';
-COMMENT ON COLUMN event_log.path IS 'where it is, as Spark''s file system names it; without .inprogress';
-COMMENT ON COLUMN event_log.application_id IS 'Spark''s application id, by the log''s name';
+COMMENT ON TABLE event_log IS 'An event log that `joinsight backfill` has read; it is read again only after it has changed.';
+COMMENT ON COLUMN event_log.path IS 'path as the file system of Spark names it; without .inprogress';
+COMMENT ON COLUMN event_log.application_id IS 'Spark''s application id, from the log''s name';
 COMMENT ON COLUMN event_log.attempt_id IS 'Spark''s application attempt id; empty if none';
 COMMENT ON COLUMN event_log.size_bytes IS 'size of its files when they were read';
-COMMENT ON COLUMN event_log.modified_at IS 'when the newest of them was last changed';
-COMMENT ON COLUMN event_log.is_open IS 'its application had not ended it: it may grow';
-COMMENT ON COLUMN event_log.outcome IS 'whole, partial (not all of it can be read) or failed (it is tried again each time)';
-COMMENT ON COLUMN event_log.problems IS 'why not all of it was read; NULL: it was';
-COMMENT ON COLUMN event_log.is_compacted IS 'the History Server has removed from it what had ended';
-COMMENT ON COLUMN event_log.missing_files IS 'files of a rolling log that are not there';
-COMMENT ON COLUMN event_log.lines IS 'lines that were read';
-COMMENT ON COLUMN event_log.event_bytes IS 'bytes of these, uncompressed';
-COMMENT ON COLUMN event_log.executions IS 'executions in it';
+COMMENT ON COLUMN event_log.modified_at IS 'when the newest of its files was last modified';
+COMMENT ON COLUMN event_log.is_open IS 'whether its application was still running or was killed: the log may grow';
+COMMENT ON COLUMN event_log.outcome IS 'whole, partial (parts of it cannot be read) or failed (the next run tries it again)';
+COMMENT ON COLUMN event_log.problems IS 'why parts of it were not read; NULL: everything was read';
+COMMENT ON COLUMN event_log.is_compacted IS 'whether the History Server has removed finished executions from it';
+COMMENT ON COLUMN event_log.missing_files IS 'number of missing files of a rolling log';
+COMMENT ON COLUMN event_log.lines IS 'number of lines read';
+COMMENT ON COLUMN event_log.event_bytes IS 'size of these lines, uncompressed';
+COMMENT ON COLUMN event_log.executions IS 'number of executions in it';
 COMMENT ON COLUMN event_log.reader_version IS 'version of Joinsight that read it';
 COMMENT ON COLUMN event_log.read_at IS 'when it was read';

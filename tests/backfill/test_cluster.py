@@ -177,7 +177,9 @@ def test_what_is_wrong_is_said_in_a_line(logs: Path, empty: Engine, tmp_path: Pa
         connection.execute(text("ALTER TABLE joins RENAME TO no_joins"))
     _, err = run(empty, "local[1]", logs / "local-2", code=1)
     last = err.splitlines()[-1]
-    assert last.startswith('joinsight: Spark gave up; run it again to go on from here. relation "joins" does not exist')
+    assert last.startswith(
+        'joinsight: Spark stopped; run the command again to continue. relation "joins" does not exist'
+    )
     assert in_ledger(empty) == 1
 
 

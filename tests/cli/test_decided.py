@@ -64,22 +64,22 @@ LINES = {
         "plan 4, 4.8 s: coalesced 16 → 1 partitions by segment, median 2.6 KiB",
     ],
     "corpus-spark-aqe-empty-4.3.0/10": [
-        "plan 2, 219 ms: SortMergeJoin gives no rows; 1093.8 KiB, 20,000 rows had come to it",
-        "plan 2, 219 ms: Exchange hashpartitioning is not needed, it had got 1093.8 KiB, 20,000 rows",
-        "plan 2, 219 ms: Exchange hashpartitioning is not needed, it had got 0 rows",
+        "plan 2, 219 ms: SortMergeJoin returns no rows (input: 1093.8 KiB, 20,000 rows)",
+        "plan 2, 219 ms: Exchange hashpartitioning is no longer needed (received 1093.8 KiB, 20,000 rows)",
+        "plan 2, 219 ms: Exchange hashpartitioning is no longer needed (received 0 rows)",
     ],
     "corpus-spark-aqe-join-with-nothing-4.3.0/12": [
-        "plan 2, 304 ms: SortMergeJoin fell away: one of its sides has no rows; 468.8 KiB, 20,000 rows had come to it",
+        "plan 2, 304 ms: SortMergeJoin was removed: one of its sides is empty (input: 468.8 KiB, 20,000 rows)",
         "plan 2, 304 ms: coalesced 4 → 1 partitions by key, median 98.9 KiB",
-        "plan 2, 304 ms: Exchange hashpartitioning is not needed, it had got 0 rows",
+        "plan 2, 304 ms: Exchange hashpartitioning is no longer needed (received 0 rows)",
     ],
     "corpus-spark-aqe-cached-table-broadcast-4.3.0/24": [
         "plan 2, 981 ms: SortMergeJoin became BroadcastHashJoin on spent: left side 32.0 MiB, 801 rows, as built",
-        "plan 2, 981 ms: Exchange hashpartitioning is not needed",
-        "plan 2, 981 ms: Exchange hashpartitioning is not needed",
+        "plan 2, 981 ms: Exchange hashpartitioning is no longer needed",
+        "plan 2, 981 ms: Exchange hashpartitioning is no longer needed",
     ],
     "corpus-spark-broadcast-that-failed/26": [],
-    "nothing/0": ["plan 1, 500 ms: Range gives no rows"],
+    "nothing/0": ["plan 1, 500 ms: Range returns no rows"],
 }
 
 

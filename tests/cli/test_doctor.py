@@ -139,7 +139,7 @@ def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
 def test_database_away(url: str, engine: Engine, make_database: Callable[[], str]) -> None:
     """No server, and a server without our schema: the collector is looked at all the same."""
     nowhere = "postgresql+psycopg://me:secret@127.0.0.1:9/none"
-    for database, problem in ((nowhere, "PostgreSQL does not answer"), (make_database(), "Run: joinsight db upgrade")):
+    for database, problem in ((nowhere, "PostgreSQL does not respond"), (make_database(), "Run: joinsight db upgrade")):
         environment = {"JOINSIGHT_DATABASE_URL": database, "JOINSIGHT_TOKEN": TOKEN}
         result = CliRunner().invoke(cli, ["doctor", "--url", url], env=environment)
         assert result.exit_code == 1

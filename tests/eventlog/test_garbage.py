@@ -44,7 +44,7 @@ def test_a_log_cut_off_in_its_last_line_gives_what_is_before(plain: bytes, tmp_p
     assert problems == ["local-1: the last line is cut off"]
     last = found.pop(max(found))
     assert (last.state, last.ended_at_ms) == ("lost", None)
-    assert last.incomplete == ["the event log could not be read to its end: the last line is cut off"]
+    assert last.incomplete == ["the event log could not be read to the end: the last line is cut off"]
     assert last.incomplete_codes == ["log_cut_off"]
     assert all(found[each].accumulators == whole[each].accumulators for each in found)
     running, _ = read_bytes(tmp_path, plain[:cut], "local-1.inprogress")

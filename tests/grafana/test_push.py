@@ -151,19 +151,22 @@ def test_secrets_are_not_shown(stub: Stub, tmp_path: Path, caplog: pytest.LogCap
     [
         (
             {"token": "glsa_wrong"},
-            "Grafana answers 401 to GET /api/folders/joinsight: Invalid API key. The token is not valid",
+            "Grafana responded with status 401 to GET /api/folders/joinsight: Invalid API key. The token is not valid",
         ),
-        ({"role": "Viewer"}, "Grafana answers 403 to POST /api/folders: You'll need additional permissions"),
+        (
+            {"role": "Viewer"},
+            "status 403 to POST /api/folders: You'll need additional permissions",
+        ),
         ({"version": "11.6.0"}, "Grafana 11.6.0 is too old: the dashboards need 12.0 or later"),
-        ({"path": "/elsewhere"}, "Grafana does not answer at .*/elsewhere: Grafana answers 404"),
-        ({"replies": {"/api/health": (200, b"<html>")}}, "is not a Grafana: the response to .* is not JSON"),
-        ({"replies": {"/api/health": (200, b"[]")}}, "is not a Grafana"),
+        ({"path": "/elsewhere"}, "Grafana does not respond at .*/elsewhere: Grafana responded with status 404"),
+        ({"replies": {"/api/health": (200, b"<html>")}}, "is not Grafana: the response to .* is not JSON"),
+        ({"replies": {"/api/health": (200, b"[]")}}, "is not Grafana"),
         (
             {"replies": {"/api/health": (502, b"<p>error message</p>")}},
-            "is not a Grafana: the response to .* is not JSON",
+            "is not Grafana: the response to .* is not JSON",
         ),
-        ({"replies": {"/api/folders": (200, b"")}}, "is not a Grafana: the response to .* is not JSON"),
-        ({"replies": {"/api/folders": (502, b"bad gateway")}}, "Grafana answers 502 to POST /api/folders: no reason"),
+        ({"replies": {"/api/folders": (200, b"")}}, "is not Grafana: the response to .* is not JSON"),
+        ({"replies": {"/api/folders": (502, b"bad gateway")}}, "status 502 to POST /api/folders: no reason given"),
         ({"location": "https://grafana.example.com/"}, "redirects elsewhere"),
     ],
     ids=str,
@@ -184,10 +187,10 @@ def test_provisioned_ones_are_left_alone(stub: Stub, tmp_path: Path) -> None:
     push(tmp_path, stub.url, *SOURCES)
     page = stub.dashboards["joinsight-joins"]
     page["meta"]["provisioned"], page["dashboard"]["title"] = True, "other"
-    assert "joinsight-joins comes from a file" in str(push(tmp_path, stub.url).exception)
+    assert "joinsight-joins is provisioned from a file" in str(push(tmp_path, stub.url).exception)
     stub.sources["joinsight-prometheus"]["readOnly"] = True
     done = push(tmp_path, stub.url, "--prometheus", "http://other:9090")
-    assert "joinsight-prometheus comes from a file" in str(done.exception)
+    assert "joinsight-prometheus is provisioned from a file" in str(done.exception)
 
 
 def test_the_token_comes_from_a_file(stub: Stub, tmp_path: Path) -> None:
@@ -209,7 +212,7 @@ def test_nobody_is_there(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     error = str(push(tmp_path, url).exception)
-    assert error.startswith(f"Grafana does not answer at {url}: ")
+    assert error.startswith(f"Grafana does not respond at {url}: ")
     assert error.endswith("Connection refused")
     assert "Pool" not in error
 
@@ -222,7 +225,7 @@ def test_certificates_are_checked(tmp_path: Path) -> None:
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     with running(Stub(), tls) as stub:
         refused = push(tmp_path, stub.url)
-        assert "is not trusted, name the PEM file of its authority with --ca-file" in str(refused.exception)
+        assert "is not trusted, name the PEM file of its certificate authority with --ca-file" in str(refused.exception)
         assert push(tmp_path, stub.url, "--ca-file", str(tmp_path / "ca.pem")).exit_code == 0
 
 

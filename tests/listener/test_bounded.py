@@ -98,7 +98,7 @@ def test_executions_that_never_end(feed: Feed) -> None:
     assert documents[-1]["state"] == "ended"
     assert documents[-1]["listener_failures"] == 0
     reasons = {reason for each in documents[:-1] for reason in each.get("incomplete", [])}
-    assert "it was no longer followed, at the listener's memory limit" in reasons
+    assert "it was no longer followed: the listener reached its memory limit" in reasons
 
 
 @pytest.mark.matrix
@@ -121,7 +121,7 @@ def test_many_tasks(feed: Feed, tasks: int) -> None:
     exact = finals(feed(1, tasks=tasks, metrics=40, heap="256m", memory="200m"))[-1]
     rough = finals(feed(1, tasks=tasks, metrics=40, heap="64m", memory="8m"))[-1]
     assert exact["incomplete"] == []
-    assert rough["incomplete"] == ["values of large stages were approximated at the listener's memory limit"]
+    assert rough["incomplete"] == ["values of large stages were approximated: the listener reached its memory limit"]
     assert (exact["incomplete_codes"], rough["incomplete_codes"]) == ([], ["values_approximated"])
     assert len(exact["accumulators"]) == len(rough["accumulators"]) == 40
     for metric, (a, b) in enumerate(zip(exact["accumulators"], rough["accumulators"], strict=True), 1):

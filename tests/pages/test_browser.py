@@ -265,7 +265,7 @@ def test_a_browser_asks_for_the_token(browser: Browser, url: str) -> None:
         response = page.goto("/")
         assert response is not None and response.status == status
         if status == 401:
-            assert "the password is a token that may read" in page.locator("main").inner_text()
+            assert "token as the password" in page.locator("main").inner_text()
             assert SKEWED.application_id not in page.content()
         else:
             page.locator("td.query a").first.click()

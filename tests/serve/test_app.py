@@ -302,7 +302,7 @@ def test_over_a_real_network(engine: Engine) -> None:
 def test_a_collector_without_tokens_listens_on_loopback() -> None:
     """Without a token no address but a loopback one is listened on; with one, any."""
     for host in ("0.0.0.0", "::", "collector.example"):
-        with pytest.raises(ConfigurationError, match="without a token anyone"):
+        with pytest.raises(ConfigurationError, match="without a token, anyone"):
             bind(host, 0, open_to_all=True)
     bind("0.0.0.0", 0).close()
 

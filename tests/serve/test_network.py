@@ -163,7 +163,7 @@ def test_one_client_does_not_take_all_places(url: str, engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "second", "reason"),
-    [("MAX_CLIENT_BYTES", "127.0.0.2", b"from this address"), ("MAX_HELD_BYTES", "127.0.0.3", b"of all senders")],
+    [("MAX_CLIENT_BYTES", "127.0.0.2", b"from this address"), ("MAX_HELD_BYTES", "127.0.0.3", b"from all senders")],
 )
 def test_bytes_in_memory_are_bounded(
     url: str, monkeypatch: pytest.MonkeyPatch, limit: str, second: str, reason: bytes

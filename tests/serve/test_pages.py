@@ -192,7 +192,7 @@ def test_tokens_open_the_pages(engine: Engine, caplog: pytest.LogCaptureFixture)
     """As a browser shows them, with any user name, or as a sender does; without one it is asked for."""
     asked = get(engine, "/", "ann:first\nsecond")
     assert (asked.status_code, asked.headers["www-authenticate"]) == (401, 'Basic realm="Joinsight", charset="UTF-8"')
-    assert "the password is a token that may read" in asked.text
+    assert "token as the password" in asked.text
     assert "without an attempt" not in asked.text
     assert "unauthenticated client" not in caplog.text  # a browser asks once before it knows
     for path in ("/", "/executions/app-plain/12", "/executions/none/1"):
@@ -215,7 +215,7 @@ def test_a_senders_token_reads_nothing(engine: Engine, line: str) -> None:
         for shown in (password("ann", "first"), "Bearer first"):
             answer = get(engine, path, f"{line}\nread:bob:second", authorization=shown)
             assert answer.status_code == 401
-            assert "Tokens of senders open no page" in answer.text
+            assert "tokens do not open pages" in answer.text
             assert "without an attempt" not in answer.text
 
 
@@ -250,7 +250,7 @@ def test_a_database_that_is_away_is_said(engine: Engine) -> None:
     """Without its database a page is a 503 that shows neither the address nor a statement."""
     away = create_engine(engine.url.set(port=1))
     answer = get(away, "/executions/last")
-    assert (answer.status_code, "The database does not answer" in answer.text) == (503, True)
+    assert (answer.status_code, "The database does not respond" in answer.text) == (503, True)
     assert str(engine.url.database) not in answer.text
 
 
@@ -275,7 +275,7 @@ def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest
     assert seconds < 4
     assert {answer.status_code for answer in answers} == {503}
     assert sum("The database took longer than 5 s." in answer.text for answer in answers) == pages.MAX_READING
-    assert sum("Too many pages are asked for" in answer.text for answer in answers) == 20 - pages.MAX_READING
+    assert sum("Too many concurrent page requests" in answer.text for answer in answers) == 20 - pages.MAX_READING
 
 
 def test_a_database_may_speak_any_language(make_store: Callable[[], str]) -> None:

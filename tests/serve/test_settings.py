@@ -51,7 +51,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no token on the network": ({"host": "0.0.0.0"}, "--host='0.0.0.0': without a token"),
-    "half of TLS": ({"tls_key": Path("key.pem")}, "--tls-key='key.pem': --tls-certificate is missing. Name both"),
+    "half of TLS": ({"tls_key": Path("key.pem")}, "--tls-key='key.pem': --tls-certificate is missing. Specify both"),
     "a port that is none": ({"port": 70_000}, "--host/--port='127.0.0.1:70000'"),
     "a folder below a file": ({"data": Path(__file__) / "data"}, "is not a folder. Name a folder of your own"),
     "a threshold that is none": (

@@ -23,8 +23,8 @@ from joinsight.tables import Row
 from joinsight.timeparse import format_duration
 
 AFTER = timedelta(minutes=5)
-SILENCE = "the driver was lost: nothing was heard of it for 5m"
-ENDED = "the driver was lost: its application ended without this execution"
+SILENCE = "the driver was lost: no contact for 5m"
+ENDED = "the driver was lost: the application ended before this execution"
 BROADCAST = "BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=?"
 _names = itertools.count(1)
 

@@ -107,7 +107,7 @@ def test_a_schema_that_does_not_fit_is_named(make_database: Callable[[], str], m
                 check_schema(engine)
         for version in ("'another version of functions and views'", "NULL"):  # NULL: restored without comments
             sql(f"COMMENT ON TABLE alembic_version IS {version}")
-            with pytest.raises(SchemaError, match=r"functions and views are not this program's.* joinsight db upgrade"):
+            with pytest.raises(SchemaError, match=r"and views do not match this program.* joinsight db upgrade"):
                 check_schema(engine)
             upgrade(engine)
             check_schema(engine)

@@ -1,4 +1,4 @@
-"""A JVM that reads event logs on local disks: the listener's jar on Spark's own jars, without a Spark context."""
+"""A JVM that reads event logs on local disks: the listener's jar with Spark's own jars, without a Spark context."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from joinsight.attach import listener_jar
 from joinsight.errors import JoinsightError
 
 OUTCOME = b'{"kind":"log"'
-"""How the line begins that ends a log."""
+"""The beginning of the last line of a log."""
 _READER = "io.joinsight.EventLogReader"
-# Whatever Java logs, nobody would read: it is not worth the half second that log4j takes to load
+# Nobody reads Java's log output here, and log4j takes half a second to load
 _OPTIONS: tuple[str, ...] = ("-XX:+UseSerialGC", "-Xms64m", "-Xmx2g", "-Xss4m", "-Dfile.encoding=UTF-8")
 _OPTIONS += ("-Dslf4j.provider=org.slf4j.helpers.NOP_FallbackServiceProvider",)
 _SMALL = 2 << 30
-"""Bytes of events; for fewer the JVM's better compiler takes more CPU than its code saves (docs/benchmarks.md)."""
+"""Bytes of events below which the JVM's optimizing compiler costs more CPU than it saves (docs/benchmarks.md)."""
 
 
 class Reader:
-    """A context manager; `read` may be called again and again. `size`: about how many bytes of events it is to read.
+    """A context manager; `read` may be called repeatedly. `size`: approximate bytes of events that it will read.
 
-    Raises `JoinsightError` if there is no Java.
+    Raises `JoinsightError` if Java is not installed.
     """
 
     def __init__(self, size: int = 0) -> None:
@@ -44,7 +44,7 @@ class Reader:
             )
         except OSError as error:
             self._errors.close()
-            raise JoinsightError(f"Reading event logs needs Java, on PATH or by JAVA_HOME: {error}") from None
+            raise JoinsightError(f"Reading event logs needs Java, on PATH or in JAVA_HOME: {error}") from None
 
     def __enter__(self) -> Reader:
         return self
@@ -59,7 +59,7 @@ class Reader:
     def read(self, logs: Sequence[dict[str, Any]]) -> Iterator[bytes]:
         """Yield the lines of each log: its documents, then its outcome. `logs` are requests to `EventLogReader`.
 
-        Raises `JoinsightError` if the JVM ends before it has read all of them.
+        Raises `JoinsightError` if the JVM ends before it has read all logs.
         """
         for number, log in enumerate(logs):
             if number == 0:
@@ -87,12 +87,12 @@ class Reader:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").splitlines()
         said = [line for line in lines if line.strip() and not line.startswith("SLF4J")]
-        why = said[0] if said else "it said nothing"
-        return JoinsightError(f"The JVM that reads event logs ended with {code}: {why}")
+        why = said[0] if said else "no output"
+        return JoinsightError(f"The JVM that reads event logs ended with exit code {code}: {why}")
 
 
 def spark_jars() -> Path:
-    """The folder of Spark's jars: of SPARK_HOME, else of the installed PySpark, which is not imported."""
+    """The folder of Spark's jars: in SPARK_HOME, or else in the installed PySpark, which is not imported."""
     home = os.environ.get("SPARK_HOME")
     spec = None if home else importlib.util.find_spec("pyspark")
     folder = Path(home) if home else Path(spec.origin).parent if spec and spec.origin else None

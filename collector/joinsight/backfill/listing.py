@@ -1,4 +1,4 @@
-"""Finds event logs: on this machine, or on any file system that Spark knows, through the driver's Hadoop."""
+"""Finds event logs on this machine, or on any file system that Spark supports, through the driver's Hadoop classes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(slots=True)
 class Listing:
-    """What is there."""
+    """The event logs that were found."""
 
     logs: dict[str, LogFile] = field(default_factory=dict)
     """By key."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Folders that could not be listed, and why."""
+    """Folders that could not be listed, with the reason."""
 
 
 class FileSystem(Protocol):
-    """Lists files and folders; raises `OSError` with a text for people."""
+    """Lists files and folders; raises `OSError` with a readable message."""
 
     def matches(self, path: str) -> list[Status]:
-        """What a path names, or a pattern of Hadoop (``/logs/2026-*``)."""
+        """Everything that matches a path or Hadoop pattern (``/logs/2026-*``)."""
 
     def children(self, folder: Status) -> list[Status]:
-        """What is in a folder."""
+        """The contents of a folder."""
 
 
 class Local:
@@ -62,7 +62,7 @@ def _statuses(paths: Iterable[Path]) -> list[Status]:
     for path in paths:
         try:
             each = path.stat()
-        except FileNotFoundError:  # a link to nowhere, or renamed meanwhile
+        except FileNotFoundError:  # a dangling link, or renamed in the meantime
             continue
         found.append(Status(f"{LOCAL}{path}", S_ISDIR(each.st_mode), each.st_size, each.st_mtime_ns // 1_000_000))
     return found
@@ -78,7 +78,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
 
 
 class Hadoop:
-    """The file systems of a Spark's driver."""
+    """The file systems of a Spark driver."""
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
@@ -106,10 +106,10 @@ class Hadoop:
 
 
 def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
-    """All logs at these paths: files, folders with all below them, and patterns.
+    """All logs at these paths: files, folders (recursively), and patterns.
 
-    A file that is named is taken for a log; in folders, and of what a pattern matches, those are taken that have a name
-    as Spark gives. Raises `JoinsightError` if one of the paths is not there or cannot be listed.
+    A file named explicitly always counts as a log; in folders and pattern matches, only files with names that Spark
+    gives its logs do. Raises `JoinsightError` if a path does not exist or cannot be listed.
     """
     listing = Listing()
     for path in paths:
@@ -145,7 +145,7 @@ def _add_folder(listing: Listing, folder: Status, children: list[Status], file_s
         try:
             _add(listing, log_of_folder(folder.path, [child for child in children if not child.is_folder]))
         except LogError:
-            return  # Spark has made the folder, and no file in it yet
+            return  # Spark has created the folder, but no file in it yet
     else:
         for child in sorted(children, key=lambda child: child.name):
             if child.name.startswith("."):
@@ -165,7 +165,7 @@ def _text(error: OSError) -> str:
 
 
 def reason_of(error: Py4JJavaError) -> str:
-    """The first line of what Java says."""
+    """The first line of Java's message."""
     exception = error.java_exception
     text = exception.getMessage() or exception.toString()
     return str(text).strip().splitlines()[0]

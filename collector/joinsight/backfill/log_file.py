@@ -1,4 +1,4 @@
-"""Which files are event logs, and which files make one log: only names decide, so the rules hold on any file system."""
+"""Which files are event logs, and which files form one log: only names decide, so the rules hold on any file system."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CODECS = "zstd|lz4|snappy|lzf"
 _EVENTS = re.compile(r"events_(\d{1,9})_.+")
 _PACKED = re.compile(rf".+\.(?:{_CODECS})(?:\.inprogress|\.compact)?")
 _NAME = re.compile(rf"(?P<id>application_\d+_\d+|.+?)(?:_(?P<attempt>\d{{1,4}}))?(?:\.(?:{_CODECS}))?")
-# What Spark writes; other files in the same folder are left alone unless they are named
+# Names that Spark writes; other files in the same folder are ignored unless they are named explicitly
 _LOG_NAME = re.compile(
     rf"(?:application_\d+_\d+|local-\d+|app-\d+-\d+|spark-[0-9a-f]{{32}})(?:_\d{{1,4}})?(?:\.(?:{_CODECS}))?(?:\.inprogress)?"
 )
 _PACKED_TIMES = 10
-"""Bytes of events in a byte of a packed log, at least."""
+"""Minimum bytes of events per byte of a compressed log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A file or a folder as its file system lists it."""
+    """A file or folder as listed by its file system."""
 
     path: str
     is_folder: bool
@@ -47,18 +47,18 @@ class LogFile:
     path: str
     files: tuple[Status, ...]
     application_id: str
-    """By the log's name; what its events say comes first."""
+    """From the log's name; its events take precedence."""
     attempt_id: str = ""
     is_open: bool = False
-    """Its application still runs, or was killed."""
+    """Its application is still running, or was killed."""
     missing: tuple[int, ...] = ()
-    """Numbers of files of a rolling log that are not there."""
+    """Numbers of the missing files of a rolling log."""
     is_compacted: bool = False
-    """The History Server removed from it what had ended."""
+    """The History Server removed finished executions from it."""
 
     @property
     def key(self) -> str:
-        """Its path while it is written and after."""
+        """Its path, the same while it is written and after."""
         return self.path.removesuffix(IN_PROGRESS)
 
     @property
@@ -68,7 +68,7 @@ class LogFile:
 
     @property
     def weight(self) -> int:
-        """About how many bytes its events are."""
+        """Approximate bytes of its events."""
         return sum(file.size * (_PACKED_TIMES if _PACKED.fullmatch(file.name) else 1) for file in self.files)
 
     def request(self) -> dict[str, Any]:
@@ -85,17 +85,17 @@ class LogFile:
 
 
 def log_of_file(file: Status) -> LogFile:
-    """The log of a single file."""
+    """The log in a single file."""
     application_id, attempt_id = _ids(file.name.removesuffix(IN_PROGRESS))
     return LogFile(file.path, (file,), application_id, attempt_id, is_open=file.name.endswith(IN_PROGRESS))
 
 
 def log_of_folder(path: str, files: Iterable[Status]) -> LogFile:
-    """The rolling log of a folder that holds these files. Raises `LogError` if none of them holds events."""
+    """The rolling log in a folder with these files. Raises `LogError` if none of them contains events."""
     path = path.rstrip("/")
     numbered: dict[int, Status] = {}
     compacted = 0
-    is_open = True  # until its status file says that it is not
+    is_open = True  # until its status file shows that it is finished
     for file in sorted(files, key=lambda file: file.name):
         if file.name.startswith("appstatus_"):
             is_open = file.name.endswith(IN_PROGRESS)
@@ -118,18 +118,18 @@ def log_of_folder(path: str, files: Iterable[Status]) -> LogFile:
 
 
 def name_of(path: str) -> str:
-    """The last part of a path."""
+    """The last component of a path."""
     return path.rstrip("/").rpartition("/")[2]
 
 
 def number_of(name: str) -> int:
-    """The number of a file of a rolling log, from 1; 0 for another file."""
+    """The number of a file of a rolling log, from 1; 0 for other files."""
     match = _EVENTS.fullmatch(name)
     return int(match.group(1)) if match else 0
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a file of this name, met in a folder, is a log that Spark wrote."""
+    """Whether a file in a folder has a name that Spark gives its logs."""
     return _LOG_NAME.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Finds logs, leaves out those that have not changed, has the others read, and says what became of them."""
+"""Runs a backfill: finds logs, skips unchanged ones, has the others read, and reports the results."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _FOLLOW_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Report:
-    """What a run did."""
+    """The result of a run."""
 
     found: int = 0
     unchanged: int = 0
-    """Logs that were read before, and are as they were then."""
+    """Logs that have not changed since they were read."""
     unchanged_partial: int = 0
-    """Of these, those of which not all could be read then."""
+    """Of these, logs that could only be read in part."""
     done: list[LogResult] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Folders that could not be listed, and why."""
+    """Folders that could not be listed, with the reason."""
     seconds: float = 0.0
 
     @property
@@ -64,19 +64,19 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Nothing is left that another run might read."""
+        """Whether another run could not read any more than this one."""
         return not self.unreadable and not self.of("failed")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     logs: int
     of_logs: int
     bytes: int
     of_bytes: int
-    """As the files have them."""
+    """Size of the files."""
     seconds: float
 
 
@@ -92,9 +92,9 @@ def backfill(
 ) -> Report:
     """Read the event logs at these paths and store them; without Spark they are read on this machine.
 
-    `again`: those too that have not changed. At most `connections` tasks write to PostgreSQL at the same time. `follow`
-    is called every second, from another thread. Raises `JoinsightError` if a path is not there or a task fails; what
-    was read by then is stored and entered in `event_log`.
+    `again` also reads unchanged logs. At most `connections` tasks write to PostgreSQL at the same time. `follow` is
+    called every second, from another thread. Raises `JoinsightError` if a path does not exist or a task fails; logs
+    that were read before stay stored and recorded in `event_log`.
     """
     started = time.monotonic()
     listing = find(Local() if spark is None else Hadoop(spark), paths)
@@ -117,9 +117,9 @@ def backfill(
 
 
 def can_read_here(paths: Iterable[str]) -> bool:
-    """Whether these paths are on this machine's disks, and nothing sets up Spark to read them elsewhere."""
+    """Whether these paths are on this machine's disks, and Spark is not configured to run elsewhere."""
     schemes = {match[1] if (match := _SCHEME.match(path)) else None for path in paths}
-    if None in schemes and "HADOOP_CONF_DIR" in os.environ:  # they may be those of its default file system
+    if None in schemes and "HADOOP_CONF_DIR" in os.environ:  # they may be on its default file system
         return False
     return schemes <= {"file", None} and "PYSPARK_GATEWAY_PORT" not in os.environ and not _names_master()
 
@@ -138,7 +138,7 @@ def _read(spark: SparkSession | None, logs: list[LogFile], store: Store, connect
         try:
             return _read_here(logs, store, connections)
         except JoinsightError as error:
-            raise JoinsightError(f"The backfill stopped; run it again to go on from here. {error}") from None
+            raise JoinsightError(f"The backfill stopped; run it again to continue. {error}") from None
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PythonException
 
@@ -147,16 +147,16 @@ def _read(spark: SparkSession | None, logs: list[LogFile], store: Store, connect
     try:
         return _read_by_spark(spark, logs, store, connections)
     except (Py4JJavaError, PythonException) as error:
-        problem = f"Spark gave up; run it again to go on from here. {task_reason(str(error))}"
+        problem = f"Spark stopped; run the command again to continue. {task_reason(str(error))}"
         raise JoinsightError(problem) from None
 
 
 def _read_here(logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:
-    """A process for each core, each with a JVM of its own."""
+    """Read in one process per core, each with its own JVM."""
     shares = share_out(logs, min(connections, os.cpu_count() or 1))
     if len(shares) == 1:
         return read_logs(store, shares[0])
-    # When one has failed, the others are ended
+    # If one fails, the others are terminated
     with multiprocessing.get_context("spawn").Pool(len(shares)) as pool:
         return list(chain.from_iterable(pool.imap_unordered(partial(read_logs, store), shares)))
 
@@ -176,7 +176,7 @@ def _read_by_spark(spark: SparkSession, logs: list[LogFile], store: Store, conne
 
 @contextmanager
 def _following(engine: Engine, logs: list[LogFile], follow: Callable[[Progress], None] | None) -> Iterator[None]:
-    """Calls `follow` with what `event_log` says, in which tasks enter each log."""
+    """Call `follow` with the progress according to `event_log`, where tasks record each log."""
     if follow is None:
         yield
         return
@@ -190,7 +190,7 @@ def _following(engine: Engine, logs: list[LogFile], follow: Callable[[Progress],
         while not over.wait(_FOLLOW_SECONDS):
             try:
                 number, its_size = event_logs.done(engine, since)
-            except SQLAlchemyError:  # the word of those who do the work counts
+            except SQLAlchemyError:  # ignored: the tasks report their own errors
                 continue
             follow(Progress(number, len(logs), its_size, size, time.monotonic() - started))
 

@@ -1,4 +1,4 @@
-"""What a task does: takes the documents that Java reads from event logs, and writes them to PostgreSQL."""
+"""The work of a task: receives the documents that Java reads from event logs, and writes them to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _PROBLEM_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Where to write: it travels to the executors within what they run, not in Spark's settings, which others see."""
+    """Where to write. It is sent to executors inside the function that they run, not in Spark's settings, which others
+    see."""
 
     url: str
     thresholds: Thresholds
@@ -39,13 +40,13 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class LogResult:
-    """What became of a log."""
+    """The result for one log."""
 
     entry: event_logs.Entry
     stored: int
     """Documents that changed the store."""
     repaired: int
-    """Of these, executions that the listener had reported in part."""
+    """Of these, executions that the listener had reported only in part."""
 
 
 class Outcome(msgspec.Struct):
@@ -55,9 +56,9 @@ class Outcome(msgspec.Struct):
     bytes: int
     """Uncompressed."""
     problems: list[str]
-    """Why not all of it could be read; empty: it was."""
+    """Why parts could not be read; empty: everything was read."""
     failed: bool
-    """A problem is not the log's: another time it may be read."""
+    """The failure may be temporary: it was not caused by the log's contents."""
 
 
 class _Id(msgspec.Struct):
@@ -65,7 +66,7 @@ class _Id(msgspec.Struct):
 
 
 class LogDocuments:
-    """The documents of a log, of its lines; `outcome` is known when all of them have been taken."""
+    """The documents in a log's lines; `outcome` is available when all documents were consumed."""
 
     def __init__(self, log: LogFile, lines: Iterator[bytes]) -> None:
         self._lines = lines
@@ -84,10 +85,10 @@ class LogDocuments:
                 return
             try:
                 document = decode_document(line)
-            except DocumentError as error:  # the log holds what no Spark writes
+            except DocumentError as error:  # the log contains something that Spark does not write
                 number = msgspec.json.decode(line, type=_Id).execution_id
                 what = "the application" if number is None else f"execution {number}"
-                self._refused.append(f"{what} could not be made a document: {error}")
+                self._refused.append(f"{what} could not be converted to a document: {error}")
                 continue
             if isinstance(document, Execution):
                 self.executions.add(document.execution_id)
@@ -95,7 +96,7 @@ class LogDocuments:
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it; documents that nobody has taken are passed over."""
+        """The outcome of the log; skips documents that were not consumed."""
         for _ in self:
             pass
         assert self._outcome is not None
@@ -104,13 +105,13 @@ class LogDocuments:
 
 
 def read_logs(store: Store, logs: Sequence[LogFile]) -> list[LogResult]:
-    """Read logs of this machine and write them, one after the other."""
+    """Read logs on this machine and write them, one after the other."""
     with Reader(sum(log.weight for log in logs)) as reader:
         return list(write_logs(store, logs, reader.read([log.request() for log in logs])))
 
 
 def write_logs(store: Store, logs: Sequence[LogFile], lines: Iterator[bytes]) -> Iterator[LogResult]:
-    """Write logs, one after the other; `lines` are those that `EventLogReader` gives of them."""
+    """Write logs, one after the other; `lines` come from `EventLogReader`."""
     collect_seldom()
     with connect(store.url) as engine:
         writer = Writer(engine, Finder(store.thresholds))
@@ -119,7 +120,7 @@ def write_logs(store: Store, logs: Sequence[LogFile], lines: Iterator[bytes]) ->
 
 
 def _write(engine: Engine, writer: Writer, log: LogFile, documents: LogDocuments) -> LogResult:
-    """Write a log's documents and enter it in `event_log`. All but `JoinsightError` fails this log only."""
+    """Write a log's documents and record the log in `event_log`. Only a `JoinsightError` fails more than this log."""
     stored = repaired = 0
     problems: list[str] = []
     failed = False
@@ -146,7 +147,7 @@ def _write(engine: Engine, writer: Writer, log: LogFile, documents: LogDocuments
 
 @contextmanager
 def _database() -> Iterator[None]:
-    """What the database says, in a line and without the rows, which Spark would log."""
+    """Shorten database errors to one line without rows, because Spark would log them."""
     try:
         yield
     except SQLAlchemyError as error:

@@ -34,14 +34,14 @@ def check_requirements() -> None:
     """Raise `ConfigurationError` unless PySpark and Java are installed."""
     if importlib.util.find_spec("pyspark") is None:
         raise ConfigurationError(
-            "pyspark", None, "the demo runs a real Spark and PySpark is not installed", "pip install 'joinsight[spark]'"
+            "pyspark", None, "the demo needs PySpark, which is not installed", "pip install 'joinsight[spark]'"
         )
     home = os.environ.get("JAVA_HOME")
     if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
         raise ConfigurationError(
             "JAVA_HOME",
             home,
-            "Spark needs Java 17 or later and there is none",
+            "Spark needs Java 17 or later, which is not installed",
             "Install one (Debian: apt-get install openjdk-17-jre-headless).",
         )
 
@@ -125,6 +125,6 @@ def wait_for_application(engine: Engine, since: datetime) -> str:
             return str(found.application_id)
         time.sleep(0.1)
     raise JoinsightError(
-        f"The workload ran, but nothing of it has arrived within {_ARRIVE_SECONDS} s ({total} applications are stored)."
-        " The driver's log says why; look for lines with Joinsight."
+        f"The workload ran, but none of its documents arrived within {_ARRIVE_SECONDS} s ({total} applications stored)."
+        " The driver's log explains why; look for lines that begin with Joinsight."
     )

@@ -1,11 +1,11 @@
-"""The workload of `joinsight demo`: a small shop, and one query for each kind of join and of AQE's decisions.
+"""The workload of `joinsight demo`: a small shop, and one query for each kind of join and each kind of AQE decision.
 
-Needs PySpark and nothing else of Joinsight, because it runs in a process of its own::
+It needs only PySpark and no other part of Joinsight, because it runs in its own process::
 
     python -m joinsight.demo.workload --data DIR [--conf KEY=VALUE ...]
 
-prints one line of JSON to standard output as each step starts: `{"step": 1, "steps": 14, "title": "..."}`.
-The data (about 50 MB) is made of hashes, so that every run has the same.
+It prints one line of JSON to standard output as each step starts: `{"step": 1, "steps": 14, "title": "..."}`. The data
+(about 50 MB) is generated from hashes, so it is the same in every run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def session_options(data: Path) -> dict[str, str]:
     return {
         "spark.app.name": "joinsight demo",
         "spark.master": "local[2]",
-        # The demo works without a network, and whatever this machine's name resolves to.
+        # The demo works without a network, regardless of what this machine's name resolves to.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -72,7 +72,7 @@ def announce(spark: SparkSession, step: int, title: str, progress: Progress) -> 
     progress(step, len(TABLES) + len(QUERIES), title)
 
 
-# The data. Customer 0 is all anonymous cash customers: 40 % of all sales.
+# The data. Customer 0 stands for all anonymous cash customers: 40 % of all sales.
 
 
 def write_dimensions(spark: SparkSession, data: Path) -> None:
@@ -242,9 +242,9 @@ QUERIES: tuple[tuple[str, Callable[[SparkSession], None]], ...] = (
     ("Every store with every product (cartesian product)", cartesian_product),
     ("Receipts by segment: one customer has 40 % of the rows, its partition is split (skewed join)", skewed_join),
     ("Sales to gold customers: planned as sort-merge, broadcast once the side proves small", join_switched_at_run_time),
-    ("Items by store and day: 200 tiny shuffle partitions are put together", coalesced_partitions),
-    ("Sales against themselves: one shuffle, read twice (reused exchange)", reused_exchange),
-    ("Sales on holidays: only the days that match are read (dynamic partition pruning)", dynamic_partition_pruning),
+    ("Items by store and day: 200 tiny shuffle partitions are coalesced", coalesced_partitions),
+    ("Sales joined with themselves: one shuffle, read twice (reused exchange)", reused_exchange),
+    ("Sales on holidays: only matching days are read (dynamic partition pruning)", dynamic_partition_pruning),
     ("Spending by customer: cached, then read twice", cached_table),
     ("Sales by slow stores: the broadcast takes too long (fails on purpose)", broadcast_timeout),
 )

@@ -32,12 +32,12 @@ class ErrorStatus(GrafanaError):
 
     def __init__(self, request: str, status: int, message: str) -> None:
         reason = message.rstrip(".") or "no reason given"
-        super().__init__(f"Grafana answers {status} to {request}: {reason}.{_EXPLAINED.get(status, '')}")
+        super().__init__(f"Grafana responded with status {status} to {request}: {reason}.{_EXPLAINED.get(status, '')}")
         self.status = status
 
 
 class Grafana:
-    """A client of one Grafana with one token."""
+    """A client for one Grafana with one token."""
 
     def __init__(self, url: str, token: str, ca_file: Path | None = None) -> None:
         """Does not connect. Raises `ConfigurationError`, and `GrafanaError` if grafana-api is not installed."""
@@ -63,14 +63,14 @@ class Grafana:
         self._not_trusted, self._no_json = requests.exceptions.SSLError, requests.exceptions.JSONDecodeError
 
     def check(self) -> None:
-        """Check that Grafana answers and is not too old; raises `GrafanaError`."""
+        """Check that Grafana responds and is not too old; raises `GrafanaError`."""
         try:
             health = self._call("GET", "/health")
         except ErrorStatus as error:
-            raise GrafanaError(f"Grafana does not answer at {self.url}: {error} {_EXAMPLE}") from None
+            raise GrafanaError(f"Grafana does not respond at {self.url}: {error} {_EXAMPLE}") from None
         version = health.get("version", "") if isinstance(health, dict) else ""
         if not isinstance(health, dict) or "database" not in health:
-            raise GrafanaError(f"{self.url} is not a Grafana. {_EXAMPLE}")
+            raise GrafanaError(f"{self.url} is not Grafana. {_EXAMPLE}")
         found = re.match(r"(\d+)\.(\d+)", version)  # Grafana can be configured to hide it
         if found and (int(found[1]), int(found[2])) < OLDEST:
             raise GrafanaError(f"Grafana {version} is too old: the dashboards need {OLDEST[0]}.{OLDEST[1]} or later.")
@@ -101,16 +101,16 @@ class Grafana:
             message = error.response.get("message", "") if isinstance(error.response, dict) else ""
             raise ErrorStatus(request, error.status_code, message) from None
         except self._redirected:
-            raise GrafanaError(f"{self.url} redirects elsewhere. Write the final address.") from None
+            raise GrafanaError(f"{self.url} redirects elsewhere. Use the final address.") from None
         except self._not_trusted as error:
-            problem = "name the PEM file of its authority with --ca-file"
+            problem = "name the PEM file of its certificate authority with --ca-file"
             raise GrafanaError(f"The certificate of {self.url} is not trusted, {problem}: {error}") from None
         except (self._no_json, json.JSONDecodeError, TypeError):  # the library looks for a message in what is not JSON
             raise GrafanaError(
-                f"{self.url} is not a Grafana: the response to {request} is not JSON. {_EXAMPLE}"
+                f"{self.url} is not Grafana: the response to {request} is not JSON. {_EXAMPLE}"
             ) from None
         except (self._failed, OSError) as error:
-            raise GrafanaError(f"Grafana does not answer at {self.url}: {_reason(error)}") from None
+            raise GrafanaError(f"Grafana does not respond at {self.url}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The dashboards and provisioning files that come with this program, and their layout for a Grafana."""
+"""The dashboards and provisioning files in this package, and how they are laid out for Grafana."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from joinsight.errors import ConfigurationError
 PROVIDER = Path("provisioning", "dashboards", "joinsight.yml")
 SOURCES = Path("provisioning", "datasources", "joinsight.yml")
 IN_CONTAINER = "/etc/joinsight/grafana"
-"""The folder of dashboards in the stack's Grafana, as in the provider's file."""
+"""The folder of dashboards in Grafana's container, as in the provider's file."""
 
 
 def folder() -> Path:
-    """The folder with dashboards: within the package in a wheel, at the top of a checkout."""
+    """The folder with dashboards: in the package of a wheel, at the top of a checkout."""
     package = Path(joinsight.__file__).resolve().parent
     inside = package / "dashboards"
     return inside if inside.is_dir() else package.parent.parent / "dashboards"

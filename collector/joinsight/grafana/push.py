@@ -1,4 +1,4 @@
-"""Creates or updates folder, data sources and dashboards in Grafana; what is up to date stays untouched."""
+"""Creates or updates folder, data sources and dashboards in Grafana; up-to-date objects are not touched."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_FOLDER = (404, 403, 500)
 def push(
     grafana: Grafana, title: str, sources: Iterable[dict[str, Any]], dashboards: Iterable[dict[str, Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Name of each object and what was done (made, changed, unchanged, password: set again), as it is done.
+    """Yield the name of each object and the action (made, changed, unchanged, password: set again) as it completes.
 
-    A repeated push changes nothing. After a failure, which leaves the remaining objects as they were, push again.
-    Raises `GrafanaError`.
+    A repeated push changes nothing. After a failure, the remaining objects are unchanged; push again. Raises
+    `GrafanaError`.
     """
     grafana.check()
     for source in sources:
@@ -49,7 +49,7 @@ def _source(grafana: Grafana, source: dict[str, Any]) -> str:
     if same and "secureJsonData" not in source:
         return "unchanged"
     if current.get("readOnly"):
-        raise GrafanaError(f"The data source {source['uid']} comes from a file (provisioning): change it there.")
+        raise GrafanaError(f"The data source {source['uid']} is provisioned from a file: change it there.")
     grafana.put(path, {**source, "jsonData": {**current.get("jsonData", {}), **source["jsonData"]}})
     return "password" if same else "changed"
 
@@ -62,14 +62,14 @@ def _dashboard(grafana: Grafana, dashboard: dict[str, Any]) -> str:
         if meta.get("folderUid") == FOLDER and has(current.get("dashboard"), wanted):
             return "unchanged"
         if meta.get("provisioned"):
-            raise GrafanaError(f"The dashboard {dashboard['uid']} comes from a file (provisioning): change it there.")
+            raise GrafanaError(f"The dashboard {dashboard['uid']} is provisioned from a file: change it there.")
     body = {"dashboard": {**wanted, "id": None}, "folderUid": FOLDER, "overwrite": True}
     grafana.post("/dashboards/db", {**body, "message": f"Joinsight {__version__}"})
     return "changed" if current else "made"
 
 
 def has(theirs: Any, ours: Any) -> bool:
-    """Whether `theirs` contains all of `ours`: Grafana adds fields of its own to what it stores, and omits empty ones.
+    """Whether `theirs` contains all of `ours`: Grafana adds fields of its own to stored objects, and omits empty ones.
 
     So a field that a user only added does not count as a difference.
     """

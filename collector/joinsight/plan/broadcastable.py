@@ -1,10 +1,8 @@
 """Decides whether a join could have been a broadcast join: by its type, the sizes of its sides, and the threshold.
 
-Spark plans a broadcast join by an estimate of a side's size, and AQE again by the data size of the shuffle that made
-it. Here only the latter counts, also without AQE. A reader of `possible` may set a hint, so whatever is not
-certain is `unknown`.
-
-Source: ``JoinSelectionHelper`` and ``BroadcastExchangeExec`` of Spark 3.4 to 4.3.
+Spark plans a broadcast join by an estimate of a side's size, and AQE again by the data size of the shuffle that
+produced it. Only the latter counts here, also without AQE. Readers may set a hint because of `possible`, so uncertain
+cases are `unknown`. Source: ``JoinSelectionHelper`` and ``BroadcastExchangeExec`` of Spark 3.4 to 4.3.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ MAX_ROWS = 512_000_000
 MAX_ROWS_OF_MAP = 357_913_941
 """The limit on rows of a hash map whose key is not a single bigint: two thirds of ``BytesToBytesMap``'s capacity."""
 
-# As Spark prints them; with prefer_shuffle_hash, AQE still broadcasts what is small enough
+# As Spark prints them; with prefer_shuffle_hash, AQE still broadcasts small sides
 _OTHER_JOINS = ("merge", "shuffle_hash", "shuffle_replicate_nl")
 _NO_BROADCAST = ("no_broadcast_hash", "no_broadcast_and_replication")
 
@@ -37,24 +35,24 @@ _LONG_KEY = re.compile(r"HashedRelationBroadcastMode\(List\((?:input\[\d+, bigin
 
 
 def max_rows(mode: str | None) -> int:
-    """The number of rows from which on Spark refuses to broadcast in this mode, given as Spark's text."""
+    """The number of rows from which on Spark refuses to broadcast in this mode, which is a text of Spark."""
     is_map = mode is not None and mode.startswith("HashedRelation") and not _LONG_KEY.fullmatch(mode)
     return MAX_ROWS_OF_MAP if is_map else MAX_ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What was measured at a side of a join."""
+    """The measurements of a side of a join."""
 
     bytes: int | None = None
     rows: int | None = None
     is_exact: bool = False
-    """Whether `bytes` is exact; else it is a lower bound."""
+    """Whether `bytes` is exact; otherwise it is a lower bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer, with the side that it is about and the size of that side."""
+    """The verdict, with the side that it concerns and the size of that side."""
 
     verdict: VerdictName
     side: operators.SideName | None = None

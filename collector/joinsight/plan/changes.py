@@ -1,8 +1,8 @@
-"""Matches the nodes of one plan of an execution with those of the next, and tells what replaced what.
+"""Matches the nodes of consecutive plans of an execution, and determines which nodes replaced which.
 
-A re-plan gives operators above the finished stages new accumulators, so a node is matched with the plan before by its
-accumulators, then by its operator key and text, then by either: columns keep their ids within an execution. An operator
-that is now reused is not gone: Spark draws it once.
+A re-plan gives operators above the finished stages new accumulators. So a node is matched with the previous plan by its
+accumulators, then by its operator key and text, then by either one: columns keep their ids within an execution. An
+operator that is now reused still runs: Spark draws it once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PlanVersion(PlanMetrics):
         return plan
 
     def below(self, tops: Sequence[int], visited: set[int] | None = None) -> set[int]:
-        """These nodes and all that feed them, added to `visited`, which must be closed under that relation."""
+        """These nodes and all that feed them; adds them to `visited`, which must be closed under that relation."""
         visited = set() if visited is None else visited
         todo = list(tops)
         while todo:
@@ -142,7 +142,7 @@ class Change:
             self.unmatched.discard(before)
 
     def _below_reused(self) -> set[int]:
-        """Nodes that are drawn no longer because they, or an exchange above them, are now reused."""
+        """Nodes that are no longer drawn because they, or an exchange above them, are now reused."""
         left = self.before.own - self.still_there
         gone = (node for node in self.before.exchanges() if node.id in left)
         return self.before.below([node.id for node in gone if not self.unused[self.before.bases[node.id]]])

@@ -53,7 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a decision's line needs beyond its row, from its node and the texts of the plan."""
+    """What the text of a decision needs beyond its row, from its node and the texts of the plan."""
 
     on: str = ""
     """The join's keys."""
@@ -102,13 +102,13 @@ def _local_read_line(d: Mapping[str, Any], about: About) -> str:
 
 
 def _empty_relation_line(d: Mapping[str, Any], about: About) -> str:
-    what = "gives no rows" if d["after"] else "fell away: one of its sides has no rows"
-    return f"{d['before'] or 'a part of the plan'} {what}{_came(d, '; {} had come to it')}"
+    what = "returns no rows" if d["after"] else "was removed: one of its sides is empty"
+    return f"{d['before'] or 'a part of the plan'} {what}{_came(d, ' (input: {})')}"
 
 
 def _dropped_stage_line(d: Mapping[str, Any], about: About) -> str:
     what = " ".join(filter(None, (d["operator"], (d["before"] or "").partition("(")[0])))
-    return f"{what} is not needed{_came(d, ', it had got {}')}"
+    return f"{what} is no longer needed{_came(d, ' (received {})')}"
 
 
 def _partitions(d: Mapping[str, Any], about: About, which: str = "") -> str:
@@ -155,7 +155,7 @@ KINDS = {
         ),
         DecisionKind(
             "skew_split",
-            "skewed partitions are read in parts",
+            "skewed partitions are split into parts that are read separately",
             "skewed partitions → parts",
             "what the shuffle wrote; what is read, according to AQE",
             "orange",
@@ -163,7 +163,7 @@ KINDS = {
         ),
         DecisionKind(
             "local_read",
-            "each task reads the data on its own host: no partitioning was necessary",
+            "each task reads the data on its own host: partitioning was not necessary",
             "partitions",
             "what the shuffle wrote; what is read, according to AQE",
             "blue",

@@ -11,7 +11,7 @@ from joinsight.plan.graph import Graph, Node
 from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS
 
 _ENDS = operators.SOURCES | {"join"}
-"""Operators below which nothing is derived."""
+"""Operators below which no values are derived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class PlanMetrics:
     def fed_by(self, node_id: int) -> Input:
         """The input that `node_id` gives its consumer.
 
-        Operators that count nothing (Project, Sort, AQEShuffleRead) are passed through. Nothing is derived from below
-        an operator with several inputs, nor from below a scan: the plan of a cached table or an RDD ran separately.
+        Operators without row counts (Project, Sort, AQEShuffleRead) are passed through. The search stops at an operator
+        with several inputs, and at a scan: the plan of a cached table or an RDD ran separately.
         """
         above: list[Node] = []  # passed through on the way down
         while node_id not in self._fed_by:

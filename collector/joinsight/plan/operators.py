@@ -1,8 +1,8 @@
-"""The table of operators: the kind of each operator of a plan and what it does to its rows, by name.
+"""The table of operators: the kind of each operator of a plan and its effect on rows, by name.
 
-An operator of Spark that needs special treatment has a row in `OPERATORS`. Native engines put a prefix in front
-of Spark's names of exchanges and joins (``CometExchange``), which `of` recognizes, or use the names in `elsewhere`.
-All other operators are of kind ``other``: they are drawn, and nothing is derived from them.
+An operator of Spark that needs special treatment has a row in `OPERATORS`. Native engines put a prefix in front of
+Spark's names of exchanges and joins (``CometExchange``), which `of` recognises, or use the names in `elsewhere`. All
+other operators are of kind ``other``: they are drawn, but no values are derived from them.
 
 Source: Spark 3.4 to 4.3; the names of the engines: their own code, and the maps of NVIDIA/spark-rapids-tools.
 """
@@ -257,7 +257,7 @@ def is_reusable(name: str) -> bool:
 
 
 def is_empty(name: str, simple: str) -> bool:
-    """Whether AQE knew that it gives no rows."""
+    """Whether AQE knew that it returns no rows."""
     return of(name).kind == "empty" or (name == _LOCAL_TABLE and "<empty>" in simple)
 
 

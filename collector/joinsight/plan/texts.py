@@ -1,7 +1,7 @@
 """Parses exchanges and joins from name and Spark's ``simpleString``: partitioning, keys, type, build side.
 
-Spark gives these as text only. What a text lacks, or has in an unknown form, is ``None`` or
-empty: a new version of Spark may cost a detail, never a row.
+Spark provides these only as text. Parts that a text lacks, or that have an unknown form, are ``None`` or empty: a new
+version of Spark may cost a detail, never a row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXPRESSION_ID = re.compile(r"#\d+L?")
 _MAX_UNCLOSED = 8  # brackets that may lack their closing one, counted from the innermost
 _CACHED_TEXTS = 1024
 _SHORT = 4_000
-"""Characters; few of Spark's texts are longer, as it cuts lists of fields and file names."""
+"""Maximum length; few of Spark's texts are longer, because it truncates lists of fields and file names."""
 _OPENING = {")": "(", "]": "[", "}": "{"}
 
 
@@ -33,9 +33,9 @@ _T = TypeVar("_T")
 
 
 def cached(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Cache what is parsed from texts, as AQE's versions of a plan repeat most texts.
+    """Cache the results of parsing, because AQE's versions of a plan repeat most texts.
 
-    Long texts are not cached, as they could fill the memory.
+    Long texts are not cached, because they could fill the memory.
     """
     with_cache: Any = lru_cache(_CACHED_TEXTS)(read)
 

@@ -1,9 +1,9 @@
 """Rejects requests that web sites make through a visitor's browser, by their headers, before anything else.
 
 Any site can make its visitors' browsers send requests here, and can let its own name resolve to this machine (DNS
-rebinding), so that the browser takes the collector for a part of the site. Every route calls `forbidden`, the one that
-writes `unsupported_media_type` too. A page cannot forge the headers that they check: the browser sets ``Host``,
-``Origin`` and ``Sec-Fetch-Site`` itself, and sends the ``Content-Type`` and ``Content-Encoding`` of a batch for another
+rebinding), so that the browser treats the collector as part of the site. Every route calls `forbidden`; the one that
+writes also calls `unsupported_media_type`. A page cannot forge the headers that they check: the browser sets ``Host``,
+``Origin`` and ``Sec-Fetch-Site`` itself, and sends the ``Content-Type`` and ``Content-Encoding`` of a batch to another
 origin only after a preflight (OPTIONS), which nothing here allows.
 """
 
@@ -29,7 +29,7 @@ def forbidden(request: Request, tokens: Tokens, *, writes: bool = False) -> str 
     host = request.headers.get("host", "")
     if tokens.open and not is_loopback(_host_name(host)):
         return (
-            f"Host not allowed: {host!r}. A collector without tokens answers to loopback names only."
+            f"Host not allowed: {host!r}. A collector without tokens accepts loopback names only."
             " Use http://localhost, or set a token."
         )
     origin = request.headers.get("origin")

@@ -1,4 +1,4 @@
-"""Limits what requests hold of the collector, in total and by client, so that no sender starves the others."""
+"""Limits the memory and slots that requests hold, in total and per client, so that no sender starves the others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections import Counter, deque
 from types import TracebackType
 
 MAX_WAITING = 64
-"""Requests that wait to be written, including those being written."""
+"""Maximum requests waiting to be written, including those being written."""
 MAX_CLIENT_WAITING = 16
 """`MAX_WAITING` for one client."""
 MAX_HELD_BYTES = 256 << 20
-"""Bytes of request bodies in memory, partly or fully received."""
+"""Maximum bytes of request bodies in memory, partly or fully received."""
 MAX_CLIENT_BYTES = 64 << 20
 """`MAX_HELD_BYTES` for one client; two of the largest requests."""
 
 MAX_WRITING = 4
-"""Batches decoded and written concurrently; more would not be faster and would take memory."""
+"""Maximum batches decoded and written concurrently; more would not be faster and would take memory."""
 MAX_SENDER_WRITING = 2
 """`MAX_WRITING` for one sender, so that slow batches of one sender leave slots for the others."""
 
@@ -38,7 +38,7 @@ class Admission:
         self._client_waiting: Counter[str] = Counter()
 
     def lease(self, client: str) -> Lease:
-        """A lease for one request, a context manager that releases all at its end."""
+        """A lease for one request: a context manager that releases everything at its end."""
         return Lease(self, client)
 
 
@@ -55,9 +55,9 @@ class Lease:
         """Hold `size` more bytes; raises `Busy` if that exceeds a limit."""
         admission, client = self._admission, self._client
         if admission.bytes + size > MAX_HELD_BYTES:
-            raise Busy("requests of all senders hold too many bytes at once")
+            raise Busy("too many bytes of requests from all senders")
         if admission._client_bytes[client] + size > MAX_CLIENT_BYTES:
-            raise Busy("requests from this address hold too many bytes at once")
+            raise Busy("too many bytes of requests from this address")
         admission.bytes += size
         admission._client_bytes[client] += size
         self._bytes += size
@@ -66,9 +66,9 @@ class Lease:
         """Join the queue of requests to be written; raises `Busy` if it is full."""
         admission, client = self._admission, self._client
         if admission.waiting >= MAX_WAITING:
-            raise Busy("too many requests at once")
+            raise Busy("too many concurrent requests")
         if admission._client_waiting[client] >= MAX_CLIENT_WAITING:
-            raise Busy("too many requests at once from this address")
+            raise Busy("too many concurrent requests from this address")
         admission.waiting += 1
         admission._client_waiting[client] += 1
         self._waiting = 1

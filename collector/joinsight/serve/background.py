@@ -1,4 +1,4 @@
-"""All periodic work of a collector: each task in a thread of its own, as long as the collector serves."""
+"""All periodic tasks of a collector: each runs in its own thread while the collector serves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Every metric that the collector exports, in one table: the registry and docs/metrics.md are made from it.
+"""Every metric that the collector exports, in one table: the source of the registry and of docs/metrics.md.
 
-Ids and texts never become labels. A label has known values, each of which is there from the start, so that
-``increase()`` sees the first failure too; or it is `JOB_NAME`, whose number is limited; or `TOKEN`, whose values
-are the operator's own.
+Labels never contain ids or texts. The values of a label are known in advance and exist from the start, so that
+``increase()`` sees the first failure too; or it is `JOB_NAME`, whose number is limited; or `TOKEN`, whose values the
+operator chooses.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric as it is declared. The name of a counter ends in ``_total``, as on the page."""
+    """The declaration of a metric. The name of a counter ends in ``_total``, as on the page."""
 
     name: str
     kind: str
     """counter, gauge or histogram."""
     unit: str
-    """What its values count: a base unit, or the items themselves."""
+    """The unit of its values: a base unit, or the items that are counted."""
     help: str
     labels: tuple[Label, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -60,7 +60,7 @@ class Metric:
 
 
 OTHER = "other"
-"""The value of a label for everything without a value of its own."""
+"""The label value for everything without a value of its own."""
 JOB_NAME = Label("job_name")
 TOKEN = Label("token")
 REGRESSION_KINDS = ("plan_changed", "data_grew", "same_plan")
@@ -92,7 +92,7 @@ def _of_store(name: str, unit: str, help: str, *labels: Label) -> Metric:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Metrics about one thing."""
+    """A group of related metrics."""
 
     title: str
     about: str

@@ -67,15 +67,14 @@ class _Problem(NamedTuple):
 
 _NO_TOKEN = _Problem(
     401,
-    "This collector asks for a token",
-    "Your browser asks for a user name and a password: the password is a token that may read, the user name may be"
-    " anything. Tokens of senders open no page.",
-    "Whoever runs the collector gives you one: a line read:NAME:TOKEN in its file of tokens.",
+    "Token required",
+    "Sign in with a reader's token as the password; the user name can be anything. Senders' tokens do not open pages.",
+    "The collector's administrator can give you one: a line read:NAME:TOKEN in its token file.",
 )
 _QUERY_CANCELED = "57014"
 """SQLSTATE of a statement that took longer than `STATEMENT_SECONDS`."""
-_BUSY = _Problem(503, "Too many pages are asked for", "The collector stores first and shows second.", "Try it again.")
-_FAULT = _Problem(500, "A fault in the collector", "This page could not be made; the collector's log says why.")
+_BUSY = _Problem(503, "Too many concurrent page requests", "Storing documents has priority.", "Try again.")
+_FAULT = _Problem(500, "Internal error", "The page could not be rendered; see the collector's log.")
 
 
 class Pages:
@@ -162,18 +161,18 @@ class Pages:
             return _Problem(400, "Invalid request", reason)
         except NotFound as error:
             remedy = (
-                "Its address is /executions/, the application's id and the query's number in Spark's SQL tab."
-                " If it has run, joinsight doctor says what has arrived of its application, and what has not."
+                "The address is /executions/, the application id and the query's id in Spark's SQL tab."
+                " If the query has run, joinsight doctor shows which documents of its application have arrived."
             )
-            return _Problem(404, "Not stored here", str(error), remedy)
+            return _Problem(404, "Not found", str(error), remedy)
         except SQLAlchemyError as error:
-            log.warning("page not read: the database failed", extra=fields(reason=database_reason(error)))
+            log.warning("page not rendered: the database failed", extra=fields(reason=database_reason(error)))
             if getattr(getattr(error, "orig", None), "sqlstate", None) == _QUERY_CANCELED:
                 reason = f"The database took longer than {STATEMENT_SECONDS} s."
-                return _Problem(503, "This takes too long", reason, "Narrow it by time.")
-            return _Problem(503, "The database does not answer", "Documents are kept by their senders until it does.")
+                return _Problem(503, "The query took too long", reason, "Choose a shorter time range.")
+            return _Problem(503, "The database does not respond", "Senders keep their documents until it does.")
         except Exception:
-            log.exception("internal error: a page could not be made")
+            log.exception("internal error: a page could not be rendered")
             return _FAULT
 
 

@@ -1,15 +1,15 @@
-"""Connections around uvicorn's HTTP protocol that add deadlines for slow clients and a limit on their number.
+"""Connections around uvicorn's HTTP protocol, with deadlines for slow clients and a limit on their number.
 
-A `Connection` is between the network and an HTTP protocol, to which it passes all of asyncio's calls. `observed`
-wraps the application and tells the connection when a request begins and when its response ends: that time is the
-application's. All other time is the client's: to send a request's head, to send the rest of a body after the
-response, to read a response.
+A `Connection` is between the network and an HTTP protocol, to which it passes all of asyncio's calls. `observed` wraps
+the application and notifies the connection when a request begins and when its response ends: that time belongs to the
+application. All other time belongs to the client: sending a request's head, sending the rest of a body after the
+response, reading a response.
 
-When there are too many connections, the first to be closed are those that are not entitled, by a token or, without
-tokens, by a batch that was stored. The application notes it in the request's state (`ENTITLED`). Of these the oldest is
-closed of the address that holds most, so that a client with a token has time to send it, however many others connect.
-Next are entitled connections that are idle. Clients that are turned away get 503, as do new clients when
-all connections are entitled and busy.
+When there are too many connections, unentitled ones are closed first. A client becomes entitled by a token or, without
+tokens, by a stored batch; the application records it in the request's state (`ENTITLED`). Among unentitled connections,
+the oldest one of the address with the most connections is closed, so that a client with a token has time to send it,
+however many others connect. Idle entitled connections are next. Rejected clients get 503, as do new clients when all
+connections are entitled and busy.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from joinsight.serve.logs import fields
 
 HEAD_SECONDS = 15
-"""From the connection, or the first byte of a further request, to the end of the request's head; TLS is part of it."""
+"""From the connection, or the first byte of a further request, to the end of the request's head, including TLS."""
 READ_SECONDS = 15
-"""Time for a client to read enough that more of its response can be sent."""
+"""Time for a client to read enough for the next part of its response."""
 IDLE_SECONDS = 60
 """Between a response and the next request on the same connection; then uvicorn closes it."""
 GOODBYE_SECONDS = 3

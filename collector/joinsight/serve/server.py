@@ -152,7 +152,7 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
         raise ConfigurationError(
             "--host",
             host,
-            "without a token anyone who can reach this address could write",
+            "without a token, anyone who can reach this address could write",
             f"Set {TOKEN_VARIABLE} or --token-file, or listen on 127.0.0.1.",
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -194,5 +194,5 @@ def _tls(certificate: Path | None, key: Path | None) -> Tls | None:
         return Tls(certificate, key)
     if certificate or key:
         given, missing = ("--tls-certificate", "--tls-key") if certificate else ("--tls-key", "--tls-certificate")
-        raise ConfigurationError(given, str(certificate or key), f"{missing} is missing", "Name both, or none.")
+        raise ConfigurationError(given, str(certificate or key), f"{missing} is missing", "Specify both or neither.")
     return None

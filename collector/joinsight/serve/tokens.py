@@ -1,11 +1,11 @@
-"""The tokens of senders and readers: from a file, which is re-read periodically, or from the environment.
+"""The tokens of senders and readers: from a file, which is reloaded when it changes, or from the environment.
 
-A line is ``TOKEN`` or ``NAME:TOKEN``, optionally after ``send:`` or ``read:``. A token without ``read`` may send, but
-not read, because all who run jobs have senders' tokens. The log and the metrics show names; tokens are shown
-nowhere, and are in memory only as hashes.
+A line is ``TOKEN`` or ``NAME:TOKEN``, optionally after ``send:`` or ``read:``. A token without ``read`` may send but
+not read, because everyone who runs jobs has a sender's token. The log and the metrics show names; tokens are never
+shown, and only their hashes are in memory.
 
-The current file is in force. While it is empty, missing or unreadable, nobody may send or read; an invalid line is
-ignored, and the other lines are in force.
+Only the current content of the file is valid. While it is empty, missing or unreadable, nobody may send or read;
+invalid lines are ignored, and the other lines apply.
 """
 
 from __future__ import annotations

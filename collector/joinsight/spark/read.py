@@ -1,4 +1,4 @@
-"""Makes a DataFrame of a table or view: its schema, the queries that read it, and their assignment to partitions."""
+"""Creates a DataFrame from a table or view: its schema, its queries, and their distribution to partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHUNK_BYTES = 64 << 20
 """Approximate bytes on disk that one query reads."""
 
 Range = tuple[datetime, datetime]
-"""From a time up to another, which is excluded."""
+"""A time range; the end is excluded."""
 _FIRST, _LAST = (moment.replace(tzinfo=timezone.utc) for moment in (datetime.min, datetime.max))
 ALWAYS: Sequence[Range] = ((_FIRST, _LAST),)
 """All times; no document has the last microsecond of the year 9999, which is excluded."""

@@ -24,10 +24,10 @@ _PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$", re.MULTILINE)
 
 @contextmanager
 def session(name: str, master: str | None, *, shows_progress: bool = True) -> Iterator[SparkSession]:
-    """A session with the required settings; without any master setting, Spark runs on all cores of this machine.
+    """A session with the required settings; without a master setting, Spark runs on all cores of this machine.
 
-    `shows_progress`: Spark draws the progress of its stages on a terminal, for commands that show none themselves.
-    Errors about paths and tables, and the errors of failed tasks, are raised as `JoinsightError`.
+    `shows_progress`: Spark shows the progress of its stages on a terminal, for commands without progress output. Errors
+    about paths and tables, and the errors of failed tasks, are raised as `JoinsightError`.
     """
     builder = SparkSession.builder.appName(name)
     if master is not None:

@@ -1,4 +1,4 @@
-"""Counts what is running, what was not delivered, and regressions, from the database.
+"""Counts running executions, undelivered documents and regressions in the database.
 
 The counts are the same at each collector of a database, and correct right after a restart.
 """
@@ -33,17 +33,17 @@ _REGRESSIONS = "SELECT kind, subject, count(*) FROM v_regressions GROUP BY kind,
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What is running, and what was not delivered."""
+    """Running executions and undelivered documents."""
 
     executions: int
     """Running live executions."""
     oldest_start: datetime | None
     """Start of the oldest of them; None if none is running."""
     applications: int
-    """Running applications of which a listener was heard in the last five minutes."""
+    """Running applications with a listener in contact in the last five minutes."""
     undelivered: Mapping[tuple[str, str], int]
-    """Documents by application (running, ended, silent) and fate (missing, refused, dropped), of listeners heard in
-    the last 24 hours."""
+    """Documents by application (running, ended, silent) and fate (missing, refused, dropped), of listeners in contact
+    in the last 24 hours."""
     dropped_events: int
     """Events that Spark dropped before these listeners saw them."""
 

@@ -116,7 +116,7 @@ def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
         try:
             engine.connect().close()
         except OperationalError as error:
-            raise DatabaseError(f"PostgreSQL does not answer at {shown}: {reason(error)}") from None
+            raise DatabaseError(f"PostgreSQL does not respond at {shown}: {reason(error)}") from None
         yield engine
     finally:
         engine.dispose()
@@ -209,7 +209,7 @@ def check_schema(engine: Engine) -> str:
         )
     if version != target.definitions.version:
         raise SchemaError(
-            "The database's functions and views are not this program's. Run, with the newest Joinsight that uses it:"
+            "The database's functions and views do not match this program. With the newest Joinsight that uses it, run:"
             " joinsight db upgrade"
         )
     return revision

@@ -1,9 +1,9 @@
 """Marks executions and applications as `lost` when their driver is gone.
 
 An execution is lost when its application ended before it did, or when its listener was silent for too long; an
-application when all of its listeners were.
-Nothing is marked before the collector itself has been up, with its database, for that long: silence that may be its
-own fault proves nothing. A later document of a lost execution or application replaces it as usual.
+application is lost when all of its listeners were silent. Nothing is marked until the collector and its database have
+been up for that long, because silence may be the collector's own fault. A later document of a lost execution or
+application replaces it as usual.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The tables, each declared once: `declare` says how. The migrations make them in PostgreSQL.
+"""The tables, each declared once (see `declare`). The migrations create them in PostgreSQL.
 
 Keys are natural: an application attempt is ``(application_id, attempt_id)``; a delivery adds the listener's id, an
-execution its start and Spark's execution id. All that belongs to an execution carries its whole key, is partitioned by
-the month of its start, and is replaced as a whole when a newer document of the execution comes. A value that was not
-measured is NULL, never 0.
+execution its start and Spark's execution id. Every row of an execution has the execution's whole key, is partitioned by
+the month of its start, and is replaced when a newer document of the execution arrives. Unmeasured values are NULL,
+never 0.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TABLES = (
     baseline,
     event_log,
 )
-"""All of them, in the order of the data dictionary."""
+"""All tables, in the order of the data dictionary."""
 
 PARTITIONED = tuple(table for table in metadata.sorted_tables if table.info["partitioned"])
 """Tables that are partitioned by the month of the execution's start."""

@@ -20,9 +20,10 @@ THRESHOLD = (
 
 
 def driver_ms(*phases: int | None) -> int | None:
-    """From when the driver asked for the rows of a broadcast until it had handed it out; None: not all was measured.
+    """The time from the driver's request for the rows of a broadcast until it had distributed it; None if a phase was
+    not measured.
 
-    That is not the driver's own work alone: while it collects, the tasks that make the rows run, or wait. `phases` are
+    This is not only the driver's own work: while it collects, the tasks that produce the rows run or wait. `phases` are
     the `DRIVER_PHASES`.
     """
     measured = [phase for phase in phases if phase is not None]
@@ -61,7 +62,7 @@ class BroadcastRow(ExecutionKey):
 
     @property
     def driver_ms(self) -> int | None:
-        """As `driver_ms` says."""
+        """See `driver_ms`."""
         return driver_ms(self.collect_ms, self.build_ms, self.broadcast_ms)
 
 

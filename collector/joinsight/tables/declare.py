@@ -60,7 +60,7 @@ Ranges = Annotated[Any, INT8MULTIRANGE()]
 """A set of whole numbers, as psycopg's `Multirange`."""
 
 Row = dict[str, Any]
-"""A row as it is read back: by column, with what was joined to it."""
+"""A row as it is read back: its columns, and joined columns."""
 
 _TYPES: Mapping[Any, TypeEngine[Any]] = {
     int: BigInteger(),
@@ -88,9 +88,9 @@ class _Declared:
     nullable: bool = True
     one_of: Sequence[str] = ()
     source: tuple[str, str, str | None] | None = None
-    """Spark's metric, the `Accumulator`'s attribute, and the operator that has it if not the row's own."""
+    """Spark's metric, the `Accumulator`'s attribute, and the operator with the metric if not the row's own."""
     only: Sequence[str] | None = None
-    """Columns of several: the fields of a part of the row."""
+    """Several columns: the fields of a part of the row."""
 
 
 def _field(declared: _Declared, default: Any = None) -> Any:
@@ -98,32 +98,32 @@ def _field(declared: _Declared, default: Any = None) -> Any:
 
 
 def required(comment: str, *, one_of: Sequence[str] = (), default: Any = dataclasses.MISSING) -> Any:
-    """A column that is NOT NULL, of these values if any are named. With a `default` of None the writer fills it in."""
+    """A NOT NULL column, limited to `one_of` if given. With a `default` of None, the writer fills it in."""
     return _field(_Declared(comment, False, one_of), default)
 
 
 def column(comment: str, *, one_of: Sequence[str] = ()) -> Any:
-    """A column that is NULL where nothing is known."""
+    """A nullable column; NULL where the value is unknown."""
     return _field(_Declared(comment, one_of=one_of))
 
 
 def metric(name: str, comment: str, *, statistic: str = "sum", of: str | None = None) -> Any:
-    """A column that a metric of Spark gives (`from_metrics`): of the row's node, or of the operator `of`."""
+    """A column from a metric of Spark (`from_metrics`): of the row's node, or of the operator `of`."""
     return _field(_Declared(comment, source=(name, statistic, of)))
 
 
 def columns(comment: str = "", *, only: Sequence[str] | None = None) -> Any:
     """A part of the row, a Struct: a column for each of its fields, or of those in `only`; all NULL without it.
 
-    The columns of a part without a `comment` are called as its fields and have their descriptions; else the field's
-    name and the comment stand before.
+    Without a `comment`, columns have the names and descriptions of the fields; with one, the part's name and the
+    comment are prefixed.
     """
     return _field(_Declared(comment, only=only))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionKey:
-    """What the rows of an execution begin with; their tables are partitioned by the month of its start."""
+    """The first columns of every row of an execution; their tables are partitioned by the month of its start."""
 
     started_at: datetime = required("when the execution started; the partition's key")
     application_id: str = required("Spark's application id")
@@ -135,7 +135,7 @@ EXECUTION_KEY = tuple(field.name for field in dataclasses.fields(ExecutionKey))
 
 
 def table_of(row: type, name: str, *items: SchemaItem, key: Sequence[str] = ()) -> Table:
-    """The table of a row class, in `metadata`. `key`: its primary key; of an execution's rows, what follows its own."""
+    """The table of a row class, in `metadata`. `key`: its primary key; for rows of an execution, the rest of it."""
     partitioned = issubclass(row, ExecutionKey)
     checks = [
         CheckConstraint(f"{field.name} IN ({', '.join(map(repr, declared.one_of))})", name=field.name)
@@ -156,8 +156,8 @@ def table_of(row: type, name: str, *items: SchemaItem, key: Sequence[str] = ()) 
 
 
 def largest(table: str, what: str, name: str | None = None) -> Index:
-    """Serves a sort by `what`: the largest first, the newest of equals, and what was not measured last."""
-    call = re.fullmatch(r"\w+\(.*\)", what)  # which needs no parentheses, and PostgreSQL shows it without
+    """An index that serves a sort by `what`: largest first, then newest, unmeasured values last."""
+    call = re.fullmatch(r"\w+\(.*\)", what)  # PostgreSQL shows these without parentheses
     return Index(
         f"ix_{table}_{name or what}_largest",
         text(f"{what if name is None or call else f'({what})'} DESC NULLS LAST"),
@@ -166,7 +166,7 @@ def largest(table: str, what: str, name: str | None = None) -> Index:
 
 
 def from_metrics(row: type, metrics: Mapping[str, Accumulator], of: str | None = None) -> dict[str, Any]:
-    """By column the number that was measured, None where none was. `metrics`: those of a node; `of`: as in `metric`."""
+    """The measured numbers by column, None where unmeasured. `metrics`: those of a node; `of`: as in `metric`."""
     return {
         name: None if (measured := metrics.get(spark)) is None else getattr(measured, statistic)
         for name, spark, statistic in _sources(row, of)
@@ -181,7 +181,7 @@ def _sources(row: type, of: str | None) -> Sequence[tuple[str, str, str]]:
 
 @lru_cache(None)
 def values_of(row: type) -> Callable[[Any], Sequence[Any]]:
-    """What gives the values of such a row, in the order of the table's columns."""
+    """A function that returns the values of such a row, in the order of the table's columns."""
     fields = [(field.name, _part_names(hint, declared)) for field, declared, hint in _fields(row)]
     if not any(parts for _, parts in fields):
         return attrgetter(*(name for name, _ in fields))
@@ -197,7 +197,7 @@ def values_of(row: type) -> Callable[[Any], Sequence[Any]]:
 
 
 def as_columns(row: Any) -> dict[str, Any]:
-    """A row by the names of its table's columns."""
+    """A row as a dict by column name."""
     kind: type = type(row)
     return dict(zip((column.name for column in _columns(kind)), values_of(kind)(row), strict=True))
 

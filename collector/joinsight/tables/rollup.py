@@ -107,4 +107,4 @@ baseline = table_of(
 
 
 ROLLUPS = (rollup_day, rollup_operator_day, baseline)
-"""Written by `joinsight rollup`, and kept longer than what they were made of."""
+"""Tables written by `joinsight rollup`, which outlive the rows that they are computed from."""

@@ -1,7 +1,7 @@
 """The views: what people and dashboards query without knowing our keys. Names and columns are a public API.
 
-Most lay an operator's row next to its execution and application: a column for each of theirs, and those computed of
-them. `v_regressions` says what became worse. ``python -m joinsight.tables.views migrations/views`` writes their SQL.
+Most join an operator's row with its execution and application, and add computed columns. `v_regressions` lists
+regressions. ``python -m joinsight.tables.views migrations/views`` writes their SQL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, application, broadcas
 metadata = MetaData()
 
 _ALIASES = {execution.name: "e", application.name: "a"}
-# Outer joins, because PostgreSQL leaves out what a query asks nothing of. No operator is without its execution.
+# Outer joins, so that PostgreSQL can skip unused tables. Every operator has an execution.
 _QUERY = """\
 SELECT
     {columns}
@@ -210,7 +210,7 @@ v_finding_groups = Table(
 )
 
 OPERATORS: Mapping[str, Table] = {view.name: view.info["of"] for view in metadata.tables.values() if "of" in view.info}
-"""The tables that views are about, by the view's name."""
+"""The tables that each view is based on, by the view's name."""
 
 
 def sql(view: Table) -> str:

@@ -5,11 +5,11 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.TreeSet;
 
-/** The values of one accumulator in one execution; {@link #aggregate()} adds them up. */
+/** The values of one accumulator in one execution; {@link #aggregate()} summarises them. */
 final class AccumulatorValues {
   private static final int AGGREGATE_BYTES = 200; // about
 
-  /** An accumulator as the document has it; its fields are described in the JSON Schema. */
+  /** An accumulator as it appears in the document; the JSON Schema describes its fields. */
   static final class Aggregate {
     Summary summary; // of the values that count; null if none does
     boolean isMaxOfTask; // false: the driver's

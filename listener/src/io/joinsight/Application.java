@@ -3,7 +3,7 @@ package io.joinsight;
 import java.nio.charset.StandardCharsets;
 import java.util.UUID;
 
-/** What is known so far about the application that documents belong to; its id is known only once it has started. */
+/** What is known so far about the application that documents belong to; its id is unknown until it has started. */
 final class Application {
   /** True in a listener, false when an event log is read. */
   final boolean isLive;

@@ -7,9 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 
-/**
- * What documents take from an application's settings: names, tags, the redaction, and the settings that are reported.
- */
+/** The parts of an application's settings that documents use: names, tags, the redaction, and reported settings. */
 final class ApplicationSettings {
   /** The only settings that are reported: those that shape plans and exchanges. A trailing dot means a prefix. */
   // clang-format off
@@ -73,7 +71,7 @@ final class ApplicationSettings {
   final Map<String, String> tags;
   final Map<String, String> configuration;
 
-  /** Reads the settings, and adds errors in those of redaction to {@code problems}. */
+  /** Reads the settings, and adds errors in the redaction settings to {@code problems}. */
   ApplicationSettings(Map<String, String> conf, List<String> problems) {
     redaction = new Redaction(conf, problems);
     applicationName = conf.getOrDefault("spark.app.name", "");
@@ -88,7 +86,7 @@ final class ApplicationSettings {
     configuration = allowed(conf, redaction);
   }
 
-  /** Those of the settings that are reported, with secrets in their values masked. */
+  /** The settings that are reported, with secrets in their values masked. */
   private static Map<String, String> allowed(Map<String, String> all, Redaction redaction) {
     Map<String, String> kept = new TreeMap<>();
     for (Map.Entry<String, String> entry : all.entrySet()) {

@@ -39,7 +39,7 @@ final class Batch {
 
   final int documents;
 
-  /** One for each document; empty if another driver made them. */
+  /** One for each document; empty if another driver created them. */
   final List<Account.Stamp> stamps;
 
   private Batch(byte[] body, int documents, List<Account.Stamp> stamps) {

@@ -11,7 +11,7 @@ final class Delivery {
 
   /** The result of posting a batch. */
   enum Outcome {
-    /** The collector stored it or refused it for good. */
+    /** The collector stored it or permanently refused it. */
     TAKEN,
     /** Retry later. */
     FAILED,

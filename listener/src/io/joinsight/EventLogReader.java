@@ -18,16 +18,16 @@ import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 
 /**
- * Reads an event log, or as much of it as can be read, to documents: of executions in the order of their ends, then of the
- * application. The last line says what became of the log. What files hold never makes it fail.
+ * Reads an event log, or as much of it as can be read, and converts it to documents: executions in the order in which
+ * they ended, then the application. The last line is the outcome. The contents of files never make it fail.
  *
- * <p>A log is given as JSON: {@code {"application_id", "attempt_id", "is_open", "files": [{"path", "follows_missing"}]}}.
+ * <p>A request is JSON: {@code {"application_id", "attempt_id", "is_open", "files": [{"path", "follows_missing"}]}}.
  */
 public final class EventLogReader implements Closeable {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int PROBLEM_CHARACTERS = 200;
   private static final long MIN_MEMORY = 64 << 20;
-  private static final int MEMORY_PART = 8; // of the heap, where other logs may be read at the same time
+  private static final int MEMORY_PART = 8; // of the heap; other logs may be read at the same time
 
   private final JsonNode log;
   private final boolean isOpen;
@@ -39,7 +39,7 @@ public final class EventLogReader implements Closeable {
   private final ArrayDeque<byte[]> ready = new ArrayDeque<>();
 
   private int next; // file
-  private LogLines file; // null: none is open
+  private LogLines file; // null: no file is open
   private long linesBefore; // this file
   private long unreadable; // lines of this file
   private String firstUnreadable;
@@ -52,7 +52,7 @@ public final class EventLogReader implements Closeable {
   private final List<String> refused = new ArrayList<>();
   private boolean failed;
 
-  /** {@code configuration} is that of the file systems; null: all files are local. */
+  /** {@code configuration}: the Hadoop configuration for the file systems; null: all files are local. */
   EventLogReader(String log, Configuration configuration) throws IOException {
     this.log = JSON.readTree(log);
     this.configuration = configuration;
@@ -66,10 +66,10 @@ public final class EventLogReader implements Closeable {
     events = new LogEvents(application, executions);
   }
 
-  /** Reads the logs of standard input, one a line, and writes their documents and outcomes to standard output. */
+  /** Reads requests from standard input, one per line, and writes documents and outcomes to standard output. */
   public static void main(String[] arguments) throws IOException {
     PrintStream out = System.out;
-    System.setOut(System.err); // whatever else writes there would be taken for a document
+    System.setOut(System.err); // any other output there would be parsed as a document
     BufferedReader logs = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String log; (log = logs.readLine()) != null;) {
       EventLogReader reader = new EventLogReader(log, null);
@@ -83,13 +83,13 @@ public final class EventLogReader implements Closeable {
     if (out.checkError()) throw new IOException("nobody reads");
   }
 
-  /** The next line; null when there are no more. */
+  /** The next line; null at the end. */
   byte[] next() {
     while (ready.isEmpty() && !atEnd) {
       try {
         step();
       } catch (OutOfMemoryError | StackOverflowError e) {
-        problems.add("it could not be read: " + e);
+        problems.add("cannot be read: " + e);
         failed = true;
         finish();
       }
@@ -159,12 +159,12 @@ public final class EventLogReader implements Closeable {
     executions.gap(new Incomplete("log_lines_unreadable"));
   }
 
-  /** What is left at the log's end. */
+  /** Emits what remains at the end of the log. */
   private void finish() {
     atEnd = true;
-    lines++; // documents have other numbers than that of the last line's
+    lines++; // these documents need a higher number than those of the last line
     Incomplete why = new Incomplete("log_ends");
-    if (file != null && file.cutOff != null && (file.failed || !isOpen)) { // one that is written ends anywhere
+    if (file != null && file.cutOff != null && (file.failed || !isOpen)) { // an open log may end anywhere
       problems.add(name() + ": " + file.cutOff);
       why = new Incomplete("log_cut_off", "problem", file.cutOff);
     }
@@ -173,7 +173,7 @@ public final class EventLogReader implements Closeable {
       try {
         ready.add(documents.application(Account.Stamp.ofLog(lines, Account.APPLICATION), null));
       } catch (Throwable e) {
-        problems.add("the application could not be made a document: " + e);
+        problems.add("the document of the application could not be created: " + e);
       }
     }
     lines--;
@@ -185,7 +185,7 @@ public final class EventLogReader implements Closeable {
     try {
       ready.add(documents.execution(Account.Stamp.ofLog(lines, snapshot.executionId), snapshot));
     } catch (Throwable e) {
-      refused.add("execution " + snapshot.executionId + " could not be made a document: " + e);
+      refused.add("execution " + snapshot.executionId + " could not be converted to a document: " + e);
     }
   }
 

@@ -19,8 +19,8 @@ import org.apache.hadoop.mapreduce.RecordReader;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 
 /**
- * What {@link EventLogReader} gives of event logs, for {@code joinsight backfill} on a cluster: a record each line. The
- * setting is a JSON array with an array of logs for each task.
+ * The lines that {@link EventLogReader} produces, one record each, for {@code joinsight backfill} on a cluster. The
+ * setting is a JSON array with an array of requests for each task.
  */
 public final class EventLogs extends InputFormat<NullWritable, BytesWritable> {
   static final String SETTING = "joinsight.event_logs";
@@ -41,7 +41,7 @@ public final class EventLogs extends InputFormat<NullWritable, BytesWritable> {
     return new Records();
   }
 
-  /** Logs that are read one after the other. */
+  /** Requests that one task reads one after the other. */
   public static final class Split extends InputSplit implements Writable {
     private List<String> logs;
 

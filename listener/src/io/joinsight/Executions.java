@@ -33,7 +33,7 @@ final class Executions {
   /** Approximating a smaller stage would save little, because histograms take memory, too. */
   private static final int MIN_BYTES_TO_APPROXIMATE = 512 * 1024;
 
-  /** A job's local properties that are read. */
+  /** Local properties of jobs that are used. */
   static final String EXECUTION_ID = "spark.sql.execution.id";
 
   private static final String JOB_GROUP = "spark.jobGroup.id";
@@ -63,7 +63,7 @@ final class Executions {
   private LiveExecution lastExecution;
   private boolean lastIsFinished; // killed tasks end after their execution
 
-  /** {@code memoryLimit}: approximate limit in bytes of the heap that running executions take. */
+  /** {@code memoryLimit}: approximate limit in bytes for the heap that running executions take. */
   Executions(Application application, long memoryLimit, Consumer<Snapshot> out) {
     this.application = application;
     this.out = out;
@@ -261,9 +261,9 @@ final class Executions {
   }
 
   /**
-   * A task has ended; {@code totals} are in the order of {@link StageTotals}, null if the task has no metrics. The
-   * caller writes the task's accumulators to the values that this returns and then calls {@link #taskReported}; null if
-   * the task's values do not count.
+   * Records the end of a task; {@code totals} are in the order of {@link StageTotals}, null if the task has no metrics.
+   * The caller writes the task's accumulators to the returned values and then calls {@link #taskReported}; null if the
+   * task's values do not count.
    */
   StageValues taskEnded(
       int stageId, int stageAttempt, int index, long taskId, boolean success, boolean wasKilled, long[] totals) {
@@ -286,7 +286,7 @@ final class Executions {
     if (memory.isExceeded()) shedMemory();
   }
 
-  /** The values to write a heartbeat's to, at the task's {@link StageValues#indexOf}; null if they do not count. */
+  /** The values to write a heartbeat to, at the task's {@link StageValues#indexOf}; null if they do not count. */
   StageValues heartbeat(int stageId, int stageAttempt, long taskId) {
     StageValues values = valuesOf(stageId, stageAttempt);
     if (values == null || !values.accepts(values.indexOf(taskId)) || values.isApproximate()) return null;
@@ -325,12 +325,12 @@ final class Executions {
       if (e.changed) emit(e);
   }
 
-  /** A part of the log is missing here, so the numbers of running executions may be partial. */
+  /** Notes that a part of the log is missing here, so the numbers of running executions may be partial. */
   void gap(Incomplete reason) {
     for (LiveExecution e : live.values()) e.gaps.putIfAbsent(reason.text, reason);
   }
 
-  /** Emits what is left at the end of a log. {@code isOpen}: its application may still be running. */
+  /** Emits what remains at the end of a log. {@code isOpen}: its application may still be running. */
   void finish(boolean isOpen, Incomplete why) {
     for (LiveExecution e : finished.values())
       if (e.changed) emit(e);
@@ -358,7 +358,7 @@ final class Executions {
     if (dropped != null && e.eventsDroppedBefore != null) e.eventsDropped = dropped - e.eventsDroppedBefore;
   }
 
-  /** Fixes the values at the query's end: what tasks report later is not in them. */
+  /** Fixes the values at the query's end; later reports of tasks do not change them. */
   private void freeze(LiveExecution e) {
     e.valuesAtEnd = new LinkedHashMap<>();
     for (int stageId : e.stages) {

@@ -8,9 +8,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A JSON object of an event log: of its fields those that have a use here, all others are skipped. */
+/** The fields of a JSON object in an event log. Only fields in use are decoded; all others are skipped. */
 final class Fields {
-  /** What is missing, or of another type, where nothing can be done without it. */
+  /** A required field is missing or has the wrong type. */
   static final class Unreadable extends IOException {
     private static final long serialVersionUID = 1;
 
@@ -19,7 +19,9 @@ final class Fields {
     }
   }
 
-  /** Names of fields in all events, as Spark's JsonProtocol writes them. Of the first ones' values all fields are kept. */
+  /**
+   * Names of fields in all events, as Spark's JsonProtocol writes them. For the first ones, all nested fields are kept.
+   */
   private static final String[] NAMES = {
       "Spark Properties",
       "modifiedConfigs",
@@ -109,18 +111,18 @@ final class Fields {
       case 'n':
         line.skip();
         return null;
-      default: // nothing that is asked for is a fraction or a boolean
+      default: // no field in use is a fraction or a boolean
         return line.isNumber(false) ? (Object) line.number : Boolean.FALSE;
     }
   }
 
   private <T> T get(String name, Class<T> type) throws Unreadable {
     Object value = values.get(name);
-    if (value != null && !type.isInstance(value)) throw new Unreadable("\"" + name + "\" is of another type");
+    if (value != null && !type.isInstance(value)) throw new Unreadable("\"" + name + "\" has the wrong type");
     return type.cast(value);
   }
 
-  /** Null where there is none. */
+  /** Null if absent. */
   Long number(String name) throws Unreadable {
     return get(name, Long.class);
   }
@@ -130,15 +132,15 @@ final class Fields {
     return number == null ? otherwise : number;
   }
 
-  /** A number that identifies something, or counts: at most this one. */
+  /** A required identifier or count, up to this maximum. */
   int required(String name, int most) throws Unreadable {
     Long number = number(name);
-    if (number == null) throw new Unreadable("it has no \"" + name + "\"");
+    if (number == null) throw new Unreadable("missing \"" + name + "\"");
     if (number < 0 || number > most) throw new Unreadable("\"" + name + "\" is out of range");
     return number.intValue();
   }
 
-  /** Null where there is none. */
+  /** Null if absent. */
   String text(String name) throws Unreadable {
     return get(name, String.class);
   }
@@ -148,24 +150,24 @@ final class Fields {
     return text == null ? otherwise : text;
   }
 
-  /** Null where there is none. */
+  /** Null if absent. */
   Fields object(String name) throws Unreadable {
     return get(name, Fields.class);
   }
 
-  /** Empty where there is none. */
+  /** Empty if absent. */
   <T> List<T> list(String name, Class<T> type) throws Unreadable {
     List<?> list = get(name, List.class);
     if (list == null) return Collections.emptyList();
     List<T> checked = new ArrayList<>(list.size());
     for (Object each : list) {
-      if (!type.isInstance(each)) throw new Unreadable("\"" + name + "\" holds something of another type");
+      if (!type.isInstance(each)) throw new Unreadable("\"" + name + "\" contains a value of the wrong type");
       checked.add(type.cast(each));
     }
     return checked;
   }
 
-  /** Empty where there is none. */
+  /** Empty if absent. */
   Map<String, String> strings(String name) throws Unreadable {
     Fields object = object(name);
     if (object == null || object.values.isEmpty()) return Collections.emptyMap();

@@ -26,8 +26,8 @@ import scala.Option;
  * Measures every SQL execution of the application and reports it to the collector at {@code spark.joinsight.url}.
  * Attached with {@code spark.extraListeners=io.joinsight.JoinsightListener}.
  *
- * <p>It never fails the job: neither the constructor nor a callback throws, no callback waits, and after
- * {@link #MAX_FAILURES} failures the listener is off. Spark's listener bus calls all callbacks from one thread.
+ * <p>It never fails the job: neither the constructor nor a callback throws, no callback blocks, and after {@link
+ * #MAX_FAILURES} failures the listener is disabled. Spark's listener bus calls all callbacks from one thread.
  */
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");

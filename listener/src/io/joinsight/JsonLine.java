@@ -3,9 +3,9 @@ package io.joinsight;
 import java.nio.charset.StandardCharsets;
 
 /**
- * A line of JSON that is read once from its start to its end. Most of an event log has no use here: what is not asked for is
- * passed over byte by byte, and neither decoded nor checked. The loops keep their place in a local variable, which the JVM's
- * quick compiler keeps in a register.
+ * A line of JSON that is read once from start to end. Most of an event log is not used: unused values are skipped byte
+ * by byte, without decoding or checking them. The loops keep their position in a local variable, which the JVM's fast
+ * compiler keeps in a register.
  */
 final class JsonLine {
   private byte[] bytes;
@@ -24,12 +24,12 @@ final class JsonLine {
     this.end = end;
   }
 
-  /** The line must be at its end. */
+  /** Fails unless the line ends here. */
   void atEnd() throws Fields.Unreadable {
-    if (peek() != 0 || at != end) throw unreadable("something follows the event");
+    if (peek() != 0 || at != end) throw unreadable("unexpected text after the event");
   }
 
-  /** Where the line ends, if this is its end; else -1. */
+  /** The end of the line if it is here; otherwise -1. */
   int lineEnd() {
     return peek() == '\n' && at < end ? at : -1;
   }
@@ -38,7 +38,7 @@ final class JsonLine {
     return new Fields.Unreadable(problem);
   }
 
-  /** The next byte that is no blank, by which a value is known; 0 at the end. */
+  /** The next byte that is not white space, which identifies the type of a value; 0 at the end. */
   byte peek() {
     while (at < end) {
       byte next = bytes[at];
@@ -61,7 +61,7 @@ final class JsonLine {
     return true;
   }
 
-  /** Goes to the value of the next field of the object that was entered; false: the object is left. */
+  /** Moves to the value of the next field in the entered object; false at its end, which leaves the object. */
   boolean nextField() throws Fields.Unreadable {
     byte next = peek();
     if (next == ',') {
@@ -90,7 +90,7 @@ final class JsonLine {
     return true;
   }
 
-  /** Goes to the next element of the array that was entered; false: the array is left. */
+  /** Moves to the next element of the entered array; false at its end, which leaves the array. */
   boolean nextElement() throws Fields.Unreadable {
     byte next = peek();
     if (next == ',') {
@@ -111,7 +111,7 @@ final class JsonLine {
     return true;
   }
 
-  /** The place of the field's name among these, which {@link Name#table} made; -1: none of them. */
+  /** The index of the field's name in a table that {@link Name#table} built; -1 if it is not in it. */
   int among(Name[] names) {
     for (int i = nameHash & names.length - 1; names[i] != null; i = i + 1 & names.length - 1) {
       if (is(names[i])) return names[i].place;
@@ -119,12 +119,12 @@ final class JsonLine {
     return -1;
   }
 
-  /** The field's name, whatever it is. */
+  /** The field's name. */
   String name() throws Fields.Unreadable {
     return decoded(nameStart, nameStart + nameLength);
   }
 
-  /** A field's name that is asked for. */
+  /** A field name to look for. */
   static final class Name {
     private final byte[] bytes;
     private final int hash;
@@ -154,7 +154,7 @@ final class JsonLine {
 
   // Values
 
-  /** Passes over the value, whatever it is. */
+  /** Skips the value. */
   void skip() throws Fields.Unreadable {
     byte first = peek();
     byte[] line = bytes;
@@ -168,7 +168,7 @@ final class JsonLine {
         if (c == '"') i = afterText(line, i);
         else if (c == '{' || c == '[') depth++;
         else if (c == '}' || c == ']') depth--;
-        else if (c == '\n') throw invalid(); // the next line's
+        else if (c == '\n') throw invalid(); // it belongs to the next line
       } while (depth > 0 && i < end);
       if (depth > 0) throw invalid();
     } else {
@@ -186,7 +186,7 @@ final class JsonLine {
     return i;
   }
 
-  /** The text at which this stands; it is passed over. */
+  /** Reads the string value at the current position. */
   String text() throws Fields.Unreadable {
     int from = at + 1;
     skip();
@@ -233,7 +233,7 @@ final class JsonLine {
     return isTrue;
   }
 
-  /** Whether the text is this one; what is no text is not. */
+  /** Whether the value is this string; false for other types. */
   boolean isText(Name name) throws Fields.Unreadable {
     boolean is = peek() == '"' && end - at > name.bytes.length + 1 && bytes[at + 1 + name.bytes.length] == '"';
     for (int i = 0; is && i < name.bytes.length; i++) is = bytes[at + 1 + i] == name.bytes[i];
@@ -242,13 +242,16 @@ final class JsonLine {
   }
 
   long number() throws Fields.Unreadable {
-    if (!isNumber(false)) throw unreadable("a number is of another type");
+    if (!isNumber(false)) throw unreadable("a number has the wrong type");
     return number;
   }
 
   long number;
 
-  /** Whether the value is a whole number of Java's, {@link #number}, or a text of one if it may; it is passed over. */
+  /**
+   * Whether the value is an integer that fits a long, which becomes {@link #number}, or a string with one if allowed;
+   * reads it.
+   */
   boolean isNumber(boolean mayBeText) throws Fields.Unreadable {
     int from = peek() == '"' && mayBeText ? at + 1 : at;
     skip();
@@ -261,7 +264,7 @@ final class JsonLine {
       int digit = bytes[i] - '0';
       if (digit < 0 || digit > 9) return false;
       negative = 10 * negative - digit;
-      if (negative > 0) return false; // past Java's long
+      if (negative > 0) return false; // exceeds a long
     }
     if (!isNegative && negative == Long.MIN_VALUE) return false;
     number = isNegative ? negative : -negative;

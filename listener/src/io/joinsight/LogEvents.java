@@ -9,21 +9,21 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Tells {@link Executions} of the events in an event log, a line each. Ends of tasks, which come by the thousand, are
- * scanned by {@link TaskEnd}; of the other events that matter {@link Fields} are read; the rest is skipped by its name.
+ * Passes the events in an event log, one per line, to {@link Executions}. Task ends, by far the most frequent events,
+ * are scanned by {@link TaskEnd}; other relevant events are read as {@link Fields}; the rest are skipped by name.
  */
 final class LogEvents implements LogLines.LineReader {
   private static final String SQL = "org.apache.spark.sql.execution.ui.SparkListener";
   private static final byte[] START = "{\"Event\":\"".getBytes(StandardCharsets.US_ASCII);
   private static final byte[] TASK_END = "{\"Event\":\"SparkListenerTaskEnd\"".getBytes(StandardCharsets.US_ASCII);
   private static final int MAX_NAME = 200;
-  private static final int MAX_EXECUTION = 1 << 26; // so many bits are kept
-  private static final int MAX_TASKS = 1 << 24; // so many values may be kept of a stage
+  private static final int MAX_EXECUTION = 1 << 26; // capacity in bits
+  private static final int MAX_TASKS = 1 << 24; // maximum number of values kept for a stage
 
   private final Application application;
   private final Executions executions;
 
-  /** When the latest event happened: updates of plans have no time of their own. */
+  /** When the latest event happened: plan updates have no time of their own. */
   private long now;
 
   private boolean started;
@@ -36,7 +36,7 @@ final class LogEvents implements LogLines.LineReader {
     this.executions = executions;
   }
 
-  /** Reads the end of a task, which {@link #take()} then takes. */
+  /** Reads a task end, which {@link #take()} then processes. */
   @Override
   public int read(byte[] bytes, int start, int filled) {
     if (filled - start < TASK_END.length) return -1;
@@ -45,18 +45,18 @@ final class LogEvents implements LogLines.LineReader {
     return taskEnd.readLine(bytes, start, filled);
   }
 
-  /** Takes what was read. */
+  /** Processes the task end that was read. */
   void take() {
     if (taskEnd.isOfTask()) at(taskEnd.tell(executions));
   }
 
-  /** Takes a line. Fails if it is no event, or one without what identifies it. */
+  /** Processes a line. Fails if it is not an event, or lacks an identifier. */
   void take(byte[] line, int start, int end) throws IOException {
     String name = name(line, start, end);
     if (name == null) {
       if (isBlank(line, start, end)) return;
       name = object(line, start, end).text("Event");
-      if (name == null) throw new Fields.Unreadable("it has no \"Event\"");
+      if (name == null) throw new Fields.Unreadable("missing \"Event\"");
     }
     if (name.equals("SparkListenerTaskEnd")) {
       taskEnd.read(line, start, end);
@@ -66,7 +66,7 @@ final class LogEvents implements LogLines.LineReader {
     }
   }
 
-  /** The event's name, if the line starts as Spark starts them. */
+  /** The event's name, if the line starts the way Spark starts them. */
   private static String name(byte[] line, int start, int end) {
     int from = start + START.length;
     if (end < from) return null;
@@ -86,7 +86,7 @@ final class LogEvents implements LogLines.LineReader {
 
   private Fields object(byte[] bytes, int start, int end) throws IOException {
     line.read(bytes, start, end);
-    if (!line.enter('{')) throw new Fields.Unreadable("it is no JSON object");
+    if (!line.enter('{')) throw new Fields.Unreadable("not a JSON object");
     Fields fields = Fields.read(line);
     line.atEnd();
     return fields;
@@ -165,7 +165,7 @@ final class LogEvents implements LogLines.LineReader {
     }
   }
 
-  /** The time, of which {@link #now} takes notice. */
+  /** The time, which also updates {@link #now}. */
   private long at(long time) {
     now = Math.max(now, time);
     return time;
@@ -186,7 +186,7 @@ final class LogEvents implements LogLines.LineReader {
     application.startedAt = at(event.number("Timestamp", 0));
   }
 
-  /** The log tells of the application's start; else only its executions, if there are any, say that it was. */
+  /** The log contains the application's start; without it, only its executions show that it ran. */
   boolean isStarted() {
     return started;
   }
@@ -194,7 +194,7 @@ final class LogEvents implements LogLines.LineReader {
   private void environmentUpdate(Map<String, String> properties) {
     Map<String, String> conf = new HashMap<>();
     for (Map.Entry<String, String> each : properties.entrySet()) {
-      // Spark masks values that look secret, as does its own pattern of what is secret: that is in force then
+      // Spark masks values that look secret, including its own pattern for secrets; this default then applies
       boolean isMaskedPattern =
           Redaction.MASK.equals(each.getValue()) && Redaction.NAMES_SECRETS.contains(each.getKey());
       if (!isMaskedPattern) conf.put(each.getKey(), each.getValue());
@@ -245,7 +245,7 @@ final class LogEvents implements LogLines.LineReader {
     List<long[]> pairs = new ArrayList<>();
     for (List<?> each : event.list("accumUpdates", List.class)) {
       boolean isPair = each.size() == 2 && each.get(0) instanceof Long && each.get(1) instanceof Long;
-      if (!isPair) throw new Fields.Unreadable("\"accumUpdates\" holds something else than pairs of numbers");
+      if (!isPair) throw new Fields.Unreadable("\"accumUpdates\" must contain pairs of numbers");
       pairs.add(new long[] {(Long) each.get(0), (Long) each.get(1)});
     }
     for (long[] pair : pairs) executions.driverUpdate(id, pair[0], pair[1]);
@@ -268,7 +268,7 @@ final class LogEvents implements LogLines.LineReader {
   }
 
   private static Stage stage(Fields info) throws IOException {
-    if (info == null) throw new Fields.Unreadable("it has no \"Stage Info\"");
+    if (info == null) throw new Fields.Unreadable("missing \"Stage Info\"");
     int attempt = (int) info.number("Stage Attempt ID", 0);
     int tasks = info.number("Number of Tasks") == null ? 0 : info.required("Number of Tasks", MAX_TASKS);
     Stage stage = new Stage(info.required("Stage ID", Integer.MAX_VALUE), attempt, info.text("Stage Name", ""), tasks);

@@ -14,8 +14,8 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.io.CompressionCodec;
 
 /**
- * The lines of a file of an event log, unpacked by Spark's own codec. A file may end anywhere: what is before the cut is
- * given, then {@link #cutOff} says why there is no more.
+ * The lines of a file of an event log, decompressed by Spark's own codec. A file may end anywhere: all lines before the
+ * damage are returned, then {@link #cutOff} gives the reason.
  */
 final class LogLines implements Closeable {
   private static final int CHUNK = 1 << 18;
@@ -24,22 +24,22 @@ final class LogLines implements Closeable {
   private static final String[] CODECS = {"zstd", "lz4", "snappy", "lzf"};
   private static final String[] MAGIC = {"\u0028\u00b5\u002f\u00fd", "LZ4Block", "\u0082SNAPPY\0", "ZV"};
 
-  /** A line is in these bytes from {@link #start} to {@link #end}, without its own end. */
+  /** The current line is in these bytes from {@link #start} to {@link #end}, without its line break. */
   byte[] bytes = new byte[2 * CHUNK];
 
   int start;
   int end;
 
-  /** A reader that may find a line's end while it reads the line, so that no byte is looked at twice. */
+  /** A reader that may find the end of a line while reading it, so that no byte is read twice. */
   interface LineReader {
-    /** Where the line ends that starts here; -1: this reader does not tell. */
+    /** The end of the line that starts here; -1 if this reader did not find it. */
     int read(byte[] bytes, int start, int filled);
   }
 
-  /** Why the rest could not be read; null: it was. */
+  /** Why the rest could not be read; null if all was read. */
   String cutOff;
 
-  /** What cut it off may pass: the file system said so. */
+  /** The failure may be temporary: the file system reported it. */
   boolean failed;
 
   private final String name;
@@ -50,7 +50,7 @@ final class LogLines implements Closeable {
   private int filled;
   private int next; // where the next line starts
 
-  /** {@code configuration} is that of the file systems; null: all files are local. */
+  /** {@code configuration}: the Hadoop configuration for the file systems; null: all files are local. */
   LogLines(String path, Configuration configuration) {
     this.configuration = configuration;
     name = path.substring(path.lastIndexOf('/') + 1);
@@ -63,7 +63,7 @@ final class LogLines implements Closeable {
 
   private void open(String path) throws IOException {
     boolean isLocal = path.startsWith(LOCAL) || configuration == null;
-    // Hadoop's classes take a second to load, and Spark writes local logs without them, too
+    // Hadoop's classes take a second to load, and Spark also writes local logs without them
     source = new Source(isLocal ? new FileInputStream(withoutScheme(path)) : remote(new Path(path), configuration));
     BufferedInputStream buffered = new BufferedInputStream(source, CHUNK);
     codec = codec(buffered);
@@ -81,7 +81,7 @@ final class LogLines implements Closeable {
     return path.startsWith(LOCAL) ? path.substring(LOCAL.length()) : path;
   }
 
-  /** By the first bytes, else by the name. */
+  /** By the first bytes, otherwise by the name. */
   private String codec(BufferedInputStream in) throws IOException {
     in.mark(16);
     byte[] first = new byte[8];
@@ -98,10 +98,10 @@ final class LogLines implements Closeable {
     return null;
   }
 
-  /** Whether {@link #next} has had the line read. */
+  /** Whether {@link #next} passed the line to the reader. */
   boolean isRead;
 
-  /** Goes to the next line, which {@code reader} may read; false if there is none. */
+  /** Moves to the next line, which {@code reader} may read; false at the end. */
   boolean next(LineReader reader) {
     int read = reader.read(bytes, next, filled);
     isRead = read >= 0;
@@ -128,7 +128,7 @@ final class LogLines implements Closeable {
     }
   }
 
-  /** The last line may have no end, if it is whole. */
+  /** The last line may lack a line break if it is complete. */
   private boolean last() {
     start = next;
     end = filled;
@@ -141,7 +141,7 @@ final class LogLines implements Closeable {
     return false;
   }
 
-  /** Reads more behind what is left; false at the end. */
+  /** Reads more data after the unread part; false at the end. */
   private boolean fill() {
     if (filled > bytes.length - CHUNK) {
       int left = filled - next;
@@ -165,7 +165,7 @@ final class LogLines implements Closeable {
     }
   }
 
-  /** One block at most: where the next one is broken, a codec would lose what it has unpacked by then. */
+  /** At most one block: if the next one is damaged, a codec would lose what it has already decompressed. */
   private int unpack() throws IOException {
     int first = in.read();
     if (first < 0) return -1;
@@ -186,11 +186,11 @@ final class LogLines implements Closeable {
     try {
       if (source != null) source.close();
     } catch (IOException e) {
-      // it was read by now
+      // was already read
     }
   }
 
-  /** A file, which remembers that its file system failed: all else that goes wrong is the log's fault. */
+  /** A file that records failures of its file system; all other errors are caused by the log itself. */
   private static final class Source extends FilterInputStream {
     IOException failure;
 

@@ -49,7 +49,7 @@ final class NamedSecrets {
     out = new StringBuilder(text.length());
   }
 
-  /** The text with its secrets masked. Call it once only. */
+  /** The text with its secrets masked. Call it only once. */
   String masked() {
     Matcher m = WORD.matcher(text);
     for (int at = 0; m.find(at); at = Math.max(m.end(), copied)) {

@@ -3,7 +3,7 @@ package io.joinsight;
 import io.joinsight.JsonLine.Name;
 import java.util.Arrays;
 
-/** The end of a task as a line of an event log tells of it. One object reads them all. */
+/** A task end, scanned from a line of an event log. One object is reused for all of them. */
 final class TaskEnd {
   private static final Name STAGE = new Name("Stage ID");
   private static final Name ATTEMPT = new Name("Stage Attempt ID");
@@ -37,7 +37,7 @@ final class TaskEnd {
   private long[] ids = new long[64];
   private long[] values = new long[64];
 
-  /** Reads a line whose end is not known; returns it, or -1 for one that is not whole or that cannot be read. */
+  /** Reads a line whose end is unknown; returns the end, or -1 if the line is incomplete or invalid. */
   int readLine(byte[] bytes, int start, int filled) {
     try {
       readObject(bytes, start, filled);
@@ -58,7 +58,7 @@ final class TaskEnd {
     attempt = 0;
     hasMetrics = false;
     hasTask = false;
-    if (!line.enter('{')) throw new Fields.Unreadable("it is no JSON object");
+    if (!line.enter('{')) throw new Fields.Unreadable("not a JSON object");
     while (line.nextField()) {
       if (line.is(STAGE)) {
         stage = line.number();
@@ -75,15 +75,15 @@ final class TaskEnd {
         line.skip();
       }
     }
-    if (stage < 0) throw new Fields.Unreadable("it has no \"Stage ID\"");
+    if (stage < 0) throw new Fields.Unreadable("missing \"Stage ID\"");
   }
 
-  /** Whether the event tells of a task. */
+  /** Whether the event describes a task. */
   boolean isOfTask() {
     return hasTask;
   }
 
-  /** Returns when the task ended. */
+  /** Processes the task end and returns its time. */
   long tell(Executions executions) {
     int place = (int) index;
     boolean success = finishedAt != 0 && !failed && !killed; // as Spark's TaskInfo.successful
@@ -104,7 +104,7 @@ final class TaskEnd {
     failed = false;
     killed = false;
     updates = 0;
-    if (!line.enter('{')) throw new Fields.Unreadable("\"Task Info\" is of another type");
+    if (!line.enter('{')) throw new Fields.Unreadable("\"Task Info\" has the wrong type");
     while (line.nextField()) {
       if (line.is(TASK)) taskId = line.number();
       else if (line.is(INDEX)) index = line.number();
@@ -114,10 +114,10 @@ final class TaskEnd {
       else if (line.is(ACCUMULABLES) && line.enter('[')) accumulables();
       else line.skip();
     }
-    if (taskId < 0 || index < 0) throw new Fields.Unreadable("a task has no \"Task ID\" or no \"Index\"");
+    if (taskId < 0 || index < 0) throw new Fields.Unreadable("a task lacks \"Task ID\" or \"Index\"");
   }
 
-  /** Updates of SQL metrics, in the order of the task. None count of a task of which one is no number. */
+  /** Updates of SQL metrics, in the task's order. If one of a task's values is not a number, none of them count. */
   private void accumulables() throws Fields.Unreadable {
     boolean areNumbers = true;
     while (line.nextElement()) {
@@ -126,7 +126,7 @@ final class TaskEnd {
       boolean isNumber = false;
       boolean isSql = false;
       long update = 0;
-      if (!line.enter('{')) throw new Fields.Unreadable("\"Accumulables\" holds something of another type");
+      if (!line.enter('{')) throw new Fields.Unreadable("\"Accumulables\" contains a value of the wrong type");
       while (line.nextField()) {
         if (line.is(ID)) {
           id = line.number();
@@ -152,9 +152,9 @@ final class TaskEnd {
     if (!areNumbers) updates = 0;
   }
 
-  /** All numbers of the object and of those in it, by their names. */
+  /** All numbers of the object and of nested objects, by name. */
   private void metrics() throws Fields.Unreadable {
-    if (!line.enter('{')) throw new Fields.Unreadable("\"Task Metrics\" is of another type");
+    if (!line.enter('{')) throw new Fields.Unreadable("\"Task Metrics\" has the wrong type");
     while (line.nextField()) {
       int place = line.among(TOTALS);
       if (place >= 0) totals[place] = line.number();
