@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
+from html import escape
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from tests.commands import leaves
 
 from joinsight.errors import ConfigurationError
 from joinsight.filters import LISTS, SORTS, Filters, filters_of
-from joinsight.pages.listing import Asked, list_page
+from joinsight.pages.listing import COLUMNS, Asked, Listed, list_page
+from joinsight.tables import execution
 
 GIVEN = {
+    "search": "revenue SortMerge",
     "application": "nightly etl",
     "job": "nightly",
     "state": "failed",
@@ -41,19 +46,25 @@ def test_a_command_offers_all_of_its_list(name: str) -> None:
 
 
 def test_the_page_offers_all_of_the_queries() -> None:
-    """Each filter as a field that shows what was given, which "Show more" keeps; each order by its meaning."""
+    """Each filter as a field that shows what was given; each order as a heading, which keeps the filters."""
     given = {name: GIVEN[name] for name in filters_of("queries")}
     asked = Asked.of({**given, "sort": "time"})
     assert {name: getattr(asked.filters, name) for name in given} == {
         name: declared.value(name, given[name]) for name, declared in filters_of("queries").items()
     }
-    page = list_page(asked, [], {})
+    row = {**dict.fromkeys(execution.columns.keys()), "started_at": datetime.now(timezone.utc), "execution_id": 1}
+    row |= dict.fromkeys(("application_id", "attempt_id", "job_name", "description", "state"), "")
+    page = list_page(asked, Listed([row], None, None), {})
     fields = set(re.findall(r'<(?:input|select) name="(\w+)"', page))
     assert fields == {*given, "sort"}
     for name, declared in filters_of("queries").items():
         assert (f"<option selected>{given[name]}</option>" if declared.choices else f'value="{given[name]}"') in page
     for name, sort in SORTS["queries"].items():
-        assert re.search(rf'<option value="{name}"( selected)?>{sort.meaning}</option>', page)
+        [heading] = [column for column in COLUMNS if column.sort == name]
+        link = f'href="{escape(asked.sorted_by(heading))}" title="{sort.meaning.capitalize()}">{heading.title}'
+        assert link in page
+        assert Asked.of(dict(parse_qsl(asked.sorted_by(heading)[2:]))).given == asked.given
+    assert page.count('aria-sort="descending"><a href="/?search') == 1
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ PACKAGE = Path(joinsight.__file__).parent
 # From the bottom up; a module may import its own layer and those before it.
 LAYERS = (
     ("errors", "document", "gc_tuning", "terminal", "incomplete", "timeparse", "manual", "generated"),
-    ("schema", "plan", "decode", "display"),
+    ("schema", "plan", "decode", "display", "search"),
     ("tables",),
     ("rows",),
     ("compare", "findings"),
     ("store",),
-    ("filters", "reading", "attach", "grafana"),
+    ("filters", "reading", "trends", "attach", "grafana"),
     ("present",),
     ("pages",),
     ("serve", "spark"),

@@ -18,14 +18,18 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     FromClause,
+    cast,
+    func,
     literal,
     literal_column,
     select,
 )
+from sqlalchemy.dialects.postgresql import TSQUERY
 
 from joinsight.document import EXECUTION_STATES
 from joinsight.errors import ConfigurationError
 from joinsight.findings import HEURISTICS, SEVERITIES
+from joinsight.search import query
 from joinsight.tables import IMPACT, SEVERITY_RANK, application, broadcast, execution, finding, joins, shuffle
 from joinsight.timeparse import parse_moment
 
@@ -75,8 +79,19 @@ class Filter:
 class Sort:
     """A sort order of a list. Each has an index, declared with its table."""
 
-    order: ColumnElement[Any]
+    column: ColumnElement[Any]
     meaning: str
+    is_nullable: bool = True
+
+    @property
+    def order(self) -> ColumnElement[Any]:
+        """The largest first; what was not measured last."""
+        return self.column.desc().nulls_last() if self.is_nullable else self.column.desc()
+
+    @property
+    def reverse(self) -> ColumnElement[Any]:
+        """`order`, backwards."""
+        return self.column.asc().nulls_first() if self.is_nullable else self.column.asc()
 
 
 def one_of(name: str, given: str, known: Collection[str]) -> str:
@@ -110,6 +125,16 @@ def _key(column: str) -> dict[str, Any]:
 def _time(compare: Callable[[ColumnElement[Any], datetime], ColumnElement[bool]]) -> dict[str, Any]:
     condition = lambda source, time: compare(source.c.started_at, time)  # noqa: E731
     return {"metavar": "TIME", "parse": parse_moment, "condition": condition, "is_selective": _never}
+
+
+def _words(name: str, given: str) -> str:
+    if not (words := query(given)):
+        raise ConfigurationError(name, given, "has no letters or digits", "Write words, or how they begin.")
+    return words
+
+
+def _has_words(source: FromClause, words: str) -> ColumnElement[bool]:
+    return func.array_to_tsvector(source.c.words).bool_op("@@")(cast(words, TSQUERY))
 
 
 def ids_of(id_or_name: str) -> CompoundSelect[Any]:
@@ -150,6 +175,15 @@ class Filters:
         condition=_equals("severity"),
         is_selective=_never,
         lists=("findings",),
+    )
+    search: str | None = _filter(
+        Of.EXECUTION,
+        "Only with these words, or words that begin like them, in the description, job, tables or operators",
+        metavar="WORDS",
+        parse=_words,
+        condition=_has_words,
+        is_selective=_never,
+        lists=("queries",),
     )
     application: str | None = _filter(
         Of.EXECUTION,
@@ -207,11 +241,11 @@ def filters_of(name: str) -> dict[str, Filter]:
 
 
 def _largest(column: ColumnElement[Any], meaning: str) -> Sort:
-    return Sort(column.desc().nulls_last(), meaning)
+    return Sort(column, meaning)
 
 
 def _newest(column: ColumnElement[Any]) -> Sort:
-    return Sort(column.desc(), "newest first")
+    return Sort(column, "newest first", is_nullable=False)
 
 
 _shuffle_ms = shuffle.c.write_time_ns // _NS_PER_MS + shuffle.c.fetch_wait_ms

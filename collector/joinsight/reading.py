@@ -16,7 +16,11 @@ from sqlalchemy import (
     and_,
     column,
     func,
+<<<<<<< HEAD
     literal_column,
+=======
+    or_,
+>>>>>>> a55c1de (Open the browser with what became worse, failed and costs most)
     select,
     text,
     true,
@@ -50,12 +54,44 @@ from joinsight.tables.views import v_finding_groups
 Key = tuple[datetime, str, str, int]
 
 
-def read_queries(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Executions that match the filters, sorted and limited."""
-    executions = _executions(filters)
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A row of a sorted list of executions, next to which a page of it ends: by its value and key."""
+
+    value: Any
+    """Of the column that the list is sorted by."""
+    key: Key
+    is_before: bool = False
+    """Whether the page is before the row, not after it."""
+
+    def condition(self, sort: Sort) -> ColumnElement[bool]:
+        """Whether a row is on that side of it."""
+        started_at, key = execution.c.started_at, tuple_(*(execution.c[name] for name in EXECUTION_KEY))
+        if self.is_before:
+            follows = and_(started_at >= self.key[0], key > self.key)
+        else:
+            follows = and_(started_at <= self.key[0], key < self.key)
+        if not sort.is_nullable:
+            return follows
+        column = sort.column
+        if self.value is None:
+            same = and_(column.is_(None), follows)
+            return or_(column.is_not(None), same) if self.is_before else same
+        same = and_(column == self.value, follows)
+        return or_(column > self.value, same) if self.is_before else or_(column < self.value, same, column.is_(None))
+
+
+def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cursor | None = None) -> list[Row]:
+    """Executions that match the filters, sorted and limited; next to the cursor's row, if any."""
+    executions, by = _executions(filters), SORTS["queries"][sort]
+    if cursor is not None:
+        executions = executions.where(cursor.condition(by))
     if filters.is_selective(Of.EXECUTION) and sort != "recent":
         executions = select(executions.offset(0).subquery(execution.name))
-    return _rows(connection, _first(executions, SORTS["queries"][sort].order, execution, filters))
+    if cursor is None or not cursor.is_before:
+        return _rows(connection, _first(executions, by.order, execution, filters))
+    key = [execution.c[name].asc() for name in EXECUTION_KEY]
+    return _rows(connection, executions.order_by(by.reverse, *key).limit(filters.limit))[::-1]
 
 
 def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:

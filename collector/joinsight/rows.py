@@ -26,6 +26,7 @@ from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE
+from joinsight.search import words
 from joinsight.tables import (
     ApplicationRow,
     AqeDecisionRow,
@@ -49,6 +50,8 @@ DEFAULT_BROADCAST_THRESHOLD = 10 * 1024 * 1024
 DEFAULT_SHUFFLE_PARTITIONS = 200
 
 _NOT_MEASURED = Accumulator(0, "", 0)
+_TABLES = re.compile(r"`[^`]+`|(?<=/)[^/\],\s]+(?=[\],])")
+"""Names in quotes, and the last parts of paths."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -253,7 +256,19 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         origin=e.origin,
         listener_id=e.listener.id,
         sequence=e.sequence,
+        words=words(_searchable(facts)),
     )
+
+
+def _searchable(facts: _Facts) -> Iterator[str]:
+    """What an execution is found by: its job, its description, the tables that it reads and writes, its operators."""
+    e = facts.execution
+    yield e.job_name
+    yield e.description
+    for node in facts.graph.nodes:
+        if not node.is_cluster:
+            yield node.name
+            yield from _TABLES.findall(node.simple)
 
 
 def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:

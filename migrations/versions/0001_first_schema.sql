@@ -132,6 +132,7 @@ CREATE TABLE execution (
     incomplete_codes text[],
     origin text NOT NULL,
     listener_id text NOT NULL,
+    words text[],
     sequence bigint NOT NULL,
     updated_at timestamptz NOT NULL,
     CONSTRAINT pk_execution PRIMARY KEY (started_at, application_id, attempt_id, execution_id),
@@ -178,6 +179,7 @@ COMMENT ON COLUMN execution.incomplete IS 'why its numbers may be partial; NULL:
 COMMENT ON COLUMN execution.incomplete_codes IS 'the reasons as codes, each once: docs/guarantees.md#completeness; NULL: complete, or from an older listener';
 COMMENT ON COLUMN execution.origin IS 'live (listener) or event_log (backfill)';
 COMMENT ON COLUMN execution.listener_id IS 'the listener instance that measured it';
+COMMENT ON COLUMN execution.words IS 'words of its job, description, tables and operators, by which it is searched';
 COMMENT ON COLUMN execution.sequence IS 'number of the document that this row comes from; a later one replaces it';
 COMMENT ON COLUMN execution.updated_at IS 'when this row was written';
 CREATE INDEX ix_execution_application_id_attempt_id_execution_id ON execution (application_id, attempt_id, execution_id);
@@ -191,6 +193,7 @@ CREATE INDEX ix_execution_job_name_started_at ON execution (job_name, started_at
 CREATE INDEX ix_execution_query_shape_started_at ON execution (query_shape, started_at);
 CREATE INDEX ix_execution_shuffle_write_bytes_largest ON execution (shuffle_write_bytes DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_execution_state_started_at ON execution (state, started_at) WHERE state <> 'succeeded';
+CREATE INDEX ix_execution_words ON execution USING gin (array_to_tsvector(words));
 CREATE TABLE execution_default PARTITION OF execution DEFAULT;
 
 

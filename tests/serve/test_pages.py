@@ -7,7 +7,9 @@ import base64
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from functools import partial
+from html import unescape
 from typing import Any
 
 import httpx
@@ -17,7 +19,10 @@ from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, p
 from tests.findings.recorded import SMALL, recordings
 
 from joinsight.decode import HEADERS
+from joinsight.filters import SORTS
 from joinsight.findings import Finder
+from joinsight.pages.listing import Asked
+from joinsight.reading import read_queries
 from joinsight.serve import pages
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
@@ -118,6 +123,10 @@ def test_an_execution_is_named_as_for_the_command(engine: Engine, path: str, sho
             "state=&#39;gone&#39;: not a valid value. Write one of running, succeeded, failed, lost.",
         ),
         "/?sort=colour": (400, "Write one of recent, time, size, spill."),
+        "/?search=--": (400, "search=&#39;--&#39;: has no letters or digits. Write words, or how they begin."),
+        "/?after=yesterday": (400, "after=&#39;yesterday&#39;: not an end of a page. Follow a link to it."),
+        "/?before=1/lately/a//2": (400, "before=&#39;lately&#39;: not a valid time."),
+        "/?sort=time&after=9999999999999999999/2026-01-01/a//2": (400, "not an end of a page."),
         "/?limit=51": (400, "Write one of 50, 200, 1000."),
         "/?since=lately": (400, "since=&#39;lately&#39;: not a valid time. Write 30m, 2h, 7d,"),
         "/?shape=xyz": (400, "not a valid key."),
@@ -136,34 +145,118 @@ def test_a_page_that_is_not_there_says_why(engine: Engine, path: str, answered: 
 def test_the_list_is_filtered_and_sorted(engine: Engine) -> None:
     """By application, job, state, query and time; what is asked stands in the form again."""
 
-    def listed(query: str) -> list[str]:
+    def titles(query: str) -> list[str]:
         return re.findall(r'<td class="query">.*?<bdi>(.*?)</bdi>', get(engine, f"/?{query}").text)
 
     newest = [SKEWED.description, "the later one", "attempt two", "the earlier one", "without an attempt"]
-    assert sorted(listed("")) == sorted(newest)
-    assert listed("sort=time")[:2] != listed("sort=recent")[:2]
-    assert listed("job=nightly") == listed("state=failed") == ["the later one"]
-    assert listed("application=app-plain") == ["without an attempt"]
-    assert listed("since=2026-01-01T00:30&until=2026-01-01T02:00") == ["the later one"]
+    assert sorted(titles("")) == sorted(newest)
+    assert titles("sort=time")[:2] != titles("sort=recent")[:2]
+    assert titles("job=nightly") == titles("state=failed") == ["the later one"]
+    assert titles("application=app-plain") == ["without an attempt"]
+    assert titles("since=2026-01-01T00:30&until=2026-01-01T02:00") == ["the later one"]
     assert get(engine, "/?job=nobody&state=failed").text.count("No matching executions.") == 1
     assert 'value="nobody"' in get(engine, "/?job=nobody").text
     skewed = get(engine, "/?application=" + SKEWED.application_id).text
     assert "<title>warning</title>" in skewed
 
 
-def test_a_long_list_is_shown_in_steps(engine: Engine) -> None:
-    """A long list shows fifty executions, then two hundred, then a thousand, with the same filters."""
+def listed(page: str) -> list[int]:
+    """The ids of the executions in a list."""
+    return [int(found) for found in re.findall(r'title="[^"]*/(\d+)"', page)]
+
+
+def link(page: str, name: str) -> str | None:
+    """The address of a link to another page of a list."""
+    found = re.search(rf'<a href="([^"]*)"(?: rel="\w+")?>{name}</a>', page)
+    return unescape(found[1]) if found else None
+
+
+@pytest.mark.parametrize("sort", SORTS["queries"])
+def test_a_long_list_has_pages(engine: Engine, sort: str) -> None:
+    """Each page begins where the one before it ends, also where values are equal or missing, and back again."""
+    job = f"pages & {sort}"
     many = [
-        execution(application_id="app-many", execution_id=i, description="one of many", job_name="many & more")
-        for i in range(201)
+        execution(
+            application_id=f"app-many-{sort}",
+            execution_id=i,
+            job_name=job,
+            started_at_ms=STARTED_AT_MS + i // 3,
+            state="running" if i % 7 == 0 else "succeeded",
+            ended_at_ms=None if i % 7 == 0 else STARTED_AT_MS + i // 3 + i % 5,
+        )
+        for i in range(170)
     ]
     Writer(engine, Finder()).write(list(many))
-    first = get(engine, "/?job=many+%26+more").text
-    assert first.count("one of many") == 50
-    assert 'href="/?job=many+%26+more&amp;sort=recent&amp;limit=200">Show more' in first
-    second = get(engine, "/?job=many+%26+more&limit=200").text
-    assert (second.count("one of many"), "limit=1000" in second) == (200, True)
-    assert "Show more" not in get(engine, "/?job=many+%26+more&limit=1000").text
+    asked = Asked.of({"job": job, "sort": sort})
+    with engine.connect() as connection:
+        rows = read_queries(connection, replace(asked.filters, limit=1_000), sort)
+    expected = [row["execution_id"] for row in rows]
+    pages, address = [], asked.address()
+    while address:
+        pages.append(get(engine, address).text)
+        address = link(pages[-1], "Next")
+    assert [listed(page) for page in pages] == [expected[i : i + 50] for i in range(0, 170, 50)]
+    assert link(pages[0], "Previous") is None and link(pages[0], "First") is None
+    back, address = [], link(pages[-1], "Previous")
+    while address:
+        back.append(listed(get(engine, address).text))
+        address = link(get(engine, address).text, "Previous")
+    assert back == [listed(page) for page in pages[-2::-1]]
+
+
+def test_a_page_stays_when_executions_come(engine: Engine) -> None:
+    """The second page is the same after new executions; the page before it then begins with them."""
+    job = {"application_id": "app-growing", "job_name": "growing"}
+    old = [execution(**job, execution_id=i, started_at_ms=STARTED_AT_MS + i) for i in range(60)]
+    Writer(engine, Finder()).write(list(old))
+    second = link(get(engine, "/?job=growing").text, "Next") or ""
+    before = get(engine, second).text
+    Writer(engine, Finder()).write([execution(**job, execution_id=60, started_at_ms=STARTED_AT_MS + 60)])
+    after = get(engine, second).text
+    assert listed(after) == listed(before) == list(range(9, -1, -1))
+    first = get(engine, link(after, "Previous") or "").text
+    assert listed(first) == list(range(59, 9, -1))
+    assert listed(get(engine, link(first, "Previous") or "").text) == [60]
+
+
+def test_the_home_page_says_what_happened(engine: Engine) -> None:
+    """What failed in the last days, how often, and the jobs with their runs; a filter leaves the list alone."""
+    now = int(time.time() * 1000)
+    hours: dict[str, Any] = {"job_name": "home/<hourly>", "description": "Totals"}
+    Writer(engine, Finder()).write(
+        [
+            *(
+                planned(
+                    "Project\n  Exchange | hashpartitioning(k#1, 8)",
+                    **hours,
+                    application_id=f"app-home-{i}",
+                    started_at_ms=now - (i + 1) * HOUR,
+                    ended_at_ms=now - (i + 1) * HOUR + 1_000 * (i + 1),
+                )
+                for i in range(4)
+            ),
+            *(
+                planned(
+                    "Project",
+                    **hours,
+                    application_id="app-home-failed",
+                    execution_id=i,
+                    started_at_ms=now - HOUR - i,
+                    state="failed",
+                    error=f"java.lang.Exception: no {i}\n at here",
+                )
+                for i in range(3)
+            ),
+        ]
+    )
+    home = get(engine, "/").text
+    assert "3 times, last" in home and "java.lang.Exception: no 0 at here" in home
+    assert "No regressions" in home
+    assert 'aria-label="Query time, last 5 runs:' in home
+    assert '<option value="home/&lt;hourly&gt;">' in home
+    only = get(engine, "/?state=failed").text
+    assert "Regressions" not in only and '<option value="home/&lt;hourly&gt;">' in only
+    assert "Nothing is stored yet" not in home
 
 
 def test_what_is_unsure_is_said(engine: Engine) -> None:

@@ -13,13 +13,12 @@ from joinsight.cli import table
 from joinsight.cli.console import console
 from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
-from joinsight.display import bytes_text, duration_text
+from joinsight.display import duration_text
 from joinsight.present import execution_name, one_line, short_key, when
+from joinsight.present.regressions import KINDS, measure, value
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal import to_json
-
-_KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
 
 
 @click.command()
@@ -28,7 +27,7 @@ _KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan":
     "--since", type=Moment(), default="7d", show_default=True, help="Check the runs since this time: 7d, 2026-11-20."
 )
 @click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName).")
-@click.option("--kind", type=click.Choice(list(_KINDS)), help="Only of this kind.")
+@click.option("--kind", type=click.Choice(list(KINDS)), help="Only of this kind.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Maximum number of rows.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per line, with all columns and raw numbers."
@@ -80,11 +79,11 @@ def _print(rows: list[Row]) -> None:
     columns = [
         Column("job", [row["job_name"] for row in rows], flexible=True),
         Column("query", [short_key(row["query_shape"]) for row in rows]),
-        Column("what", [_what(row) for row in rows]),
-        Column("before", [_value(row, "baseline") for row in rows], right=True),
-        Column("now", [_value(row, "current") for row in rows], right=True),
+        Column("what", [measure(row) for row in rows]),
+        Column("before", [value(row, "baseline") for row in rows], right=True),
+        Column("now", [value(row, "current") for row in rows], right=True),
         Column("factor", ["" if row["factor"] is None else f"{row['factor']:.1f}×" for row in rows], right=True),
-        Column("why", [_KINDS[row["kind"]] for row in rows]),
+        Column("why", [KINDS[row["kind"]] for row in rows]),
         Column("cost", [duration_text(row["cost_ms"]) if row["cost_ms"] else "" for row in rows], right=True),
     ]
     out = console()
@@ -108,16 +107,3 @@ def _details(row: Row) -> str:
     if row["operator_key"]:
         parts.append(f"{row['subject']} {short_key(row['operator_key'])}")
     return "; ".join([*parts, one_line(row["description"])])
-
-
-def _what(row: Row) -> str:
-    """``join spill``: the measure without its unit."""
-    words = row["measure"].removesuffix("_ms").removesuffix("_ratio").removesuffix("_bytes").replace("_", " ")
-    return words if row["subject"] == "query" else f"{row['subject']} {words}"
-
-
-def _value(row: Row, name: str) -> str:
-    value, measure = row[name], row["measure"]
-    if measure.endswith("_ratio"):
-        return f"{value:.1f}×"
-    return duration_text(round(value)) if measure.endswith("_ms") else bytes_text(round(value))

@@ -13,6 +13,8 @@ from markupsafe import Markup
 from joinsight import present
 from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH
+from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
+from joinsight.present import regressions
 from joinsight.tables import DRIVER_PHASES, Row, driver_ms
 
 _environment = Environment(
@@ -22,7 +24,9 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_STYLE = _environment.loader.get_source(_environment, "style.css")[0] if _environment.loader else ""
+_LOADER = _environment.loader
+assert _LOADER is not None
+_STYLE = "".join(_LOADER.get_source(_environment, name)[0] for name in ("style.css", "browse.css"))
 
 SECURITY_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src data:; style-src 'sha256-"
@@ -38,6 +42,26 @@ def address(row: Row, **parameters: object) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     named = urlencode({"started_at": started_at, **given}, safe=":")
     return f"/executions/{quote(present.execution_name(row))}?{named}"
+
+
+def query_address(row: Row) -> str:
+    """The address of the page of an execution's query in its job."""
+    return f"/queries/{row['query_shape']}?{urlencode({'job': row['job_name']})}"
+
+
+def compare_address(before: Row, after: Row) -> str:
+    """The address of the page that compares two executions."""
+    return "/compare?" + urlencode({"a": run_name(before), "b": run_name(after)}, safe="@:/")
+
+
+def run_name(row: Row) -> str:
+    """An execution in a parameter: its name, and its start, which distinguishes executions of the same name."""
+    return f"{present.execution_name(row)}@{row['started_at'].isoformat().replace('+00:00', 'Z')}"
+
+
+def title(row: Row) -> str:
+    """What a query is called, on one line."""
+    return present.one_line(row.get("title") or row["description"] or "") or "(no description)"
 
 
 def render(template: str, **values: Any) -> str:
@@ -60,9 +84,15 @@ def time_text(ms: int | None) -> str:
     return "" if ms is None else duration_text(ms)
 
 
-_environment.globals.update(style=Markup(_STYLE), width=WIDTH)
+_environment.globals.update(
+    style=Markup(_STYLE), width=WIDTH, spark_size=(SPARK_WIDTH, SPARK_HEIGHT), kinds=regressions.KINDS
+)
 _environment.filters.update(
     address=address,
+    query_address=query_address,
+    compare_address=compare_address,
+    run_name=run_name,
+    title=title,
     size=size_text,
     duration=time_text,
     number=present.number_text,
@@ -79,6 +109,8 @@ _environment.filters.update(
             present.partitions,
             present.short_key,
             present.when,
+            regressions.measure,
+            regressions.value,
         )
     },
 )

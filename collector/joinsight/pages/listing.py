@@ -1,54 +1,154 @@
-"""The list of executions, and the parameters of its form."""
+"""The list of executions: the parameters of its form, its sorted columns, and its pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
 from urllib.parse import urlencode
 
+from joinsight.errors import ConfigurationError
 from joinsight.filters import SORTS, Filters, filters_of, one_of
 from joinsight.pages.environment import render
+from joinsight.pages.home import Overview
+from joinsight.reading import Cursor
 from joinsight.tables import Row
+from joinsight.timeparse import parse_moment
 
-_FIELDS = filters_of("queries")
+FIELDS = filters_of("queries")
 _SORTS = SORTS["queries"]
+_DEFAULT_SORT = next(iter(_SORTS))
 LIMITS = (50, 200, 1_000)
-"""The numbers of executions that a page can show; *more* selects the next."""
+"""The numbers of executions that a page can show."""
+_FIRST_FIELDS = ("search", "job", "state", "since", "until")
+
+
+class _Column(NamedTuple):
+    """A column of the list, with the order that its heading selects."""
+
+    title: str
+    sort: str = ""
+    is_number: bool = False
+
+
+COLUMNS = (
+    _Column("State"),
+    _Column("Query"),
+    _Column("Job"),
+    _Column("Started (UTC)", "recent"),
+    _Column("Time", "time", True),
+    _Column("Shuffled", "size", True),
+    _Column("Broadcast", "", True),
+    _Column("Spilled", "spill", True),
+    _Column("Execution"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page of the list, and the addresses of the pages before and after it; None at an end."""
+
+    rows: Sequence[Row]
+    before: str | None
+    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The parameters of the form."""
+    """The parameters of the list."""
 
     given: Mapping[str, str]
     """The filters as entered, without empty ones."""
     filters: Filters
     sort: str
     limit: int
+    cursor: Cursor | None = None
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> Asked:
         """Parse parameters; raises `ConfigurationError` for invalid ones."""
-        given = {name: text for name in _FIELDS if (text := parameters.get(name, "").strip())}
-        values = {name: _FIELDS[name].value(name, text) for name, text in given.items()}
-        sort = one_of("sort", parameters.get("sort", "").strip() or next(iter(_SORTS)), _SORTS)
+        given = {name: text for name in FIELDS if (text := parameters.get(name, "").strip())}
+        values = {name: FIELDS[name].value(name, text) for name, text in given.items()}
+        sort = one_of("sort", parameters.get("sort", "").strip() or _DEFAULT_SORT, _SORTS)
         limit = int(one_of("limit", parameters.get("limit", str(LIMITS[0])), tuple(map(str, LIMITS))))
-        return cls(given, Filters(**values, limit=limit + 1), sort, limit)  # one more, to see whether there are more
+        filters = Filters(**values, limit=limit + 1)  # one more, to see whether there are more
+        return cls(given, filters, sort, limit, _cursor(parameters, sort))
+
+    @property
+    def is_home(self) -> bool:
+        """Whether nothing is asked but what is new."""
+        return not self.given and self.cursor is None and self.sort == _DEFAULT_SORT
+
+    def address(self, **changes: str) -> str:
+        """The address of the list with these parameters, and of these only what differs from the default."""
+        parameters = {**self.given, **({} if self.sort == _DEFAULT_SORT else {"sort": self.sort})}
+        parameters |= {} if self.limit == LIMITS[0] else {"limit": str(self.limit)}
+        shown = urlencode({name: text for name, text in {**parameters, **changes}.items() if text}, safe=":/")
+        return f"/?{shown}" if shown else "/"
+
+    def sorted_by(self, column: _Column) -> str:
+        """The address of the list sorted by a column."""
+        return replace(self, sort=column.sort).address()
+
+    def page(self, rows: Sequence[Row]) -> Listed:
+        """The page of the rows that were read, one of which may be too many."""
+        more = len(rows) > self.limit
+        if self.cursor is not None and self.cursor.is_before:
+            rows = rows[-self.limit :]
+            has_before, has_after = more, True
+        else:
+            rows = rows[: self.limit]
+            has_before, has_after = self.cursor is not None, more
+        before = self.address(before=self._end(rows[0])) if rows and has_before else None
+        after = self.address(after=self._end(rows[-1])) if rows and has_after else None
+        return Listed(rows, before, after)
+
+    def _end(self, row: Row) -> str:
+        """A row as `_cursor` reads it; its value, where it is not what the key begins with."""
+        by = _SORTS[self.sort]
+        value = row[by.column.name] if by.is_nullable else None
+        started_at = row["started_at"].isoformat().replace("+00:00", "Z")
+        name = f"{row['application_id']}/{row['attempt_id']}/{row['execution_id']}"
+        return f"{'' if value is None else value}/{started_at}/{name}"
 
 
-def list_page(asked: Asked, rows: list[Row], worst: Mapping[int, str]) -> str:
-    """The page as HTML; `rows` may be one more than the limit, `worst` is the worst severity by the index in `rows`."""
-    larger = [limit for limit in LIMITS if limit > asked.limit]
-    is_full = len(rows) > asked.limit
-    more = urlencode({**asked.given, "sort": asked.sort, "limit": larger[0]}) if is_full and larger else None
+def _cursor(parameters: Mapping[str, str], sort: str) -> Cursor | None:
+    for name in ("before", "after"):
+        text = parameters.get(name, "")
+        if text:
+            try:
+                value, started_at, rest = text.split("/", 2)
+                application_id, attempt_id, execution_id = rest.rsplit("/", 2)
+                at: datetime = parse_moment(name, started_at)
+                key = (at, application_id, attempt_id, int(execution_id))
+                number = int(value) if value else None
+                if max(abs(number or 0), abs(key[3])) >= 1 << 63:
+                    raise ValueError
+                return Cursor(number if _SORTS[sort].is_nullable else None, key, is_before=name == "before")
+            except ValueError:
+                raise ConfigurationError(name, text, "not an end of a page", "Follow a link to it.") from None
+    return None
+
+
+def list_page(
+    asked: Asked,
+    listed: Listed,
+    worst: Mapping[int, str],
+    jobs: Sequence[str] = (),
+    overview: Overview | None = None,
+) -> str:
+    """The page as HTML; `worst` is the worst severity by the index of the row, `jobs` are offered to choose from."""
     return render(
         "list.html",
         asked=asked,
-        fields=_FIELDS,
+        first_fields={name: FIELDS[name] for name in _FIRST_FIELDS},
+        more_fields={name: field for name, field in FIELDS.items() if name not in _FIRST_FIELDS},
+        columns=COLUMNS,
         sorts=_SORTS,
-        is_filtered=asked != Asked.of({}),
-        rows=rows[: asked.limit],
+        is_filtered=bool(asked.given),
+        listed=listed,
         worst=worst,
-        more=f"/?{more}" if more else None,
-        is_full=is_full,
+        jobs=jobs,
+        overview=overview,
     )

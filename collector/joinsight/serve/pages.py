@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
@@ -28,10 +29,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from joinsight import reading
+from joinsight import reading, trends
 from joinsight.errors import ConfigurationError, NotFound
+from joinsight.filters import Filters
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import execution_page
+from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, Overview, job_lines, worst_of_queries
 from joinsight.pages.listing import Asked, list_page
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
@@ -39,6 +42,7 @@ from joinsight.serve.protocol import ENTITLED
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
+from joinsight.tables import Row
 from joinsight.timeparse import parse_moment
 
 MAX_READING = 2
@@ -47,6 +51,10 @@ TURN_SECONDS = 10
 """Longest wait for one of `MAX_READING`."""
 STATEMENT_SECONDS = 10
 """Statement timeout; a page takes a few statements."""
+
+_MOST_REGRESSIONS = 200
+_TREND = timedelta(days=30)
+"""How far the charts of jobs go back before the time that the home page is about."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -95,8 +103,12 @@ class Pages:
 
         def read(connection: Connection) -> str:
             asked = Asked.of(request.query_params)
-            rows = reading.read_queries(connection, asked.filters, asked.sort)
-            return list_page(asked, rows, reading.worst_findings(connection, rows[: asked.limit]))
+            listed = asked.page(reading.read_queries(connection, asked.filters, asked.sort, asked.cursor))
+            worst = reading.worst_findings(connection, listed.rows)
+            since = datetime.now(timezone.utc) - trends.WINDOW
+            jobs = trends.read_jobs(connection, since)
+            overview = _overview(connection, since, jobs) if asked.is_home and listed.rows else None
+            return list_page(asked, listed, worst, [job["job_name"] for job in jobs], overview)
 
         return await self._answer(request, read)
 
@@ -174,6 +186,17 @@ class Pages:
         except Exception:
             log.exception("internal error: a page could not be rendered")
             return _FAULT
+
+
+def _overview(connection: Connection, since: datetime, jobs: Sequence[Row]) -> Overview:
+    return Overview(
+        days=trends.WINDOW.days,
+        regressions=worst_of_queries(reading.read_regressions(connection, since, {}, limit=_MOST_REGRESSIONS)),
+        failures=trends.read_failures(connection, since, MAX_SHOWN + 1),
+        findings=reading.read_finding_groups(connection, Filters(since=since, limit=MAX_SHOWN)),
+        jobs=job_lines(trends.read_trends(connection, jobs[:MAX_TRENDS], since - _TREND)),
+        number_of_jobs=len(jobs),
+    )
 
 
 def _number(request: Request, name: str) -> int | None:

@@ -57,6 +57,7 @@ class ExecutionRow(ExecutionKey):
     )
     origin: str = required("live (listener) or event_log (backfill)", one_of=get_args(Origin))
     listener_id: str = required("the listener instance that measured it")
+    words: list[str] | None = column("words of its job, description, tables and operators, by which it is searched")
     sequence: Long = required("number of the document that this row comes from; a later one replaces it")
     updated_at: datetime | None = required("when this row was written", default=None)
 
@@ -69,6 +70,7 @@ execution = table_of(
     Index(None, "state", "started_at", postgresql_where=text("state <> 'succeeded'")),
     Index(None, "job_name", "started_at"),
     Index(None, "query_shape", "started_at"),
+    Index("ix_execution_words", text("array_to_tsvector(words)"), postgresql_using="gin"),
     Index(
         "ix_execution_comparable",
         "query_shape",

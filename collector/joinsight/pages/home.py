@@ -1,0 +1,59 @@
+"""What the home page tells above its list: what became worse, what failed, what to fix first, and how jobs go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.pages.chart import Spark, spark
+from joinsight.tables import Row
+from joinsight.trends import Trend
+
+MAX_SHOWN = 6
+"""Of regressions, failures and findings."""
+MAX_TRENDS = 15
+"""Of jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What is shown; lists may be one longer than what fits."""
+
+    days: int
+    regressions: Sequence[Row]
+    """Of a query the one that costs most, by `worst_of_queries`."""
+    failures: Sequence[Row]
+    findings: Sequence[Row]
+    jobs: Sequence[JobLine]
+    number_of_jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job with its charts."""
+
+    job: Row
+    duration: Spark | None
+    shuffled: Spark | None
+
+
+def worst_of_queries(regressions: Sequence[Row]) -> list[Row]:
+    """The first regression of each query, with the number of the others."""
+    first: dict[tuple[str, str], Row] = {}
+    for row in regressions:
+        shown = first.setdefault((row["job_name"], row["query_shape"]), {**row, "others": -1})
+        shown["others"] += 1
+    return list(first.values())
+
+
+def job_lines(trends: Sequence[Trend]) -> list[JobLine]:
+    """Jobs with the charts of their runs."""
+    return [
+        JobLine(
+            trend.job,
+            spark(trend.duration_ms, "Query time", duration_text),
+            spark(trend.shuffle_write_bytes, "Shuffled", bytes_text),
+        )
+        for trend in trends
+    ]

@@ -1,0 +1,22 @@
+"""How a regression reads: what became worse, and how much."""
+
+from __future__ import annotations
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.tables import Row
+
+KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
+
+
+def measure(row: Row) -> str:
+    """``join spill``: the measure without its unit."""
+    words = row["measure"].removesuffix("_ms").removesuffix("_ratio").removesuffix("_bytes").replace("_", " ")
+    return words if row["subject"] == "query" else f"{row['subject']} {words}"
+
+
+def value(row: Row, name: str) -> str:
+    """The value in a column, in the unit of the measure."""
+    number, measured = row[name], row["measure"]
+    if measured.endswith("_ratio"):
+        return f"{number:.1f}×"
+    return duration_text(round(number)) if measured.endswith("_ms") else bytes_text(round(number))

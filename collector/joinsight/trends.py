@@ -1,0 +1,91 @@
+"""The queries of the pages about what happened over time: to jobs, and to one query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from joinsight.tables import Row
+
+MAX_JOBS = 1_000
+"""The most costly ones; the page offers them to choose from."""
+_RECENT_FAILURES = 500
+_EXECUTIONS_OF_A_JOB = 200
+
+_ACTIVE = text(
+    "SELECT job_name, count(*) AS executions, sum(duration_ms) AS duration_ms, sum(task_time_ms) AS task_time_ms,"
+    " sum(shuffle_write_bytes) AS shuffle_write_bytes, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
+    " max(started_at) AS last_at"
+    " FROM execution WHERE started_at >= :since"
+    " GROUP BY job_name ORDER BY sum(duration_ms) DESC NULLS LAST, job_name LIMIT :limit"
+)
+_LAST_OF_JOBS = text(
+    "SELECT job_name, application_id, attempt_id, started_at, duration_ms, shuffle_write_bytes"
+    " FROM unnest(CAST(:jobs AS text[])) AS listed(job) CROSS JOIN LATERAL ("
+    "SELECT * FROM execution AS e WHERE e.job_name = listed.job AND e.started_at >= :since"
+    f" ORDER BY e.started_at DESC LIMIT {_EXECUTIONS_OF_A_JOB}) AS its"
+)
+_FAILED = text(
+    "SELECT job_name, query_shape, count(*) AS executions, max(started_at) AS last_at,"
+    " (array_agg(description ORDER BY started_at DESC))[1] AS description,"
+    " (array_agg(state ORDER BY started_at DESC))[1] AS state,"
+    " (array_agg(error ORDER BY started_at DESC))[1] AS error,"
+    " (array_agg(started_at ORDER BY started_at DESC))[1] AS started_at,"
+    " (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,"
+    " (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,"
+    " (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"
+    " FROM (SELECT * FROM execution WHERE state <> 'succeeded' AND state IN ('failed', 'lost')"
+    f" AND started_at >= :since ORDER BY started_at DESC LIMIT {_RECENT_FAILURES}) AS failed"
+    " GROUP BY job_name, query_shape, CASE WHEN query_shape IS NULL THEN description END"
+    " ORDER BY max(started_at) DESC LIMIT :limit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A job and its last runs: an application is a run; of a job that is a single one, a day is."""
+
+    job: Row
+    duration_ms: Sequence[int]
+    """By run, the oldest first: the time of its queries, added up."""
+    shuffle_write_bytes: Sequence[int]
+
+
+def read_jobs(connection: Connection, since: datetime, limit: int = MAX_JOBS) -> list[Row]:
+    """The jobs that ran since then, those with the longest queries first."""
+    return [dict(row) for row in connection.execute(_ACTIVE, {"since": since, "limit": limit}).mappings()]
+
+
+def read_trends(connection: Connection, jobs: Sequence[Row], since: datetime) -> list[Trend]:
+    """The last runs of these jobs, none before `since`."""
+    rows: dict[str, list[Row]] = {job["job_name"]: [] for job in jobs}
+    for row in connection.execute(_LAST_OF_JOBS, {"jobs": list(rows), "since": since}).mappings():
+        rows[row["job_name"]].append(dict(row))
+    return [_trend(job, rows[job["job_name"]]) for job in jobs]
+
+
+def _trend(job: Row, newest_first: Sequence[Row]) -> Trend:
+    runs: dict[Any, list[int]] = {}
+    applications = {(row["application_id"], row["attempt_id"]) for row in newest_first}
+    if len(newest_first) == _EXECUTIONS_OF_A_JOB and len(applications) > 1:  # the oldest run is not all there
+        last = newest_first[-1]
+        newest_first = [row for row in newest_first if row["application_id"] != last["application_id"]]
+    for row in reversed(newest_first):
+        run = (row["application_id"], row["attempt_id"]) if len(applications) > 1 else row["started_at"].date()
+        total = runs.setdefault(run, [0, 0])
+        total[0] += row["duration_ms"] or 0
+        total[1] += row["shuffle_write_bytes"] or 0
+    return Trend(job, [run[0] for run in runs.values()], [run[1] for run in runs.values()])
+
+
+def read_failures(connection: Connection, since: datetime, limit: int) -> list[Row]:
+    """Queries that failed or were lost since then: how often, and the last one of each; the latest first."""
+    return [dict(row) for row in connection.execute(_FAILED, {"since": since, "limit": limit}).mappings()]
+
+
+WINDOW = timedelta(days=7)
+"""What the home page looks back on."""
