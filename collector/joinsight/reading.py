@@ -16,11 +16,8 @@ from sqlalchemy import (
     and_,
     column,
     func,
-<<<<<<< HEAD
     literal_column,
-=======
     or_,
->>>>>>> a55c1de (Open the browser with what became worse, failed and costs most)
     select,
     text,
     true,

@@ -235,11 +235,11 @@ def test_it_prints(browser: Browser, url: str, addresses: dict[tuple[str, int], 
 
 def test_a_phone_is_enough(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """Only the plan and the tables scroll sideways, in themselves."""
-    phone = {"viewport": {"width": 390, "height": 800}, "is_mobile": True, "has_touch": True}
+    phone = {"viewport": {"width": 360, "height": 780}, "is_mobile": True, "has_touch": True}
     with Watched(browser, url, **phone) as page:
         for where in ("/", of(addresses, "skewed"), of(addresses, "broadcast-timeout"), addresses["app-hostile", 66]):
             page.goto(where)
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, where
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, where
 
 
 def test_hostile_texts_stay_texts(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:

@@ -191,13 +191,15 @@ def test_a_long_list_has_pages(engine: Engine, sort: str) -> None:
     with engine.connect() as connection:
         rows = read_queries(connection, replace(asked.filters, limit=1_000), sort)
     expected = [row["execution_id"] for row in rows]
-    pages, address = [], asked.address()
+    pages: list[str] = []
+    address: str | None = asked.address()
     while address:
         pages.append(get(engine, address).text)
         address = link(pages[-1], "Next")
     assert [listed(page) for page in pages] == [expected[i : i + 50] for i in range(0, 170, 50)]
     assert link(pages[0], "Previous") is None and link(pages[0], "First") is None
-    back, address = [], link(pages[-1], "Previous")
+    back: list[list[int]] = []
+    address = link(pages[-1], "Previous")
     while address:
         back.append(listed(get(engine, address).text))
         address = link(get(engine, address).text, "Previous")

@@ -15,10 +15,11 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from tests.documents import application, planned
 
-from joinsight import reading, tables
+from joinsight import reading, tables, trends
 from joinsight.errors import NotFound
 from joinsight.filters import SORTS, Filters
 from joinsight.findings import Case, Finder, Finding, Heuristic
+from joinsight.search import query
 from joinsight.store import mark_lost
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
@@ -77,6 +78,8 @@ def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
     for name in ("query_shape", "operator_key"):
         if name in values:
             values[name] = f"left(md5({name} || n % 200), 16)"
+    if "words" in values:
+        values["words"] = "words || ('w' || n % 200)"
     for name in ("started_at", "last_heard_at"):
         if name in values:
             values[name] = f"{name} - n * interval '10 minutes'"
@@ -150,6 +153,8 @@ def _cases() -> Iterator[Any]:
             "succeeded": Filters(state="succeeded"),
             "running": Filters(state="running"),
         }
+        if command == "queries":
+            filters |= {"rare": Filters(search=query("w77")), "common": Filters(search=query("join exch"))}
         if command == "findings":
             filters |= {"critical": Filters(severity="critical"), "kind": Filters(finding="found")}
         for sort in sorts:
@@ -164,6 +169,35 @@ def test_lists(engine: Engine, command: str, sort: str, filters: Filters) -> Non
     assert not scanned(plan), plan
     if filters.since is not None:
         assert months(plan) == {"2025_12"}, plan
+
+
+@pytest.mark.parametrize("is_before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("sort", SORTS["queries"])
+def test_further_pages(engine: Engine, sort: str, is_before: bool) -> None:
+    """A page next to another is found by the index of its order."""
+    by = SORTS["queries"][sort].column.name
+    with engine.connect() as connection:
+        row = reading.read_queries(connection, Filters(until=SINCE, limit=200), sort)[-1]
+    key = (row["started_at"], row["application_id"], row["attempt_id"], row["execution_id"])
+    cursor = reading.Cursor(row[by], key, is_before)
+    (plan,) = plans_of(engine, lambda c: reading.read_queries(c, Filters(limit=51), sort, cursor))
+    assert not scanned(plan), plan
+
+
+def test_the_home_page(engine: Engine) -> None:
+    """Its jobs, their last runs and its failures are read by indexes, in the months of their time."""
+    with engine.connect() as connection:
+        jobs = trends.read_jobs(connection, SINCE)
+        trended = trends.read_trends(connection, jobs[:15], SINCE)
+    assert len(jobs) >= 200 and len(trended) == 15 and all(trend.duration_ms for trend in trended)
+    for ask in (
+        lambda c: trends.read_jobs(c, SINCE),
+        lambda c: trends.read_trends(c, jobs[:15], SINCE),
+        lambda c: trends.read_failures(c, SINCE, 7),
+    ):
+        (plan,) = plans_of(engine, ask)
+        assert not scanned(plan), plan
+        assert months(plan) <= {"2025_12"}, plan
 
 
 @pytest.mark.parametrize("command", list(OPERATORS))
