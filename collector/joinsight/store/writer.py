@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,17 +30,18 @@ from sqlalchemy import (
     Engine,
     Table,
     Text,
+    bindparam,
     cast,
     false,
     func,
-    literal,
     literal_column,
     select,
     true,
     tuple_,
 )
-from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.sql.dml import ReturningInsert
 
 from joinsight import tables
 from joinsight.document import Application, Document, Execution
@@ -139,7 +140,7 @@ class Writer:
                 if key not in before or replaces(version_of(executions[key][0]), before[key])
             }
             _upsert(connection, tables.execution, [rows.execution for rows in accepted.values()])
-            _delete_children(connection, list(accepted))
+            _delete_children(connection, [key for key in accepted if key in before])
             history = EarlierRuns(connection)
             for key, rows in accepted.items():
                 accepted[key] = dataclasses.replace(rows, finding=self._finder.rows(rows, history))
@@ -230,24 +231,26 @@ def _upsert(
 
     Without `replace`, existing rows stay unchanged, but are locked too.
     """
-    keys = [column.name for column in table.primary_key]
+    statement = _upsert_statement(table, replace)
     written: set[_Key] = set()
     for chunk in _chunks(rows):
-        statement = _insert(table, chunk)
-        changed = {column.name: column for column in statement.excluded if column.name not in keys}
-        unless = None if replace else false()
-        statement = statement.on_conflict_do_update(index_elements=keys, set_=changed, where=unless)
-        written.update(map(tuple, connection.execute(statement.returning(*table.primary_key))))
+        written.update(map(tuple, connection.execute(statement, {"rows": msgspec.json.encode(chunk).decode()})))
     return written
 
 
-def _insert(table: Table, rows: Sequence[ApplicationRow | ExecutionRow]) -> Insert:
-    """Insert rows as one JSON parameter: a statement with one per value takes longer to build than to execute."""
+@cache
+def _upsert_statement(table: Table, replace: bool) -> ReturningInsert[Any]:
+    """Takes its rows as one JSON parameter; made once, because making it takes longer than executing it."""
+    keys = [column.name for column in table.primary_key]
     names = [column.name for column in table.columns if column.name != "updated_at"]
-    sent = cast(literal(msgspec.json.encode(rows).decode(), Text), JSON)
+    sent = cast(bindparam("rows", type_=Text), JSON)
     given = func.json_populate_recordset(literal_column(f'NULL::"{table.name}"'), sent).table_valued(*names)
     values = select(*(given.c[name] for name in names), func.now())
-    return insert(table).from_select([*names, "updated_at"], values)
+    statement = insert(table).from_select([*names, "updated_at"], values)
+    changed = {column.name: column for column in statement.excluded if column.name not in keys}
+    unless = None if replace else false()
+    statement = statement.on_conflict_do_update(index_elements=keys, set_=changed, where=unless)
+    return statement.returning(*table.primary_key)
 
 
 def _write_applications(connection: Connection, newest: list[_Made]) -> int:

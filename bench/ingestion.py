@@ -1,0 +1,139 @@
+"""Measures how fast documents become rows, beside a bare COPY of the same rows: ``python -m bench.ingestion --help``.
+
+**Data.** The documents of a recorded event log (`tests/eventlog`), each as often as `--documents` needs, with other
+execution ids: so each is new to the database. **Conditions**, in turns in each round, each on empty tables: ``writer``,
+the collector's `Writer`; ``copy``, the same rows with one COPY a table into the same tables, one transaction a batch.
+**Measures.** Documents and rows a second of wall time, the CPU of this process, and that of PostgreSQL's backends
+(from /proc). Findings are computed in both: by the writer, and before the clock starts for ``copy``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Engine, text
+from tests.eventlog.recorded import read, recorded
+from tests.versions import NEWEST
+
+from joinsight import tables
+from joinsight.document import Document, Execution
+from joinsight.findings import Finder
+from joinsight.findings.finding import NoHistory
+from joinsight.rows import Plans, Rows, execution_rows
+from joinsight.store import partitions
+from joinsight.store.database import open_database, upgrade
+from joinsight.store.writer import Writer, copy_rows
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def documents(number: int) -> list[Execution]:
+    """Execution documents with ids of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        found: list[Document] = read(recorded(NEWEST, Path(folder))[0])[0]
+    executions = [each for each in found if isinstance(each, Execution)]
+    return [
+        msgspec.structs.replace(executions[index % len(executions)], execution_id=index, sequence=index + 1)
+        for index in range(number)
+    ]
+
+
+def server_cpu(engine: Engine) -> float:
+    """CPU seconds of all processes of this PostgreSQL so far, except of backends that have ended."""
+    with engine.connect() as connection:
+        pids = connection.execute(text("SELECT pid FROM pg_stat_activity")).scalars().all()
+    total = 0.0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / _TICKS
+    return total
+
+
+def batches(all_documents: Sequence[Execution], size: int) -> Iterator[Sequence[Execution]]:
+    """Batches in order."""
+    for start in range(0, len(all_documents), size):
+        yield all_documents[start : start + size]
+
+
+def rows_of(document: Execution) -> Rows:
+    """All rows of a document."""
+    rows = execution_rows(document, Plans(document, lambda: None))
+    rows = dataclasses.replace(
+        rows, execution=dataclasses.replace(rows.execution, updated_at=datetime.now(timezone.utc))
+    )
+    return dataclasses.replace(rows, finding=Finder().rows(rows, NoHistory()))
+
+
+def bare_copy(engine: Engine, batch: Sequence[Rows]) -> int:
+    """Copy a batch; returns the number of rows."""
+    number = 0
+    with engine.begin() as connection:
+        for table in (tables.execution, *tables.CHILDREN):
+            rows = (
+                [rows.execution for rows in batch]
+                if table is tables.execution
+                else [row for each in batch for row in getattr(each, table.name)]
+            )
+            if rows:
+                number += len(rows)
+                copy_rows(connection, table, rows)
+    return number
+
+
+def empty(engine: Engine) -> None:
+    """Empty all tables of executions."""
+    names = ", ".join(f'"{table.name}"' for table in (tables.application, tables.execution, *tables.CHILDREN))
+    with engine.begin() as connection:
+        connection.execute(text(f"TRUNCATE {names}, delivery CASCADE"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=400)
+    parser.add_argument("--batch", type=int, nargs="*", default=[1, 20])
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    made = documents(options.documents)
+    rows = [rows_of(each) for each in made]
+    with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder)) as engine:
+        upgrade(engine)
+        partitions.create(engine, {partitions.month_of(each.execution.started_at) for each in rows})
+        writer = Writer(engine)
+        print("batch  what    documents/s   rows/s   ms of CPU a document: client, server")
+        for size in options.batch:
+            measured: dict[str, list[tuple[float, float, float]]] = {"writer": [], "copy": []}
+            number = 0
+            for _ in range(options.rounds):
+                for what, taken in measured.items():
+                    empty(engine)
+                    before, cpu, started = server_cpu(engine), time.process_time(), time.perf_counter()
+                    if what == "copy":
+                        number = sum(bare_copy(engine, batch) for batch in batches(rows, size))
+                    else:
+                        for batch in batches(made, size):
+                            assert writer.write(batch).stored == len(batch)
+                    wall, client = time.perf_counter() - started, time.process_time() - cpu
+                    taken.append((wall, client, server_cpu(engine) - before))
+            for what, taken in measured.items():
+                wall, client, server = (statistics.median(each) for each in zip(*taken, strict=True))
+                n = len(made)
+                print(
+                    f"{size:>5}  {what:<6}  {n / wall:>11,.0f}  {number / wall:>7,.0f}"
+                    f"   {1000 * client / n:>6.2f}, {1000 * server / n:.2f}"
+                )
+
+
+if __name__ == "__main__":
+    main()
