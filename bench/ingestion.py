@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Engine, text
@@ -33,6 +34,7 @@ from joinsight.store import partitions
 from joinsight.store.database import open_database, upgrade
 from joinsight.store.writer import Writer, copy_rows
 
+_T = TypeVar("_T")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -61,10 +63,10 @@ def server_cpu(engine: Engine) -> float:
     return total
 
 
-def batches(all_documents: Sequence[Execution], size: int) -> Iterator[Sequence[Execution]]:
+def batches(every: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     """Batches in order."""
-    for start in range(0, len(all_documents), size):
-        yield all_documents[start : start + size]
+    for start in range(0, len(every), size):
+        yield every[start : start + size]
 
 
 def rows_of(document: Execution) -> Rows:

@@ -476,3 +476,20 @@ def test_an_address_that_cannot_be_used(host: str) -> None:
     """A host that cannot be listened on is named, with what would be right, and no traceback."""
     with pytest.raises(ConfigurationError, match=r"--host"):
         bind(host, 0, open_to_all=not host)
+
+
+def test_responses_do_not_wait_for_acknowledgements() -> None:
+    """A connection has TCP_NODELAY: a small response is sent at once, also after an earlier one."""
+
+    async def option() -> int:
+        connected: asyncio.Future[asyncio.StreamWriter] = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(lambda _, writer: connected.set_result(writer), sock=bind("127.0.0.1", 0))
+        _, client = await asyncio.open_connection(*server.sockets[0].getsockname())
+        accepted = await connected
+        found: int = accepted.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.close()
+        accepted.close()
+        server.close()
+        return found
+
+    assert asyncio.run(option())
