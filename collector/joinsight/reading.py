@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -51,6 +51,12 @@ from joinsight.tables.views import v_finding_groups
 Key = tuple[datetime, str, str, int]
 
 
+EMPTY = (
+    "No executions are stored yet. `joinsight demo` runs an example, `joinsight listener-jar --conf` prints the options"
+    " that attach the listener to your jobs, and `joinsight backfill` imports event logs."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """A row of a sorted list of executions, next to which a page of it ends: by its value and key."""
@@ -80,35 +86,67 @@ class Cursor:
 
 def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cursor | None = None) -> list[Row]:
     """Executions that match the filters, sorted and limited; next to the cursor's row, if any."""
+    rows = _rows(connection, _queries(filters, sort, cursor))
+    return rows[::-1] if cursor is not None and cursor.is_before else rows
+
+
+def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Shuffles with their execution's description."""
+    return read_list(connection, "shuffles", filters, sort)
+
+
+def read_broadcasts(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Broadcasts with their execution's description."""
+    return read_list(connection, "broadcasts", filters, sort)
+
+
+def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Joins with their execution's description."""
+    return read_list(connection, "joins", filters, sort)
+
+
+def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Findings with their execution's description."""
+    return read_list(connection, "findings", filters, sort)
+
+
+def read_list(connection: Connection, name: str, filters: Filters, sort: str) -> list[Row]:
+    """The rows of a list of `filters.LISTS`."""
+    return _rows(connection, _list(connection, name, filters, sort))
+
+
+def count(connection: Connection, name: str, filters: Filters, sort: str, most: int) -> int:
+    """The number of rows that a list has without its limit, `most` at most: counting all of a history takes long."""
+    statement = _list(connection, name, replace(filters, limit=most), sort)
+    rows = statement.with_only_columns(literal_column("1"), maintain_column_froms=True).subquery()
+    return connection.scalar(select(func.count()).select_from(rows)) or 0
+
+
+def is_empty(connection: Connection) -> bool:
+    """Whether no execution is stored."""
+    return connection.execute(select(execution.c.started_at).limit(1)).first() is None
+
+
+_TABLES = {"shuffles": shuffle_table, "broadcasts": broadcast, "joins": joins, "findings": finding}
+
+
+def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Select[Any]:
+    if name == "queries":
+        return _queries(filters, sort)
+    return _operators(connection, _TABLES[name], filters, SORTS[name], sort)
+
+
+def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Select[Any]:
+    """Executions; those before a cursor in reverse order."""
     executions, by = _executions(filters), SORTS["queries"][sort]
     if cursor is not None:
         executions = executions.where(cursor.condition(by))
     if filters.is_selective(Of.EXECUTION) and sort != "recent":
         executions = select(executions.offset(0).subquery(execution.name))
     if cursor is None or not cursor.is_before:
-        return _rows(connection, _first(executions, by.order, execution, filters))
+        return _first(executions, by.order, execution, filters)
     key = [execution.c[name].asc() for name in EXECUTION_KEY]
-    return _rows(connection, executions.order_by(by.reverse, *key).limit(filters.limit))[::-1]
-
-
-def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Shuffles with their execution's description."""
-    return _operators(connection, shuffle_table, filters, SORTS["shuffles"], sort)
-
-
-def read_broadcasts(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Broadcasts with their execution's description."""
-    return _operators(connection, broadcast, filters, SORTS["broadcasts"], sort)
-
-
-def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Joins with their execution's description."""
-    return _operators(connection, joins, filters, SORTS["joins"], sort)
-
-
-def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Findings with their execution's description."""
-    return _operators(connection, finding, filters, SORTS["findings"], sort)
+    return executions.order_by(by.reverse, *key).limit(filters.limit)
 
 
 FINDING_DAYS = 30
@@ -159,7 +197,7 @@ def _executions(filters: Filters) -> Select[Any]:
 
 def _operators(
     connection: Connection, table: Table, filters: Filters, sorts: Mapping[str, Sort], sort: str
-) -> list[Row]:
+) -> Select[Any]:
     """Operators, each with its execution's description.
 
     PostgreSQL assumes that the columns of the key are independent, expects almost no rows of a join by them, and would
@@ -193,7 +231,7 @@ def _operators(
         )
         joined = source.join(its, true())
     description = (its.c[name] for name in ("job_name", "description", "state", "duration_ms"))
-    return _rows(connection, _first(select(source, *description).select_from(joined), order, source, filters))
+    return _first(select(source, *description).select_from(joined), order, source, filters)
 
 
 def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:
@@ -233,7 +271,7 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
         statement = statement.where(c.started_at == started_at)
     found = connection.execute(statement).first()
     if found is None:
-        raise NotFound(f"No execution {text}. `joinsight queries` lists the stored ones.")
+        raise NotFound(EMPTY if text == "last" else f"No execution {text}. `joinsight queries` lists the stored ones.")
     return (found[0], found[1], found[2], found[3])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from sqlalchemy import Engine
 from tests.commands import leaves
 
 from joinsight.cli import cli
@@ -72,3 +73,14 @@ def test_a_reader_may_close_the_pipe() -> None:
     ran = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True)
     assert ran.returncode in (0, 1)
     assert ran.stderr == ""
+
+
+def test_an_empty_database_says_what_to_do(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How executions come into it; with `--json` too, on stderr."""
+    monkeypatch.setenv("JOINSIGHT_DATABASE_URL", engine.url.render_as_string(hide_password=False))
+    for arguments in (["queries"], ["joins", "--json"], ["findings", "--severity", "critical"]):
+        result = CliRunner().invoke(cli, arguments)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert "No executions are stored yet. `joinsight demo` runs an example" in result.stderr
+    result = CliRunner().invoke(cli, ["plan", "last"])
+    assert "No executions are stored yet." in str(result.exception)

@@ -9,16 +9,40 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
+from rich.text import Text
 
 from joinsight.terminal import unguarded, visible
 
 WIDTH = 100
-"""Columns where the output is not a terminal."""
+"""Columns of paragraphs, at most; on a terminal its width."""
 
 
 def console() -> Console:
-    """A console on stdout: colours and the full width on a terminal, `WIDTH` columns of plain text elsewhere."""
+    """A console on stdout: colours and the full width on a terminal; elsewhere plain text, of which nothing is cut."""
     return _Console(sys.stdout, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def cut_at(out: Console) -> int | None:
+    """The width at which lines are cut; None where the output is not a terminal, where they are whole."""
+    return out.width if out.file.isatty() else None
+
+
+def paragraph_width(out: Console) -> int:
+    """The width at which paragraphs are wrapped."""
+    return min(out.width, WIDTH)
+
+
+def print_text(out: Console, text: Text) -> None:
+    """Print a text, on a terminal wrapped between words, else on one line."""
+    out.print(text, soft_wrap=cut_at(out) is None)
+
+
+def print_line(out: Console, line: Text) -> None:
+    """Print a line, on a terminal cut at its width."""
+    width = cut_at(out)
+    if width is not None:
+        line.truncate(width, overflow="ellipsis")
+    out.print(line, soft_wrap=True)
 
 
 def progress() -> Progress:

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from joinsight.cli import table
-from joinsight.cli.console import console
+from joinsight.cli.console import console, cut_at
 from joinsight.cli.options import KEEP, database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text
@@ -65,7 +65,7 @@ def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
             Column("rows (about)", ["?" if part.rows is None else f"{part.rows:,}" for part in parts], right=True),
             Column("size", [bytes_text(part.bytes) for part in parts], right=True),
         ]
-        for line in table.lines(columns, out.width):
+        for line in table.lines(columns, cut_at(out)):
             out.print(line, soft_wrap=True)
     freed = bytes_text(sum(part.bytes for part in parts))
     months_and_size = f"{len({part.starts_at for part in parts})} months, {freed} on disk"

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from joinsight import reading
 from joinsight.cli import findings_text, read
-from joinsight.cli.console import WIDTH, console, progress
+from joinsight.cli.console import console, paragraph_width, progress
 from joinsight.cli.options import database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import QUERIES
@@ -97,7 +97,7 @@ def report(out: Console, engine: Engine, application: str) -> None:
             read.print_table(out, render(rows), rows)
     out.print(Rule("Findings, worst first"))
     for finding in findings[:6]:
-        for line in findings_text.execution_lines(finding, max(80, min(out.width, WIDTH))):
+        for line in findings_text.execution_lines(finding, paragraph_width(out)):
             out.print(line, soft_wrap=True)
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from joinsight import reading
 from joinsight.cli import table
-from joinsight.cli.console import console
+from joinsight.cli.console import console, cut_at, print_line
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.compare import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
@@ -64,7 +64,7 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
 
 def _print_header(out: Console, comparison: Comparison) -> None:
     description = one_line(comparison.b.execution["description"])
-    out.print(Text(description, "bold"), no_wrap=True, overflow="ellipsis")
+    print_line(out, Text(description, "bold"))
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         e = run.execution
         how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"
@@ -76,7 +76,7 @@ def _print_header(out: Console, comparison: Comparison) -> None:
         for reason in e["incomplete"] or ():
             out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
         if e["error"]:
-            out.print(Text(f"   {one_line(e['error'])}", "red"), no_wrap=True, overflow="ellipsis")
+            print_line(out, Text(f"   {one_line(e['error'])}", "red"))
     for text, style in _query_and_plan(comparison):
         out.print(Text(text, style), soft_wrap=True)
 
@@ -108,7 +108,7 @@ def _print_settings(out: Console, comparison: Comparison) -> None:
     width = min(_SETTING_WIDTH, max(map(len, comparison.configuration)))
     for key, values in comparison.configuration.items():
         before, after = ("(default)" if value is None else one_line(value) for value in values)
-        out.print(Text(f"{key:<{width}}  {before} → {after}"), no_wrap=True, overflow="ellipsis")
+        print_line(out, Text(f"{key:<{width}}  {before} → {after}"))
 
 
 def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -> None:
@@ -125,7 +125,7 @@ def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -
         Column("change", difference, right=True),
     ]
     out.print(Text(f"\n{_TITLES[name]}", "bold"))
-    for line in table.lines(columns, max(80, out.width)):
+    for line in table.lines(columns, cut_at(out)):
         out.print(line, soft_wrap=True)
 
 

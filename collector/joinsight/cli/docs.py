@@ -9,7 +9,7 @@ from rich.text import Text
 
 from joinsight import manual
 from joinsight.cli import table
-from joinsight.cli.console import console
+from joinsight.cli.console import console, cut_at
 from joinsight.cli.table import Column
 
 
@@ -25,7 +25,7 @@ def docs(page: str | None) -> None:
     if page is None:
         names = manual.pages()
         titles = [manual.title(manual.read(name)) for name in names]
-        for line in table.lines([Column("page", list(names)), Column("title", titles)], out.width):
+        for line in table.lines([Column("page", list(names)), Column("title", titles)], cut_at(out)):
             out.print(line, soft_wrap=True)
     elif sys.stdout.isatty():
         from rich.markdown import Markdown  # imported here: it brings two parsers

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from joinsight import incomplete
 from joinsight.cli import table
 from joinsight.cli.collector import collector_options, open_collector, reason_of, send
-from joinsight.cli.console import console
+from joinsight.cli.console import console, cut_at, paragraph_width
 from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
@@ -239,7 +239,7 @@ def _print(out: Console, checks: list[Check], rows: list[Row], delivery_checks: 
         _print_check(out, check, width=9)
     if rows:
         out.print()
-        for line in table.lines(_columns(rows, now), max(80, out.width)):
+        for line in table.lines(_columns(rows, now), cut_at(out)):
             out.print(line, soft_wrap=True)
     if delivery_checks:
         out.print()
@@ -262,7 +262,7 @@ def _print_check(out: Console, check: Check, width: int = 0) -> None:
 def _wrapped(out: Console, paragraph: str, indent: int) -> list[str]:
     return textwrap.wrap(
         visible(paragraph),
-        max(80, out.width),
+        paragraph_width(out),
         initial_indent=" " * indent,
         subsequent_indent=" " * indent,
         break_long_words=False,

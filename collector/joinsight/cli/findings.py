@@ -10,7 +10,7 @@ import click
 
 from joinsight import reading
 from joinsight.cli import findings_text
-from joinsight.cli.console import WIDTH, console
+from joinsight.cli.console import console, paragraph_width
 from joinsight.cli.filter_options import filter_options
 from joinsight.filters import Filters
 from joinsight.present import when
@@ -38,16 +38,19 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
         check_schema(engine)
         with engine.connect() as connection:
             rows = read(connection, filters, sort)
+            is_empty = not rows and reading.is_empty(connection)
     if as_json:
         for row in rows:
             click.echo(to_json(row))
+    if is_empty:
+        click.echo(reading.EMPTY, err=True)
     elif not rows:
         since = filters.since or (None if each else reading.finding_since(datetime.now(timezone.utc)))
         click.echo(f"No matching findings since {when(since)}." if since else "No matching findings.", err=True)
-    else:
+    elif not as_json:
         out = console()
         for number, row in enumerate(rows):
-            for line in render(row, max(80, min(out.width, WIDTH))):
+            for line in render(row, paragraph_width(out)):
                 out.print(line, soft_wrap=True)
             if number < len(rows) - 1:
                 out.print()

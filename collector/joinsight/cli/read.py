@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.text import Text
-from sqlalchemy import Connection
 
 from joinsight import reading
 from joinsight.cli import findings_text, table, tree
-from joinsight.cli.console import WIDTH, console
+from joinsight.cli.console import console, cut_at, paragraph_width, print_text
 from joinsight.cli.filter_options import filter_options
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
@@ -37,48 +37,73 @@ from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal import to_json
 
+_ERROR_LENGTH = 500
+"""Characters of an error that a terminal shows."""
+_COUNTED = 1_000
+"""Rows that are counted beyond those that are shown."""
+
 
 def _list(
-    read: Callable[[Connection, Filters, str], list[Row]],
+    name: str,
     render: Callable[[list[Row]], list[Column]],
     database_url: str | None,
     data: Path | None,
     sort: str,
     as_json: bool,
-    **filters: Any,
+    **options: Any,
 ) -> None:
+    filters = Filters(**options)
     with open_database(database_url, data) as engine:
         check_schema(engine)
         with engine.connect() as connection:
-            rows = read(connection, Filters(**filters), sort)
+            rows = reading.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
+            total = len(rows)
+            if filters.limit < total and filters.limit < _COUNTED:
+                total = reading.count(connection, name, filters, sort, _COUNTED + 1)
+            is_empty = not rows and reading.is_empty(connection)
+    rows = rows[: filters.limit]
     if as_json:
         for row in rows:
             click.echo(to_json(row))
     elif rows:
         print_table(console(), render(rows), rows)
-    else:
-        click.echo("No matching executions. `joinsight queries` without filters shows the latest.", err=True)
+    if is_empty:
+        click.echo(reading.EMPTY, err=True)
+    elif not rows:
+        what = "executions" if name == "queries" else name
+        click.echo(f"No matching {what}. `joinsight queries` without filters shows the latest executions.", err=True)
+    elif total > len(rows):
+        click.echo(_shown(len(rows), total), err=True)
+
+
+def _shown(shown: int, total: int) -> str:
+    """``20 of 27 shown (all: --limit 27)``."""
+    if shown >= _COUNTED:
+        return f"{shown:,} shown, there are more (--limit)"
+    if total > _COUNTED:
+        return f"{shown:,} of more than {_COUNTED:,} shown (more: --limit, or filters)"
+    return f"{shown:,} of {total:,} shown (all: --limit {total})"
 
 
 @click.command()
 @filter_options("queries")
 def queries(**options: Any) -> None:
     """List SQL executions."""
-    _list(reading.read_queries, query_table, **options)
+    _list("queries", query_table, **options)
 
 
 @click.command()
 @filter_options("shuffles")
 def shuffles(**options: Any) -> None:
     """List shuffles: bytes written, partitions, wait and skew."""
-    _list(reading.read_shuffles, shuffle_table, **options)
+    _list("shuffles", shuffle_table, **options)
 
 
 @click.command()
 @filter_options("broadcasts")
 def broadcasts(**options: Any) -> None:
     """List broadcasts: outcome, size in memory, time on the driver."""
-    _list(reading.read_broadcasts, broadcast_table, **options)
+    _list("broadcasts", broadcast_table, **options)
 
 
 @click.command()
@@ -88,7 +113,7 @@ def joins(**options: Any) -> None:
 
     A build side with a question mark could have been broadcast: its size was at or below the threshold.
     """
-    _list(reading.read_joins, join_table, **options)
+    _list("joins", join_table, **options)
 
 
 @click.command()
@@ -136,18 +161,21 @@ def plan(
 def print_header(out: Console, stored: StoredPlan) -> None:
     """Print the execution's description, state, keys and errors."""
     e = stored.execution
-    out.print(Text(one_line(e["description"]), style="bold"))
+    print_text(out, Text(one_line(e["description"]), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
-    out.print(Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))
+    print_text(out, Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))
     if e["query_shape"]:
-        out.print(Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
+        print_text(out, Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
     if e["origin"] == "event_log":
         out.print(Text("read from an event log", "dim"))
     if e["error"]:
-        out.print(Text(one_line(e["error"])[:500], style="red"))
+        error = Text(one_line(e["error"]), style="red")
+        if cut_at(out) is not None:
+            error.truncate(_ERROR_LENGTH, overflow="ellipsis")
+        print_text(out, error)
     for reason in e["incomplete"] or ():
-        out.print(Text(f"These numbers may be partial: {reason}", style="yellow"))
+        print_text(out, Text(f"These numbers may be partial: {reason}", style="yellow"))
 
 
 def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False) -> None:
@@ -160,8 +188,8 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         kind = "the final plan" if version["is_final"] else "replaced by AQE; numbers are those at the end"
         after = decisions.moment(stored, version["planned_at"])
         out.print(Text(f"\nPlan {version['version']}, {after} after the start: {kind}", "bold"))
-    for line in tree.draw(stored, version, width=max(80, min(out.width, 160)), metrics=metrics):
-        out.print(line, no_wrap=True, crop=False, soft_wrap=True)
+    for line in tree.draw(stored, version, width=cut_at(out), metrics=metrics):
+        out.print(line, soft_wrap=True)
     decided = list(decisions.lines(stored, number))
     if decided:
         out.print(Text("AQE decided:", "bold"))
@@ -174,7 +202,7 @@ def print_findings_of(out: Console, stored: StoredPlan) -> None:
     if stored.findings:
         out.print(Text("Findings:", "bold"))
     for row in stored.findings:
-        for line in findings_text.lines(row, max(80, min(out.width, WIDTH))):
+        for line in findings_text.lines(row, paragraph_width(out)):
             out.print(line, soft_wrap=True)
 
 
@@ -182,14 +210,15 @@ def query_table(rows: list[Row]) -> list[Column]:
     """The columns of `joinsight queries`."""
     return [
         *_identity(rows),
+        _jobs(rows),
         Column("started", [when(r["started_at"]) for r in rows]),
         Column("state", [_state(r["state"]) for r in rows]),
         _short_keys("shape", rows, "query_shape"),
         Column("query", [one_line(r["description"]) for r in rows], flexible=True),
         _durations("time", rows, "duration_ms"),
         _sizes("shuffled", rows, "shuffle_write_bytes"),
-        _sizes("broadcast", rows, "broadcast_bytes"),
-        _sizes("spilled", rows, "disk_spilled_bytes"),
+        _sizes("broadcast", rows, "broadcast_bytes", drop=4),
+        _sizes("spilled", rows, "disk_spilled_bytes", drop=5),
     ]
 
 
@@ -200,11 +229,11 @@ def shuffle_table(rows: list[Row]) -> list[Column]:
         _short_keys("operator", rows, "operator_key"),
         Column("partitioned by", [partitioned_by(r) for r in rows], flexible=True),
         _sizes("written", rows, "bytes_written"),
-        _numbers("rows", rows, "rows_written"),
+        _numbers("rows", rows, "rows_written", drop=2),
         Column("partitions", [partitions(r) for r in rows], right=True),
         _durations("wait", rows, "fetch_wait_ms"),
         Column("skew", [ratio_text(r["skew_ratio"]) for r in rows], right=True),
-        Column("AQE", [" ".join(r["aqe_read"] or ()) for r in rows]),
+        Column("AQE", [" ".join(r["aqe_read"] or ()) for r in rows], drop=4),
     ]
 
 
@@ -229,13 +258,13 @@ def join_table(rows: list[Row]) -> list[Column]:
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
         Column("strategy", [r["strategy"] + (" (skew)" if r["is_skew"] else "") for r in rows]),
-        Column("type", [r["join_type"] or "" for r in rows]),
+        Column("type", [r["join_type"] or "" for r in rows], drop=3),
         Column("build", [build_side(r) for r in rows]),
         Column("on", [join_keys(r) for r in rows], flexible=True),
-        _numbers("left rows", rows, "left_rows"),
-        _numbers("right rows", rows, "right_rows"),
+        _numbers("left rows", rows, "left_rows", drop=2),
+        _numbers("right rows", rows, "right_rows", drop=1),
         _numbers("rows out", rows, "output_rows"),
-        _sizes("in-memory spill", rows, "spill_bytes"),
+        _sizes("in-memory spill", rows, "spill_bytes", drop=4),
     ]
 
 
@@ -243,8 +272,8 @@ def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:
     """Print a table, under the name of the application if all rows have the same."""
     if len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1:
         attempt = f", attempt {rows[0]['attempt_id']}" if rows[0]["attempt_id"] else ""
-        out.print(Text(f"Application {rows[0]['application_id']}{attempt}, times in UTC", "dim"))
-    for line in table.lines(columns, max(80, out.width)):
+        print_text(out, Text(f"Application {rows[0]['application_id']}{attempt}, times in UTC", "dim"))
+    for line in table.lines(columns, cut_at(out)):
         out.print(line, soft_wrap=True)
 
 
@@ -256,12 +285,18 @@ def _identity(rows: list[Row]) -> list[Column]:
     ]
 
 
-def _sizes(header: str, rows: list[Row], name: str) -> Column:
-    return Column(header, ["" if not r[name] else bytes_text(r[name]) for r in rows], right=True)
+def _jobs(rows: list[Row]) -> Column:
+    """The job, if the rows have several."""
+    several = len({r["job_name"] for r in rows}) > 1
+    return Column("job", [r["job_name"] if several else "" for r in rows], drop=1)
 
 
-def _numbers(header: str, rows: list[Row], name: str) -> Column:
-    return Column(header, [number_text(r[name]) for r in rows], right=True)
+def _sizes(header: str, rows: list[Row], name: str, drop: int = 0) -> Column:
+    return Column(header, ["" if not r[name] else bytes_text(r[name]) for r in rows], right=True, drop=drop)
+
+
+def _numbers(header: str, rows: list[Row], name: str, drop: int = 0) -> Column:
+    return Column(header, [number_text(r[name]) for r in rows], right=True, drop=drop)
 
 
 def _durations(header: str, rows: list[Row], name: str) -> Column:
@@ -270,7 +305,7 @@ def _durations(header: str, rows: list[Row], name: str) -> Column:
 
 def _short_keys(header: str, rows: list[Row], name: str) -> Column:
     """Keys shortened to a prefix that `--shape` and `--operator` accept."""
-    return Column(header, [short_key(r[name]) for r in rows])
+    return Column(header, [short_key(r[name]) for r in rows], drop=3)
 
 
 def _state(state: str) -> Text:

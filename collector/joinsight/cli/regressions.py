@@ -10,7 +10,7 @@ from rich.text import Text
 
 from joinsight import reading
 from joinsight.cli import table
-from joinsight.cli.console import console
+from joinsight.cli.console import console, cut_at, print_line
 from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
@@ -87,11 +87,11 @@ def _print(rows: list[Row]) -> None:
         Column("cost", [duration_text(row["cost_ms"]) if row["cost_ms"] else "" for row in rows], right=True),
     ]
     out = console()
-    header, *lines = table.lines(columns, max(80, out.width))
+    header, *lines = table.lines(columns, cut_at(out))
     out.print(header, soft_wrap=True)
     for row, line in zip(rows, lines, strict=True):
         out.print(line, soft_wrap=True)
-        out.print(Text(f"  {_details(row)}", "dim"), no_wrap=True, overflow="ellipsis")
+        print_line(out, Text(f"  {_details(row)}", "dim"))
         before = execution_name({name: row[f"baseline_{name}"] for name in _NAME})
         out.print(Text(f"  joinsight diff {before} {execution_name(row)}", "dim"), soft_wrap=True)
 

@@ -15,15 +15,18 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from joinsight.cli.console import WIDTH
 from joinsight.display import row_text
 from joinsight.present import number_text
-from joinsight.present.tree import TreeNode, plan_tree
+from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.terminal import visible_line
 
 _ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
+_NUMBERS = _ROWS + _BYTES + _TIME + _SKEW
+_LEAST_LABEL = 20
+_MOST_PADDED = 80
+"""Where nothing is cut, longer labels are not padded to: one long text would push the numbers out of sight."""
 _MAX_PREFIX = 36
 _MARKS = {
     "broadcast": ("⇶ ", "bold magenta"),
@@ -33,14 +36,33 @@ _MARKS = {
 }
 
 
-def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = False) -> Iterator[Text]:
-    """The lines of the tree; with `metrics`, each node is followed by all its metrics as Spark's UI words them."""
+def draw(plan: StoredPlan, version: Row, *, width: int | None, metrics: bool = False) -> Iterator[Text]:
+    """The lines of the tree, cut to fit `width`, whole for None.
+
+    With `metrics`, each node is followed by all its metrics as Spark's UI words them.
+    """
     shown = plan_tree(plan, version)
-    label_width = width - _ROWS - _BYTES - _TIME - _SKEW
+    drawn = list(_drawn(shown))
+    natural = max((label.cell_len for label, *_ in drawn), default=0) + 1
+    label_width = min(natural, _MOST_PADDED if width is None else max(_LEAST_LABEL, width - _NUMBERS))
     yield Text(
         " " * label_width + "rows".rjust(_ROWS) + "bytes".rjust(_BYTES) + "time".rjust(_TIME) + "skew".rjust(_SKEW),
         style="dim",
     )
+    for label, node, rest in drawn:
+        if node is None:
+            yield label
+            continue
+        yield _line(label, node, label_width, is_cut=width is not None)
+        if metrics:
+            yield from _metrics(shown.metrics(node.row), rest)
+
+
+def _drawn(shown: PlanTree) -> Iterator[tuple[Text, TreeNode | None, str]]:
+    """The label of each line from the roots down, its node, and the prefix of lines below it.
+
+    The node is None where a reused one is only referred to.
+    """
     drawn: set[int] = set()
     todo = [(root, "", "") for root in reversed(shown.roots)]
     while todo:
@@ -48,12 +70,10 @@ def draw(plan: StoredPlan, version: Row, *, width: int = WIDTH, metrics: bool = 
         node = shown.nodes[node_id]
         if node_id in drawn:
             name = visible_line(node.name)
-            yield Text(f"{_clip(first)}↑ {name} ({node_id}) is drawn above, reused here", style="dim")
+            yield Text(f"{_clip(first)}↑ {name} ({node_id}) is drawn above, reused here", style="dim"), None, ""
             continue
         drawn.add(node_id)
-        yield _line(node, _clip(first), label_width)
-        if metrics:
-            yield from _metrics(shown.metrics(node.row), _clip(rest))
+        yield _label(node, _clip(first)), node, _clip(rest)
         below = shown.inputs.get(node_id, ())
         if len(below) == 1:
             todo.append((below[0], rest, rest))
@@ -67,14 +87,18 @@ def _clip(prefix: str) -> str:
     return prefix if len(prefix) <= _MAX_PREFIX else "… " + prefix[-_MAX_PREFIX + 2 :]
 
 
-def _line(node: TreeNode, prefix: str, label_width: int) -> Text:
+def _label(node: TreeNode, prefix: str) -> Text:
     mark, style = _MARKS[node.kind]
     label = Text(prefix, style="dim")
     if node.cluster is not None:
         label.append(f"*{node.cluster.number} ", style="dim")  # as Spark's explain marks it
-    label.append(mark + visible_line(node.text), style=style)
-    label.truncate(label_width - 1, overflow="ellipsis")
-    label.pad_right(label_width - label.cell_len)
+    return label.append(mark + visible_line(node.text), style=style)
+
+
+def _line(label: Text, node: TreeNode, label_width: int, *, is_cut: bool) -> Text:
+    if is_cut:
+        label.truncate(label_width - 1, overflow="ellipsis")
+    label.pad_right(max(1, label_width - label.cell_len))
     label.append(number_text(node.rows).rjust(_ROWS))
     label.append(node.size.rjust(_BYTES))
     label.append(node.time.rjust(_TIME))
