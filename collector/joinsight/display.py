@@ -49,6 +49,11 @@ def row_text(row: Mapping[str, Any]) -> str | None:
     )
 
 
+def value_text(kind: str, value: int) -> str:
+    """A single value of a metric of this type, with its unit."""
+    return _FORMATS.get(kind, "{:,}".format)(value)
+
+
 def bytes_text(size: int) -> str:
     """``1999.0 B``, ``2.0 KiB``: as in Spark, a unit is used from twice its size on."""
     for unit, name in _BYTES:

@@ -64,7 +64,7 @@ def hostile() -> Execution:
         description=HOSTILE,
         job_name=HOSTILE,
         application_name=HOSTILE,
-        call_site=HOSTILE,
+        call_site=f"{HOSTILE}\n{HOSTILE}",
         error=f"org.example.Hostile: {HOSTILE}\n\tat {HOSTILE}",
         incomplete=[HOSTILE],
         plans=[Plan(STARTED_AT_MS, early), Plan(STARTED_AT_MS + 700, nodes)],

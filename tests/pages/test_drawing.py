@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree
+
 import pytest
-from tests.documents import planned, replanned
+from tests.documents import execution, planned, replanned
 from tests.findings.recorded import SMALL, recordings
-from tests.pages.plans import large
+from tests.pages.plans import HOSTILE, hostile, large
 from tests.pages.stored import stored
 
 from joinsight.document import Execution
+from joinsight.errors import NotFound
 from joinsight.findings.finding import WHOLE_EXECUTION
+from joinsight.pages import execution as page
 from joinsight.pages.boxes import Box
 from joinsight.pages.drawing import Drawing, draw, short_number
+from joinsight.pages.execution import drawing_file
+from joinsight.pages.plan_map import MAP_WIDTH, plan_map
+from joinsight.pages.svg_file import file_name
+from joinsight.pages.view import View
 
 
 def drawing_of(execution: Execution, version: int | None = None) -> Drawing:
@@ -141,3 +149,110 @@ def test_numbers_are_short_on_edges() -> None:
     """Numbers on edges have about three digits at most."""
     numbers = (0, 999, 1_000, 1_540, 24_700_000, 3_000_000_000, 7_100_000_000_000)
     assert [short_number(n) for n in numbers] == ["0", "999", "1k", "1.5k", "24.7M", "3G", "7.1T"]
+
+
+CHAIN = """
+    Project | [a#1]
+      Exchange | hashpartitioning(a#1, 8), [plan_id=3] | shuffle records written=5
+        Project | [a#1]
+          Filter | isnotnull(a#1) | number of output rows=5
+            ColumnarToRow
+              Scan parquet db.sales | [a#1] | number of output rows=70
+"""
+
+
+def folded(view: View, drawing: str = CHAIN) -> list[str]:
+    """The names of the boxes in a view."""
+    plan, _ = stored(planned(drawing))
+    return [box.name for box in draw(plan, plan.versions[-1], view).boxes]
+
+
+def test_chains_are_one_line() -> None:
+    """Two or more operators in a row that say little are one line; the edges keep the rows above and below it."""
+    plan, _ = stored(planned(CHAIN))
+    drawing = draw(plan, plan.versions[-1], View())
+    [chain] = [box for box in drawing.boxes if box.folded]
+    assert (chain.id, chain.name, chain.figures) == ("n2", "Project · Filter · ColumnarToRow", "3")
+    assert "Project (2)\nFilter (3)\nColumnarToRow (4)" in chain.title
+    assert (drawing.folded, drawing.operators, len(drawing.boxes), len(drawing.edges)) == (3, 6, 4, 3)
+    assert sorted(edge.label for edge in drawing.edges) == ["5 rows", "5 rows", "70 rows"]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [View(opens_all=True), View(opened=frozenset({2})), View(node=3), View(search="ISNOTNULL(a)"), View(search="3")],
+)
+def test_chains_open(view: View) -> None:
+    """All chains open at once, one by its topmost operator, and those with an operator that is selected or found."""
+    assert "Filter" in folded(view)
+
+
+def test_what_costs_is_not_folded() -> None:
+    """An operator with a share of the time, a finding or several inputs is never folded, nor is a chain of one."""
+    assert folded(View(), "Filter | a\n  Project | b\n    Scan") == ["Filter · Project", "Scan"]
+    assert folded(View(), "Filter | a | sort time=9\n  Project | b\n    Scan") == ["Filter", "Project", "Scan"]
+    assert (
+        folded(View(), "Filter | a\n  Union\n    Project | b\n      Scan\n    Scan | 2").count("Filter · Project") == 0
+    )
+    plan, _ = stored(planned("Filter | a\n  Project | b\n    Scan"))
+    plan.findings.append({"node_id": 1, "severity": "info", "finding": "x", "title": "x"})
+    assert not any(box.folded for box in draw(plan, plan.versions[-1], View()).boxes)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_folding_loses_nothing(name: str) -> None:
+    """Each operator of a real plan is in one box, and each box but the roots has an edge to its parent."""
+    plan, _ = stored(recordings()[name])
+    for version in plan.versions:
+        whole, drawing = draw(plan, version), draw(plan, version, View())
+        operators = [node.id for box in drawing.boxes if not box.reuses for node in box.folded or [box.node]]
+        assert sorted(operators) == sorted(box.node.id for box in whole.boxes if not box.reuses)
+        assert len(drawing.boxes) - len(drawing.edges) == len(whole.boxes) - len(whole.edges)
+        assert not any(box.node.findings for box in drawing.boxes if box.folded)
+
+
+def test_a_search_marks_operators() -> None:
+    """A search finds operators by name, text or number, whatever the case."""
+    plan, _ = stored(planned(CHAIN))
+    for text, ids in (("proj", [0, 2]), ("DB.Sales", [5]), ("1", [1]), ("hash", [1]), ("nothing", [])):
+        drawing = draw(plan, plan.versions[-1], View(search=text))
+        assert sorted(box.node.id for box in drawing.matches) == ids, text
+
+
+def test_only_large_plans_have_a_map() -> None:
+    """A map covers the whole drawing, links to a box in each region, and stays small however large the plan is."""
+    assert plan_map(drawing_of(recordings()["skewed"])) is None
+    drawing = drawing_of(large(5_000))
+    shown = plan_map(drawing)
+    assert shown is not None
+    assert {"join", "shuffle", "broadcast", ""} <= set(shown.dots)
+    assert sum(map(len, shown.dots.values())) < 200_000 and len(shown.regions) <= 200
+    assert sum(region.others + 1 for region in shown.regions) == len(drawing.boxes)
+    assert all(region.x + region.width <= MAP_WIDTH + 1 for region in shown.regions)
+    assert {region.box.id for region in shown.regions} <= {box.id for box in drawing.boxes}
+
+
+def test_a_file_is_safe_xml() -> None:
+    """A drawing as a file is well-formed whatever its texts are, and has no links, scripts or addresses."""
+    plan, run = stored(hostile())
+    text = drawing_file(plan, run)
+    tree = ElementTree.fromstring(text)
+    names = {element.tag.rpartition("}")[2] for element in tree.iter()}
+    assert names <= {"svg", "title", "desc", "style", "g", "rect", "text", "path", "circle"}
+    attributes = {name for element in tree.iter() for name in element.attrib}
+    assert not any(name.startswith("on") or name.endswith(("href", "style")) for name in attributes)
+    assert HOSTILE[:40] in "".join(tree.itertext())
+    assert "var(" not in text and "url(" not in text and "@import" not in text
+    odd = planned("Scan", description="a\x01b\ufffe", application_id="app/\x02 odd")
+    assert ElementTree.fromstring(drawing_file(*stored(odd))) is not None
+    assert file_name("app/2/12") == "plan-app-2-12.svg" and file_name('a"\r\n/1') == "plan-a-1.svg"
+    with pytest.raises(NotFound, match="no plan that can be drawn"):
+        drawing_file(*stored(execution(plans=[])))
+
+
+def test_a_plan_can_be_too_large_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of a plan with more operators than the limit says so, and shows all else."""
+    monkeypatch.setattr(page, "MAX_DRAWN", 3)
+    plan, run = stored(planned(CHAIN))
+    shown = page.execution_page(plan, run, View(node=1))
+    assert "This plan has 6 operators, too many to draw." in shown and 'id="operator"' in shown

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
+from markupsafe import escape
 from tests.documents import execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 from tests.pages.stored import stored
@@ -19,21 +21,38 @@ from joinsight.compare import compare
 from joinsight.decode import decode_request
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution
-from joinsight.errors import NotFound
+from joinsight.errors import ConfigurationError, NotFound
 from joinsight.pages.drawing import draw
 from joinsight.pages.execution import execution_page
+from joinsight.pages.failure import failure
+from joinsight.pages.panel import panel_of
+from joinsight.pages.view import FIT, View
 from joinsight.present.tree import skewed_nodes
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
 
 
+def running() -> Execution:
+    """A run as it was reported before its last stage began."""
+    e = recordings()["skewed"]
+    stages = [stage for stage in e.stages if stage.id <= 78]
+    stages[-1] = msgspec.structs.replace(stages[-1], state="running", completed_at_ms=None, succeeded_tasks=6)
+    return msgspec.structs.replace(e, state="running", ended_at_ms=None, stages=stages)
+
+
+def shown(page: str) -> str:
+    """The text of a page that a reader sees."""
+    main = page[page.index("<main") : page.index("</main>")]
+    return " ".join(re.sub(r"<[^>]+>", " ", main).split())
+
+
 def every_page(execution: Execution) -> list[str]:
     """Of each version of the plan, with the metrics of the nodes in turn."""
     plan, run = stored(execution, SMALL)
-    found = [execution_page(plan, run, fit=True)]
+    found = [execution_page(plan, run, View(zoom=FIT, search="a", stage=0))]
     for version in plan.versions:
         number, nodes = version["version"], version["nodes"]
-        found.append(execution_page(plan, run, version=number, node=number % len(nodes) if nodes else None))
+        found.append(execution_page(plan, run, View(version=number, node=number % len(nodes) if nodes else None)))
     return found
 
 
@@ -55,20 +74,27 @@ def test_generated_documents_have_pages(document: dict[str, Any]) -> None:
 
 
 def test_a_node_shows_what_was_measured() -> None:
-    """A node shows its metrics in Spark's words, with the distribution over tasks; metrics that were 0 are named."""
+    """A node's metrics have units, their distribution over tasks and where the largest was; those of 0 are named."""
     plan, run = stored(recordings()["skewed"])
-    page = execution_page(plan, run, node=11)
-    assert "<dt>shuffle records written</dt><dd>400,000</dd>" in page
-    assert "3.9 MiB (496.0 KiB, 496.0 KiB, 496.5 KiB (stage 75.0: task 272))" in page
-    assert "Measured as 0: remote merged blocks fetched, " in page
-    assert "Nothing was measured here." in execution_page(plan, run, version=0, node=0)
+    node = next(node for node in plan.versions[-1]["nodes"] if node["id"] == 11)
+    panel = panel_of(plan, node, [75, 78])
+    by_name = {metric.name: metric for metric in panel.metrics}
+    written = by_name["shuffle bytes written"]
+    assert (written.total, written.spread) == ("3.9 MiB", ["496.0 KiB", "496.0 KiB", "496.5 KiB", "496.5 KiB"])
+    assert (written.stage, written.task) == ((75, 0), 272)
+    assert by_name["records read"].spread == ["0", "17,630", "137,450", "137,450"]
+    assert (by_name["number of partitions"].total, by_name["number of partitions"].spread) == ("16", [])  # the driver's
+    assert "remote merged blocks fetched" in panel.zero
+    page = execution_page(plan, run, View(node=11))
+    assert '<td class="num largest">496.5 KiB</td>' in page and "Measured as 0: remote merged blocks fetched, " in page
+    assert "Nothing was measured here." in execution_page(plan, run, View(version=0, node=0))
 
 
 def test_the_page_says_what_became_of_it() -> None:
-    """Its error, what may be missing, and that it runs; without a plan there is none."""
-    plan, run = stored(execution(state="running", plans=[], incomplete=["its start was not seen"]))
+    """Its error and what may be missing."""
+    plan, run = stored(execution(state="failed", plans=[], incomplete=["its start was not seen"]))
     page = execution_page(plan, run)
-    for said in ("It runs: these are its numbers at", "its start was not seen", "Spark gave no plan"):
+    for said in ("its start was not seen", "Spark gave no plan", "It ran no stage."):
         assert said in page, said
     plan, run = stored(recordings()["broadcast-timeout"])
     page = execution_page(plan, run)
@@ -76,11 +102,89 @@ def test_the_page_says_what_became_of_it() -> None:
     assert "The query failed: its broadcast was not ready after 1 s" in page
 
 
+def test_nothing_is_final_while_it_runs() -> None:
+    """A running execution says when its numbers are from and how far it is, refreshes, and calls no plan final."""
+    plan, run = stored(running())
+    page = execution_page(plan, run)
+    text = shown(page)
+    assert "Running. Updated " in text and "24 of 34 tasks of the stages known so far." in text
+    assert "Findings appear when the query finishes." in text and "Elapsed" in text and "Duration" not in text
+    assert "4 latest" in text and "final" not in text.replace("isFinalPlan=", "")
+    assert 'data-refresh="10"' in page and '<meta http-equiv="refresh" content="10">' in page
+    stopped = execution_page(plan, run, View(refreshes=False))
+    assert "data-refresh=" not in stopped and "http-equiv" not in stopped
+    early = execution_page(*stored(execution(state="running", plans=[])))
+    assert "Spark has not reported a plan yet." in early and "No stage has started." in early
+
+
+def test_a_lost_execution_has_the_last_known_plan() -> None:
+    """What is known of a lost execution is called the last known, and the page does not refresh."""
+    page = execution_page(*stored(msgspec.structs.replace(running(), state="lost")))
+    text = shown(page)
+    assert "These are the last numbers known." in text and "4 last known" in text
+    assert "Findings are not computed for lost executions." in text
+    assert "data-refresh=" not in page and "final" not in text.replace("isFinalPlan=", "")
+
+
+def test_findings_come_with_open_advice() -> None:
+    """The worst finding comes first, then the most costly; findings with the same advice show it once, each links."""
+    plan, run = stored(recordings()["skewed"], SMALL)
+    [row] = plan.findings
+    mild = {**row, "severity": "info", "finding": "mild", "title": "Mild", "impact_ms": 10**9}
+    cheap = {**row, "node_id": 18, "title": "Cheap", "impact_ms": 0, "impact_bytes": 0}
+    plan.findings[:] = [mild, cheap, row]
+    page = execution_page(plan, run)
+    listed = page[page.index('<section class="findings"') : page.index("Where the time went")]
+    titles = [row["title"], "Cheap", "Mild"]
+    assert sorted(titles, key=lambda title: listed.index(str(escape(title)))) == titles
+    assert "<details" not in listed and listed.count(str(escape(row["advice"]))) == 2  # another kind has its own
+    assert re.findall(r"#n(\d+)", listed) == ["11", "18", "11"]
+
+
+def test_an_error_is_whole_and_its_trace_apart() -> None:
+    """The message stays whole, the innermost cause is shown, frames are folded; what has no frames is all message."""
+    text = "Job aborted:\n  twice\n\tat a.B.c(B.java:1)\nCaused by: Out: of\nspace\n\tat d.E\n\t... 3 more\n"
+    parts = failure(text)
+    assert (parts.message, parts.cause) == ("Job aborted:\n  twice", "Out: of\nspace")
+    assert parts.trace.startswith("\tat a.B") and parts.trace.endswith("3 more\n")
+    assert failure("\tat a.B.c(B.java:1)").message == "\tat a.B.c(B.java:1)"
+    assert failure("Look at this").message == "Look at this"
+    page = execution_page(*stored(execution(state="failed", error=text)))
+    assert (
+        page.index("Job aborted:") < page.index("Caused by") < page.index("<summary>Stack trace") < page.index("at a.B")
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "remedy"),
+    [
+        ({"node": "-1"}, "Write 0 or more."),
+        ({"zoom": "99"}, "Write fit, 25, 50, 75, 100, 150, 200."),
+        ({"open": "1,x"}, "Write up to 500 ids, or all."),
+        ({"open": ",".join(["1"] * 501)}, "Write up to 500 ids, or all."),
+        ({"search": "a" * 201}, "Write up to 200 characters."),
+        ({"refresh": "never"}, "Write one of on, off."),
+    ],
+)
+def test_parameters_are_checked(parameters: dict[str, str], remedy: str) -> None:
+    """An invalid parameter is an error that says what is valid."""
+    with pytest.raises(ConfigurationError, match=re.escape(remedy)):
+        View.of(parameters)
+
+
+def test_a_view_keeps_its_parameters() -> None:
+    """The parameters of a view give the same view; those of the default view are none."""
+    view = View(version=2, node=3, stage=4, zoom=FIT, opened=frozenset({5, 6}), search="a b", refreshes=False)
+    assert View.of({name: str(value) for name, value in view.parameters().items()}) == view
+    assert View.of({"open": "all"}).parameters()["open"] == "all"
+    assert not any(value is not None for value in View.of({}).parameters().values())
+
+
 def test_aqe_is_told_in_words() -> None:
     """All decisions on the page of the final plan, those of a version above its plan."""
     plan, run = stored(recordings()["replanned-late"])
     assert "became BroadcastHashJoin" in execution_page(plan, run)
-    pages = [execution_page(plan, run, version=version["version"]) for version in plan.versions]
+    pages = [execution_page(plan, run, View(version=version["version"])) for version in plan.versions]
     assert [page.count("became BroadcastHashJoin") for page in pages].count(2) == 1
 
 
@@ -115,15 +219,15 @@ def test_a_skew_is_red_where_it_is_a_finding() -> None:
     plain, run = stored(recordings()["skewed"], SMALL.overridden(["skew_ratio=8"]))
     page = execution_page(plain, run)
     assert "7.8×" in page and "large" not in page.split("</style>")[1]
-    assert "Nothing was found that needs your attention." in page
+    assert "No findings." in page
 
 
 def test_what_is_not_there_is_said() -> None:
     """An unknown version or node is an error, which lists the versions; without a plan the page says so."""
     plan, run = stored(planned("Scan"))
     with pytest.raises(NotFound, match="No plan version 3; the versions are 0 to 0"):
-        execution_page(plan, run, version=3)
+        execution_page(plan, run, View(version=3))
     with pytest.raises(NotFound, match="Plan 0 has no node 3"):
-        execution_page(plan, run, node=3)
+        execution_page(plan, run, View(node=3))
     empty, run = stored(execution(plans=[]))
-    assert "Spark gave no plan" in execution_page(empty, run, node=3)
+    assert "Spark gave no plan" in execution_page(empty, run, View(node=3))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from html import unescape
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import pytest
@@ -21,6 +22,7 @@ from tests.findings.recorded import SMALL, recordings
 from joinsight.decode import HEADERS
 from joinsight.filters import SORTS
 from joinsight.findings import Finder
+from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
 from joinsight.pages.listing import Asked
 from joinsight.reading import read_queries
 from joinsight.serve import pages
@@ -140,6 +142,17 @@ def test_a_page_that_is_not_there_says_why(engine: Engine, path: str, answered: 
     assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
     assert reason in answer.text
     assert 'href="/"' in answer.text
+
+
+def test_a_drawing_is_a_file(engine: Engine) -> None:
+    """`download=svg` gives the drawing as a file, whose name and policy are safe; without a plan there is none."""
+    answer = get(engine, "/executions/app-plain/12?download=svg")
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert answer.headers["content-disposition"] == 'attachment; filename="plan-app-plain-12.svg"'
+    assert answer.headers["content-security-policy"] == SECURITY_POLICY
+    assert ElementTree.fromstring(answer.text).tag.endswith("svg")
+    assert get(engine, "/executions/app-plain/12?download=png").status_code == 400
+    assert get(engine, "/executions/app-none/1?download=svg").status_code == 404
 
 
 def test_the_list_is_filtered_and_sorted(engine: Engine) -> None:
@@ -270,7 +283,7 @@ def test_what_is_unsure_is_said(engine: Engine) -> None:
 
 
 def test_a_page_does_nothing_but_show(engine: Engine) -> None:
-    """No script, nothing from elsewhere, in no frame of another site, kept in no cache; errors too."""
+    """No script but our own, nothing from elsewhere, in no frame of another site, kept in no cache; errors too."""
     for path in ("/", "/executions/last", "/executions/none/1"):
         answer = get(engine, path)
         policy = answer.headers["content-security-policy"]
@@ -278,7 +291,8 @@ def test_a_page_does_nothing_but_show(engine: Engine) -> None:
         assert "unsafe" not in policy
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert not re.search(r"<script| style=| on[a-z]+=", answer.text)
+        others = answer.text.replace(f"<script>{SCRIPT}</script>", "")
+        assert not re.search(r"<script| style=| on[a-z]+=", others)
         leads = re.findall(r'(?:href|src|action)="([^"]*)', answer.text)
         assert leads and all(re.match(r"/(?!/)|\?|#|data:image/svg", target) for target in leads), leads
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joinsight.plan import operators, texts
@@ -10,7 +11,7 @@ from joinsight.present.tree import TreeNode, clean
 WIDTH = 256
 """Width of every box, in CSS pixels."""
 _HEAD, _LINE, _SPREAD, _FOOT = 27, 17, 13, 8
-_REUSED_HEIGHT = 44
+_REUSED_HEIGHT, _FOLD_HEIGHT = 44, 26
 _NAME_CHARACTERS, _TEXT_CHARACTERS = 28, 36
 _TITLE_CHARACTERS = 600
 _TIME_CHARACTERS = 8  # that a time takes from the name on the same line
@@ -33,8 +34,19 @@ class Box:
     figures: str
     height: int
     reuses: bool = False
+    folded: Sequence[TreeNode] = ()
+    """The operators of a chain that is drawn as one line; `node` is the topmost one."""
+    is_match: bool = False
+    """Whether it is what the reader searches for."""
+    in_stage: bool = False
+    """Whether it is an operator of the selected stage."""
     x: float = 0.0
     y: float = 0.0
+
+    @property
+    def kind(self) -> str:
+        """The kind of the node; empty for a chain."""
+        return "" if self.folded else self.node.kind
 
     @property
     def has_share(self) -> bool:
@@ -51,6 +63,9 @@ class Box:
     def title(self) -> str:
         """The full text, for tooltips and screen readers."""
         node = self.node
+        if self.folded:
+            texts = (f"{each.name} ({each.id})" for each in self.folded)
+            return _cut("Show these operators:\n" + "\n".join(texts), _TITLE_CHARACTERS)
         lines = [f"{node.name} ({node.id})"]
         if self.reuses:
             lines.append("is drawn at its other use; its rows are used here once more")
@@ -62,6 +77,12 @@ class Box:
             lines.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {node.skew} as many")
         lines += [f"{finding['severity']}: {finding['title']}" for finding in node.findings]
         return "\n".join([*lines, _cut(node.text, _TITLE_CHARACTERS)])
+
+
+def short_name(name: str) -> str:
+    """A node's name without the table or file that a scan reads, cut to a few words."""
+    words = clean(name)
+    return _cut(" ".join(words.split()[:2]) if operators.is_scan(name) else words, _NAME_CHARACTERS) or "(no name)"
 
 
 def box_of(node: TreeNode) -> Box:
@@ -79,6 +100,13 @@ def reuse_of(use: int, node: TreeNode) -> Box:
     name = _cut(f"{node.name} ({node.id})", _NAME_CHARACTERS)
     text = "reused: drawn at its other use"
     return Box(f"u{-use}", TreeNode(node.row), name, text, "", _REUSED_HEIGHT, reuses=True)
+
+
+def fold_of(nodes: Sequence[TreeNode]) -> Box:
+    """The line of a chain of operators, the topmost first."""
+    names = list(dict.fromkeys(clean(node.name) for node in nodes))
+    name = _cut(" · ".join(names), _TEXT_CHARACTERS)
+    return Box(f"n{nodes[0].id}", nodes[0], name, "", str(len(nodes)), _FOLD_HEIGHT, folded=nodes)
 
 
 def _name_and_text(node: TreeNode) -> tuple[str, str]:

@@ -7,11 +7,13 @@ reused exchange is a small box that links to it, so that the drawing is always a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from joinsight.pages.boxes import WIDTH, Box, box_of, reuse_of
+from joinsight.pages.boxes import WIDTH, Box, box_of, fold_of, reuse_of
+from joinsight.pages.folding import chains
 from joinsight.pages.layout import Place, place
+from joinsight.pages.view import View
 from joinsight.plan import operators
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.reading import StoredPlan
@@ -23,6 +25,7 @@ MARGIN = 14
 _LABEL_HEIGHT = 19
 _MIN_SHARE = 0.01
 _FAR = 560  # CSS pixels: a root further to the right is outside the initial view
+_UNFOLDED = View(opens_all=True)
 _WIDEST_EDGE, _THINNEST_EDGE = 16.0, 1.5
 
 
@@ -62,23 +65,50 @@ class Drawing:
     height: float
 
     @property
+    def folded(self) -> int:
+        """The number of operators in folded chains."""
+        return sum(len(box.folded) for box in self.boxes)
+
+    @property
+    def operators(self) -> int:
+        """The number of operators, drawn or folded."""
+        return sum(len(box.folded) or 1 for box in self.boxes if not box.reuses)
+
+    @property
+    def matches(self) -> list[Box]:
+        """The boxes of the operators that the reader searches for."""
+        return [box for box in self.boxes if box.is_match]
+
+    @property
     def expensive(self) -> list[Box]:
         """The nodes with the largest shares of the operators' time, at most five."""
         notable = [box for box in self.boxes if box.node.time_share >= _MIN_SHARE]
         return sorted(notable, key=lambda box: -box.node.time_share)[:5]
 
 
-def draw(plan: StoredPlan, version: Row) -> Drawing:
-    """Draw a plan version."""
+def draw(plan: StoredPlan, version: Row, view: View = _UNFOLDED, in_stage: Collection[int] = ()) -> Drawing:
+    """Draw a plan version; `in_stage` are the operators of the view's stage."""
     shown = plan_tree(plan, version)
     tree, uses = _tree(shown)
-    boxes = {i: box_of(node) for i, node in shown.nodes.items()}
-    for use, node_id in uses.items():
-        boxes[use] = reuse_of(use, shown.nodes[node_id])
+    found = {i for i, node in shown.nodes.items() if _is_match(node, view)} if view.search else set()
+    rows = _rows(shown, tree, uses)
+    boxes = {}
+    if not view.opens_all:
+        keep = {*found, *uses.values(), *([] if view.node is None else [view.node])}
+        for top, chain in chains(shown.roots, tree, shown.nodes, keep).items():
+            if view.opened.isdisjoint(chain):
+                boxes[top] = fold_of([shown.nodes[i] for i in chain])
+                tree[top] = tree[chain[-1]]
+                for i in chain[1:]:
+                    del tree[i]
+    folded = {node.id for box in boxes.values() for node in box.folded}
+    boxes |= {i: box_of(node) for i, node in shown.nodes.items() if i not in folded}
+    boxes |= {use: reuse_of(use, shown.nodes[i]) for use, i in uses.items()}
+    for i, box in boxes.items():
+        box.is_match, box.in_stage = i in found, i in in_stage
     heights = {i: box.height for i, box in boxes.items()}
     for i, position in _place(shown.roots, tree, heights).items():
         boxes[i].x, boxes[i].y = position.x + MARGIN, position.y + MARGIN + LEVEL_GAP / 2
-    rows = _rows(shown, tree, uses)
     return Drawing(
         list(boxes.values()),
         _edges(tree, boxes, rows),
@@ -86,6 +116,10 @@ def draw(plan: StoredPlan, version: Row) -> Drawing:
         max((box.x for box in boxes.values()), default=0) + WIDTH + MARGIN,
         max((box.y + box.height for box in boxes.values()), default=0) + MARGIN,
     )
+
+
+def _is_match(node: TreeNode, view: View) -> bool:
+    return str(node.id) == view.search or view.matches(node.name) or view.matches(node.text)
 
 
 def _tree(shown: PlanTree) -> tuple[dict[int, list[int]], dict[int, int]]:
@@ -170,11 +204,11 @@ def _stages(shown: PlanTree, tree: Mapping[int, list[int]], boxes: Mapping[int, 
     members: dict[int, list[Box]] = defaultdict(list)
     links: dict[int, list[str]] = defaultdict(list)
     for i, node in shown.nodes.items():
-        if node.cluster is None:
+        if node.cluster is None or i not in boxes:  # in a chain, whose topmost operator stands for it
             continue
         members[node.row["cluster"]].append(boxes[i])
         for child in tree.get(i, ()):
-            if child in shown.nodes and shown.nodes[child].cluster is node.cluster:
+            if child in boxes and child in shown.nodes and shown.nodes[child].cluster is node.cluster:
                 upper, lower = boxes[i], boxes[child]
                 end = upper.x + WIDTH * (tree[i].index(child) + 1) / (len(tree[i]) + 1)
                 links[node.row["cluster"]].append(_curve(lower.x + WIDTH / 2, lower.y, end, upper.y + upper.height))

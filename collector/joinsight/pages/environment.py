@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from joinsight import present
 from joinsight.display import bytes_text, duration_text
-from joinsight.pages.boxes import WIDTH
+from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
 from joinsight.present import regressions
 from joinsight.tables import DRIVER_PHASES, Row, driver_ms
@@ -24,23 +25,31 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_LOADER = _environment.loader
-assert _LOADER is not None
-_STYLE = "".join(_LOADER.get_source(_environment, name)[0] for name in ("style.css", "browse.css"))
+
+
+def _source(name: str) -> str:
+    return _environment.loader.get_source(_environment, name)[0] if _environment.loader else ""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+PLAN_STYLE = _source("plan.css")
+STYLE = _source("style.css") + PLAN_STYLE + _source("execution.css") + _source("browse.css")
+SCRIPT = _source("execution.js")
 
 SECURITY_POLICY = (
-    "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src data:; style-src 'sha256-"
-    + base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    + "'"
+    "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src data:;"
+    f" connect-src 'self'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}"
 )
-"""Content security policy of a page: no scripts, no requests, and one style, allowed by its hash."""
+"""Content security policy of a page: one style and one script, by their hashes, and requests to the collector."""
 
 
 def address(row: Row, **parameters: object) -> str:
     """The address of the page of an execution; its start distinguishes executions of the same name."""
-    started_at = row["started_at"].isoformat().replace("+00:00", "Z")
     given = {name: value for name, value in parameters.items() if value is not None}
-    named = urlencode({"started_at": started_at, **given}, safe=":")
+    named = urlencode({"started_at": started_at(row), **given}, safe=":,")
     return f"/executions/{quote(present.execution_name(row))}?{named}"
 
 
@@ -56,12 +65,18 @@ def compare_address(before: Row, after: Row) -> str:
 
 def run_name(row: Row) -> str:
     """An execution in a parameter: its name, and its start, which distinguishes executions of the same name."""
-    return f"{present.execution_name(row)}@{row['started_at'].isoformat().replace('+00:00', 'Z')}"
+    return f"{present.execution_name(row)}@{started_at(row)}"
 
 
 def title(row: Row) -> str:
     """What a query is called, on one line."""
     return present.one_line(row.get("title") or row["description"] or "") or "(no description)"
+
+
+def started_at(row: Row) -> str:
+    """The parameter that distinguishes executions of the same name."""
+    start: datetime = row["started_at"]
+    return start.isoformat().replace("+00:00", "Z")
 
 
 def render(template: str, **values: Any) -> str:
@@ -85,7 +100,11 @@ def time_text(ms: int | None) -> str:
 
 
 _environment.globals.update(
-    style=Markup(_STYLE), width=WIDTH, spark_size=(SPARK_WIDTH, SPARK_HEIGHT), kinds=regressions.KINDS
+    style=Markup(STYLE),
+    script=Markup(SCRIPT),
+    width=WIDTH,
+    spark_size=(SPARK_WIDTH, SPARK_HEIGHT),
+    kinds=regressions.KINDS,
 )
 _environment.filters.update(
     address=address,
@@ -108,6 +127,7 @@ _environment.filters.update(
             present.partitioned_by,
             present.partitions,
             present.short_key,
+            short_name,
             present.when,
             regressions.measure,
             regressions.value,

@@ -1,61 +1,131 @@
-"""The page of one execution: figures, plan, findings, AQE's decisions, shuffles, broadcasts and joins."""
+"""The page of one execution: figures, findings, stages, plan, AQE's decisions, shuffles, broadcasts and joins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from joinsight.compare import Run
-from joinsight.display import bytes_text, duration_text, row_text
+from joinsight.display import bytes_text, duration_text
 from joinsight.document import ENDED
 from joinsight.errors import NotFound
-from joinsight.pages.drawing import draw
-from joinsight.pages.environment import address, render
+from joinsight.findings import SEVERITIES
+from joinsight.pages.drawing import Drawing, draw
+from joinsight.pages.environment import address, render, started_at, title
+from joinsight.pages.failure import failure
+from joinsight.pages.panel import Panel, panel_of
+from joinsight.pages.plan_map import MAP_WIDTH, plan_map
+from joinsight.pages.stages import stages_of_nodes
+from joinsight.pages.svg_file import svg_file
+from joinsight.pages.timeline import timeline
+from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
 from joinsight.plan.operators import FILES_SIZE
-from joinsight.present import execution_name, number_text
+from joinsight.present import execution_name, number_text, one_line
 from joinsight.present.decisions import lines, moment
 from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 
+MAX_DRAWN = 10_000
+"""The largest number of operators that is drawn."""
+REFRESH_SECONDS = 10
+"""How often the page of a running execution loads itself again: listeners report as often."""
+_LAST_PLAN = {"running": "latest", "lost": "last known"}
 
-def execution_page(
-    stored: StoredPlan, run: Run, *, version: int | None = None, node: int | None = None, fit: bool = False
-) -> str:
-    """The page as HTML: the plan of `version` (None: the final one), all metrics of `node`; `fit` scales to the width.
 
-    Raises `NotFound` if there is no such version or node.
-    """
-    e, shown = stored.execution, stored.version(version)
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """Findings of one kind with the same advice."""
+
+    severity: str
+    finding: str
+    advice: str
+    rows: Sequence[Row]
+
+
+def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
+    """The page as HTML. Raises `NotFound` if the execution has no such plan version or node."""
+    e, shown = stored.execution, stored.version(view.version)
     final = stored.version(None)
-    here = partial(address, e)
+    stages_of = stages_of_nodes(stored, run)
+    drawing = _drawing(stored, shown, view, stages_of)
+
+    def at(**changes: Any) -> str:
+        return address(e, **view.parameters(**changes))
+
     return render(
         "execution.html",
         e=e,
+        view=view,
         name=execution_name(e),
+        heading=title(e),
+        description=one_line(e["description"]),
+        call_site=e["call_site"].strip() if one_line(e["call_site"]) != one_line(e["description"]) else "",
+        error=failure(e["error"]) if e["error"] else None,
+        refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,
         figures=_figures(stored),
+        stages=timeline(stored, run.stage, stages_of),
+        selected_stage=view.stage,
+        marked=sum(box.in_stage for box in drawing.boxes) if drawing else 0,
         versions=[{**each, "after": moment(stored, each["planned_at"])} for each in stored.versions],
+        last_plan=_LAST_PLAN.get(e["state"], "final"),
         version=shown,
-        drawing=draw(stored, shown) if shown else None,
-        selected=(selected := _node(shown, node)),
-        metrics=_metrics(stored, selected) if selected else None,
-        fit=fit,
-        findings=stored.findings,
+        operators=_operators(shown),
+        drawing=drawing,
+        map=plan_map(drawing) if drawing else None,
+        map_width=MAP_WIDTH,
+        selected=_panel(stored, shown, view.node, stages_of),
+        findings=_ranked(stored.findings),
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
         decisions=[(number, line) for number, line in lines(stored)],
-        decided_here=[line for _, line in lines(stored, shown["version"])] if shown and version is not None else [],
+        decided_here=_decided(stored, shown, view),
         shuffles=_largest_first(run.shuffle, "bytes_written"),
         broadcasts=_largest_first(run.broadcast, "size_bytes"),
         joins=_largest_first(run.joins, "output_rows"),
         ended=ENDED,
         skewed=skewed_nodes(stored.findings),
-        address=lambda version=None, node=None, fit=None: _anchored(here(version=version, node=node, fit=fit), node),
-        node_address=lambda node: _anchored(here(version=version, node=node, fit=fit or None), node),
+        smaller=max((each for each in ZOOMS if each < view.zoom), default=None),
+        larger=min((each for each in ZOOMS if each > view.zoom), default=None) if view.zoom != FIT else None,
+        path=address(e).partition("?")[0],
+        kept={"started_at": started_at(e), **_given(view.parameters(node=None, search=""))},
+        download=address(e, **view.parameters(node=None, refreshes=True), download="svg"),
+        at=at,
+        node_address=lambda node: f"{at(node=node)}#n{node}",
+        open_address=lambda node: f"{at(opened=view.opened | {node})}#n{node}",
     )
 
 
-def _anchored(page: str, node: int | None) -> str:
-    return page if node is None else f"{page}#n{node}"
+def drawing_file(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
+    """The drawing of the page as an SVG file. Raises `NotFound` if there is none."""
+    shown = stored.version(view.version)
+    drawing = _drawing(stored, shown, view, stages_of_nodes(stored, run))
+    if drawing is None:
+        raise NotFound("This execution has no plan that can be drawn.")
+    return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {title(stored.execution)}"[:300])
+
+
+def _drawing(
+    stored: StoredPlan, version: Row | None, view: View, stages_of: Mapping[int, Sequence[int]]
+) -> Drawing | None:
+    """None if there is no plan, or it is too large."""
+    if version is None or _operators(version) > MAX_DRAWN:
+        return None
+    marked = () if view.stage is None or not version["is_final"] else _nodes_of(view.stage, stages_of)
+    return draw(stored, version, view, marked)
+
+
+def _given(parameters: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _nodes_of(stage: int, stages_of: Mapping[int, Sequence[int]]) -> set[int]:
+    return {node for node, stages in stages_of.items() if stage in stages}
+
+
+def _operators(version: Row | None) -> int:
+    return 0 if version is None else sum(1 for node in version["nodes"] if not node["is_cluster"])
 
 
 def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
@@ -63,10 +133,13 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
     files = [
         row["total"] for row in stored.metrics if row["name"] == FILES_SIZE and row["node_id"] >= 0 and row["total"]
     ]
-    e = {**stored.execution, "files_bytes": sum(files)}
+    e = {**stored.execution, "files_bytes": sum(files), "elapsed_ms": None}
+    if e["state"] == "running" and e["updated_at"] is not None:
+        e["elapsed_ms"] = round((e["updated_at"] - e["started_at"]).total_seconds() * 1000)
     figures = (
         ("Duration", "duration_ms", duration_text),
-        ("Time of its tasks", "task_time_ms", duration_text),
+        ("Elapsed", "elapsed_ms", duration_text),
+        ("Total task time", "task_time_ms", duration_text),
         ("Tasks", "tasks", number_text),
         ("Files read", "files_bytes", bytes_text),
         ("Read by tasks", "input_bytes", bytes_text),
@@ -78,29 +151,35 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
     return [(label, show(e[name])) for label, name, show in figures if e[name]]
 
 
+def _ranked(findings: Sequence[Row]) -> list[FindingGroup]:
+    """The findings by kind and advice: the worst first, among equally bad ones the most costly."""
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in sorted(findings, key=lambda row: (SEVERITIES.index(row["severity"]), -_cost(row))):
+        groups[row["severity"], row["finding"], row["advice"]].append(row)
+    return [FindingGroup(*key, rows) for key, rows in groups.items()]
+
+
+def _cost(finding: Row) -> int:
+    """In milliseconds, as `joinsight findings` sorts them: 100 MB count as a second."""
+    return max(finding["impact_ms"] or 0, (finding["impact_bytes"] or 0) // 100_000)
+
+
+def _decided(stored: StoredPlan, version: Row | None, view: View) -> list[str]:
+    if version is None or view.version is None:
+        return []
+    return [line for _, line in lines(stored, version["version"])]
+
+
 def _largest_first(rows: Iterable[Row], measure: str) -> list[Row]:
     return sorted(rows, key=lambda row: -1 if row[measure] is None else row[measure], reverse=True)
 
 
-def _node(version: Row | None, node: int | None) -> Row | None:
+def _panel(
+    stored: StoredPlan, version: Row | None, node: int | None, stages_of: Mapping[int, Sequence[int]]
+) -> Panel | None:
     if node is None or version is None:
         return None
     for each in version["nodes"]:
         if each["id"] == node:
-            return dict(each)
+            return panel_of(stored, each, stages_of.get(node, ()) if version["is_final"] else ())
     raise NotFound(f"Plan {version['version']} has no node {node}.")
-
-
-def _metrics(stored: StoredPlan, node: Row) -> tuple[list[tuple[str, str]], list[str]]:
-    """The measured metrics of a node, formatted as in Spark's UI, and the names of those that are 0."""
-    measured = {row["accumulator_id"]: row for row in stored.metrics}
-    shown, zero = [], []
-    for accumulator, name, _ in node["metrics"]:
-        row = measured.get(accumulator)
-        if row is None or not row["count"]:
-            continue
-        if row["total"] == 0 and row["text"] is None:
-            zero.append(name)
-        else:
-            shown.append((name, row_text(row) or ""))
-    return shown, zero

@@ -31,11 +31,13 @@ from starlette.routing import Route
 
 from joinsight import reading, trends
 from joinsight.errors import ConfigurationError, NotFound
-from joinsight.filters import Filters
+from joinsight.filters import Filters, one_of
 from joinsight.pages.environment import SECURITY_POLICY, error_page
-from joinsight.pages.execution import execution_page
+from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, Overview, job_lines, worst_of_queries
 from joinsight.pages.listing import Asked, list_page
+from joinsight.pages.svg_file import file_name
+from joinsight.pages.view import View
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import ENTITLED
@@ -113,21 +115,25 @@ class Pages:
         return await self._answer(request, read)
 
     async def execution(self, request: Request) -> Response:
-        """``GET /executions/NAME``; parameters select a plan version, a node, and one of several with the same name."""
+        """``GET /executions/NAME``; parameters: see `View`; ``download=svg`` gives the drawing as a file."""
 
-        def read(connection: Connection) -> str:
+        def read(connection: Connection) -> str | Response:
             asked = request.query_params
             name = request.path_params["name"].replace("//", "/-/")  # an empty attempt in a template of an address
             started_at = asked.get("started_at")
             moment = parse_moment("started_at", started_at) if started_at else None
-            version, node = _number(request, "version"), _number(request, "node")
+            view = View.of(asked)
             key = reading.find_execution(connection, name, moment)
             stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
-            return execution_page(stored, run, version=version, node=node, fit="fit" in asked)
+            if one_of("download", asked.get("download", ""), ("", "svg")):
+                saved = f'attachment; filename="{file_name(name)}"'
+                headers = {**HEADERS, "Content-Disposition": saved}
+                return Response(drawing_file(stored, run, view), 200, headers, "image/svg+xml")
+            return execution_page(stored, run, view)
 
         return await self._answer(request, read)
 
-    async def _answer(self, request: Request, read: Callable[[Connection], str]) -> Response:
+    async def _answer(self, request: Request, read: Callable[[Connection], str | Response]) -> Response:
         problem = self._refusal(request)
         if problem is None:
             try:
@@ -139,6 +145,8 @@ class Pages:
                 made = await run_in_threadpool(self._make, read)
             finally:
                 self._turns.release()
+            if isinstance(made, Response):
+                return made
             if isinstance(made, str):
                 return HTMLResponse(made, headers=HEADERS)
             problem = made
@@ -163,8 +171,8 @@ class Pages:
             self._throttled.unauthenticated(request.client.host if request.client else "")
         return _NO_TOKEN
 
-    def _make(self, read: Callable[[Connection], str]) -> str | _Problem:
-        """The page, or the problem; runs in a thread."""
+    def _make(self, read: Callable[[Connection], str | Response]) -> str | Response | _Problem:
+        """The page or file, or the problem; runs in a thread."""
         try:
             with self._engine.connect() as connection:
                 return read(connection)
@@ -197,12 +205,3 @@ def _overview(connection: Connection, since: datetime, jobs: Sequence[Row]) -> O
         jobs=job_lines(trends.read_trends(connection, jobs[:MAX_TRENDS], since - _TREND)),
         number_of_jobs=len(jobs),
     )
-
-
-def _number(request: Request, name: str) -> int | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
-        raise ConfigurationError(name, text, "not a valid number", "Write 0 or more.")
-    return int(text)

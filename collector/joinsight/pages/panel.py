@@ -1,0 +1,77 @@
+"""The panel of one operator: its metrics as tables of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from joinsight.display import value_text
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+
+STATISTICS = ("min", "median", "p95", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A measured metric, its numbers as texts with their unit."""
+
+    name: str
+    total: str
+    """Empty if a total means nothing, as for averages."""
+    spread: Sequence[str]
+    """`STATISTICS` over tasks; empty if there is a single value, or the driver measured it."""
+    stage: tuple[int, int] | None
+    """Stage and attempt of the largest value; None: the driver."""
+    task: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """An operator of a plan version with all that was measured."""
+
+    id: int
+    name: str
+    simple: str
+    metrics: Sequence[Metric]
+    zero: Sequence[str]
+    """The names of the metrics whose total is 0."""
+    stages: Sequence[int]
+    """The stages that ran it."""
+
+    @property
+    def spread(self) -> list[Metric]:
+        """The metrics of several tasks."""
+        return [metric for metric in self.metrics if metric.spread]
+
+    @property
+    def single(self) -> list[Metric]:
+        """The other metrics."""
+        return [metric for metric in self.metrics if not metric.spread]
+
+
+def panel_of(stored: StoredPlan, node: Row, stages: Sequence[int]) -> Panel:
+    """The panel of a node of a plan version."""
+    measured = {row["accumulator_id"]: row for row in stored.metrics}
+    shown, zero = [], []
+    for accumulator, name, _ in node["metrics"]:
+        row = measured.get(accumulator)
+        if row is None or not row["count"]:
+            continue
+        if row["total"] == 0 and row["text"] is None:
+            zero.append(name)
+        else:
+            shown.append(_metric(name, row))
+    return Panel(node["id"], node["name"], node["simple"], shown, zero, stages)
+
+
+def _metric(name: str, row: Row) -> Metric:
+    if row["text"] is not None:
+        return Metric(name, row["text"], (), None, None)
+    kind = row["type"]
+    values = [row[statistic] for statistic in STATISTICS]
+    has_spread = row["count"] > 1 and row["max_stage_id"] is not None and None not in values
+    total = "" if kind == "average" and has_spread else value_text(kind, row["total"] or 0)
+    stage = None if row["max_stage_id"] is None else (row["max_stage_id"], row["max_stage_attempt"] or 0)
+    spread = [value_text(kind, value) for value in values] if has_spread else []
+    return Metric(name, total, spread, stage, row["max_task_id"])

@@ -1,0 +1,230 @@
+"""The stages of an execution on one axis of time: bars in percent of the axis, so that they fit any width."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from joinsight.display import duration_text
+from joinsight.document import ENDED
+from joinsight.plan import operators
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+
+MAX_STAGES = 200
+"""Stage attempts that are shown: the longest."""
+MAX_OPERATORS = 3
+_NOTABLE = ("aggregate", "broadcast", "cached_scan", "join", "scan", "shuffle")
+_MIN_WIDTH = 0.4  # percent
+_TICKS = 5
+_STEPS_MS = tuple(
+    unit * step
+    for unit, steps in (
+        (1, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (1_000, (1, 2, 5, 10, 15, 30)),
+        (60_000, (1, 2, 5, 10, 15, 30)),
+        (3_600_000, (1, 2, 3, 6, 12)),
+        (86_400_000, tuple(step * 10**power for power in range(8) for step in (1, 2, 5))),
+    )
+    for step in steps
+)
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The time from the start of the execution to its end, or to the last known moment."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def length_ms(self) -> int:
+        """At least 1."""
+        return max(1, _ms(self.start, self.end))
+
+    def percent(self, moment: datetime) -> float:
+        """The position of a moment; moments outside are at the ends."""
+        return round(min(100.0, max(0.0, 100 * _ms(self.start, moment) / self.length_ms)), 2)
+
+    def span(self, start: datetime, end: datetime) -> tuple[float, float]:
+        """Position and width of a bar, wide enough to be visible."""
+        x, to = self.percent(start), self.percent(end)
+        width = max(_MIN_WIDTH, round(to - x, 2))
+        return min(x, 100 - width), width
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Positions and texts: round times since the start, at most `_TICKS` of them after 0."""
+        length = self.length_ms
+        step = next((step for step in _STEPS_MS if length / step <= _TICKS), length)
+        return [(round(100 * at / length, 2), _round_time(at, length)) for at in range(0, length + 1, step)]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A stage attempt that ran, or waits for its tasks."""
+
+    row: Row
+    x: float
+    width: float
+    done: float
+    """The part of the bar that stands for its tasks that are done, in percent of the axis."""
+    start_ms: int
+    """Since the start of the execution."""
+    duration_ms: int | None
+    """None: it has not started."""
+    operators: Sequence[Row]
+    """Those that say most of what it does."""
+    others: int
+    """The number of its other operators."""
+
+    @property
+    def name(self) -> str:
+        """``75``, or ``75.1`` for a further attempt."""
+        attempt = self.row["stage_attempt"]
+        return f"{self.row['stage_id']}.{attempt}" if attempt else str(self.row["stage_id"])
+
+    @property
+    def id(self) -> str:
+        """The anchor of the row."""
+        return f"s{self.row['stage_id']}-{self.row['stage_attempt']}"
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it was submitted."""
+        return self.duration_ms is not None
+
+    @property
+    def when(self) -> str:
+        """Its times since the start of the execution, as text."""
+        start, to = (duration_text(ms) for ms in (self.start_ms, self.start_ms + (self.duration_ms or 0)))
+        if self.duration_ms is None:
+            return "not started"
+        return f"from {start} to {to}" if self.row["completed_at"] else f"since {start}"
+
+    @property
+    def skew(self) -> float | None:
+        """The run time of the longest task divided by that of the median task."""
+        median, largest = self.row["run_time_ms_median"], self.row["run_time_ms_max"]
+        return largest / median if median and largest and self.row["succeeded_tasks"] > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A Spark job with the stages that ran for it; `id` is None for stages without a job."""
+
+    id: int | None
+    x: float
+    width: float
+    duration_ms: int
+    """From the start of its first stage to the end of its last one."""
+    bars: Sequence[Bar]
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it has a line of its own: with a single stage, the stage's line says all."""
+        return self.id is not None and sum(bar.has_started for bar in self.bars) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All stages of an execution."""
+
+    axis: Axis
+    jobs: Sequence[Job]
+    skipped: int
+    left_out: int
+    """Stage attempts beyond `MAX_STAGES`."""
+    tasks_done: int
+    tasks: int
+    """Of the stages that are known so far."""
+
+
+def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, Sequence[int]]) -> Timeline:
+    """The stages of an execution by job, in the order of their starts; `stages_of`: see `stages_of_nodes`."""
+    e = stored.execution
+    axis = _axis(e, stages, (version["planned_at"] for version in stored.versions))
+    known = [row for row in stages if row["state"] != "skipped"]
+    longest = sorted(known, key=lambda row: _ms(*_times(row, axis)), reverse=True)[:MAX_STAGES]
+    nodes = _nodes_of_stages(stored, stages_of)
+    by_job: dict[int | None, list[Bar]] = defaultdict(list)
+    for row in sorted(longest, key=lambda row: (_times(row, axis)[0], row["stage_id"], row["stage_attempt"])):
+        by_job[min(row["job_ids"], default=None) if row["job_ids"] else None].append(
+            _bar(row, axis, nodes.get(row["stage_id"], ()))
+        )
+    return Timeline(
+        axis,
+        [_job(job, bars, axis) for job, bars in by_job.items()],
+        len(stages) - len(known),
+        len(known) - len(longest),
+        sum(row["succeeded_tasks"] for row in known),
+        sum(_tasks(row) for row in known),
+    )
+
+
+def _axis(e: Row, stages: Iterable[Row], planned: Iterable[datetime]) -> Axis:
+    start = e["started_at"]
+    if e["state"] in ENDED and e["ended_at"] is not None:
+        end = e["ended_at"]
+    else:
+        moments = [row[name] for row in stages for name in ("submitted_at", "completed_at")]
+        moments += [*planned, e["updated_at"] if e["state"] == "running" else None]
+        end = max((moment for moment in moments if moment is not None), default=start)
+    return Axis(start, max(start, end))
+
+
+def _times(row: Row, axis: Axis) -> tuple[datetime, datetime]:
+    """When a stage started and ended, as far as is known; one that has not started is at the end."""
+    last = axis.end
+    start = row["submitted_at"] or last
+    return start, max(start, row["completed_at"] or last)
+
+
+def _tasks(row: Row) -> int:
+    """The tasks of a stage that are done or will be."""
+    return int(row["tasks"] if row["state"] in ("pending", "running") else row["succeeded_tasks"])
+
+
+def _bar(row: Row, axis: Axis, nodes: Sequence[Row]) -> Bar:
+    start, end = _times(row, axis)
+    x, width = axis.span(start, end)
+    is_done = row["state"] == "succeeded" or not row["tasks"]
+    done = width if is_done else round(width * min(1, row["succeeded_tasks"] / row["tasks"]), 2)
+    shown = ([node for node in nodes if _is_notable(node["name"])] or nodes)[:MAX_OPERATORS]
+    duration = _ms(start, end) if row["submitted_at"] is not None else None
+    return Bar(row, x, width, done, max(0, _ms(axis.start, start)), duration, shown, len(nodes) - len(shown))
+
+
+def _job(job: int | None, bars: Sequence[Bar], axis: Axis) -> Job:
+    times = [_times(bar.row, axis) for bar in bars]
+    start, end = min(start for start, _ in times), max(end for _, end in times)
+    return Job(job, *axis.span(start, end), _ms(start, end), bars)
+
+
+def _nodes_of_stages(stored: StoredPlan, stages_of: Mapping[int, Sequence[int]]) -> dict[int, list[Row]]:
+    """The operators of each stage; an exchange is at the stages that write it and at those that read it."""
+    final = stored.version(None)
+    found: dict[int, list[Row]] = defaultdict(list)
+    for node in final["nodes"] if final else ():
+        if not node["is_cluster"]:
+            for stage in stages_of.get(node["id"], ()):
+                found[stage].append(node)
+    return found
+
+
+def _is_notable(name: str) -> bool:
+    return operators.of(name).kind in _NOTABLE
+
+
+def _ms(start: datetime, end: datetime) -> int:
+    return round((end - start).total_seconds() * 1000)
+
+
+def _round_time(ms: int, length_ms: int) -> str:
+    if not ms:
+        return "0"
+    unit, name = next(each for each in _UNITS if length_ms >= each[0])
+    return f"{ms / unit:g} {name}"
