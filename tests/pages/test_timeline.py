@@ -119,7 +119,8 @@ def test_a_failure_is_told_once() -> None:
 def test_ticks_are_round(length: int, ticks: list[str]) -> None:
     """At most five ticks after 0, at round times."""
     axis = Axis(START, START + timedelta(milliseconds=length))
-    assert [text for _, text in axis.ticks] == ticks
+    assert [tick.text for tick in axis.ticks] == ticks
+    assert axis.ticks[0].anchor == "start" and all(0 <= tick.x <= 100 for tick in axis.ticks)
 
 
 def test_times_that_cannot_be() -> None:

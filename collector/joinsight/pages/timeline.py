@@ -19,6 +19,7 @@ MAX_OPERATORS = 3
 _NOTABLE = ("aggregate", "broadcast", "cached_scan", "join", "scan", "shuffle")
 _MIN_WIDTH = 0.4  # percent
 _TICKS = 5
+_NEAR_END = 94  # percent
 _STEPS_MS = tuple(
     unit * step
     for unit, steps in (
@@ -31,6 +32,21 @@ _STEPS_MS = tuple(
     for step in steps
 )
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on the axis; `anchor` is SVG's: the texts at the ends stay within the axis."""
+
+    x: float
+    text: str
+    anchor: str
+
+    @classmethod
+    def at(cls, ms: int, length_ms: int) -> Tick:
+        """The mark of a time, on an axis of this length."""
+        x = 100 * ms / length_ms
+        return cls(round(x, 2), _round_time(ms, length_ms), "start" if x == 0 else "end" if x > _NEAR_END else "middle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +72,11 @@ class Axis:
         return min(x, 100 - width), width
 
     @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Positions and texts: round times since the start, at most `_TICKS` of them after 0."""
+    def ticks(self) -> list[Tick]:
+        """Round times since the start: 0 and at most `_TICKS` after it."""
         length = self.length_ms
         step = next((step for step in _STEPS_MS if length / step <= _TICKS), length)
-        return [(round(100 * at / length, 2), _round_time(at, length)) for at in range(0, length + 1, step)]
+        return [Tick.at(ms, length) for ms in range(0, length + 1, step)]
 
 
 @dataclass(frozen=True, slots=True)
