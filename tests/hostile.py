@@ -93,6 +93,13 @@ def shuffles_and_joins(n: int) -> Execution:
     return _of(tree, stages=[_stage(number) for number in range(n)])
 
 
+def joins_of_unknown_inputs(n: int) -> Execution:
+    """A deep chain of joins, whose texts and inputs are not in the plan, and which share a metric."""
+    metrics = [Metric(_ROWS, 1, "sum")]
+    nodes = [PlanNode("SortMergeJoin", level - 1, f"SortMergeJoin {level}", metrics=metrics) for level in range(n)]
+    return execution(plans=[Plan(STARTED_AT_MS, nodes)])
+
+
 def joins_side_by_side(n: int) -> Execution:
     """A wide union of joins of two shuffles, in a configuration that says nothing."""
     tree = _Tree()
@@ -321,6 +328,7 @@ def _changed(e: Execution, **changes: Any) -> Execution:
 
 SHAPES: tuple[Callable[[int], Execution], ...] = (
     shuffles_and_joins,
+    joins_of_unknown_inputs,
     joins_side_by_side,
     one_shuffle_for_all,
     chain_of_reads,

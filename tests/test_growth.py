@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 from tests import hostile
 from tests.documents import execution, request
 from tests.findings.recorded import SMALL
+from tests.growth import steps
 
 from joinsight.decode import decode_request
 from joinsight.document import Execution
 from joinsight.findings import Finder
-from joinsight.plan import texts
 from joinsight.rows import execution_rows
 
 SIZE = 100
@@ -29,26 +26,6 @@ class Compared(int):
         return int(self) == other
 
     __hash__ = int.__hash__
-
-
-def steps(work: Callable[[], object]) -> int:
-    """How many instructions of Python's machine the work takes."""
-    counted = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal counted
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        counted += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return counted
 
 
 def with_compared(e: Execution) -> Execution:
@@ -71,9 +48,8 @@ def work(shape: Callable[[int], Execution], size: int) -> int:
 
 
 @pytest.mark.parametrize("shape", hostile.SHAPES, ids=lambda shape: shape.__name__)
-def test_work_grows_with_the_document(shape: Callable[[int], Execution], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_grows_with_the_document(shape: Callable[[int], Execution]) -> None:
     """Twice the document takes twice the work, whatever its shape."""
-    monkeypatch.setattr(texts, "_SHORT", -1)  # nothing is remembered: how many texts are has a limit of its own
     read(shape(1))  # what is done once
     assert work(shape, 2 * SIZE) < 2.05 * work(shape, SIZE)
 

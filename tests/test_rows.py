@@ -20,7 +20,6 @@ from tests.documents import (
     replanned,
     stored_rows,
 )
-from tests.quick import quick
 
 from joinsight import tables
 from joinsight.document import Accumulator, Job, JoinHint, Listener, Metric, Spread, Stage
@@ -654,15 +653,6 @@ def test_a_join_without_inputs() -> None:
     """A join whose inputs are not in the plan is a row all the same."""
     row = only(rows_of("SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5")["joins"])
     assert some(row, "output_rows", "left_rows", "right_rows") == (5, None, None)
-
-
-def test_deep_joins_are_quick() -> None:
-    """Thousands of joins above each other take time in proportion, whatever their inputs."""
-    depth = 3_000
-    metrics = [Metric("number of output rows", 1, "sum")]
-    nodes = [PlanNode("SortMergeJoin", level - 1, f"SortMergeJoin {level}", {}, metrics) for level in range(depth)]
-    with quick(3):
-        assert len(stored_rows(execution(plans=[Plan(0, nodes)]))["joins"]) == depth
 
 
 # Executions

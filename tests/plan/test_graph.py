@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.documents import PlanNode, draw, graph_of
-from tests.quick import quick
+from tests.growth import steps
 
 from joinsight.document import Metric
 from joinsight.plan.graph import Graph
@@ -405,20 +405,20 @@ def test_children_and_parents() -> None:
 DEPTH = 5_000
 
 
-def _chain() -> list[PlanNode]:
+def _chain(depth: int) -> list[PlanNode]:
     names = ("Project", "WholeStageCodegen (1)", "InputAdapter", "ShuffleQueryStage", "Exchange", "ReusedSubquery")
-    return [PlanNode(names[level % len(names)], level - 1, f"level {level}") for level in range(DEPTH)]
+    return [PlanNode(names[level % len(names)], level - 1, f"level {level}") for level in range(depth)]
 
 
-def _left_deep_joins() -> list[PlanNode]:
-    joins = [PlanNode("SortMergeJoin", level - 1, f"join {level}") for level in range(DEPTH)]
-    return joins + [PlanNode("Range", level, "Range") for level in range(DEPTH - 1, -1, -1)]
+def _left_deep_joins(depth: int) -> list[PlanNode]:
+    joins = [PlanNode("SortMergeJoin", level - 1, f"join {level}") for level in range(depth)]
+    return joins + [PlanNode("Range", level, "Range") for level in range(depth - 1, -1, -1)]
 
 
-def _reused_at_every_level() -> list[PlanNode]:
+def _reused_at_every_level(depth: int) -> list[PlanNode]:
     """A stage beside each level that reads the same exchange once more."""
     plan = [PlanNode("Union", -1), PlanNode("Exchange", 0, "Exchange [plan_id=1]")]
-    for _ in range(DEPTH):
+    for _ in range(depth):
         plan += [PlanNode("ShuffleQueryStage", 0), PlanNode("Exchange", len(plan), "Exchange [plan_id=1]")]
     return plan
 
@@ -427,14 +427,15 @@ def _reused_at_every_level() -> list[PlanNode]:
     ("make", "nodes", "edges"),
     [(_chain, 2501, 1667), (_left_deep_joins, 10_000, 9_999), (_reused_at_every_level, 2, DEPTH + 1)],
 )
-def test_depth_is_no_matter(make: Callable[[], list[PlanNode]], nodes: int, edges: int) -> None:
-    """A plan of 5,000 levels is built without recursion, and not in quadratic time."""
-    plan = make()
+def test_deep_plans(make: Callable[[int], list[PlanNode]], nodes: int, edges: int) -> None:
+    """A plan of 5,000 levels is built without recursion, and twice the levels take twice the work."""
+    plan = make(DEPTH)
     limit = sys.getrecursionlimit()
-    with quick(20):
-        sys.setrecursionlimit(200)
-        try:
-            graph = graph_of(plan)
-        finally:
-            sys.setrecursionlimit(limit)
+    sys.setrecursionlimit(200)
+    try:
+        graph = graph_of(plan)
+    finally:
+        sys.setrecursionlimit(limit)
     assert (len(graph.nodes), len(graph.edges)) == (nodes, edges)
+    half, whole = make(300), make(600)
+    assert steps(lambda: graph_of(whole)) < 2.05 * steps(lambda: graph_of(half))

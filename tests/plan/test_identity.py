@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from tests.documents import PlanNode, draw, graph_of
-from tests.quick import quick
+from tests.growth import check_cpu_time, steps
 
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity, normalized
@@ -422,62 +423,66 @@ def test_no_plan_has_no_keys() -> None:
     )
 
 
-def test_deep_plans() -> None:
-    """A plan of 5,000 levels costs 5,000 times a level: nothing recurses, nothing is quadratic."""
+def deep_plan(levels: int) -> Graph:
     nodes = [PlanNode("Union", -1, "Union")]
-    for level in range(5_000):
+    for level in range(levels):
         nodes.append(PlanNode("Range", 3 * level, f"Range (0, {level})"))
         nodes.append(PlanNode("Exchange", 3 * level, f"Exchange RoundRobinPartitioning({level}), X, [plan_id={level}]"))
         nodes.append(PlanNode("Union", 3 * level + 2, "Union"))
-    plan = graph_of(nodes)
+    return graph_of(nodes)
+
+
+def all_keys(plan: Graph) -> dict[int, str]:
     identity = Identity()
-    with quick(5):
-        identity.query_shape(plan)
-        identity.plan_fingerprint(plan)
-        keys = identity.operator_keys(plan)
-        assert len(set(keys.values())) == 5_000
-        assert identity.shape_text(plan).splitlines()[-1].startswith("5000 ")
+    assert identity.query_shape(plan)
+    assert identity.plan_fingerprint(plan)
+    return identity.operator_keys(plan)
+
+
+def test_deep_plans() -> None:
+    """A plan of 5,000 levels has its keys, without recursion, and twice the levels take twice the work."""
+    plan = deep_plan(5_000)
+    assert len(set(all_keys(plan).values())) == 5_000
+    assert Identity().shape_text(plan).splitlines()[-1].startswith("5000 ")
+    half, whole = deep_plan(100), deep_plan(200)
+    assert steps(lambda: all_keys(whole)) < 2.05 * steps(lambda: all_keys(half))
 
 
 def test_nested_reuse() -> None:
-    """What is reused is looked at once, however often: 200 exchanges, each read twice by the next, are quick."""
-    nodes = [
-        Node(i, "Exchange" if i % 2 else "Union", "Exchange SinglePartition" if i % 2 else "Union") for i in range(400)
-    ]
-    edges = [(i + 1, i) for i in range(399) for _ in range(1 + (i + 1) % 2)]
-    plan = Graph(tuple(nodes), tuple(edges))
-    with quick(1):
-        assert len(Identity().operator_keys(plan)) == 200
-        assert Identity().plan_fingerprint(plan)
+    """An exchange is visited once, however often it is read: here each is read twice by the next."""
+
+    def work(exchanges: int) -> int:
+        texts = ("Union", "Exchange SinglePartition") * exchanges
+        nodes = [Node(i, text.split()[0], text) for i, text in enumerate(texts)]
+        edges = [(i + 1, i) for i in range(len(nodes) - 1) for _ in range(1 + (i + 1) % 2)]
+        plan = Graph(tuple(nodes), tuple(edges))
+        assert len(all_keys(plan)) == exchanges
+        return steps(lambda: all_keys(plan))
+
+    assert work(16) < 2.05 * work(8)
 
 
 HOSTILE = (
     "(", ")", "[", "(a#1 AND ", "New York ", ",", "? ", "Subquery ", "input[", "#1", ", ... 1", "= ", "@aaaa", "$$Lambda",
     "a", "a:/", "path=", "a#1 = x, (b) ", "as ", "x (y), ", "((a#1 AND b#2) AND ", " PartitionFilters: [", "], ", " ",
-    "functions=[", "partial_",
+    "functions=[", "partial_", "((a#1 AND b#2 = New York, (x) ",
 )  # fmt: skip
 
 
-def check_quick(piece: str, size: int, seconds: float) -> None:
-    """All keys of a plan in which every kind of operator has a text of so many characters take at most so long."""
-    text = piece * (size // len(piece))
+def plan_of_long_texts(text: str) -> Graph:
+    """A plan in which every kind of operator has this text."""
     names = ("Filter", "Scan parquet t", "SortMergeJoin", "Execute C", "Exchange", "BroadcastExchange", "Project")
     nodes = [PlanNode("Union", -1, "Union"), *(PlanNode(name, 0, f"{name} {text}") for name in names)]
     nodes.append(PlanNode("HashAggregate", 0, f"HashAggregate(keys=[], functions=[{text}"))
-    plan = graph_of(nodes)
-    identity = Identity()
-    with quick(seconds):
-        assert identity.query_shape(plan)
-        assert identity.plan_fingerprint(plan)
-        identity.operator_keys(plan)
+    return graph_of(nodes)
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts_are_quick(piece: str) -> None:
-    """The time for a text grows with its length, not faster, whatever operator has it."""
-    check_quick(piece, 60_000, seconds=2)
+def test_hostile_texts(piece: str) -> None:
+    """The time for a text grows linearly with its length, whatever operator has it."""
 
+    def prepare(size: int) -> Callable[[], object]:
+        plan = plan_of_long_texts(piece * (size // len(piece)))
+        return lambda: all_keys(plan)
 
-def test_a_megabyte_is_read() -> None:
-    """A text of 1 MB costs seconds, not more."""
-    check_quick("((a#1 AND b#2 = New York, (x) ", 1_000_000, seconds=30)
+    check_cpu_time(prepare, 60_000)
