@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 from tests.history import END, Planted, generate
+from tests.waiting import DEADLINES, LATE_SECONDS
 
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
@@ -124,6 +125,15 @@ def planted_engine(planted: tuple[str, Planted], make_database: Callable[..., st
     """An engine on a copy of it, one for each test module."""
     with connect(make_database(planted[0])) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session", autouse=True)
+def deadlines() -> Iterator[None]:
+    """Nothing is late because the machine is slow."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in DEADLINES:
+            patch.setattr(name, LATE_SECONDS)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,6 +8,25 @@ from collections.abc import Callable
 SECONDS = 600
 """Until a test gives up: what it waits for takes a moment, on a machine that is twenty times slower some minutes."""
 
+DEADLINES = (
+    "joinsight.cli.doctor._ANSWER_SECONDS",
+    "joinsight.demo.runner._START_SECONDS",
+    "joinsight.serve.app.BODY_SECONDS",
+    "joinsight.serve.app.SLOT_SECONDS",
+    "joinsight.serve.ingest.LOCK_SECONDS",
+    "joinsight.serve.pages.STATEMENT_SECONDS",
+    "joinsight.serve.pages.TURN_SECONDS",
+    "joinsight.serve.protocol.GOODBYE_SECONDS",
+    "joinsight.serve.protocol.HEAD_SECONDS",
+    "joinsight.serve.protocol.IDLE_SECONDS",
+    "joinsight.serve.protocol.READ_SECONDS",
+    "joinsight.serve.server.IDLE_SECONDS",
+    "joinsight.serve.server.SHUTDOWN_SECONDS",
+)
+"""Deadlines of services and commands. In tests they are `LATE_SECONDS`, so that nothing is late because the machine is
+slow, and a test that waits for a deadline by mistake fails. A test of a deadline sets it."""
+LATE_SECONDS = 2 * SECONDS
+
 
 def until(true: Callable[[], object], what: str) -> None:
     """Wait until the condition is true; fails with `what`."""

@@ -265,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"SSH-2.0-OpenSSH\r\n\r\n")
             self.close_connection = True
         elif step == "silence":
-            time.sleep(3)
+            self.connection.recv(1)  # until the client hangs up
         else:
             status, body, headers = step if len(step) == 3 else (*step, {})
             self.send_response(status)
@@ -313,9 +313,10 @@ def test_what_passes_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     if trouble == "silence":
         monkeypatch.setattr("joinsight.cli.ship.ANSWER_SECONDS", 1)
     with scripted(trouble, trouble, TAKEN) as server:
-        result = ship(tmp_path, "--url", at(server), "--timeout", "20s")
+        result = ship(tmp_path, "--url", at(server), "--timeout", "10m")
     assert good(result) == "Delivered 1 of 1 files, 1 documents.\n"
-    assert server.bodies == [body] * 3
+    assert set(server.bodies) == {body}
+    assert len(server.bodies) >= 3  # more if this machine was silent too
     assert names(tmp_path) == []
 
 
@@ -335,10 +336,10 @@ def test_giving_up_says_what_is_left(tmp_path: Path) -> None:
         put(tmp_path, request(*documents("left", [i])), time=i)
     with scripted(TAKEN, (503, b"", {"Retry-After": "3600"})) as server:
         started = time.monotonic()
-        said = troubled(ship(tmp_path, "--url", at(server), "--timeout", "1s"))
+        said = troubled(ship(tmp_path, "--url", at(server), "--timeout", "3s"))
     assert time.monotonic() - started < 1_800
     assert "Delivered 1 of 3 files, 1 documents." in said
-    assert f"The collector at {at(server)} accepted nothing for 1 s: status 503. 2 files are left" in said
+    assert f"The collector at {at(server)} accepted nothing for 3 s: status 503. 2 files are left" in said
     assert len(names(tmp_path)) == 2
     said = troubled(ship(tmp_path, "--url", "http://127.0.0.1:9", "--timeout", "1s"))
     assert "Connection refused. 2 files are left" in said

@@ -17,16 +17,16 @@ import pytest
 from sqlalchemy import Engine
 from tests.dashboards.grafana import ALL, PROMETHEUS, Json, interpolate, targets, variables
 from tests.findings import recorded
-from tests.serve.real import DOCUMENTS, service, until
+from tests.serve import real
+from tests.serve.real import get, service, until
 
-from joinsight import decode
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed (CI does so)")
 RULES = Path(__file__).parents[2] / "dashboards" / "prometheus"
 CORPUS = Path(__file__).parents[1] / "corpus"
 TOKEN = "dashboards-test-0123456789"
-HEADERS = {**decode.HEADERS, "Authorization": f"Bearer {TOKEN}"}
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 SCRAPES_SECONDS = 1
 RATE_INTERVAL = "5s"
 """Four scrapes at least, as Grafana makes it."""
@@ -84,14 +84,14 @@ def wait_for_scrapes(prometheus: str, number: int) -> None:
 def post(collector: str, bodies: Sequence[bytes]) -> None:
     """As a listener does."""
     for body in bodies:
-        answer = httpx.post(collector + DOCUMENTS, content=body, headers=HEADERS)
+        answer = real.post(collector, body, headers=HEADERS)
         assert answer.status_code in (200, 400), answer.text
 
 
 def instant(url: str, query: str) -> list[Json]:
     """The series of a query now."""
     try:
-        answer = httpx.get(f"{url}/api/v1/query", params={"query": query}).json()
+        answer = get(f"{url}/api/v1/query", params={"query": query}).json()
     except httpx.TransportError:
         return []
     return list(answer["data"]["result"]) if answer["status"] == "success" else []
@@ -107,7 +107,7 @@ def test_data(name: str, scraped: str) -> None:
     assert "$" not in query
     now = time.time()
     asked: dict[str, str | float] = {"query": query, "start": now - 3_000, "end": now, "step": SCRAPES_SECONDS}
-    answer = httpx.get(f"{scraped}/api/v1/query_range", params=asked).json()
+    answer = get(f"{scraped}/api/v1/query_range", params=asked).json()
     assert answer["status"] == "success", answer
     found = answer["data"]["result"]
     assert any(value != "NaN" for series in found for _, value in series["values"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 from sqlalchemy import Connection, Engine, text
+from tests.waiting import DEADLINES, LATE_SECONDS
 from tests.waiting import SECONDS as SECONDS
 from tests.waiting import until as until
 
@@ -22,6 +23,8 @@ from joinsight.decode import HEADERS
 from joinsight.store import partitions
 
 DOCUMENTS = "/v1/documents"
+PATIENT = "\n".join(f"import {name.rpartition('.')[0]}; {name} = {LATE_SECONDS}" for name in DEADLINES)
+"""Code that gives a service in another process the time that the services in this process have."""
 
 
 class Service:
@@ -29,7 +32,7 @@ class Service:
 
     def __init__(self, url: str, *options: str, environment: Mapping[str, str] = {}, patch: str = "") -> None:
         """`patch`: Python code to run first, such as to shorten an interval."""
-        program = f"from joinsight.cli import main\n{patch}\nmain()"
+        program = f"from joinsight.cli import main\n{PATIENT}\n{patch}\nmain()"
         command = [sys.executable, "-c", program, "serve", "--port", "0", "--log-format", "json", *options]
         quiet = {name: value for name, value in os.environ.items() if not name.startswith("JOINSIGHT_")}
         database = {"JOINSIGHT_DATABASE_URL": url} if url else {}
@@ -107,9 +110,14 @@ def head(length: int, *headers: str) -> bytes:
     return "\r\n".join(lines).encode()
 
 
+def get(url: str, **options: Any) -> httpx.Response:
+    """The answer to a request for a page."""
+    return httpx.get(url, timeout=SECONDS, **options)
+
+
 def post(url: str, body: bytes, *, headers: Mapping[str, str] = {}, **options: Any) -> httpx.Response:
     """The answer to a batch."""
-    return httpx.post(url + DOCUMENTS, content=body, headers={**HEADERS, **headers}, **options)
+    return httpx.post(url + DOCUMENTS, content=body, headers={**HEADERS, **headers}, timeout=SECONDS, **options)
 
 
 def dial(url: str, address: str = "127.0.0.1") -> socket.socket:
@@ -120,7 +128,7 @@ def dial(url: str, address: str = "127.0.0.1") -> socket.socket:
 
 def post_from(address: str, url: str, body: bytes) -> httpx.Response:
     """The answer to a batch from one of this machine's many loopback addresses."""
-    with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=10 * SECONDS) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=SECONDS) as client:
         return client.post(url + DOCUMENTS, content=body, headers=HEADERS)
 
 

@@ -68,7 +68,7 @@ def test_a_good_sender_beside_heavy_ones(engine: Engine) -> None:
             while not over.is_set():
                 answers.append(post_from(GREEDY, url, body).status_code)
 
-        join = in_threads(*[send] * 4, seconds=400)
+        join = in_threads(*[send] * 4)
         try:
             good = [
                 post_from(GOOD, url, request(execution(application_id="light", execution_id=n))).status_code

@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, func, select, text
 from starlette.applications import Starlette
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, as_line, execution, planned, request
-from tests.serve.real import head
+from tests.serve import real
+from tests.serve.real import dial, get, head
 from tests.waiting import until
 
 from joinsight import tables
@@ -284,7 +285,7 @@ def test_over_a_real_network(engine: Engine) -> None:
 
         def send(i: int) -> None:
             batch = request(*(execution(application_id=f"net-{i}", execution_id=n) for n in range(20)))
-            answer = httpx.post(url + DOCUMENTS, content=batch, headers={**HEADERS, "Authorization": "Bearer a-token"})
+            answer = real.post(url, batch, headers={"Authorization": "Bearer a-token"})
             assert answer.status_code == 200
 
         threads = [threading.Thread(target=send, args=(i,)) for i in range(4)]
@@ -292,8 +293,8 @@ def test_over_a_real_network(engine: Engine) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert httpx.get(url + "/healthz").text == "ok\n"
-        with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as broken:
+        assert get(url + "/healthz").text == "ok\n"
+        with dial(url) as broken:
             broken.sendall(head(100) + b"half")
     for i in range(4):
         assert stored(engine, f"net-{i}") == list(range(20))
@@ -456,11 +457,11 @@ def test_broken_requests_are_counted(engine: Engine) -> None:
             b"Transfer-Encoding: chunked\r\n\r\nff\r\nhalf",
         )
         for start in starts:
-            with socket.create_connection(("127.0.0.1", httpx.URL(url).port or 0)) as broken:
+            with dial(url) as broken:
                 broken.sendall(head_of_batch + start)
-        assert httpx.post(url + DOCUMENTS, content=batch, headers=HEADERS).status_code == 200
+        assert real.post(url, batch).status_code == 200
         shown = 'joinsight_requests_total{status="400"} 2.0'
-        until(lambda: shown in httpx.get(url + "/metrics").text, "both are counted")
+        until(lambda: shown in get(url + "/metrics").text, "both are counted")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.5.5.5", "localhost", "::1"])

@@ -8,11 +8,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from sqlalchemy import select
 from tests.documents import execution, request
-from tests.serve.real import Service, in_threads, post, service, until
+from tests.serve.real import Service, get, in_threads, post, service, until
 from tests.store.test_embedded import running, user, with_proc
 
 from joinsight import tables
@@ -26,7 +25,7 @@ WITHOUT_WATCH = "from joinsight.serve import background; background.POSTGRES_SEC
 
 def send(url: str, number: int) -> bool:
     """Whether the collector confirmed this execution; without its database it must respond 503."""
-    answer = post(url, request(execution(application_id="app-embedded", execution_id=number)), timeout=60)
+    answer = post(url, request(execution(application_id="app-embedded", execution_id=number)))
     assert answer.status_code in (200, 503), answer.text
     return answer.status_code == 200
 
@@ -57,8 +56,8 @@ def gone(data: Path, pid: int) -> bool:
 
 def well(service: Service, data: Path) -> None:
     """Documents, pages and the probe find the database."""
-    until(lambda: httpx.get(service.url + "/readyz").status_code == 200, "it is ready")
-    assert httpx.get(service.url + "/").status_code == 200
+    until(lambda: get(service.url + "/readyz").status_code == 200, "it is ready")
+    assert get(service.url + "/").status_code == 200
     assert running(data)
 
 
@@ -110,7 +109,7 @@ def test_a_server_that_a_command_has_started(tmp_path: Path) -> None:
         kill(data)
         until(lambda: embedded.status(data) is None, "its last process has gone")
         assert not send(serving.url, 1)
-        assert httpx.get(serving.url + "/readyz").status_code == 503
+        assert get(serving.url + "/readyz").status_code == 503
         with user(data) as other:
             assert other.url()
             assert running(data).port != port

@@ -15,7 +15,20 @@ import pytest
 from sqlalchemy import Engine, make_url, select, text
 from sqlalchemy.exc import OperationalError
 from tests.documents import LISTENER, OTHER_LISTENER, application, execution, planned, request
-from tests.serve.real import DOCUMENTS, dial, head, in_threads, locked, post, service, status, until, writers_that_wait
+from tests.serve.real import (
+    DOCUMENTS,
+    SECONDS,
+    dial,
+    get,
+    head,
+    in_threads,
+    locked,
+    post,
+    service,
+    status,
+    until,
+    writers_that_wait,
+)
 
 from joinsight import tables
 from joinsight.decode import HEADERS
@@ -82,8 +95,8 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
                 os.kill(found.pid, signal.SIGKILL)
                 assert status(sender) == 503
                 for _ in range(3):
-                    assert post(running.url, body, timeout=20).status_code == 503
-                assert httpx.get(running.url + "/readyz").status_code == 503
+                    assert post(running.url, body).status_code == 503
+                assert get(running.url + "/readyz").status_code == 503
                 engine.connect()
             until(lambda: not embedded.alive(tmp_path), "its last process has gone")
             port = make_url(url).port
@@ -95,7 +108,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
             assert (answer.status_code, answer.json()) == (200, {"accepted": 4, "refused": []})
             until(lambda: running.logged("database available again"), "it is said")
             assert len(running.logged("database unavailable")) == len(running.logged("database available again")) == 1
-            until(lambda: httpx.get(running.url + "/readyz").status_code == 200, "it is ready again")
+            until(lambda: get(running.url + "/readyz").status_code == 200, "it is ready again")
 
 
 def test_a_session_is_ended_in_the_middle_of_a_batch(engine: Engine) -> None:
@@ -127,7 +140,7 @@ def test_an_answer_that_gets_lost(engine: Engine) -> None:
         until(lambda: of(content(engine), "lost answer"), "it is written nevertheless")
         before = content(engine)
         assert post(url, body).json() == {"accepted": 4, "refused": []}
-        page = httpx.get(url + "/metrics").text
+        page = get(url + "/metrics").text
     assert content(engine) == before
     assert 'joinsight_executions_total{state="succeeded"} 3.0' in page
     assert 'joinsight_documents_total{outcome="stale"} 4.0' in page
@@ -173,7 +186,7 @@ def test_two_collectors_behind_one_address(
         batches = [request(*documents[start : start + 9]) for start in range(0, len(documents), 9)]
 
         def run() -> None:
-            with httpx.Client(base_url=url, headers=HEADERS, timeout=20) as client:
+            with httpx.Client(base_url=url, headers=HEADERS, timeout=SECONDS) as client:
                 for body in batches:
                     while (code := client.post(DOCUMENTS, content=body).status_code) in (429, 503):
                         statuses.append(code)
@@ -199,7 +212,7 @@ def test_one_batch_to_both_at_once(engine: Engine) -> None:
             statuses: list[int] = []
 
             def send(url: str, body: bytes = body, statuses: list[int] = statuses) -> None:
-                statuses.append(post(url, body, timeout=20).status_code)
+                statuses.append(post(url, body).status_code)
 
             in_threads(*(lambda url=url: send(url) for url in urls * 2))()
             assert statuses == [200] * 4  # no deadlock either: all lock in the same order

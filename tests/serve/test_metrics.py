@@ -12,13 +12,12 @@ from datetime import datetime, timedelta, timezone
 from itertools import product
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, text
 from tests.documents import planned
 from tests.findings.recorded import SMALL, Earlier, recordings
-from tests.serve.real import until
+from tests.serve.real import get, until
 
 from joinsight import __version__
 from joinsight.decode import decode_document
@@ -242,7 +241,7 @@ def test_background_tasks_show_what_the_store_knows(engine: Engine) -> None:
     with collector(engine, 0, []) as (url, server), background_tasks(engine, server.collector.metrics):
 
         def missing() -> set[str]:
-            page = httpx.get(f"{url}/metrics").text
+            page = get(f"{url}/metrics").text
             return {name for name in expected if f"\n{name}" not in page}
 
         until(lambda: not missing(), "all are there")

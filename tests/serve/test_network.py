@@ -19,6 +19,7 @@ from tests.serve.real import (
     SECONDS,
     answer,
     dial,
+    get,
     head,
     in_threads,
     locked,
@@ -43,8 +44,17 @@ def url(engine: Engine) -> Iterator[str]:
 
 def metric(url: str, name: str) -> float:
     """A metric's value; 0 if it has none yet."""
-    page = httpx.get(url + "/metrics").text
+    page = get(url + "/metrics").text
     return float(next((line.split()[1] for line in page.splitlines() if line.startswith(name + " ")), 0))
+
+
+def is_cut_off(connection: socket.socket) -> bool:
+    """Whether the server has closed the connection; sends one more byte."""
+    try:
+        connection.sendall(b"x")
+    except ConnectionError:
+        return True
+    return False
 
 
 def good(name: str) -> bytes:
@@ -59,15 +69,13 @@ def test_a_head_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch, sen
     """Who does not come to the end of a request's head is cut off, however steadily more of it comes."""
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.4)
     started = time.monotonic()
-    with dial(url) as slow, pytest.raises(OSError):  # ends in a reset or a broken pipe
+    with dial(url) as slow:
         slow.sendall(sent)
-        while time.monotonic() < started + 10:
-            time.sleep(0.05)
-            if sent:
-                slow.sendall(b"x")
-            elif not slow.recv(1):
-                raise ConnectionResetError
-    assert 0.3 < time.monotonic() - started < 10
+        if sent:
+            until(lambda: is_cut_off(slow), "the sender is cut off")
+        else:
+            assert answer(slow) == b""
+    assert time.monotonic() - started > 0.3
 
 
 def test_a_further_head_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +86,7 @@ def test_a_further_head_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPa
         assert status(slow) == 200
         monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
         slow.sendall(b"POST ")
-        started = time.monotonic()
         answer(slow)
-    assert time.monotonic() - started < 10
 
 
 def test_a_body_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,31 +97,28 @@ def test_a_body_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch) -> 
         said = answer(slow)
     assert said.startswith(b"HTTP/1.1 408 ")
     assert b"the body did not arrive within 0.3 s" in said
-    assert metric(url, "joinsight_requests_held_bytes") == 0
+    until(lambda: metric(url, "joinsight_requests_held_bytes") == 0, "all is given back")
 
 
 def test_a_body_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who goes on sending what was refused is cut off."""
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
-    started = time.monotonic()
-    with dial(url) as slow, pytest.raises(OSError):
+    with dial(url) as slow:
         slow.sendall(head(40 << 20))
         assert status(slow) == 413
-        while time.monotonic() < started + 10:
-            slow.sendall(b"x")
-            time.sleep(0.05)
-    assert time.monotonic() - started < 10
+        until(lambda: is_cut_off(slow), "the sender is cut off")
 
 
-def test_an_answer_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_nobody_reads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who does not take an answer off the network is cut off, and the server forgets it."""
     monkeypatch.setattr(protocol, "READ_SECONDS", 0.3)
-    with socket.socket() as deaf:
+    with collector(engine, 0, []) as (url, server), socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         deaf.settimeout(SECONDS)
         deaf.connect(("127.0.0.1", int(url.rpartition(":")[2])))
         deaf.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000)
-        time.sleep(3)
+        until(lambda: server.connections.open, "it is connected")
+        until(lambda: not server.connections.open, "it is cut off")
         assert 10 < answer(deaf).count(b"HTTP/1.1 200 OK") < 1_000
 
 
@@ -126,9 +129,7 @@ def test_slow_senders_do_not_block_a_good_one(url: str) -> None:
             slow = stack.enter_context(dial(url, f"127.0.1.{number % 4 + 1}"))
             slow.sendall(head(10_000) + b"x" * 5_000)
         until(lambda: metric(url, "joinsight_requests_held_bytes") == 64 * 5_000, "all have sent half")
-        started = time.monotonic()
         assert post(url, good("the 65th")).status_code == 200
-        assert time.monotonic() - started < 10
     until(lambda: metric(url, "joinsight_requests_held_bytes") == 0, "all is given back")
 
 
@@ -140,7 +141,7 @@ def test_one_client_does_not_take_all_places(url: str, engine: Engine) -> None:
     answers: list[int] = []
 
     def send(name: str, address: str) -> None:
-        with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=20) as client:
+        with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=SECONDS) as client:
             answers.append(client.post(url + DOCUMENTS, content=good(name), headers=HEADERS).status_code)
 
     with locked(engine):
@@ -158,7 +159,8 @@ def test_one_client_does_not_take_all_places(url: str, engine: Engine) -> None:
     join()
     join_other()
     assert answers == [200] * (admission.MAX_CLIENT_WAITING + 1)
-    assert metric(url, "joinsight_requests_waiting") == metric(url, "joinsight_requests_held_bytes") == 0
+    for name in ("joinsight_requests_waiting", "joinsight_requests_held_bytes"):
+        until(lambda name=name: metric(url, name) == 0, "all is given back")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_address(url: str, address: str) -> httpx.Client:
-    return httpx.Client(transport=httpx.HTTPTransport(local_address=address), base_url=url, headers=HEADERS, timeout=40)
+    return httpx.Client(
+        transport=httpx.HTTPTransport(local_address=address), base_url=url, headers=HEADERS, timeout=SECONDS
+    )
 
 
 @contextmanager
@@ -287,13 +291,13 @@ def test_when_all_are_at_work_the_next_one_is_told(engine: Engine, monkeypatch: 
     with collector(engine, 0, ["good"]) as (url, server):
 
         def send(number: int) -> None:
-            statuses.append(post(url, good(f"at work {number}"), headers=shown, timeout=60).status_code)
+            statuses.append(post(url, good(f"at work {number}"), headers=shown).status_code)
 
         with locked(engine):
             join = in_threads(*(lambda n=n: send(n) for n in range(3)))
             until(lambda: b"joinsight_requests_waiting 3.0" in server.collector.metrics.page(), "all are at work")
             for body in (good("told"), os.urandom(20 << 20)):
-                told = post(url, body, headers=shown, timeout=60)
+                told = post(url, body, headers=shown)
                 assert (told.status_code, told.headers["retry-after"]) == (503, "5")
                 assert told.json() == {"error": "too many connections"}
             with dial(url) as silent:
@@ -320,7 +324,7 @@ def test_too_many_connections_are_logged(engine: Engine, few: None, caplog: pyte
         for _ in range(12):
             stack.enter_context(dial(url, "127.0.0.2"))
         until(lambda: "too many connections" in caplog.text, "it is said")
-        assert httpx.get(url + "/healthz").status_code == 200
+        assert get(url + "/healthz").status_code == 200
     said = [record.__dict__["fields"] for record in caplog.records if "too many connections" in record.message]
     assert said == [{"connections": 6, "client": "127.0.0.2", "of_client": 6}]
 
@@ -330,9 +334,7 @@ def test_an_idle_connection_is_closed(engine: Engine, monkeypatch: pytest.Monkey
     monkeypatch.setattr("joinsight.serve.server.IDLE_SECONDS", 0.3)
     with collector(engine, 0, []) as (url, _), dial(url) as idle:
         idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        started = time.monotonic()
         assert answer(idle).startswith(b"HTTP/1.1 200 ")
-        assert time.monotonic() - started < 10
 
 
 def test_a_slot_that_does_not_come(url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,5 +361,5 @@ def test_a_lock_that_is_not_given_back(url: str, engine: Engine, monkeypatch: py
     batch = good("locked out")
     with collector(engine, 0, []) as (other, _):
         with locked(engine):
-            assert post(other, batch, timeout=10).status_code == 503
+            assert post(other, batch).status_code == 503
         assert post(other, batch).json() == {"accepted": 1, "refused": []}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, func, select
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, execution, planned, request
-from tests.serve.real import dial, head, in_threads, locked, post, service, status, until, writers_that_wait
+from tests.serve.real import dial, get, head, in_threads, locked, post, service, status, until, writers_that_wait
 
 from joinsight import tables
 from joinsight.store import embedded
@@ -55,7 +53,7 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
 
         def send(which: str) -> Callable[[], None]:
             def run() -> None:
-                answers[which] = post(url, batch_of(f"{name}-{which}"), timeout=20)
+                answers[which] = post(url, batch_of(f"{name}-{which}"))
 
             return run
 
@@ -66,14 +64,14 @@ def test_a_batch_in_work_is_finished(engine: Engine, number: signal.Signals) -> 
             join_first = in_threads(send("written"))
             until(lambda: writers_that_wait(engine) == 1, "the batch is being written")
             join_second = in_threads(send("waits"))
-            until(lambda: "waiting 2.0" in httpx.get(url + "/metrics").text, "a second one waits")
+            until(lambda: "waiting 2.0" in get(url + "/metrics").text, "a second one waits")
             running.signal(number)
             join_second()
             assert (answers["waits"].status_code, answers["waits"].headers["retry-after"]) == (503, "5")
             assert "shutting down" in answers["waits"].text
             assert status(half) == 503
             with pytest.raises(OSError):
-                socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=1)
+                dial(url)
             assert running.process.poll() is None
         join_first()
         assert answers["written"].json() == {"accepted": 3, "refused": []}
@@ -99,8 +97,8 @@ rows.build = lambda *a, **k: time.sleep(0.1) or build(*a, **k)
 """
     with service(url_of(engine), patch=slow) as running:
         url = running.url
-        join = in_threads(lambda: answers.append(post(url, body, timeout=60)))
-        until(lambda: "joinsight_decode_seconds_count 1.0" in httpx.get(url + "/metrics").text, "it is decoded")
+        join = in_threads(lambda: answers.append(post(url, body)))
+        until(lambda: "joinsight_decode_seconds_count 1.0" in get(url + "/metrics").text, "it is decoded")
         running.signal(signal.SIGTERM)
         join()
         assert running.end() == 0
@@ -111,10 +109,8 @@ rows.build = lambda *a, **k: time.sleep(0.1) or build(*a, **k)
 def test_an_idle_service_ends_at_once(engine: Engine) -> None:
     """Without work there is nothing to wait for."""
     with service(url_of(engine)) as running:
-        started = time.monotonic()
         running.signal(signal.SIGTERM)
         assert running.end() == 0
-        assert time.monotonic() - started < 15
 
 
 def test_a_second_signal_ends_at_once(engine: Engine) -> None:
@@ -126,7 +122,7 @@ def test_a_second_signal_ends_at_once(engine: Engine) -> None:
         running.signal(signal.SIGTERM)
         until(lambda: running.logged("shutting down"), "it has begun to end")
         running.signal(signal.SIGTERM)
-        assert running.end(3) == -signal.SIGTERM
+        assert running.end() == -signal.SIGTERM
         assert status(sender) == 0
     assert rows_of(engine, "second signal") == 0
 
@@ -139,7 +135,7 @@ def test_a_batch_that_takes_too_long_is_given_up(engine: Engine) -> None:
         sender.sendall(head(len(body)) + body)
         until(lambda: writers_that_wait(engine) == 1, "the batch is being written")
         running.signal(signal.SIGTERM)
-        assert running.end(8) == 1
+        assert running.end() == 1
         assert status(sender) == 503
         assert running.logged("stopped")[0]["unfinished"] == 1
     assert rows_of(engine, "given up") == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import ssl
-import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 import trustme
 from sqlalchemy import Engine
 from tests.documents import execution, request
-from tests.serve.real import dial, head, in_threads, locked, post, service, until
+from tests.serve.real import SECONDS, dial, get, head, in_threads, locked, post, service, until
 from tests.store.test_embedded import with_proc
 
 from joinsight.errors import ConfigurationError
@@ -73,28 +72,25 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         old.set_ciphers("ALL:@SECLEVEL=0")
         with pytest.raises(httpx.ConnectError):
-            httpx.get(url + "/healthz", verify=old)
+            get(url + "/healthz", verify=old)
         with pytest.raises(httpx.RemoteProtocolError):
-            httpx.get(url.replace("https", "http") + "/healthz")
+            get(url.replace("https", "http") + "/healthz")
 
         before = pair.trust
         pair.certificate.write_bytes(b"half")
         until(lambda: running.logged("certificate not reloaded"), "the broken file is said")
-        assert httpx.get(url + "/healthz", verify=before).status_code == 200
+        assert get(url + "/healthz", verify=before).status_code == 200
         pair.renew()
         until(lambda: running.logged("certificate reloaded"), "the new file is loaded")
-        assert httpx.get(url + "/healthz", verify=pair.trust).status_code == 200
+        assert get(url + "/healthz", verify=pair.trust).status_code == 200
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-            httpx.get(url + "/healthz", verify=before)
+            get(url + "/healthz", verify=before)
 
-        port = int(url.rpartition(":")[2])
-        with pair.trust.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1") as idle:
+        with pair.trust.wrap_socket(dial(url), server_hostname="127.0.0.1") as idle:
             idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(12) == b"HTTP/1.1 200"
-            started = time.monotonic()
             running.signal(signal.SIGTERM)
             assert running.end() == 0
-            assert time.monotonic() - started < 20
 
 
 def test_a_request_that_comes_with_the_end_of_the_handshake(engine: Engine, pair: Pair) -> None:
@@ -145,11 +141,9 @@ def test_handshakes_that_never_end(engine: Engine, pair: Pair) -> None:
         assert held < 60  # 40 of them are not in it
         with locked(engine):
             body = request(execution(application_id="at work over tls"))
-            join = in_threads(
-                *(lambda: post(running.url, body, headers=shown, verify=pair.trust, timeout=60) for _ in range(4))
-            )
+            join = in_threads(*(lambda: post(running.url, body, headers=shown, verify=pair.trust) for _ in range(4)))
             transport = httpx.HTTPTransport(local_address="127.0.0.8", verify=pair.trust)
-            other = stack.enter_context(httpx.Client(transport=transport, base_url=running.url))
+            other = stack.enter_context(httpx.Client(transport=transport, base_url=running.url, timeout=SECONDS))
             until(lambda: "joinsight_requests_waiting 4.0" in other.get("/metrics").text, "they are at work")
             for number in range(6):
                 client = pair.trust.wrap_socket(

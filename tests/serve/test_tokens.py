@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from sqlalchemy import Engine
 from tests.documents import execution, request
-from tests.serve.real import post, service, until
+from tests.serve.real import get, post, service, until
 
 from joinsight.errors import ConfigurationError
+from joinsight.serve import background
 from joinsight.serve.tokens import UNNAMED, Tokens
 
 
@@ -219,7 +218,7 @@ def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
         changed.replace(file)
         until(lambda: running.logged("token file reloaded"), "the file is read again")
         assert [send(url, "aaaaaaaa"), send(url, "bbbbbbbb"), send(url, "cccccccc")] == [401, 200, 200]
-        page = httpx.get(url + "/metrics").text
+        page = get(url + "/metrics").text
         assert 'joinsight_token_requests_total{token="nightly"} 1.0' in page
         assert 'joinsight_token_requests_total{token="adhoc"} 3.0' in page
         (refused,) = running.logged("document refused")
@@ -238,8 +237,9 @@ def test_the_last_token_of_a_running_service_is_revoked(engine: Engine, file: Pa
 
     def answers(url: str) -> list[int]:
         sent = [post(url, request(), headers=header).status_code for header in (*shown, {})]
-        return sent + [httpx.get(url + "/", headers=header).status_code for header in (*shown, {})]
+        return sent + [get(url + "/", headers=header).status_code for header in (*shown, {})]
 
+    assert background.FILES_SECONDS < 2
     good = "nightly:aaaaaaaa\nread:ann:bbbbbbbb\n"
     file.write_text(good)
     with service(database, "--token-file", str(file), "--host", "0.0.0.0") as running:
@@ -247,12 +247,10 @@ def test_the_last_token_of_a_running_service_is_revoked(engine: Engine, file: Pa
         for revoke, said in ((empty, "token file has no tokens"), (Path.unlink, "token file unreadable")):
             assert answers(url) == [200, 401, 401, 401, 200, 401]
             revoke(file)
-            changed = time.monotonic()
             until(lambda said=said: running.logged(said), "it is said")  # type: ignore[misc]
             assert running.logged(said)[0]["level"] == "error"
             assert answers(url) == [401] * 6
-            assert time.monotonic() - changed < 20  # two seconds, on a machine that is not busy
             file.write_text(good)
             again = len(running.logged("token file reloaded"))
             until(lambda again=again: len(running.logged("token file reloaded")) > again, "it is back")  # type: ignore[misc]
-        assert httpx.get(url + "/healthz").status_code == 200
+        assert get(url + "/healthz").status_code == 200

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 from sqlalchemy import Engine, select
 from starlette.routing import Route
 from tests.documents import execution, request
-from tests.serve.real import DOCUMENTS, post
+from tests.serve.real import DOCUMENTS, SECONDS, get, post
 from tests.serve.test_app import talk
 
 from joinsight import tables
@@ -104,7 +104,7 @@ def test_this_machine_is_answered_by_its_own_names(url: str) -> None:
         assert post(url, request(), headers={"Host": name}).status_code == 200, name
         same = {"Host": name, "Origin": f"http://{name}", "Sec-Fetch-Site": "same-origin"}
         assert post(url, request(), headers=same).status_code == 200, name
-        assert httpx.get(url + "/metrics", headers={"Host": name}).status_code == 200, name
+        assert get(url + "/metrics", headers={"Host": name}).status_code == 200, name
 
 
 def test_a_page_of_another_site_writes_nothing_whatever_it_is_called(url: str, engine: Engine) -> None:
@@ -112,7 +112,7 @@ def test_a_page_of_another_site_writes_nothing_whatever_it_is_called(url: str, e
     for site in ("cross-site", "same-site"):
         answer = post(url, batch(f"fetched {site}"), headers={"Sec-Fetch-Site": site})
         assert answer.status_code == 403
-        assert httpx.get(url, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}).status_code == 200
+        assert get(url, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}).status_code == 200
     assert stored(engine, "fetched") == []
 
 
@@ -131,7 +131,7 @@ def test_a_page_of_another_site_writes_nothing_whatever_it_is_called(url: str, e
 )
 def test_what_does_not_call_itself_a_batch_is_none(url: str, engine: Engine, kind: dict[str, str]) -> None:
     """415 names what would be right; these are what a browser sends without asking first."""
-    answer = httpx.post(url + DOCUMENTS, content=batch("kind"), headers=kind)
+    answer = httpx.post(url + DOCUMENTS, content=batch("kind"), headers=kind, timeout=SECONDS)
     assert answer.status_code == 415
     assert "Content-Type: application/x-ndjson and Content-Encoding: gzip" in answer.json()["error"]
     assert stored(engine, "kind") == []
@@ -152,7 +152,7 @@ def test_a_preflight_allows_nothing(url: str) -> None:
         "Access-Control-Request-Private-Network": "true",
     }
     for path in (DOCUMENTS, *GETS):
-        answer = httpx.request("OPTIONS", url + path, headers=asked)
+        answer = httpx.request("OPTIONS", url + path, headers=asked, timeout=SECONDS)
         assert answer.status_code == 405, path
         assert not any(name.startswith("access-control-") for name in answer.headers), path
 
@@ -304,7 +304,7 @@ def test_a_page_of_another_site(browser: Browser, url: str, engine: Engine, name
     with site() as port:
         assert attack(browser, f"http://{name}:{port}/", to, f"page of {name}") == []
     assert stored(engine, "page of") == []
-    page = httpx.get(url + "/metrics").text
+    page = get(url + "/metrics").text
     assert 'status="403"} 0.0' not in page  # its requests came as far as the collector
 
 
