@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTLE_SECONDS = 180
+SETTLE_SECONDS = 1800
 _PLANS = tuple(
     f'{{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQL{name}"'.encode()
     for name in ("ExecutionStart", "AdaptiveExecutionUpdate")

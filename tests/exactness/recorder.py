@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.spark.sink import serving
+from tests.waiting import SECONDS
 
 from joinsight.decode import decode_document
 from joinsight.document import Document
@@ -41,7 +42,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        connection = http.client.HTTPConnection(self.server.collector, timeout=60)
+        connection = http.client.HTTPConnection(self.server.collector, timeout=SECONDS)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
         connection.request("POST", self.path, body, headers)
         answer = connection.getresponse()

@@ -372,7 +372,7 @@ def cancelled(spark: SparkSession, work: Path) -> None:
 
     def act() -> None:
         context.setJobGroup("cancelled", "cancelled", interruptOnCancel=True)
-        query = f"SELECT sum(id) FROM range(0, 2000, 1, 4) WHERE {sleep_ms(10)}"
+        query = f"SELECT sum(id) FROM range(0, 1000000, 1, 4) WHERE {sleep_ms(10)}"
         expect_failure(spark.sql(query).collect, "cancelled")
 
     with ThreadPoolExecutor(1) as pool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
