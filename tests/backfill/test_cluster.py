@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from sqlalchemy import Engine, text
 from tests.backfill.stored import content
 from tests.eventlog.recorded import plain, read, recorded
+from tests.waiting import until
 
 from joinsight.backfill.listing import Local, find
 from joinsight.store.database import connect
@@ -52,7 +52,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             )
             stack.callback(process.wait)
             stack.callback(process.terminate)
-        wait_for(lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "the workers are not there")
+        until(lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "the workers are not there")
         yield url, folder
 
 
@@ -89,13 +89,6 @@ def expected(engine: Engine, logs: Path) -> dict[str, list[Any]]:
     return content(engine)
 
 
-def wait_for(condition: Callable[[], bool], otherwise: str, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.05)
-
-
 def start(engine: Engine, master: str, *arguments: Any) -> subprocess.Popen[str]:
     """In a process group of its own: the driver's Java is in it."""
     url = engine.url.render_as_string(hide_password=False)
@@ -114,7 +107,7 @@ def start(engine: Engine, master: str, *arguments: Any) -> subprocess.Popen[str]
 
 def run(engine: Engine, master: str, *arguments: Any, code: int = 0) -> tuple[str, str]:
     process = start(engine, master, *arguments)
-    out, err = process.communicate(timeout=800)
+    out, err = process.communicate()
     assert process.returncode == code, err[-5000:]
     assert str(engine.url.password) not in out + err
     return out, err
@@ -132,7 +125,7 @@ def test_a_killed_run_is_run_again(
     master, _ = cluster
     process = start(empty, master, logs, "--connections", 2)
     try:
-        wait_for(lambda: in_ledger(empty) > 2 or process.poll() is not None, "no log was read")
+        until(lambda: in_ledger(empty) > 2 or process.poll() is not None, "no log was read")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from tests.dashboards.grafana import ALL, PROMETHEUS, Json, interpolate, targets, variables
 from tests.findings import recorded
 from tests.serve import real
-from tests.serve.real import get, service, until
+from tests.serve.real import SECONDS, get, service, until
 
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
@@ -51,7 +51,7 @@ def prometheus(target: str, folder: Path) -> Iterator[str]:
         yield f"http://{address}"
     finally:
         process.terminate()
-        process.wait(15)
+        process.wait(SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -237,9 +236,7 @@ def test_a_plan_that_is_too_large_for_grafana(engine: Engine, connection: Connec
     large = planned(f"Union | all\n{branches}\n{chain}", application_id="large", job_name="large",
                     started_at_ms=round(END.timestamp() * 1000))  # fmt: skip
     assert Writer(engine).write([large]).refused == []
-    started = monotonic()
-    nodes, edges = frames(connection, {"application_id": "large"})
-    assert monotonic() - started < 300  # a query that visits each path twice would take for ever
+    nodes, edges = frames(connection, {"application_id": "large"})  # visiting each path twice would never end
     assert len(nodes) == MOST_NODES
     check_drawing(nodes, edges)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 
+from tests.waiting import SECONDS
+
 _STATUSES = ("500", "429", "503", "400", "413")
 FAULTS = (*_STATUSES, "reset", "no answer", "cut off", "answer lost", "garbage", "wrong server", "trickle", "continues")
 
@@ -92,7 +94,7 @@ class _Connection(socketserver.BaseRequestHandler):
 
     def _forward(self, request: bytes, fault: str | None) -> None:
         head, _, body = request.partition(b"\r\n\r\n")
-        with socket.create_connection(("127.0.0.1", self.server.next_port()), timeout=30) as collector:
+        with socket.create_connection(("127.0.0.1", self.server.next_port()), timeout=SECONDS) as collector:
             collector.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)
             answer = _message(collector)
         if fault == "answer lost":

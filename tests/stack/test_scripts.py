@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 from tests.stack.stack import ROOT, compose
+from tests.waiting import SECONDS
 
 from joinsight.serve.tokens import Tokens
 from joinsight.store import embedded
@@ -168,7 +169,7 @@ def test_the_collector_serves(address: str, mounted: Path) -> None:
         assert '"tokens": 2, "readers": 1' in log[1]
         assert (mounted / "joinsight_collector_password").read_text() not in "".join(log)
         process.terminate()
-        assert process.wait(20) == 0, process.stderr.read()
+        assert process.wait(SECONDS) == 0, process.stderr.read()
     assert subprocess.run(check, check=False, capture_output=True).returncode == 1
 
 

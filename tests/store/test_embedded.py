@@ -63,7 +63,7 @@ class User:
         return self.process.stdout.readline().strip()
 
     def leave(self) -> int:
-        self.process.communicate(timeout=120)
+        self.process.communicate()
         return self.process.returncode
 
     def kill(self) -> None:
@@ -394,7 +394,7 @@ with embedded_postgres(server.folder) as url:
     with server.locked():
         child = os.fork()
         if not child:
-            time.sleep(60)
+            time.sleep(600)
             os._exit(0)
 with embedded_postgres(server.folder) as url:
     print(url, flush=True)
@@ -795,7 +795,7 @@ def test_disk_full(new: Path) -> None:
     """When a database cannot be made the error ends with the log; with more room the same folder works."""
     script = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n{USER}"
     command = [sys.executable, "-c", script, str(new)]
-    failed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    failed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     assert "DatabaseError: PostgreSQL cannot create a database" in failed.stderr
     assert "MB left" in failed.stderr
     assert "initdb: removing contents" in failed.stderr
