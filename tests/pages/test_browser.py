@@ -6,6 +6,7 @@ import gzip
 import re
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,17 @@ CONTRASTS = """() => {
     if (ratio < 4.5) poor.add(`${e.tagName}.${e.className.baseVal ?? e.className} ${ratio.toFixed(1)}`)
   }
   return [...poor]
+}"""
+
+
+# What a screen reader would have no name for, and ids that are not unique
+NAMELESS = """() => {
+  const named = e => e.ariaLabel || e.textContent.trim() || e.title || e.labels?.length ||
+    e.getAttribute('aria-labelledby')?.split(' ').every(id => document.getElementById(id))
+  const kinds = 'a, button, input:not([type=hidden]), [role=region], [role=img], nav, section'
+  const all = [...document.querySelectorAll(kinds)]
+  const ids = [...document.querySelectorAll('[id]')].map(e => e.id)
+  return [...all.filter(e => !named(e)).map(e => e.outerHTML), ...ids.filter((id, i) => ids.indexOf(id) != i)]
 }"""
 
 
@@ -323,6 +335,16 @@ def test_a_running_execution_is_followed_until_it_ends(
         assert page.locator("meta[http-equiv=refresh]").count() == 0
 
 
+def test_everything_has_a_name_and_a_heading(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
+    """A screen reader has a name for each link, button, field, region and table, headings in order, and no id twice."""
+    with Watched(browser, url) as page:
+        for where in (of(addresses, "skewed") + "&node=11&stage=75", addresses["app-large", 0]):
+            page.goto(where)
+            assert page.evaluate(NAMELESS) == [], where
+            levels = page.eval_on_selector_all("h1, h2, h3", "all => all.map(each => +each.tagName[1])")
+            assert levels[0] == 1 and all(b - a <= 1 for a, b in pairwise(levels)), levels
+
+
 def test_the_keyboard_is_enough(browser: Browser, url: str, addresses: dict[tuple[str, int], str]) -> None:
     """Tab goes to the content, the versions and the nodes, visibly; Enter opens."""
     with Watched(browser, url) as page:
@@ -345,7 +367,9 @@ def test_both_themes_can_be_read(
 ) -> None:
     """Each text stands out from what is behind it by 4.5 to 1, and the themes are two."""
     with Watched(browser, url, color_scheme=scheme) as page:
-        for where in (of(addresses, "skewed") + "&node=11", of(addresses, "broadcast-timeout"), "/"):
+        skewed = of(addresses, "skewed")
+        shown = (f"{skewed}&node=11", f"{skewed}&stage=75&search=scan", of(addresses, "broadcast-timeout"), "/")
+        for where in (*shown, addresses["app-large", 0]):
             page.goto(where)
             background = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (background == "rgb(255, 255, 255)") == (scheme == "light")

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -23,7 +24,7 @@ from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.pages.drawing import draw
-from joinsight.pages.execution import execution_page
+from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
 from joinsight.pages.panel import panel_of
 from joinsight.pages.view import FIT, View
@@ -47,11 +48,12 @@ def shown(page: str) -> str:
 
 
 def every_page(execution: Execution) -> list[str]:
-    """Of each version of the plan, with the metrics of the nodes in turn."""
+    """Of each version of the plan, with the metrics of the nodes in turn; each drawing is also a file."""
     plan, run = stored(execution, SMALL)
     found = [execution_page(plan, run, View(zoom=FIT, search="a", stage=0))]
     for version in plan.versions:
         number, nodes = version["version"], version["nodes"]
+        ElementTree.fromstring(drawing_file(plan, run, View(version=number)))
         found.append(execution_page(plan, run, View(version=number, node=number % len(nodes) if nodes else None)))
     return found
 

@@ -12,6 +12,7 @@ from joinsight.pages.drawing import Drawing
 MAP_WIDTH = 320
 _MIN_HEIGHT, _MAX_HEIGHT = 56, 200
 _LARGE = 1_400  # CSS pixels: smaller drawings need no map
+_MIN_BOXES = 40
 _COLUMNS, _ROWS = 20, 8
 _DOT = 1.5
 
@@ -40,7 +41,7 @@ class PlanMap:
 
 def plan_map(drawing: Drawing) -> PlanMap | None:
     """The map of a drawing; None if it is small. Its size is bounded, however many boxes there are."""
-    if max(drawing.width, drawing.height) <= _LARGE:
+    if max(drawing.width, drawing.height) <= _LARGE or len(drawing.boxes) < _MIN_BOXES:
         return None
     height = round(min(_MAX_HEIGHT, max(_MIN_HEIGHT, MAP_WIDTH * drawing.height / drawing.width)))
     across, down = MAP_WIDTH / drawing.width, height / drawing.height

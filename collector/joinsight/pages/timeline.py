@@ -15,7 +15,7 @@ from joinsight.tables import Row
 
 MAX_STAGES = 200
 """Stage attempts that are shown: the longest."""
-MAX_OPERATORS = 3
+MAX_OPERATORS = 2
 _NOTABLE = ("aggregate", "broadcast", "cached_scan", "join", "scan", "shuffle")
 _MIN_WIDTH = 0.4  # percent
 _TICKS = 5
