@@ -2,10 +2,11 @@
 
 ::
 
-    python -m tests.findings.record
+    python -m tests.findings.record [NAME...]
 
-writes ``tests/findings/recordings.ndjson.gz``: a line for each execution, its description is the name by which
-`test_findings.py` knows it. Each thing to be found stands beside a query that is nearly the same and has nothing of it.
+writes ``tests/findings/recordings.ndjson.gz``, or replaces those with these names: a line for each execution, its
+description is the name by which `test_findings.py` knows it. Each thing to be found stands beside a query that is
+nearly the same and has nothing of it.
 """
 
 from __future__ import annotations
@@ -98,6 +99,20 @@ QUERIES: dict[str, tuple[str, Options]] = {
             f"{AQE}.skewJoin.skewedPartitionThresholdInBytes": "100k",
         },
     ),
+    # The same, in the most partitions of which Spark keeps each size, and in one more
+    **{
+        name: (
+            SEGMENTS,
+            {
+                **NO_BROADCAST,
+                "spark.sql.shuffle.partitions": partitions,
+                f"{AQE}.advisoryPartitionSizeInBytes": "64k",
+                f"{AQE}.skewJoin.skewedPartitionFactor": "2",
+                f"{AQE}.skewJoin.skewedPartitionThresholdInBytes": "100k",
+            },
+        )
+        for name, partitions in (("skew-visible", "2000"), ("skew-hidden", "2001"))
+    },
     "skewed-median-none": (
         "SELECT store_id % 2, count(DISTINCT receipt) FROM sales GROUP BY store_id % 2",
         {**NO_AQE, "spark.sql.shuffle.partitions": "7"},
@@ -184,7 +199,11 @@ def run(spark: SparkSession) -> None:
 
     spark.sql(CATEGORIES.format(hint="")).collect()  # the first one waits for much that has to be loaded
     for name, (query, options) in QUERIES.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         described(name, lambda query=query: spark.sql(query).collect(), options)  # type: ignore[misc]
+    if sys.argv[1:]:
+        return
     described("collected", lambda: spark.table("sales")._jdf.collectAsList(), {})
     described("collected-little", lambda: spark.table("sales").limit(1_000)._jdf.collectAsList(), {})
     spending = spark.sql(SPENT).cache()
@@ -281,7 +300,12 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         lines = record(folder, "local[2]", everything)
-        lines += record(folder, "local-cluster[2,1,1024]", run_apart)
+        if sys.argv[1:]:
+            before = gzip.decompress(FILE.read_bytes()).splitlines(keepends=True)
+            names = {json.loads(line)["description"] for line in lines}
+            lines = [line for line in before if json.loads(line)["description"] not in names] + lines
+        else:
+            lines += record(folder, "local-cluster[2,1,1024]", run_apart)
     FILE.write_bytes(gzip.compress(b"".join(lines), mtime=0))
     print(f"{FILE.name}: {FILE.stat().st_size} bytes")
 

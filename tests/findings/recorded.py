@@ -22,11 +22,15 @@ Recorded by hand: when a driver starves is up to the machine. It took up to 63 s
 SMALL = Thresholds().overridden(
     [
         "broadcast_not_worth_bytes=20m",
+        "broadcast_not_worth_ms=0",
         "missed_broadcast_bytes=1m",
         "skew_rows=100000",
         "skew_bytes=1m",
+        "skew_ms=0",
+        "tiny_partition_ms=0",
         "huge_partition_bytes=2m",
         "spill_bytes=1m",
+        "exploding_rows=10000000",
         "nested_loop_pairs=400000",
         "repeated_shuffle_bytes=20k",
         "fetch_wait_share=0.01",

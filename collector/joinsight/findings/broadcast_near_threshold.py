@@ -1,4 +1,4 @@
-"""A broadcast near the size from which on Spark joins otherwise, or fails; worse if it grows from run to run."""
+"""A broadcast that grows and is near the size from which on Spark joins otherwise, or one near Spark's limit."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
     if size is None or threshold is None or threshold <= 0 or size < case.limits.broadcast_near_share * threshold:
         return
     growth = _growth(case, broadcast)
-    if growth is None and counted is None:
-        return  # files alone say only the most that it can be
+    if growth is None:
+        return
     evidence: dict[str, float] = {"threshold_bytes": threshold, "share": size / threshold}
     if broadcast.rows is not None:
         evidence["rows"] = broadcast.rows
@@ -74,9 +74,8 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
     if counted is None:
         what = f"The files that are broadcast for {join(used_by)} have {bytes_text(size)}"
     what += f", {percent(size / threshold)} of the threshold of {bytes_text(threshold)}"
-    if growth is not None:
-        evidence |= {"earlier_runs": growth.runs, "earlier_rows": growth.median, "growth_ratio": growth.ratio}
-        what += f", and its rows are {times(growth.ratio)} the median of {growth.runs} earlier runs"
+    evidence |= {"earlier_runs": growth.runs, "earlier_rows": growth.median, "growth_ratio": growth.ratio}
+    what += f", and its rows are {times(growth.ratio)} the median of {growth.runs} earlier runs"
     if "broadcast" in (used_by.hint or ""):
         advice = (
             "A hint makes Spark broadcast it at any size, until the driver or an executor runs out of memory."
@@ -90,7 +89,7 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
         )
     yield Finding(
         HEURISTIC.id,
-        "info" if growth is None else "warning",
+        "warning",
         f"{first_up(what)}.",
         evidence,
         advice,

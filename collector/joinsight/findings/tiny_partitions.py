@@ -8,7 +8,7 @@ from joinsight.display import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.partitions import partitions
 from joinsight.findings.phrases import first_up, shuffle
-from joinsight.tables import ShuffleRow
+from joinsight.tables import ShuffleRow, StageRow
 
 
 def look(case: Case) -> Iterator[Finding]:
@@ -21,6 +21,9 @@ def look(case: Case) -> Iterator[Finding]:
             or found.mean_bytes > case.limits.tiny_partition_bytes
         ):
             continue
+        took = max(map(_duration_ms, case.stages(row.reduce_stages or ())), default=0)
+        if took < case.limits.tiny_partition_ms:
+            continue
         yield Finding(
             HEURISTIC.id,
             "warning",
@@ -30,12 +33,20 @@ def look(case: Case) -> Iterator[Finding]:
                 "partitions": found.number,
                 "mean_partition_bytes": round(found.mean_bytes),
                 "bytes_written": found.bytes_written,
+                "stage_ms": took,
             },
             _advice(case, row),
             row.node_id,
             row.operator_key,
             impact_bytes=row.bytes_written,
         )
+
+
+def _duration_ms(stage: StageRow) -> int:
+    """From its start to its end; 0 if unknown."""
+    if stage.submitted_at is None or stage.completed_at is None:
+        return 0
+    return round((stage.completed_at - stage.submitted_at).total_seconds() * 1000)
 
 
 def _advice(case: Case, row: ShuffleRow) -> str:
