@@ -43,7 +43,7 @@ def _numbers() -> list[Panel]:
         ),
         number(
             "Waited",
-            "Time that tasks did nothing but wait for shuffled data, summed. A slow network, slow disks under the"
+            "Total time that tasks waited for shuffled data. A slow network, slow disks under the"
             " shuffle files, or executors in a long garbage collection.",
             _of("sum(fetch_wait_ms)::bigint AS fetch_wait_ms"),
             "ms",

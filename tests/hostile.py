@@ -354,4 +354,4 @@ TOO_MUCH: tuple[tuple[Callable[[int], Execution], str], ...] = (
     (jobs_of_one_stage, "named stages"),
     (attempts, "named stages"),
 )
-"""Of these all that is named is written where it is named: it grows with the square, and there is a limit on it."""
+"""References are expanded where they occur: the size grows with the square, and is limited."""

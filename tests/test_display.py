@@ -177,7 +177,7 @@ gateway.shutdown()
 
 
 def random_value(dice: random.Random) -> int:
-    """Of all magnitudes, often at a limit or a tie."""
+    """Numbers of all magnitudes, often at a limit or a tie."""
     magnitude = 10 ** dice.uniform(0, 16)
     near = dice.choice([2**10, 2**20, 2**30, 1_000, 60_000, 3_600_000, 50, 25, 1])
     return round(magnitude / near) * near + dice.choice([0, 0, 1, -1]) if dice.random() < 0.7 else round(magnitude)

@@ -38,7 +38,7 @@ def with_compared(e: Execution) -> Execution:
 
 
 def read(e: Execution) -> None:
-    """What becomes of a document before it is written."""
+    """The processing of a document before it is written."""
     Finder(SMALL).rows(execution_rows(e))
 
 

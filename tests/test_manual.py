@@ -66,7 +66,7 @@ def test_what_the_program_names_is_there() -> None:
 
 @pytest.mark.parametrize("name", manual.pages())
 def test_every_link_to_a_section_leads_to_it(name: str) -> None:
-    """Of the pages among each other, as GitHub, the site and the command count anchors."""
+    """Links between pages use the anchors of GitHub, the site and the command."""
     text = re.sub(r"```.*?```", "", manual.read(name), flags=re.DOTALL)
     for page, anchor in re.findall(r"\]\((?:\.\./|docs/)?([\w-]*)(?:\.md)?#([^)]+)\)", text):
         if page.lower() in (*manual.pages(), ""):

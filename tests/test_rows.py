@@ -817,7 +817,7 @@ def test_edges_are_those_of_the_version(version: str, edges: int) -> None:
     [("4.3.0", (4, 3)), ("3.5.9-amzn-1", (3, 5)), ("4.1.0-SNAPSHOT", (4, 1)), ("4", (999, 0)), ("main", (999, 0))],
 )
 def test_version(text: str, version: tuple[int, int]) -> None:
-    """Of a version the first two numbers count; an unreadable one is the newest."""
+    """Only the first two numbers of a version count; an unreadable one is the newest."""
     assert version_tuple(text) == version
 
 

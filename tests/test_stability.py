@@ -27,7 +27,7 @@ def test_what_is_stable_is_there() -> None:
 
 
 def names() -> Iterator[str]:
-    """Of views' columns, metrics, settings, commands with options and choices, Python, and codes."""
+    """The names of views' columns, metrics, settings, commands with options and choices, Python, and codes."""
     dictionary = (ROOT / "docs/data-dictionary.md").read_text()
     for section in re.split(r"^## ", dictionary, flags=re.MULTILINE):
         if section.startswith("v_"):

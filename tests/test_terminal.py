@@ -67,5 +67,5 @@ def test_all_that_unicode_hides_is_hidden() -> None:
 
 
 def test_many_joiners_take_no_time() -> None:
-    """Each is looked at with its neighbours alone."""
+    """Each is checked only with its neighbours."""
     assert visible("\u200d" * 200_000) == r"\u200d" * 200_000

@@ -34,7 +34,7 @@ QUERIES = (
 
 @dataclass(frozen=True)
 class Live:
-    """A Spark that ran queries, what the listener told of them, and its event log, which is still open."""
+    """A Spark that ran queries, what the listener reported about them, and its event log, which is still open."""
 
     spark: Any
     engine: Engine

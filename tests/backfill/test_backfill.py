@@ -54,7 +54,7 @@ def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
 
 
 def told(report: Report) -> dict[str, str]:
-    """By the name of the log what became of it."""
+    """The outcome of each log, by its name."""
     return {each.entry.path.rpartition("/")[2]: each.entry.outcome for each in report.done}
 
 
@@ -126,7 +126,7 @@ def states(engine: Engine) -> dict[str, int]:
 
 
 def test_what_is_broken_is_said_and_stops_nothing(by: Any, empty: Engine, plain: bytes, tmp_path: Path) -> None:
-    """Garbage, cut off and incomplete logs give what they hold, which is said once: another run would find no more."""
+    """Garbage, cut off and incomplete logs are read as far as possible and reported once."""
     split = plain.splitlines(keepends=True)
 
     def of_application(name: str, content: bytes = plain) -> None:
@@ -190,7 +190,7 @@ def test_a_log_that_cannot_be_opened_fails_alone(
 
 
 def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
-    """Of any that Hadoop has: listed, and read by executors through Java."""
+    """Any file system of Hadoop works: it is listed, and executors read it through Java."""
     (tmp_path / "logs").mkdir()
     recorded("4.1.4", tmp_path / "logs")
     (tmp_path / "logs" / "local-1").write_bytes(plain)
@@ -204,7 +204,7 @@ def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, 
     for path in (tmp_path / "logs" / "local-1", tmp_path / "logs" / "eventlog_v2_local-1795263799251"):
         Writer(engine).write(read_log(log_at(path))[0])
     applications = {row["application_id"] for row in content(empty)["application"]}
-    assert len(applications) == 2  # an empty log tells of none
+    assert len(applications) == 2  # an empty log has none
     for application in applications:
         assert content(empty, application) == content(engine, application)
 
@@ -220,7 +220,7 @@ def test_paths_that_are_not_there(spark: Any, empty: Engine, tmp_path: Path) -> 
 
 
 def test_live_rows_and_those_of_the_log_agree(live: Live, empty: Engine) -> None:
-    """Of the same run the totals of both are the same; where both are in one database the live ones stay."""
+    """Live and backfilled totals of the same run are equal; in one database the live ones stay."""
     report = backfill(live.spark, empty, [str(live.log)])
     assert told(report) == {live.application_id: "whole"}
     ours, theirs = (totals(engine, live.application_id) for engine in (empty, live.engine))

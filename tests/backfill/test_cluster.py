@@ -121,7 +121,7 @@ def in_ledger(engine: Engine) -> int:
 def test_a_killed_run_is_run_again(
     cluster: tuple[str, Path], logs: Path, empty: Engine, expected: dict[str, list[Any]]
 ) -> None:
-    """Whatever a killed run left, the next one goes on from there and all is as if there had been one."""
+    """The run after a killed one continues it; the result is the same as that of a single run."""
     master, _ = cluster
     process = start(empty, master, logs, "--connections", 2)
     try:

@@ -92,7 +92,7 @@ def test_all_is_well(engine: Engine, url: str) -> None:
 
 
 def test_nothing_has_ever_arrived(engine: Engine, url: str) -> None:
-    """An empty store is no error of the store's: what to look for at the driver is said."""
+    """An empty store is not an error of the store: the output says what to check in the driver."""
     result = doctor(engine, url)
     assert result.exit_code == 1
     assert "✗ documents  no document has ever arrived" in result.stdout
@@ -137,7 +137,7 @@ def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
 
 
 def test_database_away(url: str, engine: Engine, make_database: Callable[[], str]) -> None:
-    """No server, and a server without our schema: the collector is looked at all the same."""
+    """No server, and a server without our schema: the collector is checked all the same."""
     nowhere = "postgresql+psycopg://me:secret@127.0.0.1:9/none"
     for database, problem in ((nowhere, "PostgreSQL does not respond"), (make_database(), "Run: joinsight db upgrade")):
         environment = {"JOINSIGHT_DATABASE_URL": database, "JOINSIGHT_TOKEN": TOKEN}
@@ -225,7 +225,7 @@ def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
     silent(engine, 6)
     result = doctor(engine, url)
     assert result.exit_code == 1
-    assert "✗ app-3 nothing was heard from it for 6.0 m, and it has not ended" in said(result)
+    assert "✗ app-3 no contact for 6.0 m, and it has not ended" in said(result)
     assert "✗ app-3 4 documents were made and did not arrive" in said(result)
 
 
@@ -302,5 +302,5 @@ def test_an_application_whose_driver_is_lost(engine: Engine, url: str) -> None:
         connection.execute(text("UPDATE application SET state = 'lost'"))
     told = doctor(engine, url)
     assert told.exit_code == 1
-    assert re.search(r"✗ app-1  its driver was lost, last heard from [\d.]+ \w+ ago", told.output), told.output
+    assert re.search(r"✗ app-1  driver lost: last contact [\d.]+ \w+ ago", told.output), told.output
     assert "made and did not arrive (number" in told.output and "the listener keeps trying" not in told.output

@@ -241,7 +241,7 @@ def test_plan_says_that_it_is_of_an_event_log(invoke: Invoke) -> None:
 
 
 def test_plan_shows_earlier_versions(invoke: Invoke) -> None:
-    """One version, or all of them, oldest first; what may be partial is said."""
+    """One version, or all of them, oldest first; partial ones are marked."""
     everything = invoke("plan", "2", "--all-versions").stdout
     assert "Plan 0, 0 ms after the start: replaced by AQE" in everything
     assert "Plan 1, 500 ms after the start: the final plan" in everything

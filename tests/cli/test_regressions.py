@@ -35,7 +35,7 @@ def regressions(engine: Engine, *arguments: str) -> Result:
 
 
 def jobs(engine: Engine, *arguments: str) -> list[str]:
-    """Of which jobs a ``--json`` answer tells, in its order."""
+    """The jobs in the output of ``--json``, in its order."""
     result = regressions(engine, "--json", *arguments)
     assert result.exit_code == 0, result.output
     return [json.loads(line)["job_name"] for line in result.stdout.splitlines()]

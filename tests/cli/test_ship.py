@@ -216,7 +216,7 @@ def test_a_wrong_token_stops_at_once(url: str, tmp_path: Path) -> None:
 
 
 def test_the_token_may_come_from_a_file(engine: Engine, url: str, tmp_path: Path) -> None:
-    """Its first line counts; a missing or empty file is said."""
+    """Only its first line counts; a missing or empty file is an error."""
     put(tmp_path, request(*documents("file", [1])))
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\nanother\n")
@@ -502,7 +502,7 @@ def test_wrong_settings_are_named(tmp_path: Path, arguments: list[str], text: st
 
 
 def test_what_cannot_be_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that was delivered but cannot be removed is said, and the next one is delivered."""
+    """A file that was delivered but cannot be removed is reported, and the next one is delivered."""
     files = [put(tmp_path, request(*documents("held", [i])), time=i) for i in range(2)]
     unlink = os.unlink
 

@@ -255,7 +255,7 @@ def test_columns_stay_below_each_other(run: Run, url: str) -> None:
 
 
 def test_a_traceback_is_made_visible(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a fault of ours too, and what a library prints or warns of."""
+    """This includes internal errors, and output and warnings of libraries."""
 
     def fault() -> None:
         print(HOSTILE)

@@ -124,7 +124,7 @@ def test_no_panel_has_a_limit_of_its_own() -> None:
 
 
 def test_no_page_has_a_limit_of_its_own() -> None:
-    """Templates compare with nothing but the amounts that layout and plurals need; colours follow findings."""
+    """Templates compare only with the amounts that layout and plurals need; colours follow findings."""
     for template in Path(pages.__file__).parent.glob("templates/*.html"):
         for statement in re.findall(r"{[%{].*?[%}]}", template.read_text()):
             compared = {float(each) for each in re.findall(r"[<>]=? *(\d[\d.]*)", statement)}

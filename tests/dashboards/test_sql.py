@@ -41,7 +41,7 @@ def engine(planted_engine: Engine) -> Engine:
 
 @pytest.fixture(scope="module")
 def connection(engine: Engine) -> Iterator[Connection]:
-    """Of a role that may read and no more, to that history."""
+    """The connection of a read-only role to that history."""
     grant_reader(engine, READER)
     try:
         with engine.connect() as connection:
@@ -230,7 +230,7 @@ def test_the_plan_is_a_tree_that_stands(name: str, connection: Connection) -> No
 
 
 def test_a_plan_that_is_too_large_for_grafana(engine: Engine, connection: Connection) -> None:
-    """Of 2,000 nodes, in branches and a chain that is 900 deep, the upper ones are shown, at once."""
+    """With 2,000 nodes, in branches and a chain that is 900 deep, only the upper ones are shown, quickly."""
     branches = "\n".join(f"  Union | {i}\n    Exchange | hashpartitioning(k#1, 8), [plan_id={i}]" for i in range(550))
     chain = "\n".join(f"{'  ' * (i + 1)}Project | [k#{i}]" for i in range(900))
     large = planned(f"Union | all\n{branches}\n{chain}", application_id="large", job_name="large",

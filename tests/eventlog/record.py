@@ -1,4 +1,4 @@
-"""Record small event logs of every Spark version, with what Spark's own replay says of them.
+"""Record small event logs of every Spark version, with the results of Spark's own replay.
 
 ``python tests/eventlog/record.py [VERSION...] --cache FOLDER``: PySpark of each version is installed below FOLDER
 once. The logs go to recorded/VERSION/, packed by Spark's own codec, each version's by another one; the replay's answer
@@ -84,7 +84,7 @@ def record(version: str, cache: Path) -> None:
 
 
 def impersonal(line: bytes, folder: Path) -> bytes:
-    """The line without what it tells of the machine."""
+    """The line without data about the machine."""
     if line.startswith(b'{"Event":"SparkListenerEnvironmentUpdate"'):
         event = json.loads(line)
         kept = {key: value for key, value in event["Spark Properties"].items() if "ath" not in key and "ava" not in key}

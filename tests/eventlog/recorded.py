@@ -42,7 +42,7 @@ VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 
 
 def recorded(version: str, folder: Path) -> tuple[LogFile, dict[str, Any]]:
-    """A recorded log, unpacked in `folder` where it was packed by us, and what Spark's replay said of it."""
+    """A recorded log, unpacked in `folder` if we compressed it, and the result of Spark's replay."""
     (source,) = (path for path in (RECORDED / version).iterdir() if path.name != "replay.json.gz")
     target = folder / source.name.removesuffix(".gz")
     if source.name.startswith(ROLLING):
@@ -81,7 +81,7 @@ def lines(log: LogFile) -> Iterator[bytes]:
 
 
 def read(log: LogFile) -> tuple[list[Document], Outcome]:
-    """The documents of a log, and what became of it."""
+    """The documents of a log, and its outcome."""
     documents = LogDocuments(log, _reader().read([log.request()]))
     return list(documents), documents.outcome
 

@@ -116,7 +116,7 @@ def test_events_and_operators_that_nobody_knows_are_taken(plain: bytes, tmp_path
 
 @pytest.mark.parametrize("version", ["3.4.4", "4.0.5", "4.1.4", "4.2.1"])
 def test_a_truncated_compressed_log_gives_what_is_before(version: str, tmp_path: Path) -> None:
-    """Of lz4, zstd, snappy and lzf: the blocks before the cut are read."""
+    """The blocks before the cut are read, for lz4, zstd, snappy and lzf."""
     log, truth = recorded(version, tmp_path)
     path = Path(log.files[0].path.removeprefix("file:"))
     content = path.read_bytes()
@@ -157,7 +157,7 @@ def test_texts_of_any_length_and_plans_of_any_depth(plain: bytes, tmp_path: Path
 
 
 def test_a_rolling_log_is_read_in_order_from_its_last_compacted_file(plain: bytes, tmp_path: Path) -> None:
-    """Numbers count, not names; what a compacted file replaces is left out; a missing file is said."""
+    """Numbers count, not names; files that a compacted file replaces are skipped; a missing file is reported."""
     split = plain.splitlines(keepends=True)
     folder = tmp_path / "eventlog_v2_app-1-1_2"
     folder.mkdir()

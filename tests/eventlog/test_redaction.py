@@ -1,4 +1,4 @@
-"""Secrets in a log's texts are masked as in the driver, by the patterns that the log tells of."""
+"""Secrets in a log's texts are masked as in the driver, by the patterns in the log."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_task_with_an_update_that_is_no_number_counts_without_its_updates(tmp_
 
 
 def test_an_update_is_a_number_or_a_string(tmp_path: Path) -> None:
-    """Below zero, too; one past Java's long is no number."""
+    """Below zero, too; a number beyond Java's long is invalid."""
     found = execution_of(
         tmp_path, ([5, "-3"], None), ([6, "-9223372036854775808"], None), (["9223372036854775808"], None)
     )

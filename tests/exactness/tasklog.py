@@ -52,7 +52,7 @@ class Logged:
     jobs: set[int] = field(default_factory=set)
     """Those that run."""
     ends: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Of attempts of stages, the tasks in the order in which they ended."""
+    """The tasks of stage attempts, in the order in which they ended."""
     late_tasks: set[int] = field(default_factory=set)
     """Those that ended after the execution and all of its jobs."""
     shared: bool = False

@@ -228,7 +228,7 @@ def test_a_broadcast_that_was_not_worth_it() -> None:
 
 @pytest.mark.parametrize("name", recordings())
 def test_time_makes_no_broadcast_unworthy(name: str) -> None:
-    """A driver that waits for its turn takes a hundred times longer: what is said about broadcasts stays the same."""
+    """A driver that waits for its turn takes a hundred times longer: findings about broadcasts stay the same."""
     about = {"broadcast-not-worth-it", "missed-broadcast", "broadcast-near-threshold"}
     rows = execution_rows(recordings()[name])
     slow = []
@@ -426,7 +426,7 @@ def test_sizes_of_huge_blocks_are_kept() -> None:
 
 
 def test_of_several_shuffles_that_of_the_largest_task_is_named() -> None:
-    """Of several shuffles that a stage reads the one of the largest task is named, in any order of the plan."""
+    """If a stage reads several shuffles, the finding names that of the largest task, in any order of the plan."""
     rows = execution_rows(recordings()["skewed"])
     (row,) = Finder(SMALL).rows(replace(rows, shuffle=list(reversed(rows.shuffle))))
     assert row.node_id == only("skewed", "skewed-shuffle")["node_id"]
@@ -506,7 +506,7 @@ def test_a_join_without_keys_does_not_explode() -> None:
 
 
 def test_nested_loops() -> None:
-    """Of a cartesian product Spark counts the rows of each side once for each partition of the other."""
+    """Spark counts the rows of each side of a cartesian product once for each partition of the other side."""
     loop, cartesian = only("nested-loop", "nested-loop-join"), only("cartesian", "nested-loop-join")
     assert "compared up to 1,200,000 pairs, of 400,000 rows and 3 rows." in loop["title"]
     assert cartesian["title"] == "A cartesian product compared at least 800,000 pairs of rows."
@@ -720,7 +720,7 @@ def test_what_the_history_raises_is_let_out() -> None:
 
 
 def test_one_finding_of_a_kind_at_a_node() -> None:
-    """Of several findings of a kind at a node the one with the greatest impact stays: the key allows only one."""
+    """If a node has several findings of a kind, the one with the greatest impact stays: the key allows only one."""
 
     def twice(case: Case) -> Iterator[Finding]:
         for impact in (1, 3, 2):

@@ -22,9 +22,9 @@ class Effect:
     small: float = 1.0
     time: float = 1.0
     largest_share: float | None = None
-    """Of the rows of the skewed shuffle, those that its largest task reads."""
+    """The share of the skewed shuffle's rows that its largest task reads."""
     spilled_share: float = 0.0
-    """Of the bytes that the sorts of joins sort, those that they spill."""
+    """The share of the bytes sorted for joins that is spilled."""
     is_lost: bool = False
 
 

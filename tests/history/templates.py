@@ -67,10 +67,10 @@ class Scale:
     large: float
     small: float
     time: float
-    """Of the execution's time, and of the tasks' that work on the facts."""
+    """The factor for the time of the execution and of the tasks that process the facts."""
     small_time: float
     largest_share: float | None = None
-    """Of the rows of the skewed shuffle, those that its largest task reads."""
+    """The share of the skewed shuffle's rows that its largest task reads."""
     spilled_share: float = 0.0
     """Bytes that the sorts spill, of the bytes that they sort."""
 

@@ -15,7 +15,7 @@ import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Reads questions from standard input, an array of them a line, and answers with what became of their texts, as JSON. */
+/** Reads texts from standard input, one array per line, and writes the redacted texts as JSON. */
 public final class Redact {
   private static final ObjectMapper JSON = new ObjectMapper();
 

@@ -275,7 +275,7 @@ public final class SpoolTest {
     check(names().equals(before), "the limit removes what is not ours, or keeps what is: " + names());
   }
 
-  /** A file that was replaced since it was listed is looked at again when it is read. */
+  /** A file that was replaced since it was listed is checked again when it is read. */
   private static void replaced() throws IOException {
     Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
     spool.add(batch(true, 1), true);

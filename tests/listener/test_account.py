@@ -28,7 +28,7 @@ class Listener:
     """The true fate of a listener's documents."""
 
     execution: dict[int, int] = field(default_factory=dict)
-    """Of each number."""
+    """The fate of each number."""
     arrived: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
     """By the collector."""

@@ -23,7 +23,7 @@ from joinsight.pages.view import View
 
 
 def drawing_of(execution: Execution, version: int | None = None) -> Drawing:
-    """Of one of its plans."""
+    """The drawing of one of its plans."""
     plan, _ = stored(execution, SMALL)
     shown = plan.version(version)
     assert shown is not None

@@ -13,7 +13,7 @@ WIDTH, GAP, LEVEL = 100.0, 10.0, 30.0
 
 
 def laid_out(parents: list[int], heights: list[float]) -> tuple[dict[int, Place], dict[int, list[int]]]:
-    """Of a tree whose nodes stand after their parents; -1: a root."""
+    """The layout of a tree whose nodes follow their parents; -1: a root."""
     children: dict[int, list[int]] = defaultdict(list)
     for node, parent in enumerate(parents):
         children[parent].append(node)

@@ -279,7 +279,7 @@ def test_one_of_two_equal_exchanges_is_dropped() -> None:
 
 
 def test_a_join_beneath_an_exchange_that_is_reused_is_not_gone() -> None:
-    """Of two equal branches with a join each, one is drawn; so is its join."""
+    """Two equal branches with a join each are drawn once, with one join."""
 
     def branch(ids: str, plan: str) -> str:
         inner = join(SMJ, LEFT, RIGHT).replace("k#1", f"k#1{ids}").replace("k#2", f"k#2{ids}")

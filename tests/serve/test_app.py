@@ -431,7 +431,7 @@ def test_a_counter_that_a_document_turns_back(engine: Engine) -> None:
 
 
 def test_metrics_of_a_request(engine: Engine) -> None:
-    """How large it was, how long it took to read and to write, and what became of its documents."""
+    """How large it was, how long it took to decode and to write, and the outcome of its documents."""
     app = make_app(engine)
     newer = as_line(execution(application_id="phases")).replace(b'"schema_version":1', b'"schema_version":7')
     body = request(execution(application_id="phases"), b"{", newer, b'{"kind":"execution"}')
@@ -448,7 +448,7 @@ def test_metrics_of_a_request(engine: Engine) -> None:
 
 
 def test_broken_requests_are_counted(engine: Engine) -> None:
-    """A sender that hangs up in its request costs nothing but its lease; the server goes on."""
+    """A sender that hangs up in its request releases its lease; the server continues."""
     with collector(engine, 0, []) as (url, _):
         batch = request(execution(application_id="cut"))
         head_of_batch = head(0).partition(b"Content-Length")[0]

@@ -97,7 +97,7 @@ def test_lost_executions_are_marked(make_database: Callable[[], str], caplog: py
     """Once there is a schema, and not before: until then the log says why."""
     metrics = Metrics()
     with connect(make_database()) as engine, background_tasks(engine, metrics, timedelta(0)):
-        until(lambda: "lost executions were not marked" in caplog.text, "it is said")
+        until(lambda: "lost executions were not marked" in caplog.text, "it is logged")
         upgrade(engine)
         Writer(engine).write([execution(state="running"), execution(execution_id=1)])
         until(lambda: shows(metrics, 'joinsight_executions_total{state="lost"} 1.0'), "it is counted")
@@ -114,7 +114,7 @@ def test_the_default_partition_alarms(store: Engine, caplog: pytest.LogCaptureFi
         Writer(store).write([execution(execution_id=i, started_at_ms=0, ended_at_ms=1) for i in range(3)])
         until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 3.0"), "it has three")
         rename(store, "TABLE", "execution_default", "elsewhere")
-        until(lambda: "partitions of the coming months were not created" in caplog.text, "it is said")
+        until(lambda: "partitions of the coming months were not created" in caplog.text, "it is logged")
         rename(store, "TABLE", "elsewhere", "execution_default")
         with store.begin() as connection:
             connection.execute(text("DELETE FROM execution"))
@@ -130,6 +130,6 @@ def test_pruning(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
         until(lambda: "pruned 1 months" in caplog.text, "it prunes")
         with store.begin() as other:
             other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": prune.LOCK})
-            until(lambda: "pruning did not finish: Another program is pruning" in caplog.text, "it is said")
+            until(lambda: "pruning did not finish: Another program is pruning" in caplog.text, "it is logged")
     with store.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM execution")) == 0

@@ -170,7 +170,7 @@ def test_a_server_that_cannot_be_started(tmp_path: Path) -> None:
         right = version.read_text()
         version.write_text("15\n")
         kill(data)
-        until(lambda: serving.logged("embedded PostgreSQL was not restarted"), "it is said")
+        until(lambda: serving.logged("embedded PostgreSQL was not restarted"), "it is logged")
         assert "by PostgreSQL 15" in serving.logged("embedded PostgreSQL was not restarted")[0]["message"]
         assert not send(serving.url, 1)
         version.write_text(right)

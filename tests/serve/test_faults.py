@@ -106,7 +106,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
             assert of(content(engine), "postmaster") == 0
             answer = post(running.url, body)
             assert (answer.status_code, answer.json()) == (200, {"accepted": 4, "refused": []})
-            until(lambda: running.logged("database available again"), "it is said")
+            until(lambda: running.logged("database available again"), "it is logged")
             assert len(running.logged("database unavailable")) == len(running.logged("database available again")) == 1
             until(lambda: get(running.url + "/readyz").status_code == 200, "it is ready again")
 
@@ -224,7 +224,7 @@ def test_one_batch_to_both_at_once(engine: Engine) -> None:
 
 
 def test_restarted_listener_is_the_later_one(engine: Engine) -> None:
-    """Of two listeners of one application the one that is not final yields, whichever collector hears of it first."""
+    """With two listeners of one application the unfinished document yields, whichever collector receives it first."""
     with collectors(engine, 2) as (one, other):
         final = execution(application_id="two listeners", sequence=5)
         running = execution(application_id="two listeners", sequence=9, state="running", listener=OTHER_LISTENER)
@@ -242,7 +242,7 @@ def test_restarted_listener_is_the_later_one(engine: Engine) -> None:
 def test_a_document_that_we_fail_to_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A fault in the making of rows refuses the document that meets it, for good; the others are kept.
+    """An internal error while making rows permanently refuses that document; the others are stored.
 
     The traceback is logged, and the fault of nobody but us: sent again, the batch would fail for ever.
     """

@@ -46,7 +46,7 @@ SPILLING = """
 
 
 def recorded() -> list[Rows]:
-    """Of real executions, with what is found in them, and of one that spills and is incomplete."""
+    """The metrics of real executions with findings, and of one that spills and is incomplete."""
     executions = list(recordings().values())
     for file in sorted(CORPUS.glob("spark-*.ndjson")):
         documents = map(decode_document, file.read_bytes().splitlines())

@@ -214,7 +214,7 @@ def of_address(url: str, address: str) -> httpx.Client:
 
 @contextmanager
 def one_connection(url: str, address: str) -> Iterator[HTTPConnection]:
-    """A connection that is kept between requests, and never made anew."""
+    """A connection that is kept between requests, and never replaced."""
     kept = HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]), SECONDS, source_address=(address, 0))
     kept.connect()
     kept.auto_open = 0

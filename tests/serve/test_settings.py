@@ -76,7 +76,7 @@ def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
 
 
 def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the variable, of options, which win, else the standards; what is wrong in the variable is said to be there."""
+    """Thresholds come from options, then the variable, then the defaults; an error in the variable names it."""
     monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio=8, spill_bytes=10g")
     with open_listener("127.0.0.1", 0, finding_thresholds=["skew_ratio=9"]) as listener:
         assert listener.thresholds == Thresholds(skew_ratio=9, spill_bytes=10 << 30)
@@ -100,7 +100,7 @@ def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> No
 
 
 def test_the_log_of_a_service(engine: Engine) -> None:
-    """It says how it started, what it refused and of whom, and that it ended; a good batch is no event."""
+    """The log has the start, refusals with their senders, and the end; stored batches are not logged."""
     with service(engine.url.render_as_string(hide_password=False)) as running:
         url = running.url
         newer = as_line(execution(application_id="app")).replace(b'"schema_version":1', b'"schema_version":9')

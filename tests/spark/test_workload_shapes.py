@@ -122,7 +122,7 @@ def test_switched_join_broadcasts_a_shuffle(executions: list[Execution]) -> None
 
 
 def test_partitions_are_coalesced(executions: list[Execution]) -> None:
-    """Of 200 shuffle partitions, few are read."""
+    """Only a few of 200 shuffle partitions are read."""
     (execution,) = of_query(executions, workload.coalesced_partitions)
     assert values(execution, "Exchange", "number of partitions") == ["200"]
     (read,) = values(execution, "AQEShuffleRead", "number of partitions")

@@ -48,7 +48,7 @@ MOMENTS = (
     datetime(1970, 1, 1, tzinfo=timezone.utc),
     datetime(9999, 12, 31, 23, 59, 59, 999_000, timezone.utc),
 )
-"""Of the second and the third no month has a partition."""
+"""The months of the second and third have no partition."""
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,7 @@ def test_export_and_roll_up(engine: Engine, planted: Planted, tmp_path: Path) ->
 
 
 def test_the_python_of_the_tasks(engine: Engine, planted: Planted, tmp_path: Path) -> None:
-    """It is the command's own, whatever is called python3 here; or the one that is named, and what it lacks is said."""
+    """Workers use the command's own Python, or the configured one; missing packages are reported."""
     other = tmp_path / "python3"
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # one without packages
     other.chmod(0o755)

@@ -31,7 +31,7 @@ def written(spark: Any, engine: Engine, to: Path, *tables: str, since: Any = Non
 
 
 def files(folder: Path) -> dict[str, set[str]]:
-    """Of each day, the names of its files, which are new whenever it is written."""
+    """The names of each day's files, which change whenever the day is written."""
     return {day.name: {path.name for path in day.glob("*.parquet")} for day in folder.glob("day=*")}
 
 

@@ -95,7 +95,7 @@ def test_a_time(
 
 
 def test_columns(spark: Any, engine: Engine, planted: Planted) -> None:
-    """Only those are read that are asked for; a row that has nothing but a NULL is a row."""
+    """Only the given columns are read; a row with a single NULL is a row."""
     frame = joinsight.history(spark, "execution", columns=["error"], url=url_of(engine))
     assert frame.dtypes == [("error", "string")]
     with engine.connect() as connection:

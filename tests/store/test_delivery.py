@@ -111,7 +111,7 @@ def test_what_was_made_later_hides_no_gap(engine: Engine, app: str) -> None:
 
 
 def test_a_gap_before_what_arrived_is_missing(engine: Engine, app: str) -> None:
-    """Numbers follow each other: one that is not here was made if a higher one is, whatever was said last."""
+    """Numbers are consecutive: a missing one was assigned if a higher one arrived, regardless of the last report."""
     Writer(engine).write([said(app, 1), *documents(app, [2, 6])])
     assert account(engine, app)["documents_missing"] == 3
 

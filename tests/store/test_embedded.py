@@ -316,7 +316,7 @@ def test_two_contexts_in_one_process(folder: Path) -> None:
 
 
 def test_five_at_once_start_one_server(new: Path) -> None:
-    """Of five processes that start at once on a new folder one makes the database and all share it."""
+    """If five processes start at once on a new folder, one creates the database and all share it."""
     everybody = [User(new) for _ in range(5)]
     try:
         assert len({somebody.url() for somebody in everybody}) == 1

@@ -134,7 +134,7 @@ def test_earlier_runs_are_those_before_the_latest_first(engine: Engine, app: str
 
 
 def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one batch, however many broadcasts it has: beyond the limit nothing is known."""
+    """Lookups are limited per batch, however many broadcasts it has: beyond the limit the history is empty."""
     monkeypatch.setattr("joinsight.store.history.MAX_LOOKUPS", 2)
     key = next(row["operator_key"] for row in stored_rows(grown(1, 0, app))["broadcast"])
     Writer(engine).write([grown(1_000, 0, app)])

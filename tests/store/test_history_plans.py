@@ -245,7 +245,7 @@ def test_groups_of_findings(engine: Engine, sort: str, asked: dict[str, Any]) ->
 
 
 def test_the_worst_findings_of_a_list(engine: Engine) -> None:
-    """Of each execution by its key, in its month alone; those without a finding are left out."""
+    """They are looked up by each execution's key, in its month only; executions without findings are omitted."""
     with engine.connect() as connection:
         listed = reading.read_queries(connection, Filters(since=SINCE, limit=50), "recent")
         worst = reading.worst_findings(connection, listed)

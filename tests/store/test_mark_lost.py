@@ -68,7 +68,7 @@ def running(app: str, **changes: Any) -> Execution:
 
 
 def test_silence(engine: Engine, app: str) -> None:
-    """What runs is lost when nothing was heard of its listener for long enough; what had ended stays as it is."""
+    """Running executions become lost when their listener was silent for long enough; finished ones stay unchanged."""
     documents: list[Document] = [
         application(application_id=app),
         planned(
@@ -166,7 +166,7 @@ def application_state(engine: Engine, app: str) -> str | None:
 
 @pytest.mark.parametrize("known", [True, False], ids=["its start arrived", "only executions arrived"])
 def test_an_application_is_lost_with_its_executions(engine: Engine, app: str, known: bool) -> None:
-    """And with `lost`, as its executions, it waits for a later document; when it was last heard of stays known."""
+    """A lost application, like its executions, waits for a later document; the time of the last contact is kept."""
     Writer(engine).write([application(application_id=app)] * known + [running(app, sequence=2)])
     with engine.begin() as connection:
         connection.execute(
@@ -208,7 +208,7 @@ def test_an_application_without_executions_is_lost(engine: Engine, app: str) -> 
 
 
 def test_an_application_that_is_lost_yields_to_another_listener(engine: Engine, app: str) -> None:
-    """One that was attached anew says that it runs."""
+    """A listener that is attached again makes it running."""
     Writer(engine).write([application(application_id=app, sequence=9)])
     silent_for(engine, app, 310)
     reap(engine)

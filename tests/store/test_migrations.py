@@ -78,7 +78,7 @@ def test_everything_is_commented_in_the_database(engine: Engine) -> None:
 
 
 def test_functions_and_views_are_named_like_their_files(engine: Engine) -> None:
-    """So that an upgrade finds what it is to drop; none is in the database beside them."""
+    """An upgrade finds all objects that it must drop; the database has no others."""
     files = {
         kind: {path.stem for path in database.migrations_folder().glob(f"{kind}/*.sql")}
         for kind in ("functions", "views")

@@ -121,7 +121,7 @@ def test_whole_months(engine: Engine) -> None:
 
 
 def test_applications_that_stay(engine: Engine) -> None:
-    """Who was heard of, or has an execution left; rows of refused documents alone go with their time."""
+    """Applications with recent contact or executions stay; rows with refused documents only are pruned by age."""
     writer = Writer(engine)
     for app in ("quiet", "heard", "old"):
         writer.write([application(application_id=app), ran(app, 200)])

@@ -141,7 +141,7 @@ def test_growth_of_the_data_explains_growth_of_the_time(engine: Engine, factor: 
 
 
 def test_shuffled_bytes_stand_for_an_input_that_was_not_measured(engine: Engine) -> None:
-    """Tables that are no files, say."""
+    """For example tables that are not files."""
     sizes = [{"input_bytes": 0, "shuffle_write_bytes": MIB}] * 20 + [
         {"input_bytes": 0, "shuffle_write_bytes": 2 * MIB}
     ] * 7
@@ -252,7 +252,7 @@ QUIET = {
 
 @pytest.mark.parametrize("what", QUIET)
 def test_no_alarm(engine: Engine, what: str) -> None:
-    """Nothing is said of what is as ever, little, a single run, over, or not known well enough."""
+    """Unchanged, small, single, recovered or uncertain differences are not reported."""
     plant(engine, what, QUIET[what])
     assert found(engine, what) == []
 

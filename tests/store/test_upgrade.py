@@ -150,7 +150,7 @@ def test_several_at_once_upgrade_once(engine: Engine, next_release: Path) -> Non
 
 
 def test_an_upgrade_that_is_killed_changes_nothing(engine: Engine, next_release: Path, tmp_path: Path) -> None:
-    """This release goes on with the database as it was; the next try upgrades it."""
+    """This release keeps working with the old database; the next attempt upgrades it."""
     before = contents(engine)
     paused = tmp_path / "paused"
     program = start(engine, next_release, PAUSED=str(paused))

@@ -57,7 +57,7 @@ def stored(engine: Engine) -> Iterator[None]:
 
 
 def rows_of(engine: Engine, view: Table) -> list[Row]:
-    """What a view says of the first month."""
+    """A view's rows of the first month."""
     with engine.connect() as connection:
         statement = select(view).where(view.c.execution_id == 0).order_by(view.c.node_id)
         return [dict(row) for row in connection.execute(statement).mappings()]

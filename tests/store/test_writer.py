@@ -236,7 +236,7 @@ def test_application_and_executions_in_any_order(engine: Engine, app: str, order
 
 @pytest.mark.parametrize("together", [True, False], ids=["one batch", "two batches"])
 def test_two_listeners(engine: Engine, app: str, together: bool) -> None:
-    """Of two listeners the later one counts, unless it takes for running what has ended; numbers do not compare."""
+    """With two listeners the later document counts, unless it reports a finished execution as running."""
     later: dict[str, Any] = {"application_id": app, "sequence": 1, "listener": OTHER_LISTENER}
     documents: list[Document] = [
         application(application_id=app, sequence=9, state="ended", user="one"),

@@ -48,7 +48,7 @@ class Report:
     unchanged: int = 0
     """Logs that have not changed since they were read."""
     unchanged_partial: int = 0
-    """Of these, logs that could only be read in part."""
+    """Those of them that could only be read in part."""
     done: list[LogResult] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     """Folders that could not be listed, with the reason."""

@@ -46,7 +46,7 @@ class LogResult:
     stored: int
     """Documents that changed the store."""
     repaired: int
-    """Of these, executions that the listener had reported only in part."""
+    """Those that replaced an execution which the listener had reported only in part."""
 
 
 class Outcome(msgspec.Struct):

@@ -46,7 +46,7 @@ def db_prune(database_url: str | None, data: Path | None, keep: timedelta, misda
     """Delete the months that are older than --keep, in all tables.
 
     Only whole months are deleted: with 400d, between 400 and 430 days remain. Rows of the default partitions that were
-    stored longer ago are deleted too, and applications without executions that were last heard from before then.
+    stored longer ago are deleted too, and applications without executions and without contact since then.
     """
     with open_database(database_url, data) as engine:
         check_schema(engine)

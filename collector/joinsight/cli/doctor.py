@@ -189,10 +189,10 @@ def examine(row: Row, now: datetime) -> Iterator[Check]:
     if row["state"] != "ended" and gone:
         yield Check(
             what,
-            f"its driver was lost, last heard from {_ago(silent)} ago"
+            f"driver lost: last contact {_ago(silent)} ago"
             if row["state"] == "lost"
-            else f"nothing was heard from it for {_ago(silent)}, and it has not ended",
-            f"If the driver lives, it does not reach the collector. {_LOG}",
+            else f"no contact for {_ago(silent)}, and it has not ended",
+            f"If the driver is running, it cannot reach the collector. {_LOG}",
         )
     if row["documents_missing"]:
         found = f"{_documents(row['documents_missing'])} made and did not arrive ({_numbers(row['sequences_missing'])})"

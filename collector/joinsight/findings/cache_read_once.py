@@ -12,7 +12,7 @@ from joinsight.plan import operators
 from joinsight.tables import NodeMetricRow
 
 _MOST_OFTEN = 20
-"""Times that a node is looked at, on average."""
+"""Visits of a node, on average."""
 
 
 def look(case: Case) -> Iterator[Finding]:

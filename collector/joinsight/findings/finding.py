@@ -152,5 +152,5 @@ class Heuristic:
     id: str
     look: Callable[[Case], Iterator[Finding]]
     needs_whole: bool = True
-    """Of an execution that failed or was not seen whole, the part that is missing could make a finding; else what was
-    measured is a least value, and enough."""
+    """Whether a finding could be due to missing measurements, because the execution failed or is incomplete. Otherwise
+    the measured values are lower bounds, which are sufficient."""

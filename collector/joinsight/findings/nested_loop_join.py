@@ -41,7 +41,7 @@ def look(case: Case) -> Iterator[Finding]:
 
 
 def _cartesian_pairs(case: Case, found: JoinRow, counted: int) -> int:
-    """At least so many: a task makes its partitions of both sides anew and, unless it reads shuffles, counts them."""
+    """A lower bound: a task recomputes its partitions of both sides and, without shuffles, counts their rows."""
     out = case.metrics(found.node_id).get(OUTPUT_ROWS)
     stages = [] if out is None or out.max_stage_id is None else case.stages([out.max_stage_id])
     tasks = sum(stage.tasks for stage in stages)

@@ -12,7 +12,7 @@ _SPILL_SIZE = "spill size"
 
 
 def look(case: Case) -> Iterator[Finding]:
-    """Of all stages together; it names the operator that spilled most, as far as it counts that itself."""
+    """The spill of all stages; names the operator that spilled most, among those that measure it."""
     on_disk, in_memory = case.execution.disk_spilled_bytes, case.execution.memory_spilled_bytes
     if on_disk is None or on_disk < case.limits.spill_bytes:
         return

@@ -29,7 +29,7 @@ the first failure too.
 
 **By job.** `job_name` is `spark.joinsight.jobName`, or the application's name, truncated to 100 characters. The first 100 names that a
 collector sees after its start (`joinsight serve --job-names`, 0: none) have their own series; all later ones are counted together as
-`other`. A restart begins anew, and two collectors may have different names. Give jobs names that stay the same from run to run: dates
+`other`. A restart starts over, and two collectors may have different names. Give jobs names that stay the same from run to run: dates
 in names use up all 100 in a quarter of a year. A job's series begin with its first execution, which `increase()`
 therefore does not see: for jobs that run once a day query SQL (`joinsight queries --job`), and for alerts use the metrics without
 `job_name`, which miss nothing.

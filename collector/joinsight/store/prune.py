@@ -55,7 +55,7 @@ _DELETE_MISDATED = f"""
     DELETE FROM "{{table}}" WHERE ({_KEYS}) IN
         (SELECT {_KEYS} FROM execution_default WHERE :all OR updated_at < now() - :keep)
 """
-# Applications that were last heard from before then and have no execution left. Partitions that will be dropped do not
+# Applications without contact since then and without executions. Partitions that will be dropped do not
 # count, so that a dry run finds what the real one does.
 _SILENT = """
     CASE a.state WHEN 'ended' THEN coalesce(a.ended_at, a.updated_at) ELSE a.updated_at END < now() - :keep

@@ -216,7 +216,7 @@ def _fault(document: Document, error: Exception) -> str:
     about: dict[str, object] = {"application": document.application_id}
     if isinstance(document, Execution):
         about["execution"] = document.execution_id
-    log.exception("a fault in Joinsight: a document could not be read", extra={"fields": about})
+    log.exception("internal error: a document could not be read", extra={"fields": about})
     return f"could not be read: {type(error).__name__}: {error}"[:300]
 
 
