@@ -27,12 +27,13 @@ test-matrix: $(VENV)/.dev ## run the rest of the test matrix, which takes long
 	$(BIN)/python listener/build_hook.py
 	$(PYTEST) -m matrix
 
-check: $(VENV)/.dev ## lint and type-check Python and Java
+check: $(VENV)/.dev ## lint and type-check Python and Java, check the wording
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(JAVA)
 	$(BIN)/python listener/build_hook.py --check
+	$(BIN)/python -m tools.wording
 
 format: $(VENV)/.dev ## format Python and Java
 	$(BIN)/ruff format .
