@@ -62,7 +62,7 @@ class Cursor:
     """A row of a sorted list of executions, next to which a page of it ends: by its value and key."""
 
     value: Any
-    """Of the column that the list is sorted by."""
+    """The value of the column that the list is sorted by."""
     key: Key
     is_before: bool = False
     """Whether the page is before the row, not after it."""

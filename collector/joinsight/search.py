@@ -1,4 +1,4 @@
-"""The words by which an execution is found: one rule for what is stored and for what is searched."""
+"""The words that a search for executions matches: one rule for stored texts and for search texts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 MAX_WORDS = 250
-"""Of an execution; plans have a few dozen."""
+"""Maximum words of an execution; plans have a few dozen."""
 MAX_LENGTH = 60
-"""Characters of a word."""
+"""Maximum characters of a word."""
 
 _WORD = re.compile(r"[^\W_]+")
 _IN_CAMEL_CASE = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -74,7 +74,7 @@ def test_lines_fit_the_terminal(url: str, columns: int) -> None:
 
 
 def test_colours_can_be_switched_off(url: str) -> None:
-    """By NO_COLOR; nothing but letters is then written."""
+    """With NO_COLOR, the output is plain text."""
     assert _COLOUR.search(on_a_terminal(100, "queries", JOINSIGHT_DATABASE_URL=url))
     plain = on_a_terminal(100, "queries", "plan 1", JOINSIGHT_DATABASE_URL=url, NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*3\dm", plain)

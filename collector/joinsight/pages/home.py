@@ -11,18 +11,18 @@ from joinsight.tables import Row
 from joinsight.trends import Trend
 
 MAX_SHOWN = 6
-"""Of regressions, failures and findings."""
+"""Maximum regressions, failures and findings."""
 MAX_TRENDS = 15
-"""Of jobs."""
+"""Maximum jobs with a trend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What is shown; lists may be one longer than what fits."""
+    """The contents of the home page; lists may have one row more than the page shows."""
 
     days: int
     regressions: Sequence[Row]
-    """Of a query the one that costs most, by `worst_of_queries`."""
+    """The most costly one of each query, by `worst_of_queries`."""
     failures: Sequence[Row]
     findings: Sequence[Row]
     jobs: Sequence[JobLine]

@@ -156,7 +156,7 @@ class Timeline:
     """Stage attempts beyond `MAX_STAGES`."""
     tasks_done: int
     tasks: int
-    """Of the stages that are known so far."""
+    """Tasks of the stages known so far."""
 
 
 def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, Sequence[int]]) -> Timeline:
