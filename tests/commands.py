@@ -27,5 +27,5 @@ def _below(group: click.Group, path: Path) -> Iterator[tuple[Path, click.Command
 
 
 def leaves() -> dict[Path, click.Command]:
-    """Without the groups."""
+    """All commands except groups."""
     return {path: command for path, command in commands().items() if not isinstance(command, click.Group)}

@@ -277,7 +277,7 @@ def test_many_nodes_in_many_documents() -> None:
     """Documents that are small enough by themselves and too much together are a request that is too large."""
     half = with_plans(plan_of(-1, *[0] * 29_999) * 4)
     assert len(decode_request(request(half, GOOD)).documents) == 2
-    with pytest.raises(TooLarge, match=f"the documents of the request have more than {MAX_NODES} nodes together"):
+    with pytest.raises(TooLarge, match=f"the documents of the request have more than {MAX_NODES} nodes in total"):
         decode_request(request(half, GOOD, half))
 
 
@@ -344,7 +344,7 @@ def test_reasons_are_short() -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.binary())
 def test_no_body_is_another_error(body: bytes) -> None:
-    """Whatever bytes come, the answer is a batch or a defined error."""
+    """Any bytes give a batch or a defined error."""
     with suppress(DocumentError, TooLarge):
         decode_request(body)
 
@@ -352,7 +352,7 @@ def test_no_body_is_another_error(body: bytes) -> None:
 @settings(deadline=None)
 @given(st.lists(st.binary() | st.text().map(str.encode)))
 def test_no_lines_are_another_error(lines: list[bytes]) -> None:
-    """Whatever the lines are, the answer is a batch, with the good documents."""
+    """Any lines give a batch with the valid documents."""
     lines = [line.replace(b"\n", b"") for line in lines]
     batch = decode_request(request(GOOD, *lines, GOOD))
     assert [number for number, document in batch.documents if document == GOOD] == [1, len(lines) + 2]

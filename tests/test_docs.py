@@ -42,7 +42,7 @@ def test_a_generated_table_is_current(page: str, name: str, table: Callable[[], 
 
 
 def test_every_finding_has_its_section() -> None:
-    """Where its link leads, with how severe it is, why it matters, how to check it, what to do, and an example."""
+    """The link of each finding leads to its section, with severity, reason, check, remedy and an example."""
     sections = re.split(r"^## ", (ROOT / "docs/findings.md").read_text(), flags=re.MULTILINE)
     by_title = {section.partition("\n")[0]: section for section in sections}
     for heuristic in HEURISTICS:

@@ -183,7 +183,7 @@ def check(line: bytes) -> Document | None:
 @settings(RELAXED, max_examples=100)
 @given(from_schema(SCHEMA))
 def test_what_the_schema_allows(document: dict[str, Any]) -> None:
-    """Whatever the JSON Schema allows is read, or refused with a reason."""
+    """Everything that the JSON Schema allows is decoded, or refused with a reason."""
     check(json.dumps(document).encode())
 
 

@@ -52,7 +52,7 @@ def test_sentences() -> None:
 
 
 def test_no_code_looks_into_our_sentences() -> None:
-    """Whoever wants to know why asks for the code: no module compares, searches or cuts these texts."""
+    """Modules use the codes: none compares, searches or truncates these texts."""
     stems = [re.escape(part) for text in TEXTS.values() for part in re.split(r"\{\w+\}", text) if len(part) > 20]
     for path in [*PYTHON.rglob("*.py"), *JAVA.glob("*.java"), *(ROOT / "dashboards").rglob("*.py")]:
         for stem in stems:

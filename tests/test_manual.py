@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_it_lists_the_pages() -> None:
-    """With their titles: all of docs/, and the runbook."""
+    """It lists all of docs/ and the runbook, with titles."""
     shown = CliRunner().invoke(cli, ["docs"]).stdout.splitlines()
     assert [line.split()[0] for line in shown[1:]] == sorted(
         ["runbook", *(path.stem for path in ROOT.glob("docs/*.md"))]
@@ -26,7 +26,7 @@ def test_it_lists_the_pages() -> None:
 
 
 def test_a_pipe_gets_markdown() -> None:
-    """A page as it is, or a section with those below it; a heading in a code block is none."""
+    """It prints a page, or a section with its subsections; comments in code blocks are not headings."""
     assert CliRunner().invoke(cli, ["docs", "runbook"]).stdout == (ROOT / "RUNBOOK.md").read_text()
     section = CliRunner().invoke(cli, ["docs", "install#with-docker-compose"]).stdout
     assert section.startswith("## With Docker Compose\n")
@@ -36,7 +36,7 @@ def test_a_pipe_gets_markdown() -> None:
 def test_a_terminal_gets_it_set_and_the_address(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the marks of Markdown; the last line says where it is on the web."""
+    """Markdown is rendered; the last line is the web address."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     cli(["docs", "runbook#joinsightskew"], standalone_mode=False)
     shown = capsys.readouterr().out
@@ -46,13 +46,13 @@ def test_a_terminal_gets_it_set_and_the_address(
 
 @pytest.mark.parametrize(("target", "names"), [("finding", "findings, guarantees"), ("runbook#skew", "joinsightskew")])
 def test_what_is_not_there_is_said(target: str, names: str) -> None:
-    """With the names that there are."""
+    """The error lists the valid names."""
     with pytest.raises(NotFound, match=names):
         manual.read(target)
 
 
 def test_what_the_program_names_is_there() -> None:
-    """Each `joinsight docs PAGE` in its messages, dashboards and alerts, and each address of the site."""
+    """Each `joinsight docs PAGE` and each web address in messages, dashboards and alerts exists."""
     named = set()
     for path in (*ROOT.glob("collector/joinsight/**/*.py"), *ROOT.glob("dashboards/**/*.*")):
         if path.suffix in (".py", ".json", ".yml"):

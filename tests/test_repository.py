@@ -48,7 +48,7 @@ def test_it_follows_its_schema(path: Path, schema: str) -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_may_do_no_more_than_it_must(path: Path) -> None:
-    """It reads; a job that may write says so itself. Each action has a version, each job an end."""
+    """Workflows are read-only unless a job requests more; actions have versions, and jobs a timeout."""
     workflow = read(path)
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
@@ -62,7 +62,7 @@ def test_a_workflow_may_do_no_more_than_it_must(path: Path) -> None:
 
 
 def test_ci_runs_what_there_is() -> None:
-    """Each Python that the package names, and only targets of the Makefile."""
+    """CI covers each Python version of the package, and uses only existing make targets."""
     text = "".join(path.read_text() for path in WORKFLOWS)
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z-]+)", text)) <= targets
@@ -71,7 +71,7 @@ def test_ci_runs_what_there_is() -> None:
 
 
 def test_the_site_has_every_page() -> None:
-    """Once in its navigation: those of docs/, and of the root those that tools/site.py adds."""
+    """Each page of docs/, and each page that tools/site.py adds, is in the navigation once."""
     nav = re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     added = re.findall(r'"([A-Z]+)\.md"', (ROOT / "tools/site.py").read_text())
     pages = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
@@ -79,7 +79,7 @@ def test_the_site_has_every_page() -> None:
 
 
 def test_pre_commit_runs_the_tools_of_make_check() -> None:
-    """Those of .venv, so that there is one version of each."""
+    """They run from .venv, so that there is one version of each."""
     hooks = read(ROOT / ".pre-commit-config.yaml")["repos"][0]["hooks"]
     target = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
     check = re.findall(r"\$\(BIN\)/(ruff \w+|mypy|clang-format)", target)
@@ -90,7 +90,7 @@ CHANGELOG = "# Changelog\n\n## 0.2.0 (2026-12-01)\n\n- New.\n\n### More\n\n## 0.
 
 
 def test_the_notes_of_a_release_are_its_section() -> None:
-    """Without its heading, up to the next version's."""
+    """The notes are the section without its heading."""
     assert notes("v0.2.0", CHANGELOG, "0.2.0") == "- New.\n\n### More\n"
     assert notes("v0.1.0", CHANGELOG, "0.1.0") == "- First.\n"
 

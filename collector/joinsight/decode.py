@@ -117,7 +117,7 @@ def decode_request(body: bytes | bytearray) -> Batch:
                 batch.documents.append((number, document))
             for unit, limit in _LIMITS.items():
                 if batch.size[unit] > limit:
-                    raise TooLarge(f"the documents of the request have more than {limit} {unit} together")
+                    raise TooLarge(f"the documents of the request have more than {limit} {unit} in total")
             continue
         except TooLarge:
             raise

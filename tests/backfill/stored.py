@@ -20,7 +20,7 @@ def content(engine: Engine, application: str = "%") -> dict[str, list[Any]]:
 
 
 def ledger(engine: Engine) -> dict[str, Any]:
-    """By the name of the log."""
+    """The stored rows, by the name of the log."""
     with engine.connect() as connection:
         rows = connection.execute(text("SELECT * FROM event_log")).mappings()
         return {row["path"].rpartition("/")[2]: row for row in rows}

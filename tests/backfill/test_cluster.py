@@ -90,7 +90,7 @@ def expected(engine: Engine, logs: Path) -> dict[str, list[Any]]:
 
 
 def start(engine: Engine, master: str, *arguments: Any) -> subprocess.Popen[str]:
-    """In a process group of its own: the driver's Java is in it."""
+    """Start it in its own process group, which includes the driver's Java."""
     url = engine.url.render_as_string(hide_password=False)
     environment = {**os.environ, "JOINSIGHT_DATABASE_URL": url, "PYSPARK_PYTHON": sys.executable}
     environment |= {"PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}", "SPARK_LOCAL_IP": "127.0.0.1"}

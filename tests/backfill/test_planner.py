@@ -18,7 +18,7 @@ def log(number: int, *sizes: int, name: str = "app") -> LogFile:
 
 @given(st.lists(st.sampled_from([0, 1, 1 << 20, 1 << 33]), max_size=60), st.integers(1, 20))
 def test_each_log_is_in_one_task(sizes: list[int], tasks: int) -> None:
-    """And no task is without one."""
+    """Every task has a log."""
     logs = [log(number, size) for number, size in enumerate(sizes)]
     shares = share_out(logs, tasks)
     assert len(shares) <= tasks

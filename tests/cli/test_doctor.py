@@ -59,7 +59,7 @@ def healthy(app: str = "app-1", **changes: Any) -> list[Any]:
 
 
 def silent(engine: Engine, minutes: int) -> None:
-    """As if nothing had been heard for so long."""
+    """Simulate that listeners were silent for this long."""
     with engine.begin() as connection:
         connection.execute(
             text("UPDATE delivery SET last_heard_at = now() - make_interval(mins => :m)"), {"m": minutes}

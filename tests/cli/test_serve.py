@@ -29,7 +29,7 @@ def background_threads() -> set[str]:
 
 
 def test_serve_runs_all_background_tasks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as it serves: the counts are there, with 0 where there is nothing; it prunes only with --keep."""
+    """While serving, all gauges are present, with 0 as default; pruning runs only with --keep."""
     seen: list[set[str]] = []
 
     def run(it: Any, sockets: Any = None) -> None:

@@ -123,7 +123,7 @@ def test_a_folder_of_spools(tmp_path: Path) -> None:
 
 
 def test_oldest_first(tmp_path: Path) -> None:
-    """By time, then in the order in which the listener wrote them, whatever the folder or kind."""
+    """Files are sorted by time, then by the listener's order, regardless of folder and kind."""
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:
         folder.mkdir()
@@ -294,7 +294,7 @@ def scripted(*script: Any) -> Iterator[Scripted]:
 
 
 def at(server: Scripted) -> str:
-    """Its address."""
+    """The collector's address."""
     return f"http://127.0.0.1:{server.server_address[1]}"
 
 

@@ -49,7 +49,7 @@ _OWN = re.compile(r"\x1b\[([0-9;]*m|\?25[lh]|1A|2K)|\r")
 
 
 def is_harmless(character: str) -> bool:
-    """As Unicode sees it, whatever our own list says."""
+    """Characters by their Unicode category, independent of our own list."""
     return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -203,7 +203,7 @@ def test_every_command_is_run_here() -> None:
 
 @pytest.mark.parametrize("path", RUNS, ids=" ".join)
 def test_no_command_prints_what_commands_a_terminal(run: Run, url: str, path: tuple[str, ...]) -> None:
-    """In whatever format, with or without colours, of what is stored and of its own arguments."""
+    """Stored texts and arguments are escaped in all formats, with and without colours."""
     assert_harmless(run, url, path, [*RUNS[path], ["--help"], [f"--{HOSTILE}"]])
 
 
@@ -223,7 +223,7 @@ def java() -> Iterator[None]:
 @pytest.mark.matrix
 @pytest.mark.parametrize("path", WITH_SPARK, ids=" ".join)
 def test_no_command_with_spark_does(run: Run, url: str, path: tuple[str, ...]) -> None:
-    """Nor what Spark answers to hostile names."""
+    """Spark's errors about hostile names are escaped, too."""
     assert_harmless(run, url, path, WITH_SPARK[path])
 
 

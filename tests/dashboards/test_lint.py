@@ -89,7 +89,7 @@ def test_variables(uid: str) -> None:
 
 
 def test_queries_ask_the_data_source_that_was_chosen() -> None:
-    """And so do their panels; the references are unique within a panel."""
+    """Panels do, too; references are unique within a panel."""
     for page, panel, target in EVERY_QUERY:
         kind = target["datasource"]["type"]
         assert target["datasource"] == panel["datasource"] == {"type": kind, "uid": SOURCES[kind]}
@@ -179,7 +179,7 @@ def test_links_read_columns_that_are_there(uid: str) -> None:
 
 
 def test_the_same_colour_for_the_same_thing() -> None:
-    """On all dashboards; and nothing that has a colour of its own goes without."""
+    """Colours are the same on all dashboards, and everything with a fixed colour has it."""
     colours: defaultdict[str, set[str]] = defaultdict(set)
     for page in PAGES.values():
         for panel in panels(page):

@@ -82,7 +82,7 @@ def wait_for_scrapes(prometheus: str, number: int) -> None:
 
 
 def post(collector: str, bodies: Sequence[bytes]) -> None:
-    """As a listener does."""
+    """Post documents as a listener does."""
     for body in bodies:
         answer = real.post(collector, body, headers=HEADERS)
         assert answer.status_code in (200, 400), answer.text

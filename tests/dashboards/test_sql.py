@@ -34,7 +34,7 @@ RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "r
 
 @pytest.fixture(scope="module")
 def engine(planted_engine: Engine) -> Engine:
-    """On a history with all that the dashboards look for."""
+    """A database with a history that has everything the dashboards show."""
     assert Writer(planted_engine, finder=Finder(SMALL)).write(list(recordings().values())).refused == []
     return planted_engine
 

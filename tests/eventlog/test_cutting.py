@@ -31,7 +31,7 @@ def cut(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def test_characters_are_those_of_unicode(tmp_path: Path) -> None:
-    """None is cut in its middle, and as many are left as Python counts."""
+    """No character is split, and the length is the one that Python counts."""
     path = compile_java(HERE.parent / "listener" / "Cuts.java", tmp_path)
     command = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", path, "io.joinsight.Cuts"]
     done = subprocess.run(command, input=json.dumps(TEXTS), capture_output=True, encoding="utf-8", check=True)

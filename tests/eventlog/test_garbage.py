@@ -1,4 +1,4 @@
-"""Whatever a log holds, reading it raises nothing, gives what is there, and says what is missing."""
+"""Reading any log raises no error, returns the valid content, and reports what is missing."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_an_attempt_is_what_the_log_says_not_its_name(plain: bytes, tmp_path: Pa
 
 
 def test_literals_go_where_the_application_asked_for_it(plain: bytes, tmp_path: Path) -> None:
-    """As they do in the driver: of texts and plans all else stays."""
+    """Texts and plans are redacted as in the driver; everything else stays."""
     setting = json.dumps({"spark.joinsight.redactLiterals": "true"})[1:-1].encode()
     whole, _ = read_bytes(tmp_path, plain)
     found, problems = read_bytes(

@@ -78,7 +78,7 @@ def test_sparks_own_pattern_of_names_is_in_force_where_the_log_masks_it(tmp_path
 
 
 def test_texts_that_come_again_are_masked_again(tmp_path: Path) -> None:
-    """Also when more came than are remembered."""
+    """This holds even if there are more texts than the cache keeps."""
     texts = [f"password=a{number}" for number in range(10_100)] * 2
     assert set(descriptions(read_log(tmp_path, texts, {}))) == {f"password={MASK}"}
 

@@ -28,7 +28,7 @@ class Attempt:
     """Accumulators whose values count; None: all. Before 4.0 a stage knows those announced before its job."""
     done: set[int] = field(default_factory=set)
     values: dict[int, dict[int, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))
-    """By accumulator and index of the task: value and task id."""
+    """Value and task id, by accumulator and task index."""
     has_failures: bool = False
 
 

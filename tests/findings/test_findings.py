@@ -111,7 +111,7 @@ EVIDENCE_LIMITS = [
 
 @pytest.mark.parametrize(("name", "kind", "threshold", "number"), EVIDENCE_LIMITS)
 def test_a_threshold_just_past_what_was_measured_silences_it(name: str, kind: str, threshold: str, number: str) -> None:
-    """At the measured value it is found, one part in a million past it no longer."""
+    """It is found at the measured value as threshold, but not one part in a million beyond it."""
     limits = SMALL.overridden(["skew_bytes=1g"])
     measured = only(name, kind, limits)["evidence"][number]
     assert kind in kinds(recordings()[name], replace(limits, **{threshold: measured * 0.999999}))
@@ -692,7 +692,7 @@ def test_only_ended_executions_are_looked_at(state: str) -> None:
 
 
 def test_a_heuristic_that_fails_is_skipped_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    """If a heuristic fails, the others go on; the log has its traceback once for all executions."""
+    """If a heuristic fails, the others continue; its traceback is logged once."""
 
     def broken(case: Case) -> Iterator[Finding]:
         raise ZeroDivisionError

@@ -27,7 +27,7 @@ from joinsight.tables import ApplicationRow, DeliveryRow, metadata
 
 LEAST_DAYS = 14
 SPARK_VERSION = "4.3.0"
-"""By which the templates were recorded."""
+"""The name under which the templates were recorded."""
 _CHUNK = 200
 _LOST = reason("driver_lost", time="5m")
 

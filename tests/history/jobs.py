@@ -77,7 +77,7 @@ class Job:
 
     @property
     def user(self) -> str:
-        """Who it runs as."""
+        """The user that it runs as."""
         return self.name.split("/")[1] if self.schedule == "notebook" else f"svc-{self.team}"
 
     def effect(self, day: int) -> Effect:

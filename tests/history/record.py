@@ -204,7 +204,7 @@ def session(folder: str, url: str) -> SparkSession:
 
 
 def clean(document: dict[str, Any], folder: str) -> bytes:
-    """Without what only this machine and these settings have, and with sizes that grow with the data."""
+    """The template without data of this machine and these settings, with sizes that scale with the data."""
     document.update(configuration={}, call_site="", job_group=None, job_tags=[])
     document["root_execution_id"] = document["execution_id"]
     document["description"] = document["description"].split("\n")[0]

@@ -60,7 +60,7 @@ def test_what_grows_slowly_is_found_in_a_longer_time(engine: Engine, planted: Pl
 
 
 def test_they_begin_on_the_day_when_they_were_planted(engine: Engine, planted: Planted) -> None:
-    """And cost what they were planted with: so much of each run since then."""
+    """Their cost is the planted excess of each run since then."""
     rows = {(row["query_shape"], row["measure"]): row for row in found(engine, 10)}
     for event, measure in (*((event, "duration_ms") for event in QUERIES), ("spill", "spill_bytes")):
         row = rows[planted.of(event).query_shape, measure]

@@ -31,7 +31,7 @@ class Listener:
     """The fate of each number."""
     arrived: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
-    """By the collector."""
+    """Refused by the collector."""
     given_up: set[int] = field(default_factory=set)
     """Because the collector refused them, or a newer one that had superseded them."""
     application: int = 0

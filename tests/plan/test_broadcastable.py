@@ -156,7 +156,7 @@ def test_what_was_measured_in_part() -> None:
 
 @pytest.mark.parametrize("strategy", ["BroadcastHashJoin", "BroadcastNestedLoopJoin"])
 def test_a_broadcast_join_was_broadcast(strategy: str) -> None:
-    """Whatever the threshold; its side is the one that Spark built."""
+    """The verdict is independent of the threshold; the side is the one that Spark built."""
     join = JoinText(strategy, "FullOuter", "right")
     assert could_be_broadcast(join, {"left": Side(), "right": LARGE}, -1) == Verdict("was_broadcast", "right", 5000)
     without = JoinText(strategy, "Inner")

@@ -267,7 +267,7 @@ def test_a_reused_exchange_is_not_dropped() -> None:
 
 
 def test_one_of_two_equal_exchanges_is_dropped() -> None:
-    """Its like is read as often as before: it is not reused."""
+    """An equal exchange is read as often as before, so it is not reused."""
     copy = LEFT.replace("k#1", "k#2").replace("plan_id=3", "plan_id=4")
     after = join(SMJ, LEFT, "LocalTableScan | <empty>, [k#2]")
     found = decided(join(SMJ, LEFT, copy), after)

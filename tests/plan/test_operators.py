@@ -87,7 +87,7 @@ def literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_no_other_module_names_an_operator() -> None:
-    """Whatever is asked of an operator, the table answers: a new one, or another engine's, needs a row and no more."""
+    """The table defines every trait of an operator: a new operator, or one of another engine, needs only a row."""
     named = {
         f"{path.relative_to(PACKAGE)}:{line}: {text}"
         for path in PACKAGE.rglob("*.py")

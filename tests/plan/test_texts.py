@@ -301,7 +301,7 @@ texts = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 @settings(deadline=None)
 @given(name=texts, simple=texts)
 def test_no_text_is_an_error(name: str, simple: str) -> None:
-    """Whatever a text says, reading it raises nothing."""
+    """Parsing any text raises no error."""
     shuffle = shuffle_text(simple)
     assert shuffle.partitions is None or 0 <= shuffle.partitions < 2**63
     broadcast_mode(simple)

@@ -241,7 +241,7 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
 
 
 def test_leases_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever becomes of a request, what it held is free for the next one."""
+    """Every request releases its lease, regardless of its outcome."""
     monkeypatch.setattr(admission, "MAX_WAITING", 1)
     app = make_app(engine)
     good = request(execution(application_id="places"))
@@ -301,7 +301,7 @@ def test_over_a_real_network(engine: Engine) -> None:
 
 
 def test_a_collector_without_tokens_listens_on_loopback() -> None:
-    """Without a token no address but a loopback one is listened on; with one, any."""
+    """Without a token, only loopback addresses are allowed; with one, all are."""
     for host in ("0.0.0.0", "::", "collector.example"):
         with pytest.raises(ConfigurationError, match="without a token, anyone"):
             bind(host, 0, open_to_all=True)
@@ -341,7 +341,7 @@ def test_too_many_lines_are_too_large(engine: Engine) -> None:
 
 
 def test_the_token_is_asked_for_before_anything_is_read(engine: Engine) -> None:
-    """Who shows no token cannot make the collector read, unpack or wait."""
+    """A client without a token cannot make the collector read, unpack or wait."""
     app = make_app(engine, Tokens("first"))
 
     async def never(client: httpx.AsyncClient) -> httpx.Response:

@@ -94,7 +94,7 @@ def test_what_the_database_does_not_answer_is_hidden(store: Engine) -> None:
 
 
 def test_lost_executions_are_marked(make_database: Callable[[], str], caplog: pytest.LogCaptureFixture) -> None:
-    """Once there is a schema, and not before: until then the log says why."""
+    """It runs once there is a schema; until then the log gives the reason."""
     metrics = Metrics()
     with connect(make_database()) as engine, background_tasks(engine, metrics, timedelta(0)):
         until(lambda: "lost executions were not marked" in caplog.text, "it is logged")

@@ -162,7 +162,7 @@ def test_labels_have_known_values() -> None:
 
 
 def test_known_series_are_there_from_the_start() -> None:
-    """With 0, so that `increase()` sees the first one."""
+    """They start with 0, so that `increase()` sees the first event."""
     fresh = page(Metrics())
     for line in (
         'joinsight_broadcasts_total{outcome="failed"} 0.0',
@@ -236,7 +236,7 @@ def test_what_the_database_does_not_say_is_not_shown() -> None:
 
 
 def test_background_tasks_show_what_the_store_knows(engine: Engine) -> None:
-    """Whoever starts one, `joinsight serve` or the demo, gets all that Prometheus is promised."""
+    """`joinsight serve` and the demo export all documented metrics."""
     expected = {metric.name for metric in METRICS if metric.of_store and "oldest_start" not in metric.name}
     with collector(engine, 0, []) as (url, server), background_tasks(engine, server.collector.metrics):
 

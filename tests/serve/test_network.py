@@ -66,7 +66,7 @@ def good(name: str) -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/doc", head(10)[:-2]], ids=["nothing", "a line", "all but its end"])
 def test_a_head_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    """Who does not come to the end of a request's head is cut off, however steadily more of it comes."""
+    """A client that does not finish a request's head is disconnected, even if it keeps sending."""
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.4)
     started = time.monotonic()
     with dial(url) as slow:
@@ -101,7 +101,7 @@ def test_a_body_that_does_not_end(url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_body_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who goes on sending what was refused is cut off."""
+    """A client that keeps sending a rejected body is disconnected."""
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
     with dial(url) as slow:
         slow.sendall(head(40 << 20))
@@ -110,7 +110,7 @@ def test_a_body_that_nobody_reads(url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_answer_that_nobody_reads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who does not take an answer off the network is cut off, and the server forgets it."""
+    """A client that does not read a response is disconnected, and its memory is released."""
     monkeypatch.setattr(protocol, "READ_SECONDS", 0.3)
     with collector(engine, 0, []) as (url, server), socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -308,7 +308,7 @@ def test_when_all_are_at_work_the_next_one_is_told(engine: Engine, monkeypatch: 
 
 
 def test_those_who_do_not_go_are_cut_off(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is told to go and does not read it holds nothing for long, and no more than a few are told at a time."""
+    """A rejected client that does not read the response holds nothing for long; only a few are answered at a time."""
     monkeypatch.setattr(protocol, "MAX_LEAVING", 4)
     monkeypatch.setattr(protocol, "GOODBYE_SECONDS", 1)
     with collector(engine, 0, ["good"]) as (url, server), ExitStack() as stack:
@@ -323,7 +323,7 @@ def test_too_many_connections_are_logged(engine: Engine, few: None, caplog: pyte
     with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
         for _ in range(12):
             stack.enter_context(dial(url, "127.0.0.2"))
-        until(lambda: "too many connections" in caplog.text, "it is said")
+        until(lambda: "too many connections" in caplog.text, "it is logged")
         assert get(url + "/healthz").status_code == 200
     said = [record.__dict__["fields"] for record in caplog.records if "too many connections" in record.message]
     assert said == [{"connections": 6, "client": "127.0.0.2", "of_client": 6}]
@@ -338,7 +338,7 @@ def test_an_idle_connection_is_closed(engine: Engine, monkeypatch: pytest.Monkey
 
 
 def test_a_slot_that_does_not_come(url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits too long for PostgreSQL to take what came before gets 503."""
+    """A client that waits too long for PostgreSQL gets 503."""
     monkeypatch.setattr(app, "SLOT_SECONDS", 0.3)
     answers: list[int] = []
 
@@ -356,7 +356,7 @@ def test_a_slot_that_does_not_come(url: str, engine: Engine, monkeypatch: pytest
 
 
 def test_a_lock_that_is_not_given_back(url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who meets a lock in PostgreSQL is not held for ever: 503, and the same batch is taken afterwards."""
+    """A batch blocked by a lock in PostgreSQL gets 503, and is accepted later."""
     monkeypatch.setattr(ingest, "LOCK_SECONDS", 1)
     batch = good("locked out")
     with collector(engine, 0, []) as (other, _):

@@ -78,7 +78,7 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
 
         before = pair.trust
         pair.certificate.write_bytes(b"half")
-        until(lambda: running.logged("certificate not reloaded"), "the broken file is said")
+        until(lambda: running.logged("certificate not reloaded"), "the broken file is reported")
         assert get(url + "/healthz", verify=before).status_code == 200
         pair.renew()
         until(lambda: running.logged("certificate reloaded"), "the new file is loaded")
@@ -94,7 +94,7 @@ def test_documents_over_tls(engine: Engine, pair: Pair) -> None:
 
 
 def test_a_request_that_comes_with_the_end_of_the_handshake(engine: Engine, pair: Pair) -> None:
-    """In one segment, as a fast client sends it: it is answered like any other."""
+    """A request in the same segment as the end of the handshake is answered normally."""
     with service(engine.url.render_as_string(hide_password=False), *pair.options) as running, dial(running.url) as link:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = pair.trust.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")

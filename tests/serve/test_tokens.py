@@ -247,7 +247,7 @@ def test_the_last_token_of_a_running_service_is_revoked(engine: Engine, file: Pa
         for revoke, said in ((empty, "token file has no tokens"), (Path.unlink, "token file unreadable")):
             assert answers(url) == [200, 401, 401, 401, 200, 401]
             revoke(file)
-            until(lambda said=said: running.logged(said), "it is said")  # type: ignore[misc]
+            until(lambda said=said: running.logged(said), "it is logged")  # type: ignore[misc]
             assert running.logged(said)[0]["level"] == "error"
             assert answers(url) == [401] * 6
             file.write_text(good)

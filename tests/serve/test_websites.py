@@ -62,7 +62,7 @@ def test_no_route_is_forgotten(engine: Engine) -> None:
 @pytest.mark.parametrize("tokens", ["", TOKENS], ids=["open", "tokens"])
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_no_other_origin_is_answered(engine: Engine, origin: str, tokens: str) -> None:
-    """With a token or without, reading and writing; nothing in the answers lets a browser show them to the page."""
+    """This holds with and without tokens, for reading and writing; no response allows the page to read it."""
     app = make_app(engine, Tokens(tokens))
 
     async def conversation(client: httpx.AsyncClient) -> list[httpx.Response]:
@@ -299,7 +299,7 @@ def attack(browser: Browser, page_url: str, to: str, beginning: str) -> list[Any
 
 @pytest.mark.parametrize("name", ["evil.example", "localhost"])
 def test_a_page_of_another_site(browser: Browser, url: str, engine: Engine, name: str) -> None:
-    """By fetch, beacon, form or script nothing is stored and nothing is read, by a site on the same machine either."""
+    """Fetch, beacon, form and script of another site, even on this machine, can neither store nor read anything."""
     to = url.replace("127.0.0.1", "localhost")
     with site() as port:
         assert attack(browser, f"http://{name}:{port}/", to, f"page of {name}") == []

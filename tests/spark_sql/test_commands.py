@@ -51,4 +51,4 @@ def test_the_python_of_the_tasks(engine: Engine, planted: Planted, tmp_path: Pat
     run(engine, *export, more={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
     said = run(engine, *export, code=1, more={"PYSPARK_PYTHON": str(other)})
     [line] = [line for line in said.splitlines() if line.startswith("joinsight: ")]
-    assert "A task of Spark failed: " in line and "No module named" in line and "PYSPARK_PYTHON" in line
+    assert "A Spark task failed: " in line and "No module named" in line and "PYSPARK_PYTHON" in line

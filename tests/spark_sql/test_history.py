@@ -33,7 +33,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def url_of(engine: Engine) -> str:
-    """With the password."""
+    """The URL of the database, with its password."""
     return engine.url.render_as_string(hide_password=False)
 
 
@@ -84,7 +84,7 @@ def test_every_row_of_every_table(spark: Any, engine: Engine, planted: Planted, 
 def test_a_time(
     spark: Any, engine: Engine, planted: Planted, table: str, since: datetime | None, until: datetime | None
 ) -> None:
-    """From the first moment up to the last, which is not included."""
+    """The range includes its start and excludes its end."""
     frame = joinsight.history(spark, table, since=since, until=until, url=url_of(engine))
     condition = " AND ".join(
         f"started_at {sign} '{moment.replace(tzinfo=timezone.utc)}'"
@@ -135,7 +135,7 @@ def test_connections_are_bounded(spark: Any, engine: Engine, planted: Planted, m
 
 
 def test_the_password_is_shown_nowhere(spark: Any, engine: Engine, planted: Planted, event_log: Path) -> None:
-    """Neither in a plan, which the UI shows, nor in the event log, nor in Spark's configuration."""
+    """The password is not in plans, which the UI shows, the event log or Spark's configuration."""
     password = str(engine.url.password)
     assert len(password) > 8
     frame = joinsight.history(spark, "joins", url=url_of(engine))
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_said(spark: Any, engine: Engine, make_database: Callab
         joinsight.history(spark, "join", url=url_of(engine))
     with pytest.raises(ConfigurationError, match="columns='rows': joins has no such column"):
         joinsight.history(spark, "joins", columns=["rows"], url=url_of(engine))
-    with pytest.raises(ConfigurationError, match=r"application.*its rows have no start of an execution"):
+    with pytest.raises(ConfigurationError, match=r"application.*its rows do not belong to executions"):
         joinsight.history(spark, "application", since=END, url=url_of(engine))
     with pytest.raises(SchemaError):
         joinsight.history(spark, "joins", url=make_database())

@@ -90,7 +90,7 @@ def test_the_image_is_small_and_no_roots() -> None:
 
 
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
-    """With the rules and alerts where the volumes put them; it scrapes the collector's service."""
+    """It has the rules and alerts at the paths of the volumes, and scrapes the collector's service."""
     for source, target, *_ in (each.split(":") for each in SERVICES["prometheus"]["volumes"]):
         if source.startswith("."):
             copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
@@ -119,7 +119,7 @@ def test_grafana_has_the_data_sources_that_push_makes() -> None:
 
 
 def test_export_writes_what_the_stack_uses(tmp_path: Path) -> None:
-    """With the path of the stack's Grafana: the committed files, byte for byte, at the places where it looks."""
+    """The committed files are byte for byte at the paths where the stack's Grafana reads them."""
     files.export(files.folder(), tmp_path, files.IN_CONTAINER)
     written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
     committed = [*(ROOT / "dashboards/grafana").glob("*"), *(ROOT / "dashboards/provisioning").rglob("*.yml")]

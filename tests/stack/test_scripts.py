@@ -95,7 +95,7 @@ def as_run(service: str, address: str, mounted: Path) -> tuple[list[str], dict[s
 
 
 def connect(address: str, user: str, password: str, database: str = "joinsight") -> psycopg.Connection[Any]:
-    """As this role, by TCP."""
+    """Connect as this role over TCP."""
     host, _, port = address.partition(":")
     return psycopg.connect(host=host, port=port, user=user, password=password, dbname=database, autocommit=True)
 

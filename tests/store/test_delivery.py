@@ -71,7 +71,7 @@ def test_nothing_is_missing(engine: Engine, app: str) -> None:
 
 
 def test_unknown_until_the_application_has_spoken(engine: Engine, app: str) -> None:
-    """From executions alone nobody knows what is missing: NULL, not 0."""
+    """Executions alone do not tell what is missing: NULL, not 0."""
     Writer(engine).write(documents(app, [2, 5]))
     row = account(engine, app)
     assert (row["sequences_arrived"], row["documents_arrived"], row["sequence"]) == ([(2, 2), (5, 5)], 2, 0)
@@ -81,7 +81,7 @@ def test_unknown_until_the_application_has_spoken(engine: Engine, app: str) -> N
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_order_any_cut_and_repeated(engine: Engine, app: str, seed: int) -> None:
-    """Whatever the order, the batches and the repetitions: what is stored is what the set of documents says."""
+    """The stored account depends only on the set of documents, not on their order, batches or repetitions."""
     dice = random.Random(seed)
     kept = sorted(dice.sample(range(1, 58), 43))
     given_up = sorted({*range(1, 58)} - {*kept})

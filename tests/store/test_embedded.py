@@ -306,7 +306,7 @@ def test_processes_share_one_server_and_the_last_stops_it(folder: Path) -> None:
 
 
 def test_two_contexts_in_one_process(folder: Path) -> None:
-    """In one process a second context shares the server, which stops with the last, in whatever order."""
+    """A second context in the same process shares the server, which stops with the last one, in any order."""
     first, second = embedded_postgres(folder), embedded_postgres(folder)
     with first as url:
         assert second.__enter__() == url
@@ -333,7 +333,7 @@ def test_five_at_once_start_one_server(new: Path) -> None:
 
 
 def test_coming_and_going(folder: Path) -> None:
-    """Who joins while the last one leaves always gets a server that answers."""
+    """A process that joins while the last one leaves always gets a running server."""
     script = """
 import sys
 from pathlib import Path
@@ -483,7 +483,7 @@ def test_stale_pid_file(folder: Path, who: str, processes: str) -> None:
 
 
 def without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither /proc nor ps: nobody can tell who has a number."""
+    """Without /proc and ps, the owner of a process id is unknown."""
     monkeypatch.setattr(embedded, "PROC", tmp_path / "no proc")
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -646,7 +646,7 @@ def test_below_a_folder_of_root_alone(open_folder: Path) -> None:
 @as_root
 @with_proc
 def test_container_without_the_smaller_capability(open_folder: Path) -> None:
-    """With the capabilities of a container, in which CAP_DAC_READ_SEARCH is not, the server has CAP_DAC_OVERRIDE."""
+    """With a container's capabilities, which lack CAP_DAC_READ_SEARCH, the server has CAP_DAC_OVERRIDE."""
     open_folder.parent.chmod(0o700)
     container = "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod"
     bounds = ",".join(["-all", *(f"+{name}" for name in container.split())])
@@ -687,7 +687,7 @@ def test_binaries_below_a_folder_of_root_alone(
 def test_folder_that_cannot_be_passed_is_named(
     open_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the means to pass a closed folder, the error names the folder and what to do."""
+    """If the server cannot enter a closed folder, the error names the folder and a remedy."""
     open_folder.parent.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path))  # no setpriv
     with pytest.raises(DatabaseError) as error, embedded_postgres(open_folder):
@@ -787,7 +787,7 @@ def test_folder_is_not_writable(tmp_path: Path) -> None:
     """A folder that cannot be written is named in the error, with the way to choose another."""
     tmp_path.chmod(0o500)
     folder = Path("/proc/joinsight") if ROOT else tmp_path / "data"  # permissions do not bind root
-    with pytest.raises(DatabaseError, match=rf"cannot work in {folder}: .*--data"), embedded_postgres(folder):
+    with pytest.raises(DatabaseError, match=rf"cannot use {folder}: .*--data"), embedded_postgres(folder):
         pass
 
 

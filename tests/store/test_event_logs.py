@@ -70,7 +70,7 @@ def test_the_better_one_stays(
 
 
 def test_a_repaired_execution_has_the_rows_of_the_log(engine: Engine, app: str) -> None:
-    """Nothing of the partial one is left, and it has no mark."""
+    """Nothing of the partial one remains, and it is not marked."""
     plan = "Exchange | SinglePartition | shuffle bytes written=8"
     partial = planned("Range", application_id=app, incomplete=["the task ends of 1 task were dropped"])
     whole = planned(plan, application_id=app, sequence=99, origin="event_log", listener=OF_LOG)

@@ -81,7 +81,7 @@ def test_findings_are_replaced_with_their_execution(engine: Engine, app: str) ->
 
 
 def test_thresholds_decide_what_is_stored(engine: Engine, app: str) -> None:
-    """With the standards, this small query has no finding."""
+    """With the default thresholds, this small query has no finding."""
     Writer(engine).write([document("skewed", app)])
     assert stored(engine, app) == []
 

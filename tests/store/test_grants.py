@@ -103,7 +103,7 @@ def test_twice_and_for_a_role_that_is_there(engine: Engine, role: str) -> None:
 
 
 def test_a_reader_prunes_what_is_joined(engine: Engine, role: str) -> None:
-    """In this database, the role's queries of views spare the months that they do not ask for."""
+    """In this database, the role's queries of views skip months outside their range."""
     grant(engine, role)
     settings = text("""
         SELECT setconfig FROM pg_db_role_setting

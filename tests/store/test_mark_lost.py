@@ -36,7 +36,7 @@ def app() -> str:
 
 
 def silent_for(engine: Engine, app: str, seconds: int) -> None:
-    """As if nothing had been heard of an application's listeners for so long."""
+    """Simulate that an application's listeners were silent for this long."""
     with engine.begin() as connection:
         for table, column in (("delivery", "last_heard_at"), ("execution", "updated_at")):
             statement = f"UPDATE {table} SET {column} = now() - make_interval(secs => :s) WHERE application_id = :app"

@@ -96,7 +96,7 @@ def test_ahead_of_time_is_not_worth_a_wait(engine: Engine, monkeypatch: pytest.M
 
 
 def test_a_month_that_was_dropped_is_made_again(engine: Engine) -> None:
-    """By the same writer, which had seen it: what comes late is stored where it belongs."""
+    """The same writer, which knew the partition, stores late rows in the right month."""
     writer = Writer(engine)
     writer.write([execution(started_at_ms=ms(2024, 5, 1))])
     with engine.begin() as connection:

@@ -54,7 +54,7 @@ def ran(app: str, days: float, number: int = 0) -> Execution:
 
 
 def last_heard(engine: Engine, app: str, days: float) -> None:
-    """As if an application's documents had come so many days ago."""
+    """Simulate that an application's documents arrived this many days ago."""
     with engine.begin() as connection:
         for name, column in (("application", "updated_at"), ("delivery", "last_heard_at"), ("execution", "updated_at")):
             statement = f"UPDATE {name} SET {column} = now() - :ago WHERE application_id = :app"
@@ -139,7 +139,7 @@ def test_applications_that_stay(engine: Engine) -> None:
 
 
 def test_the_default_partition(engine: Engine) -> None:
-    """Its times are wrong, so it counts how long a row has been stored; all goes if that is asked for."""
+    """Its times are wrong, so the time of storage counts; --misdated deletes all of it."""
     writer = Writer(engine)
     for app in ("long", "new"):
         document = planned(PLAN, application_id=app, started_at_ms=0, ended_at_ms=1)
@@ -156,7 +156,7 @@ def test_the_default_partition(engine: Engine) -> None:
 
 
 def test_what_comes_late_is_stored_again(engine: Engine) -> None:
-    """By a writer that knew the month before; the next prune deletes it again."""
+    """A writer that knew the month stores it again; the next prune deletes it."""
     writer = Writer(engine)
     writer.write([ran("a", 300)])
     before = months(engine)
@@ -212,7 +212,7 @@ def test_writers_go_on(engine: Engine) -> None:
 
 
 def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who reads for long is named, and writers have not waited for longer than the lock was tried; later it works."""
+    """A long reader is named, and writers waited no longer than the lock timeout; a later prune succeeds."""
     monkeypatch.setattr(prune, "PAUSES", (0.1, 0.1))
     monkeypatch.setattr(prune, "LOCK_MS", 3_000)
     Writer(engine).write([ran("a", 300), ran("b", 1)])

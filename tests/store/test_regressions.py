@@ -115,7 +115,7 @@ def test_a_slower_query_is_found_with_its_cost(engine: Engine) -> None:
 
 
 def test_a_slower_query_with_another_plan_has_another_plan(engine: Engine) -> None:
-    """Whatever the data did."""
+    """The plan takes precedence over growing data."""
     plans: list[Row] = [{}] * 20 + [{"plan_fingerprint": "another plan", "input_bytes": 2000 * MIB}] * 7
     plant(engine, "flipped", [*BEFORE, *[120_000] * 7], each=plans)
     [row] = found(engine, "flipped")

@@ -591,7 +591,7 @@ def test_an_end_is_no_fault(engine: Engine, app: str) -> None:
 
 
 def test_nothing_is_refused_for_a_missing_schema(make_database: Callable[[], str]) -> None:
-    """Without its tables the database is to blame, not the documents: the error is the sender's to wait out."""
+    """Missing tables are an error of the database, not of the documents: senders retry."""
     with connect(make_database()) as engine, pytest.raises(ProgrammingError, match="does not exist"):
         Writer(engine).write([execution(), execution(execution_id=1)])
 

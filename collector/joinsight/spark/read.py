@@ -117,8 +117,8 @@ def _names(table: str, columns: Sequence[str] | None) -> list[str]:
 
 def _check_time(table: str, since: datetime | None, until: datetime | None) -> None:
     if table in TABLES and not is_partitioned(table) and (since is not None or until is not None):
-        problem = "its rows have no start of an execution"
-        raise ConfigurationError("table", table, problem, "Read it whole, without since and until.")
+        problem = "its rows do not belong to executions"
+        raise ConfigurationError("table", table, problem, "Omit since and until to read all of it.")
 
 
 def _utc(moment: datetime | None) -> datetime | None:

