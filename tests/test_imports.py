@@ -15,6 +15,7 @@ LAYERS = (
     ("errors", "document", "gc_tuning", "terminal", "incomplete", "timeparse", "manual", "generated"),
     ("schema", "plan", "decode", "display", "search"),
     ("tables",),
+    ("title",),
     ("rows",),
     ("compare", "findings"),
     ("store",),

@@ -26,6 +26,7 @@ from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE
+from joinsight.plan.outline import outline
 from joinsight.search import words
 from joinsight.tables import (
     ApplicationRow,
@@ -42,6 +43,7 @@ from joinsight.tables import (
     StageRow,
     from_metrics,
 )
+from joinsight.title import title
 
 NO_NODE = -1
 """`node_metric.node_id` of a metric whose node is not part of the final plan."""
@@ -157,6 +159,7 @@ class Plans:
         self.graph = self.graphs[-1] if self.graphs else Graph((), ())
         identity = Identity()
         self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
+        self.outline = outline(self.graphs[0], identity.shape(self.graphs[0])) if self.graphs else ""
         self.fingerprints = []
         for graph in self.graphs:
             check_cancelled()
@@ -227,6 +230,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         state=e.state,
         ended_at=_time(e.ended_at_ms),
         duration_ms=None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
+        title=title(e.description, facts.plans.outline),
         description=e.description,
         call_site=e.call_site,
         error=e.error,

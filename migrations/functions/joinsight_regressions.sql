@@ -13,6 +13,7 @@ CREATE FUNCTION joinsight_regressions(
     job_name text,
     query_shape text,
     origin text,
+    title text,
     description text,
     subject text,
     operator_key text,
@@ -192,11 +193,7 @@ WITH ran AS MATERIALIZED (
     JOIN again a ON a.query = w.query AND a.started_at >= w.first_bad_at
     GROUP BY w.query, w.operator_key, w.number
 )
-SELECT ran.job_name, ran.query_shape, ran.origin, (
-        SELECT e.description FROM execution e
-        WHERE (e.started_at, e.application_id, e.attempt_id, e.execution_id)
-            = (latest.started_at, latest.application_id, latest.attempt_id, latest.execution_id)
-    ),
+SELECT ran.job_name, ran.query_shape, ran.origin, named.title, named.description,
     f.subject, nullif(f.operator_key, ''), f.measure,
     CASE WHEN p.is_new THEN 'plan_changed'
         WHEN f.data_factor - 1 >= 2.0 / 3 * coalesce(f.current / nullif(f.baseline, 0) - 1, minimum_change) THEN 'data_grew'
@@ -212,6 +209,11 @@ JOIN plan p ON p.query = f.query
 JOIN since_when w ON w.query = f.query AND w.operator_key = f.operator_key AND w.number = f.number
 JOIN cost c ON c.query = f.query AND c.operator_key = f.operator_key AND c.number = f.number
 JOIN run latest ON latest.run = f.recent_run
+LEFT JOIN LATERAL (
+    SELECT e.title, e.description FROM execution e
+    WHERE (e.started_at, e.application_id, e.attempt_id, e.execution_id)
+        = (latest.started_at, latest.application_id, latest.attempt_id, latest.execution_id)
+) named ON true
 LEFT JOIN run before ON before.run = f.usual_run
 LEFT JOIN stored s ON s.query = f.query AND s.operator_key = f.operator_key AND s.measure = f.measure
 ;

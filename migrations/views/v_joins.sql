@@ -13,6 +13,7 @@ SELECT
     e.job_name,
     e.tags,
     a.spark_user,
+    e.title,
     e.description,
     e.query_shape,
     e.plan_fingerprint,
@@ -61,6 +62,7 @@ COMMENT ON COLUMN v_joins.application_name IS 'spark.app.name';
 COMMENT ON COLUMN v_joins.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';
 COMMENT ON COLUMN v_joins.tags IS 'spark.joinsight.tag.*';
 COMMENT ON COLUMN v_joins.spark_user IS 'the user that Spark ran as';
+COMMENT ON COLUMN v_joins.title IS 'what to call it, in one line: the description or statement that the user gave, else what its plan reads, does and writes; NULL: no description and no plan';
 COMMENT ON COLUMN v_joins.description IS 'the job description, or the call site';
 COMMENT ON COLUMN v_joins.query_shape IS 'key of the query, equal in all its runs regardless of the plan; NULL: no plan';
 COMMENT ON COLUMN v_joins.plan_fingerprint IS 'key of the final plan, equal in all runs with the same plan; NULL: no plan';

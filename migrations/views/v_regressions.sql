@@ -5,7 +5,8 @@ COMMENT ON VIEW v_regressions IS 'Regressions of the last 7 days: joinsight_regr
 COMMENT ON COLUMN v_regressions.job_name IS 'the job; job, shape and origin identify what is compared with its own past';
 COMMENT ON COLUMN v_regressions.query_shape IS 'the query';
 COMMENT ON COLUMN v_regressions.origin IS 'live (listener) or event_log (backfill); each is compared only with its own kind';
-COMMENT ON COLUMN v_regressions.description IS 'the description of a recent run';
+COMMENT ON COLUMN v_regressions.title IS 'the title of a recent run';
+COMMENT ON COLUMN v_regressions.description IS 'its description';
 COMMENT ON COLUMN v_regressions.subject IS 'query, join, shuffle or broadcast';
 COMMENT ON COLUMN v_regressions.operator_key IS 'the operator; NULL for the query as a whole';
 COMMENT ON COLUMN v_regressions.measure IS 'what got worse: duration_ms, spill_bytes, skew_ratio, ... (docs/regressions.md#how-it-decides)';

@@ -75,16 +75,22 @@ class Identity:
         self._texts: dict[str, str] = {}
         self._labels: dict[tuple[str, str], str] = {}
         self._run_labels: dict[tuple[str, str, bool], str] = {}
-        self._last: tuple[Graph, _Shape] | None = None
+        self._last: tuple[Graph, Shape] | None = None
+
+    def shape(self, graph: Graph) -> Shape:
+        """The shape of a plan; cached for one graph: without AQE, the first and the last plan are the same."""
+        if self._last is None or self._last[0] is not graph:
+            self._last = graph, Shape(graph, self._label)
+        return self._last[1]
 
     def query_shape(self, graph: Graph) -> str | None:
         """The key of the query, given its first plan, before AQE changed it; None for a graph without nodes."""
-        shape = self._shape(graph)
+        shape = self.shape(graph)
         return _key("shape", *(shape.digests[top] for top in shape.roots)) if shape.roots else None
 
     def shape_text(self, graph: Graph) -> str:
         """The shape behind `query_shape`: a line for each operator that is part of it, with its depth."""
-        shape = self._shape(graph)
+        shape = self.shape(graph)
         lines = []
         todo = [(top, 0) for top in reversed(shape.roots)]
         while todo:
@@ -117,7 +123,7 @@ class Identity:
 
     def operator_bases(self, graph: Graph) -> dict[int, str]:
         """`operator_keys`, but equal operators have the same key, to compare plans where one reuses an exchange."""
-        shape = self._shape(graph)
+        shape = self.shape(graph)
         keys = {}
         for node in graph.nodes:
             kind = operators.of(node.name).kind
@@ -125,12 +131,6 @@ class Identity:
                 own = shape.labels[node.id] if kind == "join" else self._run_label(node, origin=False)
                 keys[node.id] = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
         return keys
-
-    def _shape(self, graph: Graph) -> _Shape:
-        """Cached for one graph: without AQE, the first and the last plan are the same."""
-        if self._last is None or self._last[0] is not graph:
-            self._last = graph, _Shape(graph, self._label)
-        return self._last[1]
 
     # Labels describe one operator
 
@@ -221,7 +221,7 @@ def disambiguate(bases: Mapping[int, str]) -> dict[int, str]:
     return keys
 
 
-class _Shape:
+class Shape:
     """A plan without operators that are not part of the shape; `inputs` skips these, and partial aggregates.
 
     Each node is visited once, also where it is reused, and without recursion: plans can be thousands of levels deep.
@@ -229,11 +229,11 @@ class _Shape:
 
     def __init__(self, graph: Graph, label: Callable[[Node], str]) -> None:
         nodes = {node.id: node for node in graph.nodes}
-        order, self.inputs, self.roots = _skip(graph, _is_outside_shape)
+        self.order, self.inputs, self.roots = _skip(graph, _is_outside_shape)
         self.labels: dict[int, str] = {}
         self.digests: dict[int, str] = {}
         aggregates: dict[int, _Aggregate] = {}
-        for node_id in order:
+        for node_id in self.order:
             inputs = self.inputs[node_id]
             aggregate = _aggregate(nodes[node_id])
             if aggregate is not None:

@@ -100,6 +100,8 @@ class Operator:
     """It outputs as many rows as it reads, though it does not count them."""
     is_never_larger: bool = False
     """Its output has no more bytes than its input, as in AQE, which uses the size of the shuffle below."""
+    source_name: str = ""
+    """What people call it where it is a source of rows that has no name of its own."""
     shape_name: str = ""
     """Its name in a query's shape, where several operators do the same in different ways."""
     is_broadcast_join: bool = False
@@ -159,8 +161,13 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(CARTESIAN_PRODUCT, "join", compares_pairs=True),
     # Sources
     Operator(_CACHED, "cached_scan"),
-    Operator(_LOCAL_TABLE, "scan"),
-    Operator("EmptyRelation", "empty"),
+    Operator("Scan", "scan", source_name="objects"),
+    Operator("Scan ExistingRDD", "scan", source_name="RDD"),
+    Operator("Scan OneRowRelation", "scan", source_name="one row"),
+    Operator(_LOCAL_TABLE, "scan", source_name="local rows"),
+    Operator("Range", source_name="range"),
+    Operator("CommandResult", source_name="result of a command"),
+    Operator("EmptyRelation", "empty", source_name="no rows"),
     # Operators that change rows
     Operator("Filter", "filter", is_never_larger=True),
     Operator("Project", "project", keeps_rows=True),

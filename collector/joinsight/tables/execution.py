@@ -23,6 +23,10 @@ class ExecutionRow(ExecutionKey):
     state: str = required("running, succeeded, failed or lost", one_of=get_args(ExecutionState))
     ended_at: datetime | None = column("when it ended; NULL while it is running")
     duration_ms: Ms | None = column("duration from start to end, milliseconds")
+    title: str | None = column(
+        "what to call it, in one line: the description or statement that the user gave, else what its plan reads, does"
+        " and writes; NULL: no description and no plan"
+    )
     description: str = required("the job description, or the call site")
     call_site: str = required("Spark's long call site")
     error: str | None = column("why it failed")

@@ -51,7 +51,7 @@ def _operators(
         *_taken(application, "name", renamed={"name": "application_name"}),
         *_taken(execution, "job_name", "tags"),
         *_taken(application, "spark_user"),
-        *_taken(execution, "description", "query_shape", "plan_fingerprint", "incomplete", "origin"),
+        *_taken(execution, "title", "description", "query_shape", "plan_fingerprint", "incomplete", "origin"),
         *_taken(application, "spark_version"),
         *_taken(table, *own, renamed=renamed),
         *computed,
@@ -133,7 +133,8 @@ v_regressions = Table(
     _column("job_name", Text, "the job; job, shape and origin identify what is compared with its own past"),
     _column("query_shape", Text, "the query"),
     _column("origin", Text, "live (listener) or event_log (backfill); each is compared only with its own kind"),
-    _column("description", Text, "the description of a recent run"),
+    _column("title", Text, "the title of a recent run"),
+    _column("description", Text, "its description"),
     _column("subject", Text, "query, join, shuffle or broadcast"),
     _column("operator_key", Text, "the operator; NULL for the query as a whole"),
     _column(

@@ -1,0 +1,80 @@
+"""The title of an execution: what a person calls the query, in one short line, the same wherever it is shown.
+
+It is the first of these that there is: the job description that the user set (for the Thrift server and the
+``spark-sql`` shell this is the statement), the outline of the plan, and the name of the action. Spark's own
+descriptions are not titles: a call site (``showString at NativeMethodAccessorImpl.java:0``), a micro-batch's ids. All
+texts come from the listener, which has redacted them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from joinsight.plan.outline import MAX_CHARACTERS, shortened
+
+_READ = 4_000  # characters of a description
+_CALL_SITE = re.compile(r"(\S+) at (?:<[^>\n]*>|[^\n]*\.\w{1,8}):\d+")
+_IN_PYTHON = ("NativeMethodAccessorImpl.java", "DirectMethodHandleAccessor.java")
+_MICRO_BATCH = re.compile(
+    r"(?P<name>[^\n]{0,200}?)(?:\n|<br/>)?\s*id = [0-9a-f-]{36}(?:\n|<br/>)runId = [0-9a-f-]{36}(?:\n|<br/>)batch = "
+)
+_STATEMENT = re.compile(
+    r"[\s(]*(?:SELECT|WITH|INSERT|CREATE|REPLACE|MERGE|UPDATE|DELETE|FROM|VALUES|TABLE|CACHE|UNCACHE|DROP|ALTER|SHOW"
+    r"|DESCRIBE|DESC|EXPLAIN|ANALYZE|TRUNCATE|REFRESH|USE|SET|OPTIMIZE|VACUUM|MSCK|LOAD|CALL|BEGIN|DECLARE)\b",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(
+    r"--[^\n]*(?:\n|$)|/\*(?!\+)(?:(?!\*/).)*(?:\*/|$)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL
+)
+_MARK = re.compile(
+    r"[()]|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\b(?:SELECT|FROM)\b", re.IGNORECASE | re.DOTALL
+)
+_LONG_LIST = 40
+
+
+def title(description: str, outline: str) -> str | None:
+    """The title; None if there is neither a plan nor a description."""
+    text = description[:_READ].strip()
+    batch = _MICRO_BATCH.match(text)
+    if batch:
+        return shortened(": ".join(part for part in (batch["name"], outline or "micro-batch") if part))
+    call_site = _CALL_SITE.fullmatch(text)
+    if call_site is None:
+        own = _own(text)
+        if own:
+            return own
+    if outline:
+        return outline
+    if call_site and any(file in text for file in _IN_PYTHON):
+        return shortened(call_site[1])
+    return shortened(text) or None
+
+
+def _own(text: str) -> str:
+    """A description that the user set: a statement without comments, else its first line."""
+    bare = _COMMENT.sub(lambda match: match[1] or " ", text).strip()
+    if _STATEMENT.match(bare):
+        return statement(bare)
+    if not bare:  # comments only
+        return ""
+    return shortened(text.splitlines()[0])
+
+
+def statement(sql: str) -> str:
+    """A statement without comments, on one line: where it is too long, without most of what it selects."""
+    line = " ".join(sql.split()).rstrip("; ")
+    if len(line) <= MAX_CHARACTERS:
+        return line
+    depth = 0
+    selected: int | None = None
+    for mark in _MARK.finditer(line):
+        word = mark[0].upper()
+        depth += (word == "(") - (word == ")")
+        if depth == 0 and word == "SELECT" and selected is None:
+            selected = mark.end() + 1
+        elif depth == 0 and word == "FROM" and selected is not None:
+            if mark.start() - selected > _LONG_LIST:
+                kept = line[selected : selected + _LONG_LIST].rpartition(",")[0]
+                line = f"{line[:selected]}{kept + ', … ' if kept else '… '}{line[mark.start() :]}"
+            break
+    return shortened(line)

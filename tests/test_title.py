@@ -1,0 +1,94 @@
+"""An execution's title is what a person calls the query: their own words, a statement, else what its plan does."""
+
+from __future__ import annotations
+
+import pytest
+from tests.documents import execution, planned
+from tests.quick import quick
+
+from joinsight.plan.outline import MAX_CHARACTERS
+from joinsight.rows import execution_rows
+from joinsight.title import title
+
+BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}runId = 2d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}batch = 3"
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "showString at NativeMethodAccessorImpl.java:0",
+        "collect at /data/my jobs/workload.py:66",
+        "count at <console>:25",
+        "save at Job.scala:12",
+        "collect at <stdin>:1",
+        "-- a comment, and nothing else",
+        BATCH.format("\n"),
+        BATCH.format("<br/>"),
+        "",
+    ],
+)
+def test_sparks_own_description_is_not_a_title(description: str) -> None:
+    """A call site and a micro-batch's ids say nothing of the query; its plan does."""
+    assert title(description, "sales → count") == "sales → count"
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("Sales by region", "Sales by region"),
+        ("load at 10:30", "load at 10:30"),
+        ("  Sales\tby  region\nand more of it", "Sales by region"),
+        ("select a,\n  b from t;", "select a, b from t"),
+        ("-- the nightly one\n/* v2 */ SELECT a -- first\nFROM t", "SELECT a FROM t"),
+        ("SELECT '-- no comment' FROM t", "SELECT '-- no comment' FROM t"),
+        ("SELECT /*+ MERGE(a) */ a FROM t", "SELECT /*+ MERGE(a) */ a FROM t"),
+        ("hourly\n" + BATCH.format("\n"), "hourly: sales → count"),
+        ("hourly<br/>" + BATCH.format("<br/>"), "hourly: sales → count"),
+    ],
+)
+def test_a_description_of_the_user_is_the_title(description: str, expected: str) -> None:
+    """In one line: the first one, of a statement all of it without its comments, of a stream its name."""
+    assert title(description, "sales → count") == expected
+
+
+def test_a_long_statement_shows_what_it_reads() -> None:
+    """Most of what it selects is left out, also behind a WITH and with FROM in a literal or a subquery."""
+    columns = ", ".join(f"sum(amount_{number}) AS total_{number}" for number in range(20))
+    assert title(f"SELECT {columns} FROM sales WHERE day = 3", "") == (
+        "SELECT sum(amount_0) AS total_0, … FROM sales WHERE day = 3"
+    )
+    inner = f"WITH a AS (SELECT x FROM t) SELECT (SELECT max(b) FROM u), ' FROM ', {columns} FROM sales"
+    assert title(inner, "") == "WITH a AS (SELECT x FROM t) SELECT (SELECT max(b) FROM u), ' FROM ', … FROM sales"
+    long = title(f"SELECT 1 FROM {'t' * 500}", "")
+    assert long
+    assert len(long) == MAX_CHARACTERS
+    assert long.endswith("…")
+
+
+def test_without_a_plan_the_action_is_the_title() -> None:
+    """A call site in a file of the user is shown whole, one in PySpark's machinery only by its action; else NULL."""
+    assert title("sql at NativeMethodAccessorImpl.java:0", "") == "sql"
+    assert title("collect at job.py:42", "") == "collect at job.py:42"
+    assert title("", "") is None
+
+
+def test_hostile_descriptions_cost_little() -> None:
+    """Quotes and comments that never end, and very long lines."""
+    texts = [
+        "'\\" * 50_000,
+        "/*" * 50_000,
+        "SELECT " + "(" * 90_000,
+        "a at " + "." * 90_000 + ":1",
+        "\n" * 90_000,
+        "`" * 9,
+    ]
+    with quick(1):
+        for text in texts:
+            assert len(title(text, "") or "") <= MAX_CHARACTERS
+
+
+def test_an_executions_row_has_its_title() -> None:
+    """Of the first plan; NULL without plan and description."""
+    e = planned("HashAggregate | (keys=[], functions=[count(1)])\n  Scan parquet sales | [id#1]", description="")
+    assert execution_rows(e).execution.title == "sales → count"
+    assert execution_rows(execution(description="")).execution.title is None
