@@ -123,7 +123,7 @@ def _findings() -> Panel:
             f"""
             SELECT severity, finding, job_name, count(*) AS times,
                 sum(impact_ms)::bigint AS impact_ms, sum(impact_bytes)::bigint AS impact_bytes,
-                (array_agg(title ORDER BY started_at DESC))[1] AS latest, {LATEST}
+                (array_agg(finding.title ORDER BY started_at DESC))[1] AS latest, {LATEST}
             FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
             {HERE}
             GROUP BY severity, finding, job_name

@@ -16,10 +16,8 @@ LATEST = """max(started_at) AS last_run,
     (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,
     (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"""
 """The key of the last execution of a group, for links."""
-_ONE_LINE = "nullif(left(regexp_replace(description, '\\s+', ' ', 'g'), 120), '')"
-TITLE = f"coalesce({_ONE_LINE}, 'execution ' || execution_id)"
-"""A short description for links, as a description can be a whole SQL text, or missing."""
-QUERY_TITLE = f"coalesce(max({_ONE_LINE}), 'query ' || left(query_shape, 8))"
+TITLE = "coalesce(title, 'execution ' || execution_id)"
+QUERY_TITLE = "coalesce(max(title), 'query ' || left(query_shape, 8))"
 PERIOD = "$__timeGroup(started_at, $__interval) AS time"
 FIRST_THIRD = "started_at < $__timeFrom()::timestamptz + ($__timeTo()::timestamptz - $__timeFrom()) / 3"
 LAST_THIRD = "started_at > $__timeTo()::timestamptz - ($__timeTo()::timestamptz - $__timeFrom()) / 3"

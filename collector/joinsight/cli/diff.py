@@ -17,7 +17,7 @@ from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.compare import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.display import bytes_text, duration_text
-from joinsight.present import execution_name, join_keys, one_line, partitioned_by, short_key, when
+from joinsight.present import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import to_json
 
@@ -63,8 +63,12 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
 
 
 def _print_header(out: Console, comparison: Comparison) -> None:
+<<<<<<< HEAD
     description = one_line(comparison.b.execution["description"])
     print_line(out, Text(description, "bold"))
+=======
+    out.print(Text(query_title(comparison.b.execution), "bold"), no_wrap=True, overflow="ellipsis")
+>>>>>>> f070cd0 (Show the title wherever a query is named)
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         e = run.execution
         how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"

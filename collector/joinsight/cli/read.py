@@ -26,6 +26,7 @@ from joinsight.present import (
     join_keys,
     number_text,
     one_line,
+    query_title,
     partitioned_by,
     partitions,
     ratio_text,
@@ -159,9 +160,13 @@ def plan(
 
 
 def print_header(out: Console, stored: StoredPlan) -> None:
-    """Print the execution's description, state, keys and errors."""
+    """Print the execution's title, state, keys and errors."""
     e = stored.execution
+<<<<<<< HEAD
     print_text(out, Text(one_line(e["description"]), style="bold"))
+=======
+    out.print(Text(query_title(e), style="bold"))
+>>>>>>> f070cd0 (Show the title wherever a query is named)
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
     print_text(out, Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))
@@ -214,7 +219,7 @@ def query_table(rows: list[Row]) -> list[Column]:
         Column("started", [when(r["started_at"]) for r in rows]),
         Column("state", [_state(r["state"]) for r in rows]),
         _short_keys("shape", rows, "query_shape"),
-        Column("query", [one_line(r["description"]) for r in rows], flexible=True),
+        Column("query", [query_title(r) for r in rows], flexible=True),
         _durations("time", rows, "duration_ms"),
         _sizes("shuffled", rows, "shuffle_write_bytes"),
         _sizes("broadcast", rows, "broadcast_bytes", drop=4),
@@ -242,7 +247,7 @@ def broadcast_table(rows: list[Row]) -> list[Column]:
     return [
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
-        Column("query", [one_line(r["description"]) for r in rows], flexible=True),
+        Column("query", [query_title(r) for r in rows], flexible=True),
         Column("outcome", [_state(r["outcome"]) for r in rows]),
         _sizes("size", rows, "size_bytes"),
         _numbers("rows", rows, "rows"),

@@ -14,7 +14,7 @@ from joinsight.cli.console import console, cut_at, print_line
 from joinsight.cli.options import Moment, database_options
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
-from joinsight.present import execution_name, one_line, short_key, when
+from joinsight.present import execution_name, query_title, short_key, when
 from joinsight.present.regressions import KINDS, measure, value
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
@@ -106,4 +106,4 @@ def _details(row: Row) -> str:
         parts.append(f"{row['data_factor']:.1f}× the data")
     if row["operator_key"]:
         parts.append(f"{row['subject']} {short_key(row['operator_key'])}")
-    return "; ".join([*parts, one_line(row["description"])])
+    return "; ".join([*parts, query_title(row)])

@@ -68,6 +68,7 @@ def run_name(row: Row) -> str:
     return f"{present.execution_name(row)}@{started_at(row)}"
 
 
+<<<<<<< HEAD
 def title(row: Row) -> str:
     """What a query is called, on one line."""
     return present.one_line(row.get("title") or row["description"] or "") or "(no description)"
@@ -79,6 +80,8 @@ def started_at(row: Row) -> str:
     return start.isoformat().replace("+00:00", "Z")
 
 
+=======
+>>>>>>> f070cd0 (Show the title wherever a query is named)
 def render(template: str, **values: Any) -> str:
     """Render a template to HTML."""
     return _environment.get_template(template).render(values)
@@ -111,7 +114,6 @@ _environment.filters.update(
     query_address=query_address,
     compare_address=compare_address,
     run_name=run_name,
-    title=title,
     size=size_text,
     duration=time_text,
     number=present.number_text,
@@ -126,6 +128,7 @@ _environment.filters.update(
             present.one_line,
             present.partitioned_by,
             present.partitions,
+            present.query_title,
             present.short_key,
             short_name,
             present.when,

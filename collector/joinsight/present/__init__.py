@@ -19,6 +19,11 @@ def execution_name(r: Row) -> str:
     return f"{r['application_id']}/{attempt}{r['execution_id']}"
 
 
+def query_title(r: Row) -> str:
+    """What to call the query of an execution, an operator or a finding; its name if it has no title."""
+    return r["query_title" if "query_title" in r else "title"] or execution_name(r)
+
+
 def when(moment: datetime) -> str:
     """Format a time in UTC, to the minute."""
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M")
