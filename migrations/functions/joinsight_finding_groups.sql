@@ -3,6 +3,7 @@
 CREATE FUNCTION joinsight_finding_groups(since timestamptz, until timestamptz DEFAULT 'infinity') RETURNS TABLE (
     job_name text,
     query_shape text,
+    query_title text,
     description text,
     finding text,
     operator_key text,
@@ -23,7 +24,7 @@ CREATE FUNCTION joinsight_finding_groups(since timestamptz, until timestamptz DE
     execution_id bigint,
     node_id integer
 ) LANGUAGE sql STABLE AS $$
-SELECT g.job_name, g.query_shape, newest.description, g.finding, g.operator_key, g.severity,
+SELECT g.job_name, g.query_shape, newest.query_title, newest.description, g.finding, g.operator_key, g.severity,
     newest.title, newest.advice, newest.evidence,
     g.executions, greatest(ran.runs, g.executions), g.first_seen_at,
     coalesce(ran.first_run_at, g.first_seen_at), coalesce(ran.last_run_at, g.started_at),
@@ -55,7 +56,7 @@ CROSS JOIN LATERAL (
         AND e.started_at >= since AND e.started_at < until AND e.state IN ('succeeded', 'failed')
 ) AS ran
 CROSS JOIN LATERAL (
-    SELECT e.description, f.title, f.advice, f.evidence, f.node_id
+    SELECT e.title AS query_title, e.description, f.title, f.advice, f.evidence, f.node_id
     FROM finding f JOIN execution e
         ON (e.started_at, e.application_id, e.attempt_id, e.execution_id)
             = (f.started_at, f.application_id, f.attempt_id, f.execution_id)

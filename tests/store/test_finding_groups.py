@@ -26,7 +26,13 @@ def run(engine: Engine, job: str, days_ago: float, *findings: Row, shape: str | 
     key = {"started_at": started_at, "application_id": f"{job}-{days_ago:g}", "attempt_id": "", "execution_id": 7}
     row = {
         **{"root_execution_id": 7, "job_name": job, "query_shape": shape, "state": "succeeded", "call_site": ""},
-        **{"description": f"{job}, {days_ago:g} days ago", "is_adaptive": True, "plan_versions": 1, "origin": "live"},
+        **{
+            "title": job,
+            "description": f"{job}, {days_ago:g} days ago",
+            "is_adaptive": True,
+            "plan_versions": 1,
+            "origin": "live",
+        },
         **{"listener_id": "", "sequence": 1, "updated_at": END},
         **own,
     }
@@ -57,6 +63,7 @@ def test_a_finding_of_many_runs_is_one_row(engine: Engine) -> None:
     assert row == {
         "job_name": "nightly",
         "query_shape": "f" * 16,
+        "query_title": "nightly",
         "description": "nightly, 2 days ago",
         "finding": "spill",
         "operator_key": "a" * 16,

@@ -61,7 +61,8 @@ def _execution(job: str, shape: str, duration_ms: int) -> Row:
         "plan_fingerprint": "the usual plan",
         "state": "succeeded",
         "duration_ms": duration_ms,
-        "description": f"query of {job}",
+        "title": f"query of {job}",
+        "description": "",
         "call_site": "",
         "input_bytes": 1000 * MIB,
         "is_adaptive": True,
@@ -111,7 +112,7 @@ def test_a_slower_query_is_found_with_its_cost(engine: Engine) -> None:
     assert row["cost_ms"] == 60_000 + 58_000 + 62_000 + 60_500 + 59_000
     assert row["application_id"] == "slower-22"
     assert row["baseline_application_id"] in {f"slower-{number}" for number in (0, 8, 10, 18)}
-    assert row["description"] == "query of slower"
+    assert row["title"] == "query of slower"
 
 
 def test_a_slower_query_with_another_plan_has_another_plan(engine: Engine) -> None:
