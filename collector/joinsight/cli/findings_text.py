@@ -17,19 +17,19 @@ from rich.text import Text
 
 from joinsight.findings import link
 from joinsight.findings.finding import WHOLE_EXECUTION
-from joinsight.present import execution_name, one_line, when
+from joinsight.present import execution_name, query_title, when
 from joinsight.present.findings import impact, occurrence
 from joinsight.tables import Row
 from joinsight.terminal import visible, visible_line
 
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _INDENT = "  "
-_DESCRIPTION = 60
+_TITLE = 60
 
 
 def group_lines(group: Row, width: int) -> Iterator[Text]:
     """A group over the runs of a query."""
-    yield _head(group, f"{group['job_name']}: {one_line(group['description'])[:_DESCRIPTION]}")
+    yield _head(group, f"{group['job_name']}: {query_title(group)[:_TITLE]}")
     at_stake = impact(group)
     yield from _wrapped(occurrence(group) + (f"; impact {at_stake}" if at_stake else ""), width, "")
     yield from _body(group, width)
@@ -38,7 +38,7 @@ def group_lines(group: Row, width: int) -> Iterator[Text]:
 
 def execution_lines(row: Row, width: int) -> Iterator[Text]:
     """A finding of one execution, which is named."""
-    about = (execution_name(row), when(row["started_at"]), one_line(row["description"])[:_DESCRIPTION])
+    about = (execution_name(row), when(row["started_at"]), query_title(row)[:_TITLE])
     yield from lines(row, width, about)
 
 
