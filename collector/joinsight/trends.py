@@ -31,7 +31,7 @@ _LAST_OF_JOBS = text(
 )
 _FAILED = text(
     "SELECT job_name, query_shape, count(*) AS executions, max(started_at) AS last_at,"
-    " (array_agg(description ORDER BY started_at DESC))[1] AS description,"
+    " (array_agg(title ORDER BY started_at DESC))[1] AS title,"
     " (array_agg(state ORDER BY started_at DESC))[1] AS state,"
     " (array_agg(error ORDER BY started_at DESC))[1] AS error,"
     " (array_agg(started_at ORDER BY started_at DESC))[1] AS started_at,"
@@ -40,7 +40,7 @@ _FAILED = text(
     " (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"
     " FROM (SELECT * FROM execution WHERE state <> 'succeeded' AND state IN ('failed', 'lost')"
     f" AND started_at >= :since ORDER BY started_at DESC LIMIT {_RECENT_FAILURES}) AS failed"
-    " GROUP BY job_name, query_shape, CASE WHEN query_shape IS NULL THEN description END"
+    " GROUP BY job_name, query_shape, CASE WHEN query_shape IS NULL THEN title END"
     " ORDER BY max(started_at) DESC LIMIT :limit"
 )
 
