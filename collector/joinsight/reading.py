@@ -91,22 +91,22 @@ def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cu
 
 
 def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Shuffles with their execution's description."""
+    """Shuffles with their execution's title and description."""
     return read_list(connection, "shuffles", filters, sort)
 
 
 def read_broadcasts(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Broadcasts with their execution's description."""
+    """Broadcasts with their execution's title and description."""
     return read_list(connection, "broadcasts", filters, sort)
 
 
 def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Joins with their execution's description."""
+    """Joins with their execution's title and description."""
     return read_list(connection, "joins", filters, sort)
 
 
 def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Findings with their execution's description."""
+    """Findings with their execution's description, and its title as `query_title`."""
     return read_list(connection, "findings", filters, sort)
 
 
@@ -198,7 +198,7 @@ def _executions(filters: Filters) -> Select[Any]:
 def _operators(
     connection: Connection, table: Table, filters: Filters, sorts: Mapping[str, Sort], sort: str
 ) -> Select[Any]:
-    """Operators, each with its execution's description.
+    """Operators, each with its execution's title and description.
 
     PostgreSQL assumes that the columns of the key are independent, expects almost no rows of a join by them, and would
     read everything to sort it. So the query fixes the order: it begins with the executions where these are few or give
@@ -230,8 +230,9 @@ def _operators(
             select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)
         )
         joined = source.join(its, true())
-    description = (its.c[name] for name in ("job_name", "description", "state", "duration_ms"))
-    return _first(select(source, *description).select_from(joined), order, source, filters)
+    title = its.c.title.label("query_title") if "title" in source.c else its.c.title
+    described = [title, *(its.c[name] for name in ("job_name", "description", "state", "duration_ms"))]
+    return _first(select(source, *described).select_from(joined), order, source, filters)
 
 
 def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:

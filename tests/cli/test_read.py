@@ -166,7 +166,7 @@ def test_json_holds_raw_numbers(invoke: Invoke) -> None:
 
 def test_piped_output_is_whole(filled: Engine, invoke: Invoke) -> None:
     """Where the output is not a terminal, nothing is cut, and one long text pushes no column out of sight."""
-    long = "a long query " * 30
+    long = "a long query " * 9
     Writer(filled).write([execution(application_id="long", execution_id=3, description=long, error=long * 9)])
     shown = invoke("queries").stdout
     assert long.strip() in shown

@@ -63,12 +63,7 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
 
 
 def _print_header(out: Console, comparison: Comparison) -> None:
-<<<<<<< HEAD
-    description = one_line(comparison.b.execution["description"])
-    print_line(out, Text(description, "bold"))
-=======
-    out.print(Text(query_title(comparison.b.execution), "bold"), no_wrap=True, overflow="ellipsis")
->>>>>>> f070cd0 (Show the title wherever a query is named)
+    print_line(out, Text(query_title(comparison.b.execution), "bold"))
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         e = run.execution
         how = e["state"] if e["duration_ms"] is None else f"{e['state']} after {duration_text(e['duration_ms'])}"

@@ -162,11 +162,7 @@ def plan(
 def print_header(out: Console, stored: StoredPlan) -> None:
     """Print the execution's title, state, keys and errors."""
     e = stored.execution
-<<<<<<< HEAD
-    print_text(out, Text(one_line(e["description"]), style="bold"))
-=======
-    out.print(Text(query_title(e), style="bold"))
->>>>>>> f070cd0 (Show the title wherever a query is named)
+    print_text(out, Text(query_title(e), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
     print_text(out, Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))

@@ -68,20 +68,12 @@ def run_name(row: Row) -> str:
     return f"{present.execution_name(row)}@{started_at(row)}"
 
 
-<<<<<<< HEAD
-def title(row: Row) -> str:
-    """What a query is called, on one line."""
-    return present.one_line(row.get("title") or row["description"] or "") or "(no description)"
-
-
 def started_at(row: Row) -> str:
     """The parameter that distinguishes executions of the same name."""
     start: datetime = row["started_at"]
     return start.isoformat().replace("+00:00", "Z")
 
 
-=======
->>>>>>> f070cd0 (Show the title wherever a query is named)
 def render(template: str, **values: Any) -> str:
     """Render a template to HTML."""
     return _environment.get_template(template).render(values)

@@ -13,7 +13,7 @@ from joinsight.document import ENDED
 from joinsight.errors import NotFound
 from joinsight.findings import SEVERITIES
 from joinsight.pages.drawing import Drawing, draw
-from joinsight.pages.environment import address, render, started_at, title
+from joinsight.pages.environment import address, render, started_at
 from joinsight.pages.failure import failure
 from joinsight.pages.panel import Panel, panel_of
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
@@ -22,7 +22,7 @@ from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
 from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
 from joinsight.plan.operators import FILES_SIZE
-from joinsight.present import execution_name, number_text, one_line
+from joinsight.present import execution_name, number_text, one_line, query_title
 from joinsight.present.decisions import lines, moment
 from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
@@ -60,7 +60,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         e=e,
         view=view,
         name=execution_name(e),
-        heading=title(e),
+        heading=query_title(e),
         description=one_line(e["description"]),
         call_site=e["call_site"].strip() if one_line(e["call_site"]) != one_line(e["description"]) else "",
         error=failure(e["error"]) if e["error"] else None,
@@ -103,7 +103,7 @@ def drawing_file(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     drawing = _drawing(stored, shown, view, stages_of_nodes(stored, run))
     if drawing is None:
         raise NotFound("This execution has no plan that can be drawn.")
-    return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {title(stored.execution)}"[:300])
+    return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {query_title(stored.execution)}"[:300])
 
 
 def _drawing(
