@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.documents import execution, planned
-from tests.quick import quick
+from tests.growth import check_cpu_time
 
 from joinsight.plan.outline import MAX_CHARACTERS
 from joinsight.rows import execution_rows
@@ -72,19 +74,16 @@ def test_without_a_plan_the_action_is_the_title() -> None:
     assert title("", "") is None
 
 
-def test_hostile_descriptions_cost_little() -> None:
-    """Quotes and comments that never end, and very long lines."""
-    texts = [
-        "'\\" * 50_000,
-        "/*" * 50_000,
-        "SELECT " + "(" * 90_000,
-        "a at " + "." * 90_000 + ":1",
-        "\n" * 90_000,
-        "`" * 9,
-    ]
-    with quick(1):
-        for text in texts:
-            assert len(title(text, "") or "") <= MAX_CHARACTERS
+@pytest.mark.parametrize("piece", ["'\\", "/*", "SELECT (", "a at .", "\n", "`", "SELECT a, ", "-- ", "id = "])
+def test_hostile_descriptions(piece: str) -> None:
+    """Quotes, brackets and comments that never end take time in proportion to their length."""
+
+    def prepare(size: int) -> Callable[[], object]:
+        text = "SELECT " + piece * (size // len(piece))
+        assert len(title(text, "") or "") <= MAX_CHARACTERS
+        return lambda: title(text, "")
+
+    check_cpu_time(prepare, 60_000)
 
 
 def test_an_executions_row_has_its_title() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from tests.plan.test_identity import FINAL, REPORT, graph
-from tests.quick import quick
+from tests.growth import check_cpu_time, steps
+from tests.plan.test_identity import FINAL, HOSTILE, REPORT, graph, plan_of_long_texts
 
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity
@@ -123,28 +125,33 @@ def test_a_long_outline_loses_detail_before_it_is_cut() -> None:
     assert len(text) <= MAX_CHARACTERS
 
 
-def test_hostile_plans_cost_little() -> None:
-    """Inputs shared at every level, deep plans, long texts and odd names: bounded time, bounded length."""
-    doubled = [Node(0, "Scan parquet t", "FileScan parquet t[a#1]")]
-    edges = []
-    for number in range(1, 3_000):
-        doubled.append(Node(number, "SortMergeJoin", "SortMergeJoin [a#1], [a#1], Inner"))
-        edges += [(number - 1, number)] * 2
-    long = "Filter (" + " AND ".join(f"(column_{number}#1 > 'x')" for number in range(20_000)) + ")"
-    odd = [
-        Node(0, "HashAggregate", "HashAggregate(keys=[" * 5_000),
-        Node(1, "Scan parquet ", "FileScan parquet [a#1] Location: F(1 paths)[file://[::1/%zz/" + "a/" * 50_000 + "]"),
-    ]
-    bad = [
-        Node(0, "Filter", long),
-        Node(
-            1, "Execute InsertIntoHadoopFsRelationCommand", "Execute InsertIntoHadoopFsRelationCommand " + "`" * 9_999
-        ),
-    ]
-    with quick(1):
-        for hostile in (
-            Graph(tuple(doubled), tuple(edges)),
-            Graph(tuple(odd), ((1, 0),)),
-            Graph(tuple(bad), ((1, 0),)),
-        ):
-            assert 0 < len(of_graph(hostile)) <= MAX_CHARACTERS
+def test_inputs_that_are_shared_are_read_once() -> None:
+    """Here each is read twice by the next: twice the levels take twice the work."""
+
+    def work(levels: int) -> int:
+        nodes = [Node(0, "Scan parquet t", "FileScan parquet t[a#1]")]
+        edges = []
+        for number in range(1, levels):
+            nodes.append(Node(number, "SortMergeJoin", "SortMergeJoin [a#1], [a#1], Inner"))
+            edges += [(number - 1, number)] * 2
+        plan = Graph(tuple(nodes), tuple(edges))
+        shape = Identity().shape(plan)
+        assert outline(plan, shape) == "t ⋈ t ⋈ t ⋈ t ⋈ 1000 more"
+        return steps(lambda: outline(plan, shape))
+
+    assert work(32) < 2.2 * work(16)
+
+
+@pytest.mark.parametrize(
+    "piece", (*HOSTILE, "keys=[", "Location: F(1 paths)[file://[::1/%/", "`a`.", "a/", "isnotnull(")
+)
+def test_hostile_texts(piece: str) -> None:
+    """The time for a text grows linearly with its length, and so long an outline is cut."""
+
+    def prepare(size: int) -> Callable[[], object]:
+        plan = plan_of_long_texts(piece * (size // len(piece)))
+        shape = Identity().shape(plan)
+        assert 0 < len(outline(plan, shape)) <= MAX_CHARACTERS
+        return lambda: outline(plan, shape)
+
+    check_cpu_time(prepare, 60_000)

@@ -25,7 +25,7 @@ from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Shape
 
 MAX_CHARACTERS = 120
-_MAX_SOURCES, _MAX_COLUMNS, _MAX_STEPS = 4, 3, 6
+_MAX_SOURCES, _MAX_COLUMNS, _MAX_STEPS, _MAX_MORE = 4, 3, 6, 999
 _MAX_NAME, _MAX_NESTED, _MAX_READ = 40, 48, 2_000  # characters: of a name, of a joined subquery, read of an operator
 _JOIN, _CROSS, _UNION = "⋈", "×", "∪"
 _JOIN_SIGNS = {"LeftSemi": f"semi {_JOIN}", "LeftAnti": f"anti {_JOIN}", "ExistenceJoin": f"semi {_JOIN}"}
@@ -172,7 +172,7 @@ def _combined(sign: str, inputs: Sequence[_Outline]) -> _Outline:
         if len(sources) > _MAX_SOURCES + 1:
             more += len(sources) - _MAX_SOURCES - 1
             del sources[_MAX_SOURCES + 1 :]
-    return _Outline(tuple(sources), more, tuple(where[: _MAX_COLUMNS + 1]))
+    return _Outline(tuple(sources), min(more, _MAX_MORE), tuple(where[: _MAX_COLUMNS + 1]))
 
 
 def _cached(name: str, label: str, inputs: Sequence[_Outline]) -> _Outline:
