@@ -20,7 +20,7 @@ from joinsight.store.writer import Writer
 from joinsight.tables import as_columns
 
 FILE = Path(__file__).parents[2] / "docs" / "images" / "execution.png"
-WIDTH, HEIGHT = 1180, 1330
+WIDTH, HEIGHT = 1180, 1690
 
 
 def main() -> None:

@@ -199,6 +199,26 @@ def test_what_costs_is_not_folded() -> None:
     assert not any(box.folded for box in draw(plan, plan.versions[-1], View()).boxes)
 
 
+def test_a_chain_ends_with_its_codegen_stage() -> None:
+    """Operators of two codegen stages are two chains, each in the background of its stage."""
+    plan, _ = stored(
+        planned("""
+            WholeStageCodegen (2)
+              Project | [a#1]
+                Filter | isnotnull(a#1)
+                  InputAdapter
+                    WholeStageCodegen (1)
+                      Project | [a#1]
+                        Filter | isnotnull(a#1)
+                          InputAdapter
+                            Scan parquet db.sales
+        """)
+    )
+    drawing = draw(plan, plan.versions[-1], View())
+    assert [box.name for box in drawing.boxes if box.folded] == ["Project · Filter"] * 2
+    assert [len(stage.boxes) for stage in drawing.stages] == [1, 1]
+
+
 @pytest.mark.parametrize("name", recordings())
 def test_folding_loses_nothing(name: str) -> None:
     """Each operator of a real plan is in one box, and each box but the roots has an edge to its parent."""

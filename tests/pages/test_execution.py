@@ -125,7 +125,7 @@ def test_a_lost_execution_has_the_last_known_plan() -> None:
     text = shown(page)
     assert "These are the last numbers known." in text and "4 last known" in text
     assert "Findings are not computed for lost executions." in text
-    assert "data-refresh=" not in page and "final" not in text.replace("isFinalPlan=", "")
+    assert "data-refresh=" not in page and "http-equiv" not in page and "final" not in text.replace("isFinalPlan=", "")
 
 
 def test_findings_come_with_open_advice() -> None:
@@ -150,6 +150,8 @@ def test_an_error_is_whole_and_its_trace_apart() -> None:
     assert (parts.message, parts.cause) == ("Job aborted:\n  twice", "Out: of\nspace")
     assert parts.trace.startswith("\tat a.B") and parts.trace.endswith("3 more\n")
     assert failure("\tat a.B.c(B.java:1)").message == "\tat a.B.c(B.java:1)"
+    assert failure("A\n\tat a.B\nCaused by: B\n\tat b.C\nCaused by: C\n\t... 1 more").cause == "C"
+    assert failure("Job aborted: Out of space\n\tat a.B\nCaused by: Out of space\n\tat b.C").cause == ""
     assert failure("Look at this").message == "Look at this"
     page = execution_page(*stored(execution(state="failed", error=text)))
     assert (
