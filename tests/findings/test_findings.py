@@ -156,7 +156,7 @@ def test_files_that_are_broadcast_must_grow_to_be_told() -> None:
 
 
 def test_a_broadcast_far_from_its_threshold_may_grow() -> None:
-    """Below the share it is not looked at."""
+    """Below the share, growth is not checked."""
     growing = [300] * 5
     assert kinds(recordings()["broadcast-switched-near"], replace(SMALL, broadcast_near_share=0.914), *growing)
     assert not kinds(recordings()["broadcast-switched-near"], replace(SMALL, broadcast_near_share=0.915), *growing)

@@ -48,7 +48,7 @@ def shown(page: str) -> str:
 
 
 def every_page(execution: Execution) -> list[str]:
-    """Of each version of the plan, with the metrics of the nodes in turn; each drawing is also a file."""
+    """The pages of each plan version, with the metrics of each node in turn; each drawing is also a file."""
     plan, run = stored(execution, SMALL)
     found = [execution_page(plan, run, View(zoom=FIT, search="a", stage=0))]
     for version in plan.versions:

@@ -38,7 +38,7 @@ from joinsight.tables import EXECUTION_KEY
 GOLDEN = Path(__file__).parent / "metrics.golden"
 CORPUS = Path(__file__).parents[1] / "corpus"
 MAX_SERIES = 2_710
-"""Of a collector with as many job names as is standard: docs/metrics.md says so."""
+"""Maximum series of a collector with the default number of job names, as in docs/metrics.md."""
 SPILLING = """
     SortMergeJoin | [k#1], [k#2], Inner | spill size=700
       Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900

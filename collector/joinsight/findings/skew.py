@@ -59,10 +59,10 @@ class Skew:
 
 
 def skews(case: Case) -> Iterable[Skew]:
-    """Of the stages that are skewed the one with the longest wait, for each shuffle that it can be put down to.
+    """The skewed stage with the longest wait, for each shuffle that may have caused it.
 
-    By rows and by bytes, as the tasks of a stage read them after AQE has coalesced and split. Not by the shuffle's own
-    metric, which `skew_ratio` is made of: where Spark hands it to tasks that read nothing, its median is too low.
+    Skew is measured by the rows and bytes that the tasks of a stage read after AQE has coalesced and split, not by the
+    shuffle's own metric, the source of `skew_ratio`: its median is too low where tasks that read nothing report it.
     """
     read: dict[int, ShuffleRow] = {}  # by stage, the shuffle of which a task read most
     number: Counter[int] = Counter()
