@@ -138,6 +138,14 @@ class Job(Struct, frozen=True):
     ended_at_ms: Time | None = None
 
 
+class Nested(Struct, frozen=True):
+    """An execution that this one started: the query of a command, or one of the function of ``foreachBatch``."""
+
+    id: Count
+    started_at_ms: Time
+    ended_at_ms: Time | None = None
+
+
 class Spread(Struct, frozen=True):
     """The distribution of a value over the successful tasks of a stage attempt."""
 
@@ -208,6 +216,17 @@ class Stage(StageTotals, frozen=True):
     submitted_at_ms: Time | None = None
     completed_at_ms: Time | None = None
     failure: str | None = None
+    parents: Annotated[list[Int], Meta(description="ids of the stages whose shuffles it reads")] = []
+    rdd: Annotated[
+        Int | None, Meta(description="id of the RDD that it computes: a skipped stage has that of the stage that ran")
+    ] = None
+    first_launch_at_ms: Annotated[Time | None, Meta(description="when its first task was launched")] = None
+    last_finish_at_ms: Annotated[Time | None, Meta(description="when the last of its successful tasks finished")] = None
+    width: Annotated[Int | None, Meta(description="most tasks that ran at once; absent: unknown")] = None
+    tail_at_ms: Annotated[
+        Time | None,
+        Meta(description="since when, after the last launch, at most half of its width ran; absent: never, or unknown"),
+    ] = None
     run_time: Annotated[Spread | None, Meta(description="milliseconds per task")] = None
     shuffle_read: Annotated[Spread | None, Meta(description="bytes per task, local and remote")] = None
     shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
@@ -294,6 +313,7 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     accumulators: list[Accumulator] = []
     jobs: list[Job] = []
     stages: list[Stage] = []
+    nested: Annotated[list[Nested], Meta(description="executions that it started, if it is the outermost")] = []
     incomplete: Annotated[list[str], Meta(description="why the numbers may be partial; empty: they are complete")] = []
     incomplete_codes: Annotated[
         list[str],
@@ -314,6 +334,7 @@ __all__ = [
     "JoinHint",
     "Listener",
     "Metric",
+    "Nested",
     "Numbers",
     "Plan",
     "PlanNode",

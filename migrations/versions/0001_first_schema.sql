@@ -600,6 +600,11 @@ CREATE TABLE stage (
     submitted_at timestamptz,
     completed_at timestamptz,
     failure text,
+    parent_ids integer[],
+    first_launch_at timestamptz,
+    last_finish_at timestamptz,
+    width integer,
+    tail_at timestamptz,
     tasks integer NOT NULL,
     succeeded_tasks integer NOT NULL,
     failed_tasks integer NOT NULL,
@@ -651,6 +656,11 @@ COMMENT ON COLUMN stage.job_ids IS 'jobs that need it';
 COMMENT ON COLUMN stage.submitted_at IS 'when it was submitted';
 COMMENT ON COLUMN stage.completed_at IS 'when it completed';
 COMMENT ON COLUMN stage.failure IS 'why it failed';
+COMMENT ON COLUMN stage.parent_ids IS 'stages whose shuffles it reads';
+COMMENT ON COLUMN stage.first_launch_at IS 'when its first task was launched';
+COMMENT ON COLUMN stage.last_finish_at IS 'when the last of its successful tasks finished';
+COMMENT ON COLUMN stage.width IS 'most tasks that ran at once; NULL: unknown';
+COMMENT ON COLUMN stage.tail_at IS 'since when, after the last launch, at most half of its width ran; NULL: never, or unknown';
 COMMENT ON COLUMN stage.tasks IS 'number of tasks';
 COMMENT ON COLUMN stage.succeeded_tasks IS 'successful tasks';
 COMMENT ON COLUMN stage.failed_tasks IS 'failed task attempts';

@@ -132,7 +132,7 @@ class Comparer:
         for stage in (stage for number in self.shared for stage in self.attempts[number]):
             key = stage["stageId"], stage["attemptId"]
             mine = [row for row in rows if (row["stage_id"], row["stage_attempt"]) == key]
-            expected = stage_row(stage, [])
+            expected = stage_row(stage, [], [])
             names = ("succeeded_tasks", "failed_tasks", "killed_tasks", *STAGE_TOTALS)
             theirs = {name: expected[name] or 0 for name in names}
             together = {name: sum(row[name] or 0 for row in mine) for name in names}
@@ -172,7 +172,7 @@ class Comparer:
             its_jobs = [job["jobId"] for job in jobs if key[0] in job["stageIds"]]
             at = f"{where}: stage {key[0]}.{key[1]}"
             its_key = {name: expected[name] for name in EXECUTION_KEY}
-            self.result.table("stage", at, its_key | stage_row(stages[key], its_jobs), ours[key])
+            self.result.table("stage", at, its_key | stage_row(stages[key], its_jobs, logged.parents[key[0]]), ours[key])
         self._graphs(where, spark, versions, mine)
         self._metrics(where, spark, mine["metrics"], logged)
 

@@ -168,8 +168,8 @@ def without(stage: dict[str, Any], late: set[int]) -> dict[str, Any]:
     }
 
 
-def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
-    """The expected row of `stage`."""
+def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row:
+    """The expected row of `stage`. `parents`: given, because Spark's stores do not have them."""
     tasks = [task for task in stage["tasks"] if task["taskMetrics"]]
     row = {
         "stage_id": stage["stageId"],
@@ -180,6 +180,8 @@ def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
         "submitted_at": stage["submissionTime"],
         "completed_at": stage["completionTime"],
         "failure": stage["failureReason"],
+        "parent_ids": parents,
+        "first_launch_at": min((task["launchTime"] for task in stage["tasks"]), default=None),
         "tasks": stage["numTasks"],
         "succeeded_tasks": stage["numCompletedIndices"],
         "failed_tasks": stage["numFailedTasks"],
@@ -189,15 +191,39 @@ def stage_row(stage: dict[str, Any], jobs: list[int]) -> Row:
     }
     if stage["status"] in _NOT_RUN:
         row |= dict.fromkeys((*STAGE_TOTALS, _PEAK))
-    first: dict[int, dict[str, Any]] = {}  # of a task and its speculative twin the one that came first
+    first: dict[int, dict[str, Any]] = {}
+    ran: dict[int, dict[str, Any]] = {}  # of a task and its speculative twin the one that came first
     for task in sorted(tasks, key=lambda task: int(task["launchTime"] + (task["duration"] or 0))):
         if task["status"] == "SUCCESS":
             first.setdefault(task["index"], task["taskMetrics"])
+            ran.setdefault(task["index"], task)
+    row |= _occupancy(list(ran.values()))
     reads = [metrics["shuffleReadMetrics"] for metrics in first.values()]
     row |= _spread("run_time_ms", [metrics["executorRunTime"] for metrics in first.values()])
     row |= _spread("shuffle_read_bytes", [read["localBytesRead"] + read["remoteBytesRead"] for read in reads], True)
     row |= _spread("shuffle_read_rows", [read["recordsRead"] for read in reads], True)
     return row
+
+
+def _occupancy(tasks: list[dict[str, Any]]) -> Row:
+    """When the last task finished, the most that ran at once, and since when at most half of these did."""
+    if not tasks:
+        return dict.fromkeys(("last_finish_at", "width", "tail_at"))
+    launches = [task["launchTime"] for task in tasks]
+    finishes = [task["launchTime"] + task["duration"] for task in tasks]
+    freed = [
+        min(finish, task["launchTime"] + task["taskMetrics"]["executorRunTime"])
+        for task, finish in zip(tasks, finishes, strict=True)
+    ]
+    width = max(sum(at >= launch for launch in launches) - sum(at >= end for end in freed) for at in launches)
+    width = max(1, width)
+    after = [at for at in (max(launches), *finishes) if at >= max(launches)]
+    tail = min(at for at in after if 2 * sum(finish > at for finish in finishes) <= width)
+    return {
+        "last_finish_at": max(finishes),
+        "width": width,
+        "tail_at": tail if tail < max(finishes) else None,
+    }
 
 
 def _spread(column: str, values: list[int], is_of_shuffle: bool = False) -> Row:

@@ -55,6 +55,8 @@ class Logged:
     """The tasks of stage attempts, in the order in which they ended."""
     late_tasks: set[int] = field(default_factory=set)
     """Those that ended after the execution and all of its jobs."""
+    parents: dict[int, list[int]] = field(default_factory=dict)
+    """Of a stage, the stages whose shuffles it reads."""
     shared: bool = False
     """Another execution that ran at the same time has a stage with it."""
 
@@ -148,6 +150,7 @@ def _job(
     known = None if sees_later else set(execution.announced)
     for info in stages:
         stage = info["Stage ID"]
+        execution.parents.setdefault(stage, info["Parent IDs"])
         if not execution.ended:
             execution.stages[stage] = Attempt(stage, 0, info["Number of Tasks"], known)
         for other in of_stage[stage]:

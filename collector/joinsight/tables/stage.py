@@ -26,6 +26,13 @@ class StageRow(ExecutionKey):
     submitted_at: datetime | None = column("when it was submitted")
     completed_at: datetime | None = column("when it completed")
     failure: str | None = column("why it failed")
+    parent_ids: list[int] | None = column("stages whose shuffles it reads")
+    first_launch_at: datetime | None = column("when its first task was launched")
+    last_finish_at: datetime | None = column("when the last of its successful tasks finished")
+    width: Int | None = column("most tasks that ran at once; NULL: unknown")
+    tail_at: datetime | None = column(
+        "since when, after the last launch, at most half of its width ran; NULL: never, or unknown"
+    )
     tasks: Int = required("number of tasks")
     succeeded_tasks: Int = required("successful tasks")
     failed_tasks: Int = required("failed task attempts")

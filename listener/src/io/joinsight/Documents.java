@@ -134,6 +134,11 @@ final class Documents {
       g.writeArrayFieldStart("stages");
       for (StageAttempt stage : s.stages) stage(g, stage, s.isFinal(), redaction);
       g.writeEndArray();
+      if (!s.nested.isEmpty()) {
+        g.writeArrayFieldStart("nested");
+        for (LiveExecution.Nested each : s.nested) nested(g, each);
+        g.writeEndArray();
+      }
       g.writeArrayFieldStart("incomplete");
       for (Incomplete reason : s.incomplete) g.writeString(reason.text);
       g.writeEndArray();
@@ -218,6 +223,14 @@ final class Documents {
     g.writeEndObject();
   }
 
+  private static void nested(JsonGenerator g, LiveExecution.Nested nested) throws IOException {
+    g.writeStartObject();
+    g.writeNumberField("id", nested.id);
+    g.writeNumberField("started_at_ms", nested.startedAt);
+    number(g, "ended_at_ms", nested.endedAt);
+    g.writeEndObject();
+  }
+
   private static void stage(JsonGenerator g, StageAttempt stage, boolean executionEnded, Redaction redaction)
       throws IOException {
     g.writeStartObject();
@@ -234,6 +247,15 @@ final class Documents {
     number(g, "submitted_at_ms", stage.submittedAt);
     number(g, "completed_at_ms", stage.completedAt);
     text(g, "failure", redaction.error(stage.failure), Redaction.MAX_TEXT);
+    if (stage.parents.length > 0) ints(g, "parents", stage.parents);
+    if (stage.rdd >= 0) g.writeNumberField("rdd", stage.rdd);
+    if (stage.firstLaunch() >= 0) g.writeNumberField("first_launch_at_ms", stage.firstLaunch());
+    if (stage.lastFinish() >= 0) g.writeNumberField("last_finish_at_ms", stage.lastFinish());
+    Occupancy occupancy = stage.occupancy();
+    if (occupancy != null) {
+      g.writeNumberField("width", occupancy.width);
+      if (occupancy.tailAt >= 0) g.writeNumberField("tail_at_ms", occupancy.tailAt);
+    }
     for (int i = 0; i < StageTotals.COUNT; i++) {
       if (stage.totals[i] != 0) g.writeNumberField(StageTotals.name(i), Math.max(0, stage.totals[i]));
     }

@@ -80,6 +80,7 @@ final class Executions {
     e.startSeen = true;
     if (!e.emitted) e.startedAt = time; // it is part of the key of emitted documents
     e.rootId = rootId == null ? id : rootId;
+    if (e.rootId != id && live.containsKey(e.rootId)) live.get(e.rootId).addNested(id, time);
     e.description = description;
     e.callSite = callSite;
     e.redaction = application.settings.redaction.ofSession(modified);
@@ -117,6 +118,8 @@ final class Executions {
     LiveExecution e = live.get(id);
     if (e == null || e.ended()) return;
     e.endedAt = time;
+    LiveExecution root = e.rootId == id ? null : live.get(e.rootId);
+    if (root != null && root.nested.containsKey(id)) root.nested.get(id).endedAt = time;
     e.error = error == null || error.isEmpty() ? null : error;
     e.endEvents++;
     if (e.error == null && !e.plans.isEmpty()) e.joinHints = joinHints.get();
@@ -200,8 +203,7 @@ final class Executions {
       if (measured) put(new StageValues(stage.id, 0, stage.tasks, registered, memory));
       executionOfStage.put(stage.id, e);
       e.stages.add(stage.id);
-      e.attempts.computeIfAbsent(
-          LiveExecution.attemptKey(stage.id, 0), key -> new StageAttempt(stage.id, 0, stage.name, stage.tasks, memory));
+      e.attempts.computeIfAbsent(LiveExecution.attemptKey(stage.id, 0), key -> new StageAttempt(stage, 0, memory));
     }
     e.jobs.put(jobId, new LiveExecution.Job(jobId, time, ids));
     executionOfJob.put(jobId, e);
@@ -227,8 +229,7 @@ final class Executions {
     LiveExecution e = executionOfStage.get(stage.id);
     if (e == null) return;
     StageAttempt attempt = e.attempts.computeIfAbsent(
-        LiveExecution.attemptKey(stage.id, stage.attempt),
-        key -> new StageAttempt(stage.id, stage.attempt, stage.name, stage.tasks, memory));
+        LiveExecution.attemptKey(stage.id, stage.attempt), key -> new StageAttempt(stage, stage.attempt, memory));
     attempt.submittedAt = stage.submittedAt;
     StageValues values = stageValues.get(stage.id);
     if (values != null && values.attempt != stage.attempt) put(values.forAttempt(stage.attempt));
@@ -266,12 +267,13 @@ final class Executions {
    * task's values do not count.
    */
   StageValues taskEnded(
-      int stageId, int stageAttempt, int index, long taskId, boolean success, boolean wasKilled, long[] totals) {
+      int stageId, int stageAttempt, int index, long taskId, long launchedAt, long finishedAt, boolean success,
+      boolean wasKilled, long[] totals) {
     StageValues values = valuesOf(stageId, stageAttempt);
     StageAttempt attempt = attemptOf(stageId, stageAttempt);
     if (attempt != null) {
       if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
-      attempt.taskEnded(index, taskId, success, wasKilled, totals);
+      attempt.taskEnded(index, taskId, launchedAt, finishedAt, success, wasKilled, totals);
       if (lastIsFinished) memory.add(-attempt.heapBytes());
       if (lastIsFinished) lastExecution.changed = true;
     }

@@ -19,6 +19,9 @@ final class Fields {
     }
   }
 
+  /** A list of which the first element is read. */
+  private static final String FIRST_IS_ENOUGH = "RDD Info";
+
   /**
    * Names of fields in all events, as Spark's JsonProtocol writes them. For the first ones, all nested fields are kept.
    */
@@ -69,6 +72,9 @@ final class Fields {
       "spark.job.tags",
       "sql.streaming.queryId",
       "streaming.sql.batchId",
+      "Parent IDs",
+      "RDD ID",
+      FIRST_IS_ENOUGH,
   };
 
   private static final int MAPS = 3;
@@ -91,9 +97,21 @@ final class Fields {
       int place = all ? -1 : line.among(KEPT);
       String name = all ? line.name() : place < 0 ? null : NAMES[place];
       if (name == null) line.skip();
+      else if (name.equals(FIRST_IS_ENOUGH)) values.put(name, first(line));
       else values.put(name, value(line, place >= 0 && place < MAPS));
     }
     return new Fields(values);
+  }
+
+  private static Object first(JsonLine line) throws Unreadable {
+    if (line.peek() != '[') return value(line, false);
+    List<Object> list = new ArrayList<>(1);
+    line.enter('[');
+    while (line.nextElement()) {
+      if (list.isEmpty()) list.add(value(line, false));
+      else line.skip();
+    }
+    return list;
   }
 
   private static Object value(JsonLine line, boolean all) throws Unreadable {

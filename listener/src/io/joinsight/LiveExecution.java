@@ -31,6 +31,24 @@ final class LiveExecution {
     }
   }
 
+  /** An execution that this one started: a command's query, or what the function of foreachBatch runs. */
+  static final class Nested {
+    final long id;
+    final long startedAt;
+    Long endedAt;
+
+    Nested(long id, long startedAt) {
+      this.id = id;
+      this.startedAt = startedAt;
+    }
+
+    Nested copy() {
+      Nested copy = new Nested(id, startedAt);
+      copy.endedAt = endedAt;
+      return copy;
+    }
+  }
+
   static final class Plan {
     final long at;
     final PlanNode root;
@@ -46,8 +64,12 @@ final class LiveExecution {
   /** Plans kept in a document: the first ones and the newest ones, half each; those between are only counted. */
   static final int MAX_PLANS = 50;
 
+  /** Nested executions kept in a document: the first ones. */
+  private static final int MAX_NESTED = 1000;
+
   static final int BYTES = 2000; // approximate, without plans and stages
   private static final long JOB_BYTES = 150; // approximate
+  private static final long NESTED_BYTES = 100; // approximate
 
   final long id;
   long rootId;
@@ -69,6 +91,7 @@ final class LiveExecution {
   final List<PlanMetric> metricUpdates = new ArrayList<>();
   final RegisteredMetrics registered = new RegisteredMetrics();
   final Map<Integer, Job> jobs = new LinkedHashMap<>();
+  final Map<Long, Nested> nested = new LinkedHashMap<>();
   final Set<Integer> stages = new LinkedHashSet<>();
   final Map<Long, StageAttempt> attempts = new LinkedHashMap<>();
   private long[] driverUpdates = new long[16];
@@ -139,7 +162,12 @@ final class LiveExecution {
 
   long bytesWithoutValues() {
     long texts = description.length() + callSite.length() + (error == null ? 0 : error.length());
-    return heapBytes() + texts + JOB_BYTES * jobs.size() + Long.BYTES * driverUpdates.length;
+    long parts = JOB_BYTES * jobs.size() + NESTED_BYTES * nested.size();
+    return heapBytes() + texts + parts + Long.BYTES * driverUpdates.length;
+  }
+
+  void addNested(long nestedId, long at) {
+    if (nested.size() < MAX_NESTED) nested.put(nestedId, new Nested(nestedId, at));
   }
 
   /** Adds a value: a later update of the same accumulator does not replace an earlier one. */

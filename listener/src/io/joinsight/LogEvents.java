@@ -272,6 +272,10 @@ final class LogEvents implements LogLines.LineReader {
     int attempt = (int) info.number("Stage Attempt ID", 0);
     int tasks = info.number("Number of Tasks") == null ? 0 : info.required("Number of Tasks", MAX_TASKS);
     Stage stage = new Stage(info.required("Stage ID", Integer.MAX_VALUE), attempt, info.text("Stage Name", ""), tasks);
+    List<Long> parents = info.list("Parent IDs", Long.class);
+    stage.parents = new int[parents.size()];
+    for (int i = 0; i < stage.parents.length; i++) stage.parents[i] = parents.get(i).intValue();
+    for (Fields rdd : info.list("RDD Info", Fields.class)) stage.rdd = (int) rdd.number("RDD ID", -1);
     stage.submittedAt = info.number("Submission Time");
     stage.completedAt = info.number("Completion Time");
     stage.failure = info.text("Failure Reason");

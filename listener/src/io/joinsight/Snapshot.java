@@ -38,6 +38,7 @@ final class Snapshot {
   final List<AccumulatorValues> values;
   final List<LiveExecution.Job> jobs = new ArrayList<>();
   final List<StageAttempt> stages = new ArrayList<>();
+  final List<LiveExecution.Nested> nested = new ArrayList<>();
   final List<Incomplete> incomplete = new ArrayList<>();
   final long heapBytes; // approximate
 
@@ -63,6 +64,7 @@ final class Snapshot {
     this.values = values;
     for (LiveExecution.Job job : e.jobs.values()) jobs.add(job.copy());
     for (StageAttempt attempt : e.attempts.values()) stages.add(attempt.copy());
+    for (LiveExecution.Nested each : e.nested.values()) nested.add(each.copy());
     if (!e.startSeen) incomplete.add(new Incomplete("start_not_seen"));
     for (StageAttempt a : stages) {
       if (a.completed && a.failure == null && a.succeeded < a.tasks) {

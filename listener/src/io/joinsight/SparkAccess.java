@@ -15,6 +15,7 @@ import org.apache.spark.SparkContext$;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.execution.SparkPlanInfo;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetricInfo;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
+import org.apache.spark.storage.RDDInfo;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.Product;
@@ -46,6 +48,9 @@ final class SparkAccess {
   private static final MethodHandle INPUTS = byName(SparkPlan.class, "children", Iterable.class);
   private static final MethodHandle SUBQUERIES = byName(SparkPlan.class, "subqueries", Iterable.class);
   private static final MethodHandle ACCUMULABLES = byName(TaskInfo.class, "accumulables", Iterable.class);
+
+  private static final MethodHandle PARENTS = byName(StageInfo.class, "parentIds", Iterable.class);
+  private static final MethodHandle RDDS = byName(StageInfo.class, "rddInfos", Iterable.class);
 
   /** {@code SQLMetric._value}, which is public since 4.0; null before. */
   private static final MethodHandle RAW_VALUE = byName(SQLMetric.class, "_value", long.class);
@@ -71,8 +76,9 @@ final class SparkAccess {
 
   /** Fails, in the listener's constructor, if this Spark's SQL classes do not have the expected methods. */
   static void check() {
-    if (PLAN_CHILDREN == null || PLAN_METRICS == null || ACCUMULABLES == null) {
-      throw new IllegalStateException("Spark " + SPARK_VERSION + " has no SparkPlanInfo.children/metrics");
+    if (PLAN_CHILDREN == null || PLAN_METRICS == null || ACCUMULABLES == null || PARENTS == null || RDDS == null) {
+      throw new IllegalStateException(
+          "Spark " + SPARK_VERSION + " lacks a method of SparkPlanInfo, TaskInfo or StageInfo");
     }
   }
 
@@ -166,6 +172,21 @@ final class SparkAccess {
 
   static Iterator<?> stageInfos(SparkListenerJobStart job) {
     return elements(job, JOB_STAGE_INFOS);
+  }
+
+  /** The ids of the stages whose shuffles a stage reads. */
+  static int[] parents(StageInfo stage) throws Throwable {
+    Iterable<?> ids = (Iterable<?>) PARENTS.invokeExact(stage);
+    int[] parents = new int[ids.size()];
+    Iterator<?> i = ids.iterator();
+    for (int n = 0; n < parents.length; n++) parents[n] = ((Number) i.next()).intValue();
+    return parents;
+  }
+
+  /** The id of the RDD that a stage computes, which Spark lists before those that it is computed from. */
+  static int rdd(StageInfo stage) throws Throwable {
+    Iterator<?> rdds = ((Iterable<?>) RDDS.invokeExact(stage)).iterator();
+    return rdds.hasNext() ? ((RDDInfo) rdds.next()).id() : -1;
   }
 
   /** The elements of the Scala collection that is field {@code index} of a case class. */

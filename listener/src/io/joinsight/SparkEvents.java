@@ -78,7 +78,7 @@ final class SparkEvents {
     executions.end(event.executionId(), event.time(), text, () -> JoinHint.of(event.qe()));
   }
 
-  void jobStart(SparkListenerJobStart event) {
+  void jobStart(SparkListenerJobStart event) throws Throwable {
     Properties properties = event.properties();
     if (properties == null) return;
     List<Stage> stages = new ArrayList<>();
@@ -90,16 +90,18 @@ final class SparkEvents {
     executions.jobEnd(event.jobId(), event.time(), event.jobResult() == JobSucceeded$.MODULE$);
   }
 
-  void stageSubmitted(SparkListenerStageSubmitted event) {
+  void stageSubmitted(SparkListenerStageSubmitted event) throws Throwable {
     executions.stageSubmitted(stage(event.stageInfo()));
   }
 
-  void stageCompleted(SparkListenerStageCompleted event) {
+  void stageCompleted(SparkListenerStageCompleted event) throws Throwable {
     executions.stageCompleted(stage(event.stageInfo()));
   }
 
-  private static Stage stage(StageInfo info) {
+  private static Stage stage(StageInfo info) throws Throwable {
     Stage stage = new Stage(info.stageId(), info.attemptNumber(), info.name(), info.numTasks());
+    stage.parents = SparkAccess.parents(info);
+    stage.rdd = SparkAccess.rdd(info);
     stage.submittedAt = time(info.submissionTime());
     stage.completedAt = time(info.completionTime());
     stage.failure = info.failureReason().isEmpty() ? null : info.failureReason().get();
@@ -124,8 +126,8 @@ final class SparkEvents {
     long taskId = task.taskId();
     boolean success = task.successful();
     StageValues values = executions.taskEnded(
-        event.stageId(), event.stageAttemptId(), index, taskId, success, task.killed(),
-        metrics == null ? null : totals);
+        event.stageId(), event.stageAttemptId(), index, taskId, task.launchTime(), task.finishTime(), success,
+        task.killed(), metrics == null ? null : totals);
     if (values == null) return;
     if (metrics != null) {
       ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);

@@ -8,7 +8,10 @@ final class StageAttempt {
   private static final int LOCAL_READ = StageTotals.index("shuffle_read_local_bytes");
   private static final int REMOTE_READ = StageTotals.index("shuffle_read_remote_bytes");
   private static final int ROWS_READ = StageTotals.index("shuffle_read_rows");
-  private static final int TASK_IDS = 3; // row of values, after the summaries
+  private static final int TASK_IDS = 3; // rows of values, after the summaries
+  private static final int LAUNCHES = 4;
+  private static final int FINISHES = 5;
+  private static final int ROWS = 6;
   private static final int ATTEMPT_BYTES = 600; // approximate
 
   /** Names of the {@link #summary summaries} in the document. */
@@ -18,6 +21,8 @@ final class StageAttempt {
   final int attempt;
   final String name;
   final int tasks;
+  final int[] parents;
+  final int rdd;
   Long submittedAt;
   Long completedAt;
   String failure;
@@ -28,32 +33,41 @@ final class StageAttempt {
   /** In the order of {@link StageTotals}. */
   final long[] totals;
 
-  private LongMatrix values; // of the summaries, and task ids minus the first one; null: approximate
+  // Of the summaries; task ids minus the first one; launches and finishes minus the first time. Null: approximate
+  private LongMatrix values;
   private Histogram[] histograms; // of the summaries; null: exact
   private final long[] maxTasks = new long[SUMMARIES.length]; // of the histograms
   private long firstTaskId = -1;
+  private long baseTime;
+  private long firstLaunch = -1; // of all tasks
+  private long lastFinish = -1; // of successful tasks
   private final BitSet done;
 
-  StageAttempt(int stageId, int attempt, String name, int tasks, Memory memory) {
+  /** {@code stage}: as its job announced it; of a later attempt, what its own event says comes later. */
+  StageAttempt(Stage stage, int attempt, Memory memory) {
     this(
-        stageId, attempt, name, tasks, new long[StageTotals.COUNT], new LongMatrix(SUMMARIES.length + 1, tasks, memory),
-        new BitSet());
-    memory.add(ATTEMPT_BYTES);
+        stage.id, attempt, stage.name, stage.tasks, stage.parents, stage.rdd, new long[StageTotals.COUNT],
+        new LongMatrix(ROWS, stage.tasks, memory), new BitSet());
+    memory.add(ATTEMPT_BYTES + (long) Integer.BYTES * parents.length);
   }
 
   private StageAttempt(
-      int stageId, int attempt, String name, int tasks, long[] totals, LongMatrix values, BitSet done) {
+      int stageId, int attempt, String name, int tasks, int[] parents, int rdd, long[] totals, LongMatrix values,
+      BitSet done) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.name = name;
     this.tasks = tasks;
+    this.parents = parents;
+    this.rdd = rdd;
     this.totals = totals;
     this.values = values;
     this.done = done;
   }
 
   long heapBytes() {
-    return ATTEMPT_BYTES + (values != null ? values.heapBytes() : (long) SUMMARIES.length * Histogram.BYTES);
+    return ATTEMPT_BYTES + (long) Integer.BYTES * parents.length
+        + (values != null ? values.heapBytes() : (long) SUMMARIES.length * Histogram.BYTES);
   }
 
   boolean isApproximate() {
@@ -80,7 +94,8 @@ final class StageAttempt {
 
   StageAttempt copy() {
     StageAttempt copy = new StageAttempt(
-        stageId, attempt, name, tasks, totals.clone(), values == null ? null : values.copy(), (BitSet) done.clone());
+        stageId, attempt, name, tasks, parents, rdd, totals.clone(), values == null ? null : values.copy(),
+        (BitSet) done.clone());
     if (histograms != null) {
       copy.histograms = new Histogram[SUMMARIES.length];
       for (int i = 0; i < SUMMARIES.length; i++) {
@@ -96,12 +111,18 @@ final class StageAttempt {
     copy.failed = failed;
     copy.killed = killed;
     copy.firstTaskId = firstTaskId;
+    copy.baseTime = baseTime;
+    copy.firstLaunch = firstLaunch;
+    copy.lastFinish = lastFinish;
     return copy;
   }
 
   /** Adds a task that ended; {@code task}: its numbers in the order of StageTotals, null if it has no metrics. */
-  void taskEnded(int index, long taskId, boolean success, boolean wasKilled, long[] task) {
+  void taskEnded(
+      int index, long taskId, long launchedAt, long finishedAt, boolean success, boolean wasKilled, long[] task) {
     boolean first = success && index >= 0 && index < tasks && !done.get(index);
+    if (firstLaunch < 0 || launchedAt < firstLaunch) firstLaunch = launchedAt;
+    if (first && finishedAt > lastFinish) lastFinish = finishedAt;
     if (success) {
       if (first) succeeded++; // a speculative twin or a resubmitted task succeeds twice
     } else if (wasKilled) {
@@ -113,8 +134,15 @@ final class StageAttempt {
     StageTotals.add(totals, task);
     if (first) {
       done.set(index);
-      if (firstTaskId < 0) firstTaskId = taskId;
-      if (values != null) values.set(TASK_IDS, index, taskId - firstTaskId);
+      if (firstTaskId < 0) {
+        firstTaskId = taskId;
+        baseTime = launchedAt;
+      }
+      if (values != null) {
+        values.set(TASK_IDS, index, taskId - firstTaskId);
+        values.set(LAUNCHES, index, launchedAt - baseTime);
+        values.set(FINISHES, index, finishedAt - baseTime);
+      }
       add(0, index, taskId, task[RUN_TIME]);
       add(1, index, taskId, task[LOCAL_READ] + task[REMOTE_READ]);
       add(2, index, taskId, task[ROWS_READ]);
@@ -143,6 +171,33 @@ final class StageAttempt {
       if (values.get(summary, i) > values.get(summary, largest)) largest = i;
     }
     return taskId(largest);
+  }
+
+  /** When the first of its tasks was launched; −1 if none has ended. */
+  long firstLaunch() {
+    return firstLaunch;
+  }
+
+  /** When the last of its tasks that succeeded finished; −1 if none did. */
+  long lastFinish() {
+    return lastFinish;
+  }
+
+  /** How its slots filled and emptied; null if no task succeeded, or if the values are approximate. */
+  Occupancy occupancy() {
+    int n = done.cardinality();
+    if (n == 0 || isApproximate()) return null;
+    long[] launches = new long[n];
+    long[] freed = new long[n];
+    long[] finishes = new long[n];
+    n = 0;
+    for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) {
+      launches[n] = values.get(LAUNCHES, i);
+      finishes[n] = values.get(FINISHES, i);
+      freed[n] = Math.min(finishes[n], launches[n] + values.get(0, i));
+      n++;
+    }
+    return new Occupancy(baseTime, launches, freed, finishes);
   }
 
   private long taskId(int index) {

@@ -11,6 +11,7 @@ final class TaskEnd {
   private static final Name METRICS = new Name("Task Metrics");
   private static final Name TASK = new Name("Task ID");
   private static final Name INDEX = new Name("Index");
+  private static final Name LAUNCHED = new Name("Launch Time");
   private static final Name FINISHED = new Name("Finish Time");
   private static final Name FAILED = new Name("Failed");
   private static final Name KILLED = new Name("Killed");
@@ -30,6 +31,7 @@ final class TaskEnd {
   private boolean hasMetrics;
   private long taskId;
   private long index;
+  private long launchedAt;
   private long finishedAt;
   private boolean failed;
   private boolean killed;
@@ -87,8 +89,8 @@ final class TaskEnd {
   long tell(Executions executions) {
     int place = (int) index;
     boolean success = finishedAt != 0 && !failed && !killed; // as Spark's TaskInfo.successful
-    StageValues target =
-        executions.taskEnded((int) stage, (int) attempt, place, taskId, success, killed, hasMetrics ? totals : null);
+    StageValues target = executions.taskEnded(
+        (int) stage, (int) attempt, place, taskId, launchedAt, finishedAt, success, killed, hasMetrics ? totals : null);
     if (target != null) {
       target.expect(updates);
       for (int i = 0; i < updates; i++) target.update(i, ids[i], place, taskId, values[i]);
@@ -100,6 +102,7 @@ final class TaskEnd {
   private void info() throws Fields.Unreadable {
     taskId = -1;
     index = -1;
+    launchedAt = 0;
     finishedAt = 0;
     failed = false;
     killed = false;
@@ -108,6 +111,7 @@ final class TaskEnd {
     while (line.nextField()) {
       if (line.is(TASK)) taskId = line.number();
       else if (line.is(INDEX)) index = line.number();
+      else if (line.is(LAUNCHED)) launchedAt = line.number();
       else if (line.is(FINISHED)) finishedAt = line.number();
       else if (line.is(FAILED)) failed = line.isTrue();
       else if (line.is(KILLED)) killed = line.isTrue();
