@@ -14,6 +14,7 @@ from joinsight import manual
 from joinsight.findings import HEURISTICS, link
 from joinsight.findings.page import table as thresholds
 from joinsight.generated import written_into
+from joinsight.plan.critical_path import table as causes
 from joinsight.plan.decisions import table as decisions
 from joinsight.serve.metrics_page import page as metrics_page
 from joinsight.tables.dictionary import dictionary
@@ -33,10 +34,11 @@ def test_the_metrics_are_current() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "name", "table"), [("findings.md", "thresholds", thresholds), ("aqe.md", "kinds", decisions)]
+    ("page", "name", "table"),
+    [("findings.md", "thresholds", thresholds), ("aqe.md", "kinds", decisions), ("critical-path.md", "causes", causes)],
 )
 def test_a_generated_table_is_current(page: str, name: str, table: Callable[[], Iterator[str]]) -> None:
-    """docs/findings.md and docs/aqe.md have the tables that `make docs` writes."""
+    """The page has the table that `make docs` writes."""
     text = (ROOT / "docs" / page).read_text()
     assert written_into(text, name, table()) == text
 

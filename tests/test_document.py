@@ -165,6 +165,7 @@ def test_what_is_needed() -> None:
         "Job": {"id", "submitted_at_ms", "stages"},
         "Stage": {"id", "attempt", "name", "tasks", "state"},
         "Spread": {"min", "median", "p95", "max", "max_task"},
+        "Nested": {"id", "started_at_ms"},
     }
 
 

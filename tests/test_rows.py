@@ -659,9 +659,10 @@ def test_a_join_without_inputs() -> None:
 
 
 def test_execution_without_a_plan() -> None:
-    """It is an execution row and nothing else."""
+    """It is an execution row and nothing else but the driver's time."""
     rows = stored_rows(execution())
     row = only(rows.pop("execution"))
+    assert some(only(rows.pop("segment")), "cause", "start_ms", "end_ms") == ("driver", 0, 1_000)
     assert {name: found for name, found in rows.items() if found} == {}
     assert some(row, "state", "duration_ms", "plan_versions", "is_adaptive", "broadcast_bytes", "jobs", "stages") == (
         "succeeded", 1_000, 0, False, None, 0, 0,

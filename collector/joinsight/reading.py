@@ -43,6 +43,7 @@ from joinsight.tables import (
     joins,
     node_metric,
     plan_version,
+    segment,
     stage,
 )
 from joinsight.tables import shuffle as shuffle_table
@@ -286,6 +287,8 @@ class StoredPlan:
     metrics: list[Row]
     findings: list[Row]
     """The worst first."""
+    segments: list[Row]
+    """Of its critical path, in the order of time."""
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
@@ -306,6 +309,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, aqe_decision, key),
         _of(connection, node_metric, key),
         sorted(_of(connection, finding, key), key=lambda row: SEVERITIES.index(row["severity"])),
+        _of(connection, segment, key),
     )
 
 

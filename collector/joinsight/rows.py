@@ -3,6 +3,7 @@
 ::
 
     Execution ──► execution, stage
+        jobs, stages ──► critical path ──► segment
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
@@ -19,8 +20,9 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
-from joinsight.plan import operators, texts
+from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
+from joinsight.plan.critical_path import CriticalPath, critical_path
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
@@ -39,6 +41,7 @@ from joinsight.tables import (
     PlanEdgeRow,
     PlanNodeRow,
     PlanVersionRow,
+    SegmentRow,
     ShuffleRow,
     StageRow,
     from_metrics,
@@ -71,6 +74,7 @@ class Rows:
     broadcast: Sequence[BroadcastRow]
     joins: Sequence[JoinRow]
     stage: Sequence[StageRow]
+    segment: Sequence[SegmentRow]
     finding: Sequence[FindingRow] = ()
     """Set by the `Finder`."""
 
@@ -128,6 +132,13 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     for job in e.jobs:
         for stage_id in set(job.stages):
             jobs_of[stage_id].append(job.id)
+    path = critical_path(
+        e,
+        dependencies.broadcasts(facts),
+        is_adaptive=facts.plans.is_adaptive,
+        commit_ms=dependencies.commit_ms(facts),
+        nodes=dependencies.exchanges(facts),
+    )
     return Rows(
         execution=_execution(facts, broadcasts),
         plan_version=list(_plan_versions(facts)),
@@ -141,7 +152,8 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         shuffle=[_shuffle(facts, node, joins_of) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
         broadcast=broadcasts,
         joins=joins,
-        stage=[_stage(facts, stage, jobs_of) for stage in e.stages],
+        stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
+        segment=list(_segments(facts, path)),
     )
 
 
@@ -495,7 +507,7 @@ def _ratio(output: int | None, left: int | None, right: int | None) -> float | N
     return output / max(left, right)
 
 
-def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]]) -> StageRow:
+def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: CriticalPath) -> StageRow:
     return StageRow(
         **facts.key,
         stage_id=stage.id,
@@ -511,6 +523,7 @@ def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]]) -> Sta
         last_finish_at=_time(stage.last_finish_at_ms),
         width=stage.width,
         tail_at=_time(stage.tail_at_ms),
+        slack_ms=path.slack_ms.get((stage.id, stage.attempt)),
         tasks=stage.tasks,
         succeeded_tasks=stage.succeeded_tasks,
         failed_tasks=stage.failed_tasks,
@@ -520,6 +533,21 @@ def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]]) -> Sta
         shuffle_read_bytes=stage.shuffle_read,
         shuffle_read_rows=stage.shuffle_read_records,
     )
+
+
+def _segments(facts: _Facts, path: CriticalPath) -> Iterator[SegmentRow]:
+    for position, segment in enumerate(path.segments):
+        yield SegmentRow(
+            **facts.key,
+            position=position,
+            cause=segment.cause,
+            start_ms=segment.start_ms,
+            end_ms=segment.end_ms,
+            stage_id=segment.stage_id,
+            stage_attempt=segment.stage_attempt,
+            node_id=segment.node_id,
+            nested_execution_id=segment.nested_id,
+        )
 
 
 def _stages(metrics: Mapping[str, Accumulator], *names: str) -> list[int]:

@@ -587,6 +587,37 @@ CREATE INDEX ix_joins_spill_bytes_largest ON joins (spill_bytes DESC NULLS LAST,
 CREATE TABLE joins_default PARTITION OF joins DEFAULT;
 
 
+CREATE TABLE segment (
+    started_at timestamptz NOT NULL,
+    application_id text NOT NULL,
+    attempt_id text NOT NULL,
+    execution_id bigint NOT NULL,
+    position integer NOT NULL,
+    cause text NOT NULL,
+    start_ms bigint NOT NULL,
+    end_ms bigint NOT NULL,
+    stage_id integer,
+    stage_attempt integer,
+    node_id integer,
+    nested_execution_id bigint,
+    CONSTRAINT pk_segment PRIMARY KEY (started_at, application_id, attempt_id, execution_id, position),
+    CONSTRAINT ck_segment_cause CHECK (cause IN ('prepare', 'replan', 'driver', 'broadcast', 'commit', 'finish', 'nested', 'waiting', 'running', 'tail', 'retry'))
+) PARTITION BY RANGE (started_at);
+COMMENT ON TABLE segment IS 'A part of an execution''s time on its critical path; the segments of an execution add up to its duration.';
+COMMENT ON COLUMN segment.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN segment.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN segment.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN segment.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN segment.position IS '0 for the first, in the order of time';
+COMMENT ON COLUMN segment.cause IS 'what the time went into (docs/critical-path.md)';
+COMMENT ON COLUMN segment.start_ms IS 'from when, milliseconds since the start of the execution';
+COMMENT ON COLUMN segment.end_ms IS 'until when, milliseconds since the start of the execution; the next one starts there';
+COMMENT ON COLUMN segment.stage_id IS 'the stage that ran, or waited for slots; NULL: the driver';
+COMMENT ON COLUMN segment.stage_attempt IS 'attempt of that stage';
+COMMENT ON COLUMN segment.node_id IS 'node of the final plan: the shuffle that the stage writes, or the broadcast';
+COMMENT ON COLUMN segment.nested_execution_id IS 'the execution that ran inside this one';
+CREATE TABLE segment_default PARTITION OF segment DEFAULT;
+
 CREATE TABLE stage (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,
@@ -605,6 +636,7 @@ CREATE TABLE stage (
     last_finish_at timestamptz,
     width integer,
     tail_at timestamptz,
+    slack_ms bigint,
     tasks integer NOT NULL,
     succeeded_tasks integer NOT NULL,
     failed_tasks integer NOT NULL,
@@ -661,6 +693,7 @@ COMMENT ON COLUMN stage.first_launch_at IS 'when its first task was launched';
 COMMENT ON COLUMN stage.last_finish_at IS 'when the last of its successful tasks finished';
 COMMENT ON COLUMN stage.width IS 'most tasks that ran at once; NULL: unknown';
 COMMENT ON COLUMN stage.tail_at IS 'since when, after the last launch, at most half of its width ran; NULL: never, or unknown';
+COMMENT ON COLUMN stage.slack_ms IS 'how much later it could have ended without delaying the execution, milliseconds; 0: on the critical path; NULL: nothing is known to have waited for it';
 COMMENT ON COLUMN stage.tasks IS 'number of tasks';
 COMMENT ON COLUMN stage.succeeded_tasks IS 'successful tasks';
 COMMENT ON COLUMN stage.failed_tasks IS 'failed task attempts';

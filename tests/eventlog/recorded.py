@@ -34,6 +34,7 @@ from joinsight.tables import (
     plan_edge,
     plan_node,
     plan_version,
+    segment,
     stage,
 )
 
@@ -119,6 +120,7 @@ def as_stored(found: Iterable[Document]) -> dict[str, Any]:
             "edges": _whole(plan_edge, rows["plan_edge"]),
             "versions": json.loads(json.dumps(_whole(plan_version, rows["plan_version"]))),
             "stages": _whole(stage, rows["stage"]),
+            "segments": _whole(segment, rows["segment"]),
             "jobs": to_builtins(document.jobs),
         }
     return stored

@@ -172,9 +172,19 @@ class Comparer:
             its_jobs = [job["jobId"] for job in jobs if key[0] in job["stageIds"]]
             at = f"{where}: stage {key[0]}.{key[1]}"
             its_key = {name: expected[name] for name in EXECUTION_KEY}
-            self.result.table("stage", at, its_key | stage_row(stages[key], its_jobs, logged.parents[key[0]]), ours[key])
+            expected_stage = its_key | stage_row(stages[key], its_jobs, logged.parents[key[0]])
+            self.result.table("stage", at, expected_stage, ours[key])
         self._graphs(where, spark, versions, mine)
         self._metrics(where, spark, mine["metrics"], logged)
+        self._segments(where, expected["duration_ms"], mine["segments"])
+
+    def _segments(self, where: str, duration_ms: int, segments: list[Row]) -> None:
+        """Without a gap or an overlap from the start to the end, each with a cause."""
+        times = [row["start_ms"] for row in segments] + [duration_ms]
+        ends = [0] + [row["end_ms"] for row in segments]
+        self.result.same("segments", f"{where}: segments", times, ends)
+        self.result.same("segments", f"{where}: empty segments", [], [row for row in segments if not _length(row) > 0])
+        self.result.same("segments", f"{where}: sum of segments", duration_ms, sum(map(_length, segments)))
 
     def _late_tasks(self, key: tuple[int, int], stage: dict[str, Any], ours: list[Row], logged: Logged) -> set[int]:
         """The tasks that we did not receive, if they are the stage's last ones and ended after the execution.
@@ -377,3 +387,8 @@ def _place(match: re.Match[str]) -> Place:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 600 else text[:600] + "..."
+
+
+def _length(segment: Row) -> int:
+    length: int = segment["end_ms"] - segment["start_ms"]
+    return length

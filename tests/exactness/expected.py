@@ -67,7 +67,7 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
         "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },
-    "stage": {},
+    "stage": {"slack_ms": "Spark does not know it: tests/plan/test_critical_path.py"},
 }
 """Columns by table to which nothing in Spark's stores corresponds, with the reason."""
 

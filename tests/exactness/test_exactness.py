@@ -38,6 +38,7 @@ from joinsight.tables import (
     plan_edge,
     plan_node,
     plan_version,
+    segment,
     stage,
 )
 
@@ -48,7 +49,7 @@ REST = list(product((NEWEST, SCALA_2_12), ("semantics", "tpch"), ("on", "off")))
 REST += [(version, "semantics", "on") for version in SUPPORTED if version not in (NEWEST, SCALA_2_12)]
 MATRIX = pytest.mark.matrix
 # Live a metric that no task touched is 0, in a log it is not there: metrics are compared with their own oracle only
-BY_EXECUTION = ("nodes", "edges", "stages", "versions")
+BY_EXECUTION = ("nodes", "edges", "stages", "segments", "versions")
 # When a plan came is in no event: the listener looks at its clock, a log has the time of the event before
 NOT_IN_LOG = {"origin", "listener_id", "listener_version", "sequence", "updated_at", "planned_at"}
 
@@ -180,6 +181,7 @@ def read_store(engine: Engine, application_id: str, documents: list[Document]) -
             "edges": rows(plan_edge, "position"),
             "versions": rows(plan_version, "version"),
             "stages": rows(stage),
+            "segments": rows(segment, "position"),
         }
         found: dict[int, dict[str, Any]] = {
             row["execution_id"]: {
@@ -205,7 +207,7 @@ def compare_both(live: dict[str, Any], log: dict[str, Any], partial: set[int]) -
         left_out = OF_STAGES if number in partial else ()
         result.row("executions", where, _common(a["row"], left_out), _common(b["row"], left_out))
         for name in BY_EXECUTION:
-            if name == "stages" and number in partial:
+            if name in ("stages", "segments") and number in partial:
                 continue
             result.same("tables", f"{where}: number of {name}", len(a[name]), len(b[name]))
             for position, (mine, other) in enumerate(zip(_sorted(a[name]), _sorted(b[name]), strict=False)):
@@ -220,5 +222,5 @@ def _common(row: Row, left_out: Collection[str] = ()) -> Row:
 
 
 def _sorted(rows: list[Row]) -> list[Row]:
-    names = ("node_id", "position", "version", "stage_id", "stage_attempt")
+    names = ("position", "node_id", "version", "stage_id", "stage_attempt")
     return sorted(rows, key=lambda row: [row[name] for name in names if name in row])

@@ -21,5 +21,5 @@ def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[
     rows = {table: [as_columns(row) for row in each] for table, each in made.by_table().items()}
     [e] = rows["execution"]
     found = sorted(rows["finding"], key=lambda row: SEVERITIES.index(row["severity"]))
-    plan = StoredPlan(e, rows["plan_version"], rows["aqe_decision"], rows["node_metric"], found)
+    plan = StoredPlan(e, rows["plan_version"], rows["aqe_decision"], rows["node_metric"], found, rows["segment"])
     return plan, Run(e, {}, rows["joins"], rows["shuffle"], rows["broadcast"], rows["stage"])

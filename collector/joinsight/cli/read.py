@@ -33,6 +33,7 @@ from joinsight.present import (
     short_key,
     when,
 )
+from joinsight.present.time_spent import by_cause
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
@@ -148,6 +149,7 @@ def plan(
             "decisions": stored.decisions,
             "findings": stored.findings,
             "metrics": stored.metrics,
+            "segments": stored.segments,
         }
         click.echo(to_json(everything))
         return
@@ -156,6 +158,7 @@ def plan(
     numbers = range(len(stored.versions)) if all_versions else [version]
     for number in numbers:
         print_plan(out, stored, number, metrics=metrics)
+    print_time(out, stored)
     print_findings_of(out, stored)
 
 
@@ -196,6 +199,16 @@ def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics:
         out.print(Text("AQE decided:", "bold"))
     for plan_version, decision in decided:
         out.print(Text(f"  plan {plan_version}, {decision}"), soft_wrap=True)
+
+
+def print_time(out: Console, stored: StoredPlan) -> None:
+    """Print what the wall time went into, the largest part first."""
+    spent = by_cause(stored.segments)
+    if spent:
+        out.print(Text("Where the time went:", "bold"))
+    for each in spent:
+        length = f"{each.cause:<9} {duration_text(each.ms):>8} {each.share:>6.1%}"
+        out.print(Text(f"  {length}  {each.places}".rstrip()), soft_wrap=True)
 
 
 def print_findings_of(out: Console, stored: StoredPlan) -> None:

@@ -29,6 +29,7 @@ from joinsight.tables.plan import (
     plan_version,
 )
 from joinsight.tables.rollup import ROLLUPS, baseline, rollup_day, rollup_operator_day
+from joinsight.tables.segment import SegmentRow, segment
 from joinsight.tables.shuffle import ShuffleRow, shuffle
 from joinsight.tables.stage import StageRow, stage
 
@@ -40,6 +41,7 @@ TABLES = (
     broadcast,
     joins,
     finding,
+    segment,
     stage,
     plan_version,
     aqe_decision,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from joinsight.document import Spread, StageTotals
-from joinsight.tables.declare import ExecutionKey, Int, column, columns, required, table_of
+from joinsight.tables.declare import ExecutionKey, Int, Ms, column, columns, required, table_of
 
 STATISTICS = ("min", "median", "p95", "max")
 
@@ -32,6 +32,10 @@ class StageRow(ExecutionKey):
     width: Int | None = column("most tasks that ran at once; NULL: unknown")
     tail_at: datetime | None = column(
         "since when, after the last launch, at most half of its width ran; NULL: never, or unknown"
+    )
+    slack_ms: Ms | None = column(
+        "how much later it could have ended without delaying the execution, milliseconds; 0: on the critical path;"
+        " NULL: nothing is known to have waited for it"
     )
     tasks: Int = required("number of tasks")
     succeeded_tasks: Int = required("successful tasks")

@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, Column, DateTime, Double, Integer, MetaData, 
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
-from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, application, broadcast, execution, joins, shuffle
+from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, application, broadcast, execution, joins, segment, shuffle
 
 metadata = MetaData()
 
@@ -126,6 +126,19 @@ v_shuffles = _operators(
 )
 
 v_joins = _operators("v_joins", "A join of a final plan, with its execution and application.", joins)
+
+v_segments = _operators(
+    "v_segments",
+    "A part of an execution's time on its critical path, with its execution and application.",
+    segment,
+    _column("segment_ms", BigInteger, "its length: end_ms - start_ms", "o.end_ms - o.start_ms"),
+    _column(
+        "time_share",
+        Double,
+        "segment_ms / duration_ms",
+        "(o.end_ms - o.start_ms)::double precision / nullif(e.duration_ms, 0)",
+    ),
+)
 
 v_regressions = Table(
     "v_regressions",
