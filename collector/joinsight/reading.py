@@ -393,6 +393,37 @@ def read_regressions(
     return [dict(row) for row in connection.execute(regressions, values).mappings()]
 
 
+RECENT_RUNS = 3
+"""Runs in the window that `joinsight_regressions` needs of a query."""
+
+
+def count_comparable(connection: Connection, since: datetime, minimum_runs: int, job: str | None) -> Row:
+    """Whether there are enough runs for `read_regressions`, in the window from `since` on and in the 90 days before.
+
+    ``queries`` ran in it, ``comparable`` of them often enough; the most runs of one are ``recent`` and ``earlier``
+    (`minimum_runs` at most).
+    """
+    counted = text(
+        "WITH ran AS ("
+        " SELECT e.job_name, e.query_shape, e.origin, count(*) AS recent FROM execution e"
+        " WHERE e.started_at >= joinsight_window(:since) AND e.state = 'succeeded' AND e.incomplete IS NULL"
+        " AND e.query_shape IS NOT NULL AND e.job_name = coalesce(:job, e.job_name)"
+        " GROUP BY e.job_name, e.query_shape, e.origin"
+        "), counted AS ("
+        " SELECT ran.recent, greatest((SELECT count(*) FROM (SELECT FROM execution e"
+        " WHERE e.query_shape = ran.query_shape AND e.job_name = ran.job_name AND e.origin = ran.origin"
+        " AND e.started_at < joinsight_window(:since)"
+        " AND e.started_at >= joinsight_window(:since) - interval '90 days'"
+        " AND e.state = 'succeeded' AND e.incomplete IS NULL LIMIT :minimum) AS before),"
+        " (SELECT max(b.runs) FROM baseline b WHERE b.job_name = ran.job_name AND b.query_shape = ran.query_shape"
+        " AND b.origin = ran.origin AND b.as_of = joinsight_window(:since))) AS earlier FROM ran"
+        ") SELECT count(*) AS queries, count(*) FILTER (WHERE recent >= :recent AND earlier >= :minimum) AS comparable,"
+        " coalesce(max(recent), 0) AS recent, coalesce(max(earlier), 0) AS earlier FROM counted"
+    )
+    values = {"since": since, "job": job, "minimum": minimum_runs, "recent": RECENT_RUNS}
+    return dict(connection.execute(counted, values).mappings().one())
+
+
 _LISTENER_KEY = ("application_id", "attempt_id", "listener_id")
 
 

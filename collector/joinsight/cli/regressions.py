@@ -20,6 +20,9 @@ from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal import to_json
 
+_MINIMUM_RUNS = 5
+"""As in `joinsight_regressions`."""
+
 
 @click.command()
 @database_options
@@ -65,14 +68,31 @@ def regressions(
     with open_database(database_url, data) as engine:
         check_schema(engine)
         with engine.connect() as connection:
-            rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit)
+            rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
+            least = int(given.get("minimum_runs", _MINIMUM_RUNS))
+            counted = None if rows else reading.count_comparable(connection, since, least, job)
+            is_empty = not rows and reading.is_empty(connection)
+    is_cut, rows = len(rows) > limit, rows[:limit]
     if as_json:
         for row in rows:
             click.echo(to_json(row))
     elif rows:
         _print(rows)
-    else:
-        click.echo(f"No regressions since {when(since)}.", err=True)
+    if is_cut:
+        click.echo(f"{limit:,} shown, there are more (--limit)", err=True)
+    elif counted is not None:
+        click.echo(reading.EMPTY if is_empty else _nothing(counted, since, least), err=True)
+
+
+def _nothing(counted: Row, since: datetime, least: int) -> str:
+    """Why there is nothing to show: no runs, too few, or no regression."""
+    needed = f"a query needs {reading.RECENT_RUNS} successful runs since {when(since)} and {least} before"
+    if not counted["queries"]:
+        return f"No successful runs since {when(since)}."
+    if not counted["comparable"]:
+        most = f"the most of one query: {counted['recent']} since then, {counted['earlier']} before"
+        return f"Not enough runs to compare: {needed} ({most})."
+    return f"No regressions since {when(since)}: {counted['comparable']:,} of {counted['queries']:,} queries compared."
 
 
 def _print(rows: list[Row]) -> None:
