@@ -30,6 +30,7 @@ _SECTIONS = {
         "ship": ("ship", "Deliver the spool files of a listener to a collector."),
     },
     "Look": {
+        "ui": ("ui", "Open the pages in a browser."),
         "queries": ("read", "List SQL executions."),
         "plan": ("read", "Draw the plan of an execution with the cost of each operator."),
         "joins": ("read", "List joins: strategy, rows in and out, build side, spill."),

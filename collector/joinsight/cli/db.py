@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,8 +17,9 @@ from joinsight.cli.console import console, cut_at
 from joinsight.cli.options import KEEP, database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text
-from joinsight.store import embedded, partitions
-from joinsight.store.database import check_schema, open_database, upgrade
+from joinsight.errors import ConfigurationError, DatabaseError
+from joinsight.store import URL_VARIABLE, embedded, partitions
+from joinsight.store.database import check_schema, client_url, open_database, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.prune import Pruned, preview, prune
 
@@ -100,6 +105,56 @@ def db_grant_reader(database_url: str | None, data: Path | None, role: str) -> N
         check_schema(engine)
         is_new = grant_reader(engine, role)
         click.echo(f"{role} may read all tables" + (" (new role, without a login)" if is_new else ""))
+
+
+@db.command("url")
+@database_options
+def db_url(database_url: str | None, data: Path | None) -> None:
+    """Print the URL of the database, for psql and other programs.
+
+    The URL has no password. That of the embedded PostgreSQL names a file with the password, which only its owner can
+    read; the server listens on 127.0.0.1 only, and runs while a command uses it, such as `joinsight serve`.
+    """
+    server = database_url or os.environ.get(URL_VARIABLE)
+    if server:
+        click.echo(client_url(server))
+        return
+    folder = data or embedded.default_folder()
+    url = embedded.client_url(folder)
+    if url is None:
+        problem = "is not running" if embedded.exists(folder) else "does not exist"
+        remedy = "It has an address while it is used: by joinsight serve, ui or db shell."
+        raise DatabaseError(f"The embedded database in {folder} {problem}. {remedy}")
+    click.echo(url)
+
+
+@db.command("shell", context_settings={"ignore_unknown_options": True})
+@database_options
+@click.argument("arguments", metavar="[PSQL-ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+def db_shell(database_url: str | None, data: Path | None, arguments: tuple[str, ...]) -> None:
+    """Open psql on the database.
+
+    Further arguments are psql's: joinsight db shell -c "SELECT count(*) FROM execution". The psql on PATH is used, else
+    the one of the embedded PostgreSQL.
+    """
+    with open_database(database_url, data) as engine:
+        environment = dict(os.environ)
+        if engine.url.password:
+            environment["PGPASSWORD"] = str(engine.url.password)  # not on the command line, which others can see
+        signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for psql
+        command = [find_psql(), client_url(engine.url), *arguments]
+        code = subprocess.run(command, env=environment).returncode
+    raise SystemExit(code)
+
+
+def find_psql() -> str:
+    """The psql on PATH, else the one of the embedded PostgreSQL."""
+    found = shutil.which("psql")
+    try:
+        return found or str(embedded.find_binaries() / "psql")
+    except DatabaseError:
+        remedy = "Install it (Debian: apt-get install postgresql-client)."
+        raise ConfigurationError("PATH", os.environ.get("PATH"), "there is no psql on it", remedy) from None
 
 
 @db.command("stop")

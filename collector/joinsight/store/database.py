@@ -179,6 +179,12 @@ def conninfo(engine: Engine) -> str:
     return make_conninfo(plain, **_connect_arguments())
 
 
+def client_url(url_or_text: URL | str) -> str:
+    """A server's URL for libpq, without the password."""
+    url = _parse(url_or_text) if isinstance(url_or_text, str) else url_or_text
+    return URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query).render_as_string()
+
+
 def upgrade(engine: Engine) -> None:
     """Upgrade the schema to this program's version, if necessary. Several programs may do so at once.
 

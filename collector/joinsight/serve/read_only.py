@@ -1,0 +1,20 @@
+"""The pages alone, for `joinsight ui`: a small server for one person on this machine."""
+
+from __future__ import annotations
+
+import uvicorn
+from sqlalchemy import Engine
+from starlette.applications import Starlette
+
+from joinsight.serve.logs import ThrottledLog
+from joinsight.serve.pages import Pages
+from joinsight.serve.tokens import Tokens
+
+
+def read_only_server(engine: Engine) -> uvicorn.Server:
+    """A server of the pages, for loopback addresses: it needs no token, and receives nothing."""
+    app = Starlette(routes=Pages(engine, Tokens(), ThrottledLog()).routes())
+    config = uvicorn.Config(
+        app, ws="none", lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False
+    )
+    return uvicorn.Server(config)
