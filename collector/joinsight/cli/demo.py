@@ -132,6 +132,4 @@ def _more(out: Console, options: str, url: str, password: str | None) -> None:
         out.print(f"  The plans in a browser: {url}/ (any user name, password {password})", soft_wrap=True)
         out.print("  The collector runs until Ctrl-C.")
     else:
-        out.print(
-            f"  The plans in a browser: joinsight serve{options}, then http://localhost:{DEFAULT_PORT}/", soft_wrap=True
-        )
+        out.print(f"  The plans in a browser: joinsight ui{options}", soft_wrap=True)
