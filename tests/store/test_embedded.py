@@ -153,6 +153,7 @@ def test_first_start_makes_a_database(new: Path) -> None:
         assert sorted(path.name for path in new.iterdir()) == [
             "joinsight.conf",
             "password",
+            "pgpass",
             "postgres",
             "postgres.log",
             "server.lock",
