@@ -63,7 +63,8 @@ class User:
         return self.process.stdout.readline().strip()
 
     def leave(self) -> int:
-        self.process.communicate()
+        if self.process.returncode is None:
+            self.process.communicate()
         return self.process.returncode
 
     def kill(self) -> None:

@@ -36,7 +36,7 @@ _SECTIONS = {
         "joins": ("read", "List joins: strategy, rows in and out, build side, spill."),
         "shuffles": ("read", "List shuffles: bytes written, partitions, wait and skew."),
         "broadcasts": ("read", "List broadcasts: outcome, size in memory, time on the driver."),
-        "findings": ("findings", "List problems: how often, since when, at what cost, and what to do."),
+        "findings": ("findings", "List problems: how often, at what cost, and what to do."),
     },
     "Compare": {
         "diff": ("diff", "Compare two executions: plan, settings and numbers."),

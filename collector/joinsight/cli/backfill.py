@@ -37,6 +37,7 @@ _LINE_SECONDS = 10
 @master_option
 @click.option(
     "--connections",
+    metavar="N",
     type=click.IntRange(1, 1000),
     default=CONNECTIONS,
     show_default=True,

@@ -49,9 +49,10 @@ def dashboards_push(
     postgresql_sslmode: str,
     prometheus: str | None,
 ) -> None:
-    """Upload folder, data sources and dashboards; what is up to date stays as it is.
+    """Upload the dashboards to Grafana.
 
-    A dashboard that was changed in Grafana is overwritten; Grafana keeps the change in its version history.
+    With their folder and data sources; what is up to date stays as it is. A dashboard that was changed in Grafana is
+    overwritten; Grafana keeps the change in its version history.
 
     Needs pip install 'joinsight[grafana]' and the token of a service account with the role Editor, or Admin to create
     data sources. Without --postgresql and --prometheus, the dashboards use existing data sources.
@@ -83,10 +84,9 @@ def dashboards_push(
 @click.argument("target", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--path", help="Path of DIR/grafana as Grafana sees it.  [default: DIR/grafana]")
 def dashboards_export(target: Path, path: str | None) -> None:
-    """Write provisioning files for Grafana: DIR/provisioning, DIR/grafana.
+    """Write provisioning files for Grafana.
 
-    Unchanged files stay as they are, and so does the file of the data sources once it exists: it is yours to edit.
-    Dashboards that no longer exist are removed.
-    """
+    Writes DIR/provisioning and DIR/grafana. Unchanged files stay as they are, and so does the file of the data
+    sources once it exists: it is yours to edit. Dashboards that no longer exist are removed."""
     for name, action in files.export(files.folder(), target, path or str(target.resolve() / "grafana")):
         click.echo(f"{action:<9}  {name}")

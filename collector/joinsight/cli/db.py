@@ -32,7 +32,10 @@ def db() -> None:
 @db.command("upgrade")
 @database_options
 def db_upgrade(database_url: str | None, data: Path | None) -> None:
-    """Create or upgrade the schema, and make the next months' partitions."""
+    """Create or upgrade the schema.
+
+    Also makes the partitions of the next months. Does nothing to an up-to-date schema.
+    """
     with open_database(database_url, data, create=True) as engine:
         upgrade(engine)
         check_schema(engine)
@@ -86,7 +89,10 @@ def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
 @db.command("status")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder of the embedded PostgreSQL.")
 def db_status(data: Path | None) -> None:
-    """Show whether the embedded PostgreSQL is running, and on which port."""
+    """Show whether the embedded PostgreSQL is running.
+
+    With its port and process.
+    """
     folder = data or embedded.default_folder()
     status = embedded.status(folder)
     running = f"running, port {status.port}, process {status.pid}" if status else "not running"
@@ -97,10 +103,10 @@ def db_status(data: Path | None) -> None:
 @database_options
 @click.argument("role")
 def db_grant_reader(database_url: str | None, data: Path | None, role: str) -> None:
-    """Let ROLE read all tables, future months included, and nothing else.
+    """Let a role read all tables.
 
-    A role that does not exist is created without a login: give it one, or grant it to the user of your dashboards.
-    """
+    ROLE may then read those of future months too, and nothing else. A role that does not exist is created without a
+    login: give it one, or grant it to the user of your dashboards."""
     with open_database(database_url, data) as engine:
         check_schema(engine)
         is_new = grant_reader(engine, role)
@@ -160,6 +166,9 @@ def find_psql() -> str:
 @db.command("stop")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder of the embedded PostgreSQL.")
 def db_stop(data: Path | None) -> None:
-    """Stop the embedded PostgreSQL, even if it is in use; a running `joinsight serve` starts it again."""
+    """Stop the embedded PostgreSQL.
+
+    Even if it is in use; a running `joinsight serve` starts it again.
+    """
     folder = data or embedded.default_folder()
     click.echo(f"{folder}: " + ("stopped" if embedded.stop(folder) else "was not running"))

@@ -29,7 +29,12 @@ from joinsight.tables import EXECUTION_KEY, Row
 @click.command()
 @database_options
 @click.option(
-    "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free port."
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="0: any free port.",
 )
 @click.option("--keep-serving", is_flag=True, help="Keep the collector running until Ctrl-C.")
 def demo(database_url: str | None, data: Path | None, port: int, keep_serving: bool) -> None:

@@ -77,7 +77,12 @@ class Check:
 @click.option("--application", metavar="ID|NAME", help="Only this application.")
 @click.option("--since", type=Moment(), help="Only those heard from since: 2h, 7d, 2026-11-20T08:00 (UTC).")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Maximum number of applications."
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    help="Maximum number of applications.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(

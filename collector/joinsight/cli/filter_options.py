@@ -25,6 +25,7 @@ def filter_options(name: str) -> Callable[[Command], Command]:
             ),
             click.option(
                 "--limit",
+                metavar="N",
                 type=click.IntRange(1, 100_000),
                 default=20,
                 show_default=True,

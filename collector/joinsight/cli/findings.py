@@ -22,7 +22,7 @@ from joinsight.terminal import to_json
 @click.option("--each", is_flag=True, help="One execution each; always so with --execution, --application or --state.")
 @filter_options("findings")
 def findings(database_url: str | None, data: Path | None, sort: str, as_json: bool, each: bool, **options: Any) -> None:
-    """List problems: how often, since when, at what cost, and what to do.
+    """List problems: how often, at what cost, and what to do.
 
     A problem at the same operator of the same query of a job is listed once, for the last 30 days unless --since is
     given, with the numbers of the newest run.

@@ -31,21 +31,35 @@ _MINIMUM_RUNS = 5
 )
 @click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName).")
 @click.option("--kind", type=click.Choice(list(KINDS)), help="Only of this kind.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Maximum number of rows.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="Maximum number of rows.",
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per line, with all columns and raw numbers."
 )
-@click.option("--baseline-runs", type=click.IntRange(1, 1000), help="Earlier runs to compare with.  [default: 20]")
+@click.option(
+    "--baseline-runs", metavar="N", type=click.IntRange(1, 1000), help="Earlier runs to compare with.  [default: 20]"
+)
 @click.option(
     "--minimum-runs",
+    metavar="N",
     type=click.IntRange(1, 1000),
     help="Earlier runs that are needed to report anything.  [default: 5]",
 )
 @click.option(
-    "--mads", type=click.FloatRange(0), help="Scaled MADs of the earlier runs that a regression exceeds.  [default: 3]"
+    "--mads",
+    metavar="N",
+    type=click.FloatRange(0),
+    help="Scaled MADs of the earlier runs that a regression exceeds.  [default: 3]",
 )
 @click.option(
     "--minimum-change",
+    metavar="N",
     type=click.FloatRange(0),
     help="Share of the baseline that a regression exceeds.  [default: 0.3]",
 )

@@ -56,6 +56,7 @@ _file = click.Path(path_type=Path)
 )
 @click.option(
     "--job-names",
+    metavar="N",
     type=click.IntRange(min=0),
     default=DEFAULT_JOB_NAMES,
     show_default=True,

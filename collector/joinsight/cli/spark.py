@@ -16,6 +16,7 @@ from joinsight.spark import CONNECTIONS, check_packages
 
 _connections = click.option(
     "--connections",
+    metavar="N",
     type=click.IntRange(1, 1000),
     default=CONNECTIONS,
     show_default=True,

@@ -22,7 +22,11 @@ _ANSWER_SECONDS = 5.0
 @database_options
 @click.option("--url", help=f"Open the pages of this collector.  [default: {DEFAULT_URL}, if one is running]")
 @click.option(
-    "--port", default=0, show_default="any free port", type=click.IntRange(0, 65535), help="Serve on this port."
+    "--port",
+    default=0,
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Serve on this port; 0: any free port.  [default: 0]",
 )
 def ui(database_url: str | None, data: Path | None, url: str | None, port: int) -> None:
     """Open the pages in a browser.
