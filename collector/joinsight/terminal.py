@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 import unicodedata
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 # Unicode's control characters (except tab and line feed), format characters (except those that are drawn, such as
@@ -55,7 +57,9 @@ def to_json(value: Any, default: Callable[[Any], Any] = _time) -> str:
 
 def guard() -> None:
     """Apply `visible` to all further output of this process, tracebacks too; what cannot be encoded is escaped."""
-    sys.stdout, sys.stderr = (stream and _Guard(stream) for stream in (sys.stdout, sys.stderr))  # None: it is closed
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or Path(os.devnull).open("w")  # noqa: SIM115  # None: it is closed
+        setattr(sys, name, _Guard(stream))
 
 
 def unguarded(stream: TextIO) -> TextIO:

@@ -79,6 +79,12 @@ def test_a_reader_may_close_the_pipe() -> None:
     assert ran.stderr == ""
 
 
+def test_a_closed_output_is_no_error() -> None:
+    """Nothing is written then, and nothing fails."""
+    ran = subprocess.run(["sh", "-c", f"{sys.executable} -m joinsight.cli docs >&-"], stderr=subprocess.PIPE, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_an_empty_database_says_what_to_do(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """How executions come into it; with `--json` too, on stderr."""
     monkeypatch.setenv("JOINSIGHT_DATABASE_URL", engine.url.render_as_string(hide_password=False))

@@ -115,8 +115,7 @@ def main() -> None:
         try:
             cli()
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # now, so that an error in writing is reported
+            sys.stdout.flush()  # now, so that an error in writing is reported
     except JoinsightError as error:
         click.echo(f"joinsight: {error}", err=True)
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
