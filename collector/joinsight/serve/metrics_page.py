@@ -31,8 +31,8 @@ the first failure too.
 collector sees after its start (`joinsight serve --job-names`, 0: none) have their own series; all later ones are counted together as
 `other`. A restart starts over, and two collectors may have different names. Give jobs names that stay the same from run to run: dates
 in names use up all 100 in a quarter of a year. A job's series begin with its first execution, which `increase()`
-therefore does not see: for jobs that run once a day query SQL (`joinsight queries --job`), and for alerts use the metrics without
-`job_name`, which include every execution.
+therefore does not see: for jobs that run once a day query SQL (`joinsight queries --job`), and in alerts use the metrics without
+`job_name`, or count what began within the hour, as the recording rule for findings does.
 
 **Spool.** A listener's documents do not report the size of its spool. The closest metric is the number of documents of running
 applications that were created and have not arrived: `joinsight_undelivered_documents{application="running",fate="missing"}`.
