@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dashboards.columns import HIDDEN, KEY, Column
+from dashboards.columns import HIDDEN, KEY, RUNS, Column
 from dashboards.links import to, to_history, to_job, to_query
 from dashboards.page import job, page, postgresql
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import HERE, JOB, LATEST, PERIOD, TITLE, ten_jobs
+from dashboards.sql import FOUND, HERE, JOB, PERIOD, TITLE, ten_jobs
 from dashboards.style import BAD, WARNING
 
 
@@ -117,18 +117,16 @@ def _states() -> Panel:
 def _findings() -> Panel:
     return rows(
         "Findings",
-        "Findings, most severe first, one row for each kind and job; the link opens the latest execution with it."
-        " Time and bytes are its impact, summed over the time range. findings.md explains each kind and what to do.",
+        "Findings over all runs of a query, most severe first, one row for each kind, query and operator; the link"
+        " opens the latest execution with it. Found is the number of its runs with the finding. Time and bytes are its"
+        " impact, summed over the time range. findings.md explains each kind and what to do.",
         Sql(
             f"""
-            SELECT severity, finding, job_name, count(*) AS times,
-                sum(impact_ms)::bigint AS impact_ms, sum(impact_bytes)::bigint AS impact_bytes,
-                (array_agg(finding.title ORDER BY started_at DESC))[1] AS latest, {LATEST}
-            FROM finding JOIN execution USING (started_at, application_id, attempt_id, execution_id)
-            {HERE}
-            GROUP BY severity, finding, job_name
+            SELECT severity, finding, job_name, executions, runs, first_seen_at, impact_ms, impact_bytes,
+                title AS latest, application_id, attempt_id, execution_id
+            FROM {FOUND}
             ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity),
-                coalesce(sum(impact_ms), 0) + coalesce(sum(impact_bytes), 0) / 1e5 DESC
+                greatest(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC, finding
             LIMIT 50
             """
         ),
@@ -136,11 +134,12 @@ def _findings() -> Panel:
             "severity": Column("Severity", coloured="severities", width=80),
             "finding": Column("Finding", width=170),
             "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=190),
-            "times": Column("Times", "short", width=60),
+            "executions": Column("Found", "short", width=60),
+            "runs": RUNS,
+            "first_seen_at": Column("Since", "dateTimeAsIso", width=165),
             "impact_ms": Column("Time", "ms", width=90),
             "impact_bytes": Column("Bytes", "bytes", width=90),
             "latest": Column("Latest", links=[to_query()]),
-            "last_run": HIDDEN,
             **KEY,
         },
         span=16,

@@ -10,6 +10,8 @@ OPERATOR = "('${operator}' = '' OR operator_key = '${operator}')"
 HERE = f"WHERE {TIME} AND {JOB}"
 OF_OPERATORS = f"{HERE} AND {OPERATOR}"
 
+FOUND = f"joinsight_finding_groups($__timeFrom(), $__timeTo()) WHERE {JOB}"
+
 EXECUTION_KEY = "started_at, application_id, attempt_id, execution_id"
 LATEST = """max(started_at) AS last_run,
     (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,

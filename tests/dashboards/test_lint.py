@@ -103,7 +103,12 @@ def test_sql_is_limited_by_the_time_that_is_shown() -> None:
     for page, panel, target in targets(SQL):
         sql = target["rawSql"]
         where = f"{page['title']}/{panel['title']}"
-        assert "$__timeFilter(" in sql or "joinsight_regressions($__timeFrom())" in sql, where
+        limited = (
+            "$__timeFilter(",
+            "joinsight_regressions($__timeFrom())",
+            "_finding_groups($__timeFrom(), $__timeTo())",
+        )
+        assert any(each in sql for each in limited), where
         assert "${job:sqlstring}" in sql, where
 
 
