@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -94,6 +95,22 @@ def test_a_running_stage_is_as_far_as_its_tasks() -> None:
     assert (bars["2"].x, bars["2"].width, bars["2"].done, bars["2"].when) == (50, 50, 25, "since 500 ms")
     assert not bars["3"].has_started and bars["3"].when == "not started"
     assert (shown.tasks_done, shown.tasks) == (9, 24)  # no more tasks of the failed attempt will run
+
+
+def test_the_critical_path_is_above_the_stages() -> None:
+    """The segments of the path cover the axis, each at its time; their causes are listed, the largest share first."""
+    plan, _ = stored(recordings()["skewed"])
+    shown = timeline_of(recordings()["skewed"])
+    assert sum(piece.width for piece in shown.path) == pytest.approx(100, abs=1)
+    assert [piece.cause for piece in shown.path][:2] == ["prepare", "running"]
+    bars = {bar.row["stage_id"]: bar for job in shown.jobs for bar in job.bars}
+    running = [piece for piece in shown.path if piece.title.startswith("running, stage 78: ")]
+    assert running[0].x + running[0].width == pytest.approx(bars[78].x + bars[78].width, abs=0.1)
+    assert [each.cause for each in shown.spent][:2] == ["running", "prepare"]
+    page = execution_page(*stored(recordings()["skewed"]))
+    assert 'aria-label="Critical path"' in page and re.search(r"running \d+ %", page)
+    plan.segments[:] = [{**plan.segments[0], "start_ms": 0, "end_ms": 0}]
+    assert timeline(plan, [], {}).path == [] == timeline(plan, [], {}).spent
 
 
 def test_a_failure_is_told_once() -> None:

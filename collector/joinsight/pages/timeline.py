@@ -10,6 +10,7 @@ from datetime import datetime
 from joinsight.display import duration_text
 from joinsight.document import ENDED
 from joinsight.plan import operators
+from joinsight.present.time_spent import TimeSpent, by_cause
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 
@@ -18,6 +19,8 @@ MAX_STAGES = 200
 MAX_OPERATORS = 2
 _NOTABLE = ("aggregate", "broadcast", "cached_scan", "join", "scan", "shuffle")
 _MIN_WIDTH = 0.4  # percent
+_MIN_PIECE = 0.1  # percent, so there are at most 1,000
+_MIN_SHARE = 0.005
 _TICKS = 5
 _NEAR_END = 94  # percent
 _STEPS_MS = tuple(
@@ -146,10 +149,24 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A segment of the critical path on the axis."""
+
+    cause: str
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """All stages of an execution."""
 
     axis: Axis
+    path: Sequence[Piece]
+    """The critical path, without segments that are too short to see; empty: unknown, or it has not ended."""
+    spent: Sequence[TimeSpent]
+    """What the path adds up to by cause, the largest first."""
     jobs: Sequence[Job]
     skipped: int
     left_out: int
@@ -171,14 +188,28 @@ def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, 
         by_job[min(row["job_ids"], default=None) if row["job_ids"] else None].append(
             _bar(row, axis, nodes.get(row["stage_id"], ()))
         )
+    segments = [row for row in stored.segments if row["end_ms"] > row["start_ms"]]
     return Timeline(
         axis,
+        _pieces(segments, axis),
+        [each for each in by_cause(segments) if each.share >= _MIN_SHARE] if segments else [],
         [_job(job, bars, axis) for job, bars in by_job.items()],
         len(stages) - len(known),
         len(known) - len(longest),
         sum(row["succeeded_tasks"] for row in known),
         sum(_tasks(row) for row in known),
     )
+
+
+def _pieces(segments: Iterable[Row], axis: Axis) -> list[Piece]:
+    pieces = []
+    for row in segments:
+        x, to = (round(min(100.0, 100 * row[name] / axis.length_ms), 2) for name in ("start_ms", "end_ms"))
+        if to - x >= _MIN_PIECE:
+            stage = "" if row["stage_id"] is None else f", stage {row['stage_id']}"
+            title = f"{row['cause']}{stage}: {duration_text(row['end_ms'] - row['start_ms'])}"
+            pieces.append(Piece(row["cause"], x, round(to - x, 2), title))
+    return pieces
 
 
 def _axis(e: Row, stages: Iterable[Row], planned: Iterable[datetime]) -> Axis:
