@@ -6,6 +6,7 @@ import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -176,10 +177,11 @@ final class SparkAccess {
 
   /** The ids of the stages whose shuffles a stage reads. */
   static int[] parents(StageInfo stage) throws Throwable {
-    Iterable<?> ids = (Iterable<?>) PARENTS.invokeExact(stage);
-    int[] parents = new int[ids.size()];
-    Iterator<?> i = ids.iterator();
-    for (int n = 0; n < parents.length; n++) parents[n] = ((Number) i.next()).intValue();
+    int[] parents = {};
+    for (Iterator<?> i = ((Iterable<?>) PARENTS.invokeExact(stage)).iterator(); i.hasNext();) {
+      parents = Arrays.copyOf(parents, parents.length + 1); // there are few
+      parents[parents.length - 1] = ((Number) i.next()).intValue();
+    }
     return parents;
   }
 
