@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -203,22 +203,22 @@ def compare(a: Run, b: Run) -> Comparison:
     pairs = {table: _match_by_key(table, getattr(a, table), getattr(b, table)) for table in _OPERATORS}
     pairs["stage"] = [_pair("stage", _stage_totals(a.stage), _stage_totals(b.stage))]
     duration = _pair("execution", a.execution, b.execution)
-    return Comparison(a, b, duration, dict(_settings(_configuration(a), _configuration(b))), pairs)
+    settings = changed_settings(settings_of(a.application, a.execution), settings_of(b.application, b.execution))
+    return Comparison(a, b, duration, settings, pairs)
 
 
 def _same(a: str | None, b: str | None) -> bool | None:
     return None if a is None or b is None else a == b
 
 
-def _configuration(run: Run) -> dict[str, str]:
+def settings_of(application: Row, execution: Row) -> dict[str, str]:
     """The application's settings, overridden by the session's."""
-    return {**(run.application["configuration"] or {}), **(run.execution["configuration"] or {})}
+    return {**(application["configuration"] or {}), **(execution["configuration"] or {})}
 
 
-def _settings(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
-    for key in sorted(a.keys() | b.keys()):
-        if a.get(key) != b.get(key):
-            yield key, (a.get(key), b.get(key))
+def changed_settings(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """The settings that differ, by key, with both values; None: the default."""
+    return {key: (a.get(key), b.get(key)) for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)}
 
 
 def _match_by_key(table: str, a: Sequence[Row], b: Sequence[Row]) -> list[Pair]:

@@ -87,5 +87,39 @@ def read_failures(connection: Connection, since: datetime, limit: int) -> list[R
     return [dict(row) for row in connection.execute(_FAILED, {"since": since, "limit": limit}).mappings()]
 
 
+_JOBS_OF_A_QUERY = text(
+    "SELECT job_name, count(*) AS executions, max(started_at) AS last_at FROM ("
+    "SELECT job_name, started_at FROM execution WHERE query_shape = :shape ORDER BY started_at DESC LIMIT 10000"
+    ") AS run GROUP BY job_name ORDER BY max(started_at) DESC, job_name"
+)
+_RUNS = text(
+    "SELECT run.*, its.spark_version, its.configuration AS application_configuration FROM ("
+    "SELECT * FROM execution WHERE query_shape = :shape AND job_name = :job AND started_at <= :until"
+    " ORDER BY started_at DESC, application_id DESC, execution_id DESC LIMIT :limit"
+    ") AS run LEFT JOIN LATERAL ("
+    "SELECT * FROM application AS a WHERE a.application_id = run.application_id AND a.attempt_id = run.attempt_id"
+    ") AS its ON true ORDER BY run.started_at DESC, run.application_id DESC, run.execution_id DESC"
+)
+_USUAL = text("SELECT * FROM joinsight_usual(:job, :shape, :origin, joinsight_window(:since))")
+
+
+def read_jobs_of_query(connection: Connection, shape: str) -> list[Row]:
+    """The jobs that ran a query, by its key: the last one first."""
+    return [dict(row) for row in connection.execute(_JOBS_OF_A_QUERY, {"shape": shape}).mappings()]
+
+
+def read_runs(connection: Connection, shape: str, job: str, until: datetime, limit: int) -> list[Row]:
+    """The last runs of a query in a job until then, the newest first; each with its Spark version and settings."""
+    values = {"shape": shape, "job": job, "until": until, "limit": limit}
+    return [dict(row) for row in connection.execute(_RUNS, values).mappings()]
+
+
+def read_usual(connection: Connection, run: Row, since: datetime) -> Row | None:
+    """The usual duration of a run's query before `since`, as regressions take it; None without earlier runs."""
+    values = {"job": run["job_name"], "shape": run["query_shape"], "origin": run["origin"], "since": since}
+    usual = connection.execute(_USUAL, values).mappings().first()
+    return None if usual is None or not usual["runs"] else dict(usual)
+
+
 WINDOW = timedelta(days=7)
-"""What the home page looks back on."""
+"""What the home page looks back on, and what regressions take for the present."""

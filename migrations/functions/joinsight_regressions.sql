@@ -136,9 +136,9 @@ WITH ran AS MATERIALIZED (
     GROUP BY c.query, c.subject, c.operator_key, c.number, c.measure, c.at_least, c.runs, c.baseline, c.current
 ), found AS MATERIALIZED (
     SELECT s.*, a.alarm_above
-    FROM scattered s CROSS JOIN LATERAL (SELECT greatest(
-        s.baseline * (1 + minimum_change), s.baseline + s.at_least, s.baseline + mads * (1 + 5.0 / s.runs) * s.spread
-    ) AS alarm_above) AS a
+    FROM scattered s CROSS JOIN LATERAL (SELECT
+        joinsight_alarm_above(s.baseline, s.spread, s.runs, s.at_least, mads, minimum_change) AS alarm_above
+    ) AS a
     WHERE s.current > a.alarm_above
 
 -- Whether the plan that it has now was rare

@@ -10,6 +10,7 @@ from tests.history import END, Planted
 
 from joinsight.reading import read_regressions
 from joinsight.tables import Row
+from joinsight.trends import read_usual
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,22 @@ def found(engine: Engine, days: int) -> list[Row]:
     """The regressions in this number of days before the end."""
     with engine.connect() as connection:
         return read_regressions(connection, END - timedelta(days=days), {}, limit=1_000)
+
+
+@pytest.mark.parametrize("days", [6, 7, 9])
+def test_the_page_draws_the_same_baseline(engine: Engine, days: int) -> None:
+    """The median, scatter and alarm that a query's page draws are those that a regression was found by."""
+    durations = [row for row in found(engine, days) if row["measure"] == "duration_ms"]
+    assert durations
+    with engine.connect() as connection:
+        for row in durations:
+            usual = read_usual(connection, row, END - timedelta(days=days))
+            assert usual == {
+                "runs": row["baseline_runs_found"],
+                "median": row["baseline"],
+                "spread": row["baseline_spread"],
+                "alarm_above": row["alarm_above"],
+            }
 
 
 QUERIES = {"plan_changed": "plan_changed", "slower": "same_plan", "data_grew": "data_grew"}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from tests.documents import LISTENER, Plan, draw, execution
+from tests.documents import LISTENER, STARTED_AT_MS, Plan, draw, execution
 from tests.pages.plans import HOSTILE
 
 from joinsight.document import Execution, Stage
 
 JOB, RUNS, EACH_MS = "shop/nightly <sales>", 28, 12 * 3_600_000
 SLOWER_FROM, SETTINGS_FROM, SPARK_FROM, FAILED = 20, 8, 14, 17
+NOW_MS = STARTED_AT_MS
+"""A time for tests that need none in particular."""
 BROADCAST = """
     AdaptiveSparkPlan | isFinalPlan=true
       HashAggregate | keys=[region#1], functions=[sum(amount#2)] | number of output rows=20

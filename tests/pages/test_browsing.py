@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,10 +16,19 @@ from tests.pages.plans import HOSTILE
 from tests.pages.test_browser import CHROMIUM, CONTRASTS, TOKEN, Watched, browser
 
 from joinsight.demo.runner import collector
+from joinsight.filters import Filters
 from joinsight.findings import Finder
+from joinsight.pages.environment import compare_address, query_address
+from joinsight.reading import read_queries
 from joinsight.store.writer import Writer
 
 __all__ = ["browser"]
+
+ALL_CONTRASTS = CONTRASTS.replace(
+    "if (at.matches('a.node'))",
+    "if (at.matches('.flag')) return getComputedStyle(at.querySelector('circle')).fill; if (at.matches('a.node'))",
+)
+assert ALL_CONTRASTS != CONTRASTS
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed (CI installs it)")
 
@@ -33,9 +43,21 @@ def url(engine: Engine) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def pages(url: str) -> dict[str, str]:
+def pages(url: str, engine: Engine) -> dict[str, str]:
     """The addresses of the pages."""
-    return {"home": "/", "list": "/?state=failed", "search": "/?search=sales+sortmerge", "empty": "/?search=nothing"}
+    with engine.connect() as connection:
+        runs = {job: read_queries(connection, Filters(job=job, limit=100), "recent") for job in (history.JOB, HOSTILE)}
+    plain, hostile = runs[history.JOB], runs[HOSTILE]
+    return {
+        "home": "/",
+        "list": "/?state=failed",
+        "search": "/?search=sales+sortmerge",
+        "empty": "/?search=nothing",
+        "query": query_address(plain[0]),
+        "hostile query": query_address(hostile[0]),
+        "comparison": compare_address(plain[-1], plain[0]),
+        "hostile comparison": compare_address(hostile[history.RUNS - 1 - history.FAILED], hostile[0]),
+    }
 
 
 def names(page: Page) -> set[tuple[str, str]]:
@@ -65,6 +87,28 @@ def test_the_home_page_leads_on(browser: Browser, url: str) -> None:
         assert page.locator("h1").inner_text() == "The last 7 days"
 
 
+def test_a_query_leads_to_a_comparison(browser: Browser, url: str, pages: dict[str, str]) -> None:
+    """From what became worse to its runs, two of which are chosen with the keyboard and compared; and back."""
+    with Watched(browser, url) as page:
+        page.goto("/")
+        page.locator("section:has(#worse) a", has_text="Sales by region").click()
+        assert "It became worse" in page.locator(".regressed").inner_text()
+        assert page.locator("svg.history .panel").count() == 4
+        assert page.locator("svg.history .panel").first.locator("circle.run").count() == history.RUNS
+        assert page.locator("svg.history g.flag text").all_text_contents() == ["S", "V", "P"]
+        page.locator("input[name=b]:checked").focus()
+        page.keyboard.press("ArrowDown")
+        assert page.locator("input[name=b]").nth(1).is_checked()
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/compare[?]"))
+        assert "BroadcastHashJoin → SortMergeJoin" in page.locator("tr.changed").all_inner_texts()[-1]
+        assert page.locator("tr.added").count() == 4 and page.locator("tr.removed").count() == 1
+        page.get_by_role("link", name="through time").click()
+        assert page.locator("h1").inner_text() == "Sales by region"
+        page.locator("table.runs a").first.click()
+        assert page.locator("svg.plan").count() == 1
+
+
 def test_pages_name_their_parts(browser: Browser, url: str, pages: dict[str, str]) -> None:
     """Landmarks, headings, tables, charts and fields have names for assistive technology."""
     expected: dict[str, set[tuple[str, str]]] = {
@@ -79,6 +123,19 @@ def test_pages_name_their_parts(browser: Browser, url: str, pages: dict[str, str
             ("table", "Executions, newest first"),
         },
         "empty": {("search", "Executions")},
+        "query": {
+            ("navigation", "Breadcrumb"),
+            ("region", "Through time"),
+            ("region", "Runs"),
+            ("table", "Runs of the query, the newest first; choose two to compare"),
+            ("button", "Compare A with B"),
+            ("columnheader", "Duration"),
+        },
+        "comparison": {
+            ("table", "Operators of both plans, matched, from the root down"),
+            ("columnheader", "What changed"),
+            ("region", "Settings that differ"),
+        },
     }
     with Watched(browser, url) as page:
         for name, where in pages.items():
@@ -96,7 +153,7 @@ def test_both_themes_can_be_read(browser: Browser, url: str, pages: dict[str, st
     with Watched(browser, url, color_scheme=scheme) as page:
         for name, where in pages.items():
             page.goto(where)
-            assert page.evaluate(CONTRASTS) == [], name
+            assert page.evaluate(ALL_CONTRASTS) == [], name
 
 
 def test_a_phone_is_enough(browser: Browser, url: str, pages: dict[str, str]) -> None:

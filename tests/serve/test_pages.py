@@ -130,6 +130,17 @@ def test_an_execution_is_named_as_for_the_command(engine: Engine, path: str, sho
         "/?after=yesterday": (400, "after=&#39;yesterday&#39;: not an end of a page. Follow a link to it."),
         "/?before=1/lately/a//2": (400, "before=&#39;lately&#39;: not a valid time."),
         "/?sort=time&after=9999999999999999999/2026-01-01/a//2": (400, "not an end of a page."),
+        "/queries/xyz": (400, "key=&#39;xyz&#39;: not a valid key. Write 16 hexadecimal digits"),
+        "/queries/0123456789abcdef": (404, "No execution of query 0123456789abcdef."),
+        "/queries/0123?job=nobody": (404, "No execution of query 0123 in job nobody."),
+        "/queries/0123?limit=7": (400, "Write one of 100, 500."),
+        "/queries/0123?until=then": (400, "until=&#39;then&#39;: not a valid time."),
+        "/compare": (400, "b=&#39;&#39;: not an execution. Write /compare?a=APPLICATION/12"),
+        "/compare?a=app-plain/12&b=app-none/3": (404, "No execution app-none/3."),
+        "/compare?a=app-plain/12@2026-01-02&b=last": (404, "No execution app-plain/12."),
+        "/compare?a=app-plain/12@then&b=last": (400, "a=&#39;then&#39;: not a valid time."),
+        "/compare?a=app-plain/12&b=app-plain/12&a_version=3": (404, "No plan version 3; the versions are 0 to 0."),
+        "/compare?b=app-twice/3": (404, "No earlier complete run of this query in job nightly."),
         "/?limit=51": (400, "Write one of 50, 200, 1000."),
         "/?since=lately": (400, "since=&#39;lately&#39;: not a valid time. Write 30m, 2h, 7d,"),
         "/?shape=xyz": (400, "not a valid key."),
@@ -273,6 +284,38 @@ def test_the_home_page_says_what_happened(engine: Engine) -> None:
     only = get(engine, "/?state=failed").text
     assert "Regressions" not in only and '<option value="home/&lt;hourly&gt;">' in only
     assert "Nothing is stored yet" not in home
+
+
+def test_a_query_leads_to_its_runs_and_a_comparison(engine: Engine) -> None:
+    """By its key or how it begins, in its last job or the one that is asked for; two of its runs are compared."""
+    runs = [
+        planned(
+            "Project\n  Exchange | hashpartitioning(only_here#1, 8) | shuffle bytes written=" + str(size),
+            application_id=f"app-through-{i}",
+            job_name=f"job {i // 4}",
+            description=f"run {i}",
+            started_at_ms=STARTED_AT_MS + i * HOUR,
+            ended_at_ms=STARTED_AT_MS + i * HOUR + 1_000,
+        )
+        for i, size in enumerate([10**6] * 5 + [10**9])
+    ]
+    Writer(engine, Finder()).write(list(runs))
+    with engine.connect() as connection:
+        [row] = read_queries(connection, replace(Asked.of({"application": "app-through-5"}).filters, limit=1), "recent")
+    whole = get(engine, f"/queries/{row['query_shape']}").text
+    assert "<h1><bdi>run 5</bdi></h1>" in whole and whole.count('name="a"') == 2
+    assert get(engine, f"/queries/{row['query_shape'][:8]}").text == whole
+    other = get(engine, f"/queries/{row['query_shape']}?job=job+0").text
+    assert "<h1><bdi>run 3</bdi></h1>" in other and other.count('name="a"') == 4
+    assert "1 other job with this query" in other
+    early = get(engine, f"/queries/{row['query_shape']}?job=job+0&until=2026-01-01T01:30").text
+    assert early.count('name="a"') == 2 and ">The latest runs</a>" in early
+    compared = get(engine, "/compare?a=app-through-4/0&b=app-through-5/0").text
+    assert "written 976.6 KiB → 953.7 MiB" in compared and "1,000.0×" in compared
+    assert get(engine, "/compare?b=app-through-5/0").text == compared  # the run before it
+    named = re.findall(r'name="[ab]" value="([^"]*)"', whole)
+    assert len(named) == 4
+    assert get(engine, f"/compare?a={named[2]}&b={named[1]}").text == compared
 
 
 def test_what_is_unsure_is_said(engine: Engine) -> None:

@@ -200,6 +200,19 @@ def test_the_home_page(engine: Engine) -> None:
         assert months(plan) <= {"2025_12"}, plan
 
 
+def test_a_query_through_time(engine: Engine) -> None:
+    """Its runs, its jobs and what is usual are found by the indexes on its key."""
+    with engine.connect() as connection:
+        [run] = reading.read_queries(connection, Filters(until=SINCE, state="succeeded", limit=1), "recent")
+    for ask in (
+        lambda c: trends.read_jobs_of_query(c, run["query_shape"]),
+        lambda c: trends.read_runs(c, run["query_shape"], run["job_name"], SINCE, 100),
+        lambda c: trends.read_usual(c, run, SINCE),
+    ):
+        (plan,) = plans_of(engine, ask)
+        assert not scanned(plan), plan
+
+
 @pytest.mark.parametrize("command", list(OPERATORS))
 def test_an_operator_or_a_query_through_its_runs(engine: Engine, command: str) -> None:
     """By the indexes on their keys, be it a whole key or how it begins, in whichever order."""

@@ -16,8 +16,9 @@ from joinsight.cli.console import console, cut_at, print_line
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.compare import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
-from joinsight.display import bytes_text, duration_text
+from joinsight.display import duration_text
 from joinsight.present import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
+from joinsight.present.comparison import difference, value, verdicts
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import to_json
 
@@ -70,34 +71,14 @@ def _print_header(out: Console, comparison: Comparison) -> None:
         line = Text(f"{letter}  {execution_name(e)}  {when(e['started_at'])}  {how}")
         if letter == "B":
             [duration] = comparison.duration.changes
-            line.append(f"  {_difference(duration)}", _style(duration) if duration.is_large else "")
+            line.append(f"  {difference(duration)}", _style(duration) if duration.is_large else "")
         out.print(line, soft_wrap=True)
         for reason in e["incomplete"] or ():
             out.print(Text(f"   These numbers may be partial: {reason}", "yellow"), soft_wrap=True)
         if e["error"]:
             print_line(out, Text(f"   {one_line(e['error'])}", "red"))
-    for text, style in _query_and_plan(comparison):
-        out.print(Text(text, style), soft_wrap=True)
-
-
-def _query_and_plan(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    a, b = comparison.a.execution, comparison.b.execution
-    if comparison.same_query is None:
-        yield "Unknown whether this is the same query: a shape is missing.", "yellow"
-    elif not comparison.same_query:
-        yield f"These are different queries: shape {a['query_shape']} and {b['query_shape']}.", "yellow"
-    else:
-        yield f"The same query: shape {a['query_shape']}.", "dim"
-    if comparison.same_plan is None:
-        yield "Unknown whether this is the same plan: a fingerprint is missing.", "yellow"
-    elif not comparison.same_plan:
-        yield f"Another plan: {a['plan_fingerprint']} → {b['plan_fingerprint']}.", "yellow"
-    else:
-        yield f"The same plan: {a['plan_fingerprint']}.", "dim"
-    if a["job_name"] != b["job_name"]:
-        yield f"Another job: {a['job_name']} → {b['job_name']}.", "yellow"
-    before, after = (run.application["spark_version"] for run in (comparison.a, comparison.b))
-    yield (f"Spark {after}.", "dim") if before == after else (f"Another Spark: {before} → {after}.", "yellow")
+    for text, is_notable in verdicts(comparison):
+        out.print(Text(text, "yellow" if is_notable else "dim"), soft_wrap=True)
 
 
 def _print_settings(out: Console, comparison: Comparison) -> None:
@@ -114,14 +95,14 @@ def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -
     if not pairs:
         return
     rows = [row for pair in pairs for row in _lines(pair, everything)]
-    operator, label, measure, before, after, difference = zip(*rows, strict=True)
+    operator, label, measure, before, after, how_much = zip(*rows, strict=True)
     columns = [
         Column("operator", operator),
         Column("", label, flexible=True),
         Column("what", measure),
         Column("A", before, right=True),
         Column("B", after, right=True),
-        Column("change", difference, right=True),
+        Column("change", how_much, right=True),
     ]
     out.print(Text(f"\n{_TITLES[name]}", "bold"))
     for line in table.lines(columns, cut_at(out)):
@@ -137,8 +118,8 @@ def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:
         return
     for change in pair.changes:
         if everything or change.is_large:
-            shown = (_value(change, change.before), _value(change, change.after))
-            yield (*names, change.measure.title, *shown, Text(_difference(change), _style(change)))
+            shown = (value(change, change.before), value(change, change.after))
+            yield (*names, change.measure.title, *shown, Text(difference(change), _style(change)))
             names = ("", "")
 
 
@@ -149,29 +130,6 @@ def _label(pair: Pair) -> str:
     if pair.table == "shuffle":
         return f"by {partitioned_by(pair.row)}"
     return str(pair.row["mode"] or "").partition("(")[0]
-
-
-def _value(change: Change, value: Any) -> str:
-    if value is None:
-        return "–"
-    unit = change.measure.unit
-    if unit == "bytes":
-        return bytes_text(value)
-    if unit == "ms":
-        return duration_text(value)
-    if unit == "ns":
-        return duration_text(value // 1_000_000)
-    if unit == "ratio":
-        return f"{value:.1f}×"
-    return str(value) if unit == "text" else f"{value:,}"
-
-
-def _difference(change: Change) -> str:
-    """``+35 %``, ``3.3×``; empty for a text, without a value after, and from nothing."""
-    if change.measure.unit == "text" or not change.before or change.after is None:
-        return ""
-    factor = change.after / change.before
-    return f"{factor:,.1f}×" if factor >= 2 else f"{factor - 1:+.0%}".replace("%", " %").replace("-", "−")
 
 
 def _style(change: Change) -> str:

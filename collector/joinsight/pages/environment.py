@@ -16,7 +16,7 @@ from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
 from joinsight.present import regressions
-from joinsight.tables import DRIVER_PHASES, Row, driver_ms
+from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, Row, driver_ms
 
 _environment = Environment(
     loader=PackageLoader("joinsight.pages"),
@@ -63,6 +63,17 @@ def compare_address(before: Row, after: Row) -> str:
     return "/compare?" + urlencode({"a": run_name(before), "b": run_name(after)}, safe="@:/")
 
 
+def compare_with_previous(row: Row) -> str:
+    """The address of the page that compares an execution with the previous run of its query."""
+    return "/compare?" + urlencode({"b": run_name(row)}, safe="@:/")
+
+
+def compare_regression(row: Row) -> str:
+    """The address of the page that compares a typical run before a regression with one since."""
+    before = {name: row[f"baseline_{name}"] for name in EXECUTION_KEY}
+    return compare_address(before, row)
+
+
 def run_name(row: Row) -> str:
     """An execution in a parameter: its name, and its start, which distinguishes executions of the same name."""
     return f"{present.execution_name(row)}@{started_at(row)}"
@@ -100,11 +111,13 @@ _environment.globals.update(
     width=WIDTH,
     spark_size=(SPARK_WIDTH, SPARK_HEIGHT),
     kinds=regressions.KINDS,
+    compare_regression=compare_regression,
 )
 _environment.filters.update(
     address=address,
     query_address=query_address,
     compare_address=compare_address,
+    compare_with_previous=compare_with_previous,
     run_name=run_name,
     size=size_text,
     duration=time_text,

@@ -50,9 +50,9 @@ class View:
         if len(search) > MAX_SEARCH:
             raise ConfigurationError("search", search, "too long", f"Write up to {MAX_SEARCH} characters.")
         return cls(
-            version=_number(parameters, "version"),
-            node=_number(parameters, "node"),
-            stage=_number(parameters, "stage"),
+            version=number(parameters, "version"),
+            node=number(parameters, "node"),
+            stage=number(parameters, "stage"),
             zoom=_zoom(parameters.get("zoom", "100")),
             opened=frozenset(map(int, ids)),
             opens_all=opened == _ALL,
@@ -86,7 +86,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 9
 
 
-def _number(parameters: Mapping[str, str], name: str) -> int | None:
+def number(parameters: Mapping[str, str], name: str) -> int | None:
     text = parameters.get(name)
     if text is None:
         return None

@@ -1,4 +1,5 @@
-"""The pages for people: ``/`` lists executions, ``/executions/NAME`` shows one; NAME is as `joinsight plan` takes it.
+"""The pages for people: ``/`` is the home page and a list, ``/queries/KEY`` shows the runs of a query,
+``/executions/NAME`` one execution, ``/compare`` two of them; NAME is as `joinsight plan` takes it.
 
 ====  ====================================================================================================
 200   the page
@@ -31,13 +32,15 @@ from starlette.routing import Route
 
 from joinsight import reading, trends
 from joinsight.errors import ConfigurationError, NotFound
-from joinsight.filters import Filters, one_of
+from joinsight.filters import FILTERS, Filters, one_of
+from joinsight.pages.comparison import Side, compare_page
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, Overview, job_lines, worst_of_queries
 from joinsight.pages.listing import Asked, list_page
+from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
-from joinsight.pages.view import View
+from joinsight.pages.view import View, number
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import ENTITLED
@@ -55,6 +58,8 @@ STATEMENT_SECONDS = 10
 """Statement timeout; a page takes a few statements."""
 
 _MOST_REGRESSIONS = 200
+_CLOCKS_DIFFER = timedelta(days=1)
+"""Runs may have started a little after now, by the clock of their driver."""
 _TREND = timedelta(days=30)
 """How far the charts of jobs go back before the time that the home page is about."""
 
@@ -81,6 +86,10 @@ _NO_TOKEN = _Problem(
     "Sign in with a reader's token as the password; the user name can be anything. Senders' tokens do not open pages.",
     "The collector's administrator can give you one: a line read:NAME:TOKEN in its token file.",
 )
+_NAME_OF_AN_EXECUTION = (
+    "The address is /executions/, the application id and the query's id in Spark's SQL tab."
+    " If the query has run, joinsight doctor shows which documents of its application have arrived."
+)
 _QUERY_CANCELED = "57014"
 """SQLSTATE of a statement that took longer than `STATEMENT_SECONDS`."""
 _BUSY = _Problem(503, "Too many concurrent page requests", "Storing documents has priority.", "Try again.")
@@ -98,7 +107,12 @@ class Pages:
 
     def routes(self) -> list[Route]:
         """The routes."""
-        return [Route("/", self.listing), Route("/executions/{name:path}", self.execution)]
+        return [
+            Route("/", self.listing),
+            Route("/executions/{name:path}", self.execution),
+            Route("/queries/{key}", self.query),
+            Route("/compare", self.comparison),
+        ]
 
     async def listing(self, request: Request) -> Response:
         """``GET /``: executions, with filters and order from the parameters."""
@@ -133,7 +147,42 @@ class Pages:
 
         return await self._answer(request, read)
 
-    async def _answer(self, request: Request, read: Callable[[Connection], str | Response]) -> Response:
+    async def query(self, request: Request) -> Response:
+        """``GET /queries/KEY``: the runs of a query; parameters select its job, and which runs."""
+
+        def read(connection: Connection) -> str:
+            asked = request.query_params
+            until = parse_moment("until", asked["until"]) if asked.get("until") else None
+            limit = int(one_of("limit", asked.get("limit", str(LIMITS[0])), tuple(map(str, LIMITS))))
+            given = FILTERS["shape"].value("key", request.path_params["key"])
+            filters = Filters(shape=given, job=asked.get("job") or None, limit=1)
+            newest = reading.read_queries(connection, filters, "recent")
+            if not newest:
+                raise NotFound(f"No execution of query {given}" + (f" in job {filters.job}." if filters.job else "."))
+            return query_page(_runs_of(connection, newest[0], until, limit))
+
+        return await self._answer(request, read, "The lists link to each query; `joinsight queries` shows the keys.")
+
+    async def comparison(self, request: Request) -> Response:
+        """``GET /compare``: execution `b` with `a`, by default its previous run; parameters select plans of AQE."""
+
+        def read(connection: Connection) -> str:
+            asked = request.query_params
+            b = _named(connection, "b", asked.get("b", ""))
+            a = _named(connection, "a", asked["a"]) if asked.get("a") else reading.find_previous(connection, b)
+            sides = []
+            for letter, key in (("A", a), ("B", b)):
+                stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
+                version = stored.version(number(asked, f"{letter.lower()}_version"))
+                sides.append(Side(letter, stored, run, version))
+            return compare_page(*sides)
+
+        return await self._answer(request, read)
+
+    async def _answer(
+        self, request: Request, read: Callable[[Connection], str | Response], where: str = _NAME_OF_AN_EXECUTION
+    ) -> Response:
+        """`where` says how to find what was not found."""
         problem = self._refusal(request)
         if problem is None:
             try:
@@ -142,7 +191,7 @@ class Pages:
                 problem = _BUSY
         if problem is None:
             try:
-                made = await run_in_threadpool(self._make, read)
+                made = await run_in_threadpool(self._make, read, where)
             finally:
                 self._turns.release()
             if isinstance(made, Response):
@@ -171,7 +220,7 @@ class Pages:
             self._throttled.unauthenticated(request.client.host if request.client else "")
         return _NO_TOKEN
 
-    def _make(self, read: Callable[[Connection], str | Response]) -> str | Response | _Problem:
+    def _make(self, read: Callable[[Connection], str | Response], where: str) -> str | Response | _Problem:
         """The page or file, or the problem; runs in a thread."""
         try:
             with self._engine.connect() as connection:
@@ -180,11 +229,7 @@ class Pages:
             reason = str(error) if isinstance(error, ConfigurationError) else database_reason(error)
             return _Problem(400, "Invalid request", reason)
         except NotFound as error:
-            remedy = (
-                "The address is /executions/, the application id and the query's id in Spark's SQL tab."
-                " If the query has run, joinsight doctor shows which documents of its application have arrived."
-            )
-            return _Problem(404, "Not found", str(error), remedy)
+            return _Problem(404, "Not found", str(error), where)
         except SQLAlchemyError as error:
             log.warning("page not rendered: the database failed", extra=fields(reason=database_reason(error)))
             if getattr(getattr(error, "orig", None), "sqlstate", None) == _QUERY_CANCELED:
@@ -205,3 +250,30 @@ def _overview(connection: Connection, since: datetime, jobs: Sequence[Row]) -> O
         jobs=job_lines(trends.read_trends(connection, jobs[:MAX_TRENDS], since - _TREND)),
         number_of_jobs=len(jobs),
     )
+
+
+def _runs_of(connection: Connection, newest: Row, until: datetime | None, limit: int) -> QueryRuns:
+    shape, job, now = newest["query_shape"], newest["job_name"], datetime.now(timezone.utc)
+    rows = trends.read_runs(connection, shape, job, until or now + _CLOCKS_DIFFER, limit + 1)
+    if not rows:
+        raise NotFound(f"No execution of query {shape} until {until}.")
+    regressions = reading.read_regressions(connection, now - trends.WINDOW, {}, job=job, limit=_MOST_REGRESSIONS)
+    return QueryRuns(
+        shape,
+        job,
+        trends.read_jobs_of_query(connection, shape),
+        rows,
+        trends.read_usual(connection, rows[0], now - trends.WINDOW),
+        [row for row in regressions if row["query_shape"] == shape],
+        limit,
+        until,
+    )
+
+
+def _named(connection: Connection, parameter: str, text: str) -> reading.Key:
+    """The execution that a parameter names, ``APPLICATION/ID`` or ``APPLICATION/ID@START``."""
+    name, _, started_at = text.rpartition("@") if "@" in text else (text, "", "")
+    if not name:
+        remedy = "Write /compare?a=APPLICATION/12&b=APPLICATION/34; without a, b is compared with its previous run."
+        raise ConfigurationError(parameter, text, "not an execution", remedy)
+    return reading.find_execution(connection, name, parse_moment(parameter, started_at) if started_at else None)

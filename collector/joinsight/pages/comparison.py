@@ -1,0 +1,195 @@
+"""The page that compares two executions, or two plans of one: both plans as one tree, operator next to operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from joinsight.compare import Change, Comparison, Measure, compare
+from joinsight.compare import Run as ComparedRun
+from joinsight.pages.boxes import box_of
+from joinsight.pages.environment import render
+from joinsight.plan import operators
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.identity import Identity
+from joinsight.present.comparison import difference, value, verdicts
+from joinsight.present.tree import PlanTree, TreeNode, plan_tree
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+
+MAX_DEPTH = 24
+"""Deeper operators are indented as much as this."""
+_MEASURES: Sequence[tuple[Measure, Callable[[TreeNode], int | None]]] = (
+    (Measure("rows", "rows", "rows"), lambda node: node.rows),
+    (Measure("bytes", "size", "bytes", True), lambda node: node.bytes),
+    (Measure("time", "time", "ms", True), lambda node: node.time_ms),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two: an execution and one of its plans."""
+
+    letter: str
+    stored: StoredPlan
+    run: ComparedRun
+    version: Row | None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the plan is the last one."""
+        return self.version is not None and bool(self.version["is_final"])
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator in a tree."""
+
+    node: TreeNode
+    depth: int
+    token: Hashable
+    """Equal for the same operator of both plans."""
+    reuses: bool = False
+
+    @property
+    def figures(self) -> str:
+        """Rows, bytes and time."""
+        box = box_of(self.node)
+        return " · ".join(filter(None, (box.figures, self.node.time)))
+
+    @property
+    def text(self) -> str:
+        """What it does, shortened."""
+        return "reused: shown above" if self.reuses else box_of(self.node).text
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A change in words."""
+
+    title: str
+    before: str
+    after: str
+    factor: str
+    is_worse: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An operator of both plans, or of one of them."""
+
+    a: Operator | None
+    b: Operator | None
+    changes: Sequence[Words] = ()
+
+    @property
+    def kind(self) -> str:
+        """``both``, ``changed``, ``removed`` or ``added``."""
+        if self.a is None or self.b is None:
+            return "added" if self.a is None else "removed"
+        return "changed" if self.changes else "both"
+
+
+def compare_page(a: Side, b: Side) -> str:
+    """The page as HTML."""
+    comparison = compare(a.run, b.run)
+    same_run = _key(a) == _key(b)
+    tree = lines(a, b, comparison)
+    totals = [*comparison.duration.changes, *comparison.pairs["stage"][0].changes]
+    return render(
+        "compare.html",
+        a=a,
+        b=b,
+        same_run=same_run,
+        verdicts=[] if same_run else list(verdicts(comparison)),
+        settings=comparison.configuration,
+        totals=[] if same_run else [(_words(change), change.is_large) for change in totals if _is_known(change)],
+        lines=tree,
+        counts=Counter(line.kind for line in tree),
+        max_depth=MAX_DEPTH,
+    )
+
+
+def _key(side: Side) -> tuple[Any, ...]:
+    e = side.stored.execution
+    return e["started_at"], e["application_id"], e["attempt_id"], e["execution_id"]
+
+
+def _is_known(change: Change) -> bool:
+    return bool(change.before or change.after)
+
+
+def lines(a: Side, b: Side, comparison: Comparison) -> list[Line]:
+    """Both plans from the root down, in one order: what only A has stands before what only B has in its place."""
+    before, after = list(_operators(a)), list(_operators(b))
+    pairs: dict[int, Sequence[Change]] = {}
+    if a.is_final and b.is_final:
+        for table in ("joins", "shuffle", "broadcast"):
+            pairs |= {pair.b["node_id"]: pair.changes for pair in comparison.pairs[table] if pair.a and pair.b}
+    matcher = SequenceMatcher(None, [each.token for each in before], [each.token for each in after], autojunk=False)
+    found: list[Line] = []
+    for tag, i, i_end, j, j_end in matcher.get_opcodes():
+        if tag == "equal":
+            both = zip(before[i:i_end], after[j:j_end], strict=True)
+            found += [Line(x, y, list(_changes(x, y, pairs.get(y.node.id)))) for x, y in both]
+        else:
+            found += [Line(each, None) for each in before[i:i_end]]
+            found += [Line(None, each) for each in after[j:j_end]]
+    return found
+
+
+def _changes(a: Operator, b: Operator, measured: Sequence[Change] | None) -> Iterator[Words]:
+    if a.reuses or b.reuses:
+        return
+    changes = list(measured or ())
+    if a.node.name != b.node.name and not any(each.measure.name == "strategy" and each.is_large for each in changes):
+        changes.append(Change(Measure("name", "operator", "text"), a.node.name, b.node.name))
+    named = {each.measure.unit.replace("ns", "ms") for each in changes if each.is_large}
+    changes += [
+        Change(measure, read(a.node), read(b.node))
+        for measure, read in _MEASURES
+        if measure.unit not in named and not {read(a.node), read(b.node)} & {None}
+    ]
+    yield from (_words(change) for change in changes if change.is_large)
+
+
+def _words(change: Change) -> Words:
+    before, after = value(change, change.before), value(change, change.after)
+    return Words(change.measure.title, before, after, difference(change), change.is_worse)
+
+
+def _operators(side: Side) -> Iterator[Operator]:
+    """The operators of a plan, each before its inputs."""
+    if side.version is None:
+        return
+    tree = plan_tree(side.stored, side.version)
+    keys = Identity().operator_keys(_graph(side.version))
+    seen: set[int] = set()
+    times: Counter[Hashable] = Counter()
+    todo: list[tuple[int, int, Hashable]] = [(root, 0, "") for root in reversed(tree.roots)]
+    while todo:
+        node_id, depth, above = todo.pop()
+        node, reuses = tree.nodes[node_id], node_id in seen
+        base = keys.get(node_id) or (above, node.name, reuses)
+        times[base] += 1
+        yield Operator(node, depth, (base, times[base]), reuses)
+        if not reuses:
+            seen.add(node_id)
+            is_join = operators.of(node.name).kind == "join"
+            todo += _inputs(tree, node_id, depth + 1, keys[node_id] if is_join and node_id in keys else above)
+
+
+def _inputs(tree: PlanTree, node_id: int, depth: int, above: Hashable) -> list[tuple[int, int, Hashable]]:
+    return [(child, depth, above) for child in reversed(tree.inputs.get(node_id, ())) if child in tree.nodes]
+
+
+def _graph(version: Mapping[str, Any]) -> Graph:
+    """The plan version as the graph that its keys were made of."""
+    nodes = (
+        Node(node["id"], node["name"], node["simple"], (), {}, node["cluster"], node["is_cluster"])
+        for node in version["nodes"]
+    )
+    return Graph(tuple(nodes), tuple((child, parent) for child, parent in version["edges"]))
