@@ -233,6 +233,7 @@ class _Facts(PlanMetrics):
 def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRow:
     e = facts.execution
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
+    named = title(e.description, facts.plans.outline)
     return ExecutionRow(
         **facts.key,
         root_execution_id=e.root_execution_id,
@@ -242,7 +243,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         state=e.state,
         ended_at=_time(e.ended_at_ms),
         duration_ms=None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
-        title=title(e.description, facts.plans.outline),
+        title=named,
         description=e.description,
         call_site=e.call_site,
         error=e.error,
@@ -272,7 +273,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         origin=e.origin,
         listener_id=e.listener.id,
         sequence=e.sequence,
-        words=words(_searchable(facts)),
+        words=words([*_searchable(facts), named or ""]),
     )
 
 

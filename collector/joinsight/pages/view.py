@@ -87,6 +87,7 @@ def _is_number(text: str) -> bool:
 
 
 def number(parameters: Mapping[str, str], name: str) -> int | None:
+    """A parameter that is a number; None without it. Raises `ConfigurationError`."""
     text = parameters.get(name)
     if text is None:
         return None
