@@ -273,7 +273,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         origin=e.origin,
         listener_id=e.listener.id,
         sequence=e.sequence,
-        words=words([*_searchable(facts), named or ""]),
+        words=words([named or "", *_searchable(facts)]),
     )
 
 
