@@ -24,6 +24,7 @@ _GAP, _LANE, _AXIS = 30, 16, 24
 _MAX_MARKERS = 24
 """Of a kind; where more changes are, no line is of use."""
 _TICKS = 6
+_LONG_LABEL, _SHORT_LABEL = 50, 14  # CSS pixels that ``Plan A`` and ``A`` need
 _MEASURES: Sequence[tuple[str, str, Callable[[int], str], str]] = (
     ("duration_ms", "Duration", duration_text, "time"),
     ("task_time_ms", "Total task time", duration_text, "time"),
@@ -84,8 +85,8 @@ class History:
 
     panels: Sequence[Panel]
     markers: Sequence[Marker] = ()
-    lane: Sequence[tuple[float, float, str]] = ()
-    """Stripes of plans: x, width, letter."""
+    lane: Sequence[tuple[float, float, str, str]] = ()
+    """Stripes of plans: x, width, letter, and as much text as has room."""
     lane_y: float = 0
     ticks: Sequence[tuple[float, str]] = ()
     worse: tuple[float, float, float] | None = None
@@ -195,14 +196,18 @@ def _markers(runs: Sequence[Run], axis: _Axis) -> list[Marker]:
     return sorted(markers, key=lambda marker: marker.x)
 
 
-def _lane(runs: Sequence[Run], axis: _Axis) -> list[tuple[float, float, str]]:
+def _lane(runs: Sequence[Run], axis: _Axis) -> list[tuple[float, float, str, str]]:
     """Consecutive runs with one plan make a stripe, up to the first run with another one."""
     stripes: list[tuple[float, str]] = []
     for run in runs:
         if not stripes or stripes[-1][1] != run.plan:
             stripes.append((axis.x(run.row["started_at"]), run.plan))
     ends = [x for x, _ in stripes[1:]] + [float(WIDTH - RIGHT)]
-    return [(x, max(1.0, end - x), plan) for (x, plan), end in zip(stripes, ends, strict=True)]
+    lane = []
+    for (x, plan), end in zip(stripes, ends, strict=True):
+        width = max(1.0, end - x)
+        lane.append((x, width, plan, f"Plan {plan}" if width > _LONG_LABEL else plan if width > _SHORT_LABEL else ""))
+    return lane
 
 
 def _time_ticks(axis: _Axis) -> list[tuple[float, str]]:
