@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,9 @@ def run(engine: Engine) -> Callable[..., str]:
 
 
 def decided(shown: str) -> list[str]:
-    """The lines below the tree."""
-    _, found, lines = shown.partition("AQE decided:\n")
-    return [line.strip() for line in lines.splitlines()] if found else []
+    """The lines of the decisions below the tree."""
+    lines = shown.partition("AQE decided:\n")[2].splitlines()
+    return [line.strip() for line in takewhile(lambda line: line.startswith("  "), lines)]
 
 
 LINES = {
