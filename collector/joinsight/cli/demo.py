@@ -13,11 +13,12 @@ from rich.rule import Rule
 from sqlalchemy import Engine
 
 from joinsight import reading
-from joinsight.cli import findings_text, read
+from joinsight.cli import diff, findings_text, read
 from joinsight.cli.console import console, paragraph_width, progress
 from joinsight.cli.options import database_options
+from joinsight.compare import compare
 from joinsight.demo import runner
-from joinsight.demo.workload import QUERIES
+from joinsight.demo.workload import NIGHTLY, QUERIES
 from joinsight.filters import Filters
 from joinsight.serve.background import background_tasks
 from joinsight.serve.server import DEFAULT_PORT
@@ -51,7 +52,9 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
     with open_database(database_url, data, create=True) as engine:
         upgrade(engine)
         with (
-            runner.collector(engine, port, [token, f"read:{password}"], or_any_port=True) as (url, server),
+            runner.collector(
+                engine, port, [token, f"read:{password}"], runner.small_thresholds(), or_any_port=True
+            ) as (url, server),
             background_tasks(engine, server.collector.metrics),
         ):
             with progress() as bar:
@@ -77,13 +80,16 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
 def report(out: Console, engine: Engine, application: str) -> None:
     """Print the cost of the workload: its queries, notable plans, largest operators and findings."""
     with engine.connect() as connection:
-        mine = Filters(application=application, limit=30)
+        mine = Filters(application=application, limit=60)
         titles = [title for title, _ in QUERIES]
         queries = [r for r in reading.read_queries(connection, mine, "recent")[::-1] if r["description"] in titles]
         shuffles = reading.read_shuffles(connection, mine, "size")
         broadcasts = reading.read_broadcasts(connection, mine, "size")
         joins = reading.read_joins(connection, mine, "size")
         findings = reading.read_findings(connection, mine, "severity")
+        nights = [query for query in queries if query["description"] == NIGHTLY]
+        queries = [query for query in queries if query not in nights]
+        last_two = [reading.read_run(connection, _key(query)) for query in nights[-2:]]
         plans = [reading.read_plan(connection, key) for key in _notable(queries, shuffles, joins)]
     out.print(Rule("Queries"))
     read.print_table(out, read.query_table(queries), queries)
@@ -92,6 +98,10 @@ def report(out: Console, engine: Engine, application: str) -> None:
         read.print_header(out, plan)
         read.print_plan(out, plan, None)
         out.print()
+    out.print(Rule("A query through time"))
+    read.print_table(out, read.query_table(nights), nights)
+    out.print()
+    diff.print_comparison(out, compare(*last_two))
     for title, render, rows in (
         ("Shuffles, largest first", read.shuffle_table, shuffles[:10]),
         ("Broadcasts, largest first", read.broadcast_table, broadcasts[:10]),
@@ -101,7 +111,11 @@ def report(out: Console, engine: Engine, application: str) -> None:
             out.print(Rule(title))
             read.print_table(out, render(rows), rows)
     out.print(Rule("Findings, worst first"))
-    for finding in findings[:6]:
+    out.print(
+        f"The demo has little data, so the thresholds of findings are divided by {runner.SMALLER} here.", style="dim"
+    )
+    kinds = {finding["finding"]: finding for finding in reversed(findings)}
+    for finding in sorted(kinds.values(), key=findings.index):
         for line in findings_text.execution_lines(finding, paragraph_width(out)):
             out.print(line, soft_wrap=True)
 
@@ -111,8 +125,11 @@ def _notable(queries: list[Row], shuffles: list[Row], joins: list[Row]) -> list[
     chosen: list[Row] = [join for join in joins if join["is_skew"]][:1]
     chosen += [shuffle for shuffle in shuffles if (shuffle["consumers"] or 0) > 1][:1]
     chosen += [query for query in queries if query["state"] == "failed"][:1]
-    keys = [tuple(row[name] for name in EXECUTION_KEY) for row in chosen]
-    return list(dict.fromkeys(keys))
+    return list(dict.fromkeys(map(_key, chosen)))
+
+
+def _key(row: Row) -> reading.Key:
+    return tuple(row[name] for name in EXECUTION_KEY)
 
 
 def _options(database_url: str | None, data: Path | None) -> str:

@@ -54,7 +54,11 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
     if as_json:
         click.echo(to_json(_as_json(comparison)))
         return
-    out = console()
+    print_comparison(console(), comparison, everything)
+
+
+def print_comparison(out: Console, comparison: Comparison, everything: bool = False) -> None:
+    """Print what changed: header, settings, plan, operators and stages; `everything`: what did not change, too."""
     _print_header(out, comparison)
     _print_settings(out, comparison)
     for name, pairs in comparison.pairs.items():

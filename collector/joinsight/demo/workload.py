@@ -197,6 +197,15 @@ def cached_table(spark: SparkSession) -> None:
     spark.sql("UNCACHE TABLE spending")
 
 
+def six_nights(spark: SparkSession) -> None:
+    for night in range(6):
+        # As if the statistics of the stores had been lost in the last night
+        with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"} if night == 5 else {}):
+            spark.sql(f"""
+                SELECT region, sum(amount) FROM sales JOIN store USING (store_id)
+                WHERE day = {night} GROUP BY region""").collect()
+
+
 def broadcast_timeout(spark: SparkSession) -> None:
     # Adaptive execution ignores the timeout of broadcasts.
     options = {"spark.sql.adaptive.enabled": "false", "spark.sql.broadcastTimeout": "1"}
@@ -234,6 +243,7 @@ TABLES: tuple[tuple[str, Callable[[SparkSession, Path], None]], ...] = (
     ("Write the tables of stores, products, customers and days", write_dimensions),
     ("Write the sales, partitioned by day", write_sales),
 )
+NIGHTLY = "Sales of the night by region: six nights, in the last one without a broadcast"
 QUERIES: tuple[tuple[str, Callable[[SparkSession], None]], ...] = (
     ("Sales by region: the small table goes to every task (broadcast hash join)", broadcast_hash_join),
     ("Sales by category: both tables are shuffled and sorted (sort-merge join)", sort_merge_join),
@@ -246,6 +256,7 @@ QUERIES: tuple[tuple[str, Callable[[SparkSession], None]], ...] = (
     ("Sales joined with themselves: one shuffle, read twice (reused exchange)", reused_exchange),
     ("Sales on holidays: only matching days are read (dynamic partition pruning)", dynamic_partition_pruning),
     ("Spending by customer: cached, then read twice", cached_table),
+    (NIGHTLY, six_nights),
     ("Sales by slow stores: the broadcast takes too long (fails on purpose)", broadcast_timeout),
 )
 
