@@ -1,0 +1,35 @@
+"""`joinsight demo` on real parts: Spark, collector, embedded PostgreSQL, report."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.versions import NEWEST
+
+SECTIONS = ("Queries", "Plan", "A query through time", "Shuffles", "Broadcasts", "Joins", "Findings", "More")
+
+
+@pytest.mark.spark
+@pytest.mark.matrix
+def test_the_report(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> None:
+    """It has all sections, at least five kinds of findings, and a query whose plan changed in its last run."""
+    done = subprocess.run(
+        [sys.executable, "-m", "joinsight.cli", "demo", "--data", str(tmp_path / "data"), "--port", "0"],
+        env=spark_environment(NEWEST),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    report = done.stdout
+    found = re.findall(r"^─+ (.*?)(?:, .*)? ─+$", report, re.MULTILINE)
+    assert list(dict.fromkeys(found)) == list(SECTIONS)
+    kinds = set(re.findall(r"^(?:critical|warning|info)  ([a-z-]+)", report, re.MULTILINE))
+    assert len(kinds) >= 5, kinds
+    nights = report.partition("A query through time")[2].partition("Shuffles, largest")[0]
+    assert nights.count(" ok ") == 6
+    assert "Another plan: " in nights
