@@ -64,6 +64,7 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
         **_OURS,
         "job_name": "as of the application",
         "tags": "as of the application",
+        "words": "derived from other columns, for searches",
         "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },
