@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BUILD_REQUIRES := $(shell sed -n '/^requires = /,/^]/s/^ *\(".*"\),$$/\1/p' pyproject.toml)
 # Each process takes the next file: long ones, which start Spark, come first (tests/conftest.py). Spark tests wait half of
-# the time, so there is one process more than a machine with two cores has.
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 15
+# the time, so there are two processes more than a machine with two cores has.
+PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 15
 LISTENER := $(shell find listener -name '*.java') listener/build_hook.py
 JAVA := $(shell find listener tests bench -name '*.java')
 .DEFAULT_GOAL := help

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
@@ -23,13 +24,26 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venvs"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """A Spark of a test lives for seconds: most of them are Java's start."""
+ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with a Spark first: a long one at the end would leave the other processes idle."""
+    """Run what takes long first, files with a Spark: at the end it would leave the other processes idle."""
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: item.path not in with_spark)
+    items.sort(key=lambda item: (item.path not in with_spark, not item.nodeid.startswith(ON_GENERATED_HISTORY)))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one process take all files on the generated history, which is then generated once."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    file_of = scheduler._split_scope
+    scheduler._split_scope = lambda test: "history" if test.startswith(ON_GENERATED_HISTORY) else file_of(test)
+    return scheduler
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
