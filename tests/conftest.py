@@ -159,6 +159,7 @@ def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         # On a slow machine nothing may be taken for lost that is on its way
         "spark.joinsight.shutdownTimeout": "10m",
         "spark.joinsight.requestTimeout": "5m",
+        "spark.executor.heartbeat.maxFailures": 1_000_000,
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     }
     (settings / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in options.items()))

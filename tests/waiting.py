@@ -13,6 +13,7 @@ DEADLINES = (
     "joinsight.demo.runner._START_SECONDS",
     "joinsight.serve.app.BODY_SECONDS",
     "joinsight.serve.app.SLOT_SECONDS",
+    "joinsight.serve.background.STOP_SECONDS",
     "joinsight.serve.ingest.LOCK_SECONDS",
     "joinsight.serve.pages.STATEMENT_SECONDS",
     "joinsight.serve.pages.TURN_SECONDS",
