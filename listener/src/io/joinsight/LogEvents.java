@@ -14,8 +14,9 @@ import java.util.Map;
  */
 final class LogEvents implements LogLines.LineReader {
   private static final String SQL = "org.apache.spark.sql.execution.ui.SparkListener";
+  private static final String TASK_END = "SparkListenerTaskEnd";
   private static final byte[] START = "{\"Event\":\"".getBytes(StandardCharsets.US_ASCII);
-  private static final byte[] TASK_END = "{\"Event\":\"SparkListenerTaskEnd\"".getBytes(StandardCharsets.US_ASCII);
+  private static final byte[] TASK_END_START = ("{\"Event\":\"" + TASK_END + "\"").getBytes(StandardCharsets.US_ASCII);
   private static final int MAX_NAME = 200;
   private static final int MAX_EXECUTION = 1 << 26; // capacity in bits
   private static final int MAX_TASKS = 1 << 24; // maximum number of values kept for a stage
@@ -30,18 +31,39 @@ final class LogEvents implements LogLines.LineReader {
 
   private final JsonLine line = new JsonLine();
   private final TaskEnd taskEnd = new TaskEnd();
+  private final Map<String, Handler> handlers = new HashMap<>();
 
   LogEvents(Application application, Executions executions) {
     this.application = application;
     this.executions = executions;
+    handlers.put("SparkListenerLogStart", e -> application.sparkVersion = e.text("Spark Version", "unknown"));
+    handlers.put("SparkListenerApplicationStart", this::applicationStart);
+    handlers.put("SparkListenerApplicationEnd", e -> application.endedAt = e.number("Timestamp", 0));
+    handlers.put("SparkListenerEnvironmentUpdate", e -> environmentUpdate(e.strings("Spark Properties")));
+    handlers.put("SparkListenerJobStart", this::jobStart);
+    handlers.put("SparkListenerJobEnd", this::jobEnd);
+    handlers.put("SparkListenerStageSubmitted", this::stageSubmitted);
+    handlers.put("SparkListenerStageCompleted", this::stageCompleted);
+    handlers.put(SQL + "SQLExecutionStart", this::start);
+    handlers.put(SQL + "SQLAdaptiveExecutionUpdate", this::adaptiveUpdate);
+    handlers.put(
+        SQL + "SQLAdaptiveSQLMetricUpdates",
+        e -> executions.metricUpdates(execution(e), now, metrics(e, "sqlPlanMetrics")));
+    handlers.put(SQL + "DriverAccumUpdates", this::driverUpdates);
+    handlers.put(SQL + "SQLExecutionEnd", this::end);
+  }
+
+  /** Processes an event of one kind. */
+  private interface Handler {
+    void take(Fields event) throws IOException;
   }
 
   /** Reads a task end, which {@link #take()} then processes. */
   @Override
   public int read(byte[] bytes, int start, int filled) {
-    if (filled - start < TASK_END.length) return -1;
-    for (int i = 0; i < TASK_END.length; i++)
-      if (bytes[start + i] != TASK_END[i]) return -1;
+    if (filled - start < TASK_END_START.length) return -1;
+    for (int i = 0; i < TASK_END_START.length; i++)
+      if (bytes[start + i] != TASK_END_START[i]) return -1;
     return taskEnd.readLine(bytes, start, filled);
   }
 
@@ -58,12 +80,13 @@ final class LogEvents implements LogLines.LineReader {
       name = object(line, start, end).text("Event");
       if (name == null) throw new Fields.Unreadable("missing \"Event\"");
     }
-    if (name.equals("SparkListenerTaskEnd")) {
+    if (name.equals(TASK_END)) {
       taskEnd.read(line, start, end);
       take();
-    } else if (isKnown(name)) {
-      take(name, object(line, start, end));
+      return;
     }
+    Handler handler = handlers.get(name);
+    if (handler != null) handler.take(object(line, start, end));
   }
 
   /** The event's name, if the line starts the way Spark starts them. */
@@ -90,79 +113,6 @@ final class LogEvents implements LogLines.LineReader {
     Fields fields = Fields.read(line);
     line.atEnd();
     return fields;
-  }
-
-  private static boolean isKnown(String name) {
-    switch (name) {
-      case "SparkListenerLogStart":
-      case "SparkListenerApplicationStart":
-      case "SparkListenerApplicationEnd":
-      case "SparkListenerEnvironmentUpdate":
-      case "SparkListenerJobStart":
-      case "SparkListenerJobEnd":
-      case "SparkListenerStageSubmitted":
-      case "SparkListenerStageCompleted":
-      case SQL + "SQLExecutionStart":
-      case SQL + "SQLAdaptiveExecutionUpdate":
-      case SQL + "SQLAdaptiveSQLMetricUpdates":
-      case SQL + "DriverAccumUpdates":
-      case SQL + "SQLExecutionEnd":
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  private void take(String name, Fields event) throws IOException {
-    switch (name) {
-      case "SparkListenerLogStart":
-        application.sparkVersion = event.text("Spark Version", "unknown");
-        return;
-      case "SparkListenerApplicationStart":
-        applicationStart(event);
-        return;
-      case "SparkListenerApplicationEnd":
-        application.endedAt = event.number("Timestamp", 0);
-        return;
-      case "SparkListenerEnvironmentUpdate":
-        environmentUpdate(event.strings("Spark Properties"));
-        return;
-      case "SparkListenerJobStart":
-        jobStart(event);
-        return;
-      case "SparkListenerJobEnd":
-        Fields result = event.object("Job Result");
-        boolean succeeded = result != null && "JobSucceeded".equals(result.text("Result"));
-        int job = event.required("Job ID", Integer.MAX_VALUE);
-        executions.jobEnd(job, at(event.number("Completion Time", 0)), succeeded);
-        return;
-      case "SparkListenerStageSubmitted":
-        Stage submitted = stage(event.object("Stage Info"));
-        executions.stageSubmitted(submitted);
-        if (submitted.submittedAt != null) at(submitted.submittedAt);
-        return;
-      case "SparkListenerStageCompleted":
-        Stage completed = stage(event.object("Stage Info"));
-        executions.stageCompleted(completed);
-        if (completed.completedAt != null) at(completed.completedAt);
-        return;
-      case SQL + "SQLExecutionStart":
-        start(event);
-        return;
-      case SQL + "SQLAdaptiveExecutionUpdate":
-        PlanNode plan = plan(event.object("sparkPlanInfo"));
-        if (plan != null) executions.adaptiveUpdate(execution(event), now, plan);
-        return;
-      case SQL + "SQLAdaptiveSQLMetricUpdates":
-        executions.metricUpdates(execution(event), now, metrics(event, "sqlPlanMetrics"));
-        return;
-      case SQL + "DriverAccumUpdates":
-        driverUpdates(event);
-        return;
-      default: // SQLExecutionEnd
-        long time = at(event.number("time", 0));
-        executions.end(execution(event), time, event.text("errorMessage"), Collections::emptyList);
-    }
   }
 
   /** The time, which also updates {@link #now}. */
@@ -221,6 +171,16 @@ final class LogEvents implements LogLines.LineReader {
         group == null || group.isEmpty() ? null : group, plan(event.object("sparkPlanInfo")));
   }
 
+  private void adaptiveUpdate(Fields event) throws IOException {
+    PlanNode plan = plan(event.object("sparkPlanInfo"));
+    if (plan != null) executions.adaptiveUpdate(execution(event), now, plan);
+  }
+
+  private void end(Fields event) throws IOException {
+    long time = at(event.number("time", 0));
+    executions.end(execution(event), time, event.text("errorMessage"), Collections::emptyList);
+  }
+
   private static PlanNode plan(Fields info) throws IOException {
     if (info == null) return null;
     PlanNode node = new PlanNode(info.text("nodeName", ""), info.text("simpleString", ""));
@@ -265,6 +225,25 @@ final class LogEvents implements LogLines.LineReader {
     List<Stage> stages = new ArrayList<>();
     for (Fields each : event.list("Stage Infos", Fields.class)) stages.add(stage(each));
     executions.jobStart(job, time, given::get, stages);
+  }
+
+  private void jobEnd(Fields event) throws IOException {
+    Fields result = event.object("Job Result");
+    boolean succeeded = result != null && "JobSucceeded".equals(result.text("Result"));
+    int job = event.required("Job ID", Integer.MAX_VALUE);
+    executions.jobEnd(job, at(event.number("Completion Time", 0)), succeeded);
+  }
+
+  private void stageSubmitted(Fields event) throws IOException {
+    Stage stage = stage(event.object("Stage Info"));
+    executions.stageSubmitted(stage);
+    if (stage.submittedAt != null) at(stage.submittedAt);
+  }
+
+  private void stageCompleted(Fields event) throws IOException {
+    Stage stage = stage(event.object("Stage Info"));
+    executions.stageCompleted(stage);
+    if (stage.completedAt != null) at(stage.completedAt);
   }
 
   private static Stage stage(Fields info) throws IOException {
