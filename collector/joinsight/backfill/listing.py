@@ -31,6 +31,8 @@ class Listing:
     """By key."""
     unreadable: dict[str, str] = field(default_factory=dict)
     """Folders that could not be listed, with the reason."""
+    empty: list[str] = field(default_factory=list)
+    """Folders of rolling logs without a file of events."""
 
 
 class FileSystem(Protocol):
@@ -145,7 +147,7 @@ def _add_folder(listing: Listing, folder: Status, children: list[Status], file_s
         try:
             _add(listing, log_of_folder(folder.path, [child for child in children if not child.is_folder]))
         except LogError:
-            return  # Spark has created the folder, but no file in it yet
+            listing.empty.append(folder.path)  # Spark creates the folder before the first file in it
     else:
         for child in sorted(children, key=lambda child: child.name):
             if child.name.startswith("."):

@@ -52,6 +52,8 @@ class Report:
     done: list[LogResult] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     """Folders that could not be listed, with the reason."""
+    empty: list[str] = field(default_factory=list)
+    """Folders of rolling logs without a file of events."""
     seconds: float = 0.0
 
     @property
@@ -98,7 +100,7 @@ def backfill(
     """
     started = time.monotonic()
     listing = find(Local() if spark is None else Hadoop(spark), paths)
-    report = Report(found=len(listing.logs), unreadable=listing.unreadable)
+    report = Report(found=len(listing.logs), unreadable=listing.unreadable, empty=listing.empty)
     before = {} if again else event_logs.seen(engine, list(listing.logs))
     changed: list[LogFile] = []
     for key, log in listing.logs.items():

@@ -134,6 +134,8 @@ def print_report(out: Console, report: Report) -> None:
 
     for folder, reason in report.unreadable.items():
         print_line(f"{folder} cannot be listed: {reason}")
+    for folder in report.empty:
+        print_line(f"{folder} is a rolling event log without files: skipped")
     for each in report.done:
         for problem in each.entry.problems:
             print_line(f"{each.entry.path} ({each.entry.outcome}): {problem}")
@@ -179,6 +181,7 @@ def _as_json(report: Report) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "unchanged_partial": report.unchanged_partial,
         "unreadable_folders": report.unreadable,
+        "empty_folders": report.empty,
         "executions": _sum(report.done, "executions"),
         "documents_stored": sum(each.stored for each in report.done),
         "executions_repaired": sum(each.repaired for each in report.done),
