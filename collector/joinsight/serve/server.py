@@ -164,7 +164,7 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
     except (OSError, OverflowError, TypeError, ValueError) as error:
         bound.close()
         raise ConfigurationError(
-            "--host/--port", f"{host}:{port}", str(error), "Name a free port of this machine."
+            "--host/--port", f"{host}:{port}", str(error).rstrip("."), "Name a free port of this machine."
         ) from None
     return bound
 
