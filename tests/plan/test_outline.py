@@ -82,6 +82,9 @@ CASES = {
         Filter | (place#9 <= 3)
           Window | [rank(amount#3) windowspecdefinition(store_id#2) AS place#9], [store_id#2], [amount#3 DESC]
             {SALES}""",
+    "sales → distinct id": f"""
+        HashAggregate(keys=[id#1], functions=[])
+          {SALES}""",
     "create view": "Execute CreateViewCommand",
     "drop table db.old": "Execute DropTableCommand | `spark_catalog`.`db`.`old`, false, false, true",
     "sales → insert into db.daily": f"""

@@ -234,7 +234,7 @@ def _path(path: str, segments: int) -> str:
 
 
 def _aggregated(below: _Outline, keys: str, functions: str) -> _Outline:
-    computed = texts.split(functions.rpartition("]")[0] or functions)
+    computed = texts.split(functions.rpartition("]")[0] if "]" in functions else functions)
     if computed and all(_PARTIAL.match(each) for each in computed):
         return below
     by = _items(keys)
