@@ -87,7 +87,7 @@ def test_hostile_descriptions(piece: str) -> None:
 
 
 def test_an_executions_row_has_its_title() -> None:
-    """Of the first plan; NULL without plan and description."""
+    """The first plan gives it; it is NULL without plan and description."""
     e = planned("HashAggregate | (keys=[], functions=[count(1)])\n  Scan parquet sales | [id#1]", description="")
     assert execution_rows(e).execution.title == "sales → count"
     assert execution_rows(execution(description="")).execution.title is None

@@ -288,7 +288,7 @@ class StoredPlan:
     findings: list[Row]
     """The worst first."""
     segments: list[Row]
-    """Of its critical path, in the order of time."""
+    """The critical path, in the order of time."""
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""

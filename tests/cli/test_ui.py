@@ -117,7 +117,7 @@ def test_a_shell_is_psql(data: Path, browser: tuple[dict[str, str], Path], on_pa
 
 
 def test_a_url_has_no_password(engine: Engine, data: Path, browser: tuple[dict[str, str], Path]) -> None:
-    """Of a server it is left out; of the embedded one it names a file, with which psql connects while it runs."""
+    """A server's URL omits it; that of the embedded one names a file, with which psql connects while it runs."""
     environment, _ = browser
     server = engine.url.render_as_string(hide_password=False)
     ran = run("url", "--database-url", server, environment=environment)

@@ -56,7 +56,7 @@ class Logged:
     late_tasks: set[int] = field(default_factory=set)
     """Those that ended after the execution and all of its jobs."""
     parents: dict[int, list[int]] = field(default_factory=dict)
-    """Of a stage, the stages whose shuffles it reads."""
+    """The stages whose shuffles a stage reads."""
     shared: bool = False
     """Another execution that ran at the same time has a stage with it."""
 

@@ -80,7 +80,7 @@ def test_parts_of_a_stage() -> None:
 
 
 def test_stages_wait_for_their_last_parent() -> None:
-    """Of two parents the one that ended later is on the path; the other one has slack."""
+    """The parent that ended later is on the path; the other one has slack."""
     stages = [ran(1, 0, 200), ran(2, 0, 500), ran(3, 500, 1_000, 1, 2)]
     found = path([job(0, 0, 1_000, 1, 2, 3)], stages)
     assert brief(found) == "running 2 500, running 3 500"

@@ -22,7 +22,7 @@ WIDTH, LEFT, RIGHT, TOP = 960, 76, 16, 26
 _HEIGHTS = (180, 72)  # of the first panel, and of the others
 _GAP, _LANE, _AXIS = 30, 16, 24
 _MAX_MARKERS = 24
-"""Of a kind; where more changes are, no line is of use."""
+"""The most lines of a kind; more would hide the chart."""
 _TICKS = 6
 _LONG_LABEL, _SHORT_LABEL = 50, 14  # CSS pixels that ``Plan A`` and ``A`` need
 _MEASURES: Sequence[tuple[str, str, Callable[[int], str], str]] = (

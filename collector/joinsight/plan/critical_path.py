@@ -43,7 +43,7 @@ def table() -> Iterator[str]:
 
 
 _MAX_POSSIBLE = 100
-"""Jobs that are looked at for a broadcast: a document may hold anything."""
+"""Jobs considered for a broadcast: a document may hold anything."""
 
 
 @dataclass(frozen=True, slots=True)
