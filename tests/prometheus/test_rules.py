@@ -69,7 +69,7 @@ def test_rules_ask_for_what_there_is() -> None:
     """Each metric in them is declared, or recorded by one of them; labels' values too."""
     known = {metric.name + end for metric in METRICS for end in ("", "_bucket", "_sum", "_count")}
     known |= set(re.findall(r"- record: (\S+)", TEXT))
-    queries = "".join(re.findall(r"expr: .*(?:\n {10,}.*)*", TEXT))
+    queries = "".join(re.findall(r"expr: .*(?:\n {10,}.*)*|printf `.{4,}?`", TEXT))
     asked = set(re.findall(r"\b(?:[a-z_]+:)?joinsight_[a-z_]+(?::\w+)?", queries))
     assert len(asked) > 15
     assert asked <= known
