@@ -67,6 +67,20 @@ def test_the_chart_has_every_run_in_its_place() -> None:
     assert len(drawn.panels[3].points) == history.SLOWER_FROM
 
 
+def test_changes_of_one_run_are_flagged_side_by_side() -> None:
+    """A run with other settings and another plan has two letters, and its line once; seconds tell close runs apart."""
+    found = rows()[history.SLOWER_FROM - 2 : history.SLOWER_FROM + 1]
+    start = found[0]["started_at"]
+    for index, row in enumerate(found):
+        row["started_at"] = start + timedelta(seconds=20 * index)
+    found[-1]["configuration"] = {**found[-1]["configuration"], "spark.sql.shuffle.partitions": "7"}
+    drawn = draw_history(runs_of(found), None, None)
+    assert {marker.letter for marker in drawn.markers} == {"P", "S"}
+    assert len({marker.x for marker in drawn.markers}) == 1
+    assert len({marker.flag for marker in drawn.markers}) == 2
+    assert len({label for _, label in drawn.ticks}) == len(drawn.ticks)
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(

@@ -24,6 +24,8 @@ _GAP, _LANE, _AXIS = 30, 16, 24
 _MAX_MARKERS = 24
 """The most lines of a kind; more would hide the chart."""
 _TICKS = 6
+_TIME_FORMS = (timedelta(minutes=10), "%H:%M:%S"), (timedelta(hours=20), "%H:%M"), (timedelta(days=4), "%d %b %H:%M")
+_FLAG = 18  # CSS pixels from the flag of one change to the next of the same run
 _LONG_LABEL, _SHORT_LABEL = 50, 14  # CSS pixels that ``Plan A`` and ``A`` need
 _MEASURES: Sequence[tuple[str, str, Callable[[int], str], str]] = (
     ("duration_ms", "Duration", duration_text, "time"),
@@ -74,6 +76,8 @@ class Marker:
     """What changed before a run."""
 
     x: float
+    flag: float
+    """Where its letter is: beside that of another change before the same run."""
     letter: str
     kind: str
     title: str
@@ -188,11 +192,13 @@ def _panel(
 
 
 def _markers(runs: Sequence[Run], axis: _Axis) -> list[Marker]:
-    markers = []
+    markers: list[Marker] = []
     for kind, letter in (("plan", "P"), ("settings", "S"), ("spark", "V")):
         changed = [(run, text) for run in runs if (text := getattr(run, f"{kind}_changed"))]
-        if len(changed) <= _MAX_MARKERS:
-            markers += [Marker(axis.x(run.row["started_at"]), letter, kind, text) for run, text in changed]
+        for run, text in changed if len(changed) <= _MAX_MARKERS else ():
+            x = axis.x(run.row["started_at"])
+            flag = x - _FLAG * sum(each.x == x for each in markers)
+            markers.append(Marker(x, flag, letter, kind, text))
     return sorted(markers, key=lambda marker: marker.x)
 
 
@@ -214,7 +220,7 @@ def _time_ticks(axis: _Axis) -> list[tuple[float, str]]:
     span = axis.end - axis.start
     if not span:
         return [(axis.x(axis.start), axis.start.strftime("%Y-%m-%d %H:%M"))]
-    form = "%H:%M" if span < timedelta(hours=20) else "%d %b %H:%M" if span < timedelta(days=4) else "%d %b"
+    form = next((form for longest, form in _TIME_FORMS if span < longest), "%d %b")
     times = (axis.start + span * i / (_TICKS - 1) for i in range(_TICKS))
     return [(axis.x(at), at.strftime(form)) for at in times]
 
