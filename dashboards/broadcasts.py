@@ -5,9 +5,9 @@ from __future__ import annotations
 from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.limits import NEAR, NEAR_MAX_BYTES, in_words
 from dashboards.links import to_query
-from dashboards.page import job, page, postgresql, text_variable
+from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, ten_jobs
+from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, TITLE, ten_jobs
 from dashboards.style import BAD, WARNING
 
 OPERATOR = of_operator("broadcast", "broadcasts")
@@ -20,7 +20,12 @@ def broadcasts() -> dashboard.Dashboard:
         "broadcasts",
         "Joinsight: Broadcasts",
         "What broadcasts cost the driver, and which grow, are near a limit, or fail.",
-        [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
+        [
+            postgresql(),
+            job(),
+            *tags(),
+            text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all."),
+        ],
         [
             ("All broadcasts", [*_numbers(), _phases(), _sizes()]),
             ("Which broadcasts?", [_busy(), _near(), _grown(), _failed()]),
@@ -98,10 +103,11 @@ def _sizes() -> Panel:
     return series(
         "Largest broadcast of each job",
         "Size in the driver's memory, of the ten jobs with the largest. A rising line will reach a limit; a line"
-        " that ends became another join, see Joins and AQE. Sizes jump by powers of two, as hash tables do.",
+        " that ends became another join, see Joins and AQE. Sizes jump by powers of two, as hash tables do. The"
+        f" dashed line is {in_words('broadcast_near_share')} of 8 GiB, which Spark refuses.",
         [Sql(ten_jobs("v_broadcasts", "max(size_bytes)", OF_OPERATORS, ranked_by="max"), form="time_series")],
         "bytes",
-        Drawn(bars=False, stacked=False),
+        Drawn(bars=False, stacked=False, limit=NEAR_MAX_BYTES),
     )
 
 
@@ -207,7 +213,8 @@ def _failed() -> Panel:
         " the error is of something else, the broadcast had only not finished yet.",
         Sql(
             f"""
-            SELECT started_at, job_name, operator_key, split_part(error, E'\\n', 1) AS error, size_bytes, rows,
+            SELECT started_at, job_name, operator_key, {TITLE} AS title,
+                split_part(error, E'\\n', 1) AS error, size_bytes, rows,
                 application_id, attempt_id, execution_id
             FROM v_broadcasts {OF_OPERATORS} AND outcome = 'failed'
             ORDER BY started_at DESC LIMIT 50
@@ -217,6 +224,7 @@ def _failed() -> Panel:
             "started_at": Column("Started", "dateTimeAsIso", links=[to_query()], width=165),
             "job_name": JOB,
             "operator_key": OPERATOR,
+            "title": Column("Query", width=260),
             "error": Column("Error"),
             "size_bytes": HIDDEN,
             "rows": HIDDEN,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard as board
 
+from dashboards.limits import LIMITS
+from dashboards.limits import in_words as limit
 from dashboards.page import Variable, page
 from dashboards.parts import PROMETHEUS, Drawn, Panel, dashboard, number, promql, series
 from dashboards.style import BAD, GROUPS, WARNING
@@ -304,13 +306,13 @@ def _skew() -> Panel:
     return series(
         "Skew of shuffles",
         "Median and 95th percentile of the largest task's rows over the median task's. The dashboard Shuffles names the"
-        " skewed ones.",
+        f" skewed ones. The dashed line, at {limit('skew_ratio')}, is where findings begin.",
         [
             promql(_quantile(0.5, "joinsight_shuffle_skew_ratio"), "median"),
             promql(_quantile(0.95, "joinsight_shuffle_skew_ratio"), "p95", "B"),
         ],
         "x",
-        Drawn(bars=False, stacked=False, named=("median", "p95")),
+        Drawn(bars=False, stacked=False, named=("median", "p95"), limit=LIMITS.skew_ratio),
         span=6,
     )
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column
 from dashboards.links import of_row, to, to_query
-from dashboards.page import job, page, postgresql, text_variable
+from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import FIRST_THIRD, HERE, JOB, LAST_THIRD, LATEST, PERIOD, QUERY_TITLE, TITLE, in_words
+from dashboards.sql import (
+    FIRST_THIRD,
+    HERE,
+    JOB,
+    LAST_THIRD,
+    LATEST,
+    PERIOD,
+    QUERY_TITLE,
+    TAGGED_APPLICATION,
+    TITLE,
+    in_words,
+)
 from dashboards.style import WARNING
 
-WORSE = f"FROM joinsight_regressions($__timeFrom()) WHERE {JOB}"
+WORSE = f"FROM joinsight_regressions($__timeFrom()) WHERE {JOB} AND {TAGGED_APPLICATION}"
 SHAPE = "('${query_shape}' = '' OR query_shape = '${query_shape}')"
 OF_QUERY = f"{HERE} AND {SHAPE}"
 DONE = f"{OF_QUERY} AND state = 'succeeded'"
@@ -24,7 +35,12 @@ def history() -> dashboard.Dashboard:
         "Joinsight: History and regressions",
         "What became worse since the time range began, why and since when; and how queries have developed over time."
         " Regressions compare the last runs in the range with those before it.",
-        [postgresql(), job(), text_variable("query_shape", "Query", "A query_shape; links fill it. Empty: all.")],
+        [
+            postgresql(),
+            job(),
+            *tags(),
+            text_variable("query_shape", "Query", "A query_shape; links fill it. Empty: all."),
+        ],
         [
             ("What became worse?", [*_numbers(), _regressions()]),
             ("Queries", [_queries()]),

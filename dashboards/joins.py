@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRWISE
 from dashboards.limits import in_words as limit
-from dashboards.page import job, page, postgresql, text_variable
+from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
 from dashboards.style import BAD, GROUPS, WARNING
@@ -24,7 +24,12 @@ def joins() -> dashboard.Dashboard:
         "joins",
         "Joinsight: Joins and AQE",
         "Which strategies joins use, which joins could be better, and what adaptive execution decided.",
-        [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
+        [
+            postgresql(),
+            job(),
+            *tags(),
+            text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all."),
+        ],
         [
             ("All joins", [*_numbers(), _strategies(), _decisions()]),
             ("Which joins?", [_flipped(), _missed(), _multiplying(), _spilling()]),

@@ -1,9 +1,9 @@
-"""Links between dashboards; they keep time range, data source and job."""
+"""Links between dashboards; they keep time range, data source, tag and job."""
 
 from __future__ import annotations
 
 Link = dict[str, object]
-_KEPT = "${__url_time_range}&${postgresql:queryparam}"
+_KEPT = "${__url_time_range}&${postgresql:queryparam}&${tag:queryparam}&${tag_value:queryparam}"
 _EXECUTION = "&".join(
     f"var-{name}=${{__data.fields.{name}:percentencode}}" for name in ("application_id", "attempt_id", "execution_id")
 )

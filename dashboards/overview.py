@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dashboards.columns import HIDDEN, KEY, RUNS, Column
 from dashboards.links import to, to_history, to_job, to_query
-from dashboards.page import job, page, postgresql
+from dashboards.page import job, page, postgresql, tags
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import FOUND, HERE, JOB, PERIOD, TITLE, ten_jobs
+from dashboards.sql import FOUND, HERE, JOB, PERIOD, TAG, TAGGED_APPLICATION, TITLE, ten_jobs
 from dashboards.style import BAD, WARNING
 
 
@@ -16,11 +16,12 @@ def overview() -> dashboard.Dashboard:
         "overview",
         "Joinsight: Overview",
         "Is anything wrong, and what costs most? Every table links to a job, an execution, or its plan.",
-        [postgresql(), job()],
+        [postgresql(), job(), *tags()],
         [
             ("Is anything wrong?", [*_wrong(), _states(), _findings()]),
             ("What costs most?", [_amounts(), _task_time(), _jobs(), _executions()]),
         ],
+        refresh="5m",
     )
 
 
@@ -63,7 +64,7 @@ def _wrong() -> list[Panel]:
             Sql(
                 f"""
                 SELECT count(*) AS queries FROM joinsight_regressions($__timeFrom())
-                WHERE subject = 'query' AND {JOB}
+                WHERE subject = 'query' AND {JOB} AND {TAGGED_APPLICATION}
                 """
             ),
             levels={1: WARNING},
@@ -84,7 +85,7 @@ def _wrong() -> list[Panel]:
                 f"""
                 SELECT coalesce(sum(documents_missing), 0)::bigint AS documents
                 FROM delivery JOIN application USING (application_id, attempt_id)
-                WHERE $__timeFilter(last_heard_at) AND {JOB}
+                WHERE $__timeFilter(last_heard_at) AND {JOB} AND {TAG}
                 """
             ),
             levels={1: WARNING},

@@ -15,6 +15,12 @@ _OTHERS = board.DashboardLink("Joinsight", board.DashboardLinkType.DASHBOARDS, t
 _OTHERS.include_vars = _OTHERS.keep_time = True
 _OTHERS.placement = None  # else Grafana hides them in a menu
 _JOBS = "SELECT DISTINCT job_name FROM execution WHERE $__timeFilter(started_at) ORDER BY job_name"
+_RAN = "started_at <= $__timeTo() AND coalesce(ended_at, 'infinity') >= $__timeFrom()"
+_TAGS = f"SELECT DISTINCT jsonb_object_keys(tags) AS tag FROM application WHERE {_RAN} ORDER BY tag LIMIT 1000"
+_TAG_VALUES = (
+    f"SELECT DISTINCT tags ->> ${{tag:sqlstring}} AS value FROM application WHERE {_RAN}"
+    " AND tags ->> ${tag:sqlstring} IS NOT NULL ORDER BY value LIMIT 1000"
+)
 
 
 def postgresql() -> Variable:
@@ -42,6 +48,32 @@ def job() -> Variable:
         .all_value("job_name")
         .current(everything)
     )
+
+
+def tags() -> tuple[Variable, Variable]:
+    """The variables for a tag and its values; all by default, and what has no such tag."""
+    tag = (
+        dashboard.QueryVariable("tag")
+        .label("Tag")
+        .description("A tag of applications, spark.joinsight.tag.*; Tag value selects by it")
+        .datasource(POSTGRESQL)
+        .query(_TAGS)
+        .refresh(board.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .current(board.VariableOption(True, "team", "team"))
+    )
+    value = (
+        dashboard.QueryVariable("tag_value")
+        .label("Tag value")
+        .description("Values of the tag to show. All: also what does not have the tag")
+        .datasource(POSTGRESQL)
+        .query(_TAG_VALUES)
+        .refresh(board.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .multi(True)
+        .include_all(True)
+        .all_value("''")
+        .current(board.VariableOption(True, "All", "$__all"))
+    )
+    return tag, value
 
 
 def text_variable(name: str, label: str, description: str, value: str = "") -> Variable:

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models import nodegraph as graph_models
 
 from dashboards.columns import UNITS, Column, Units
 from dashboards.links import Link
-from dashboards.style import COLOURS, GOOD
+from dashboards.style import COLOURS, GOOD, WARNING
 
 POSTGRESQL = models.DataSourceRef(type_val="grafana-postgresql-datasource", uid="${postgresql}")
 PROMETHEUS = models.DataSourceRef(type_val="prometheus", uid="${prometheus}")
@@ -130,13 +130,17 @@ def rows(
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The style of a time series. `named`: series with their own colours, see `style.COLOURS`."""
+    """The style of a time series. `named`: series with their own colours, see `style.COLOURS`.
+
+    `limit`: a value from which on there is a finding, drawn as a dashed line.
+    """
 
     bars: bool = True
     stacked: bool = True
     named: Sequence[str] = field(default_factory=tuple)
     links: Sequence[Link] = ()
     interval: str = "5m"
+    limit: float | None = None
 
 
 BARS = Drawn()
@@ -181,6 +185,11 @@ def series(
         .height(height)
         .span(span)
     )
+    if drawn.limit is not None:
+        steps = [board.Threshold(None, "text"), board.Threshold(drawn.limit, WARNING)]
+        dashed = common.GraphThresholdsStyleConfig().mode(models.GraphThresholdsStyleMode.DASHED)
+        panel = panel.thresholds(dashboard.ThresholdsConfig().mode(board.ThresholdsMode.ABSOLUTE).steps(steps))
+        panel = panel.thresholds_style(dashed)
     for query in queries:
         panel = panel.with_target(query)
     for name in drawn.named:

@@ -8,7 +8,7 @@ hangs below its first reader. Node ids rise in the order of Spark's depth-first 
 from __future__ import annotations
 
 from dashboards.limits import SKEWED
-from dashboards.sql import EXECUTION_KEY, JOB, TIME, in_words
+from dashboards.sql import EXECUTION_KEY, JOB, TAG, TIME, in_words
 
 MOST_NODES = 1500
 """Maximum nodes for Grafana's panel; the collector's own page draws any number."""
@@ -28,7 +28,7 @@ WIDTH, HEIGHT = 190, 150
 CHOSEN = f"""
     chosen AS (
         SELECT {EXECUTION_KEY} FROM execution
-        WHERE {TIME} AND {JOB}
+        WHERE {TIME} AND {JOB} AND ('${{execution_id}}' <> '' OR {TAG})
             AND ('${{application_id}}' = '' OR application_id = '${{application_id}}')
             AND ('${{attempt_id}}' = '' OR attempt_id = '${{attempt_id}}')
             AND ('${{execution_id}}' = '' OR execution_id = nullif('${{execution_id}}', '')::bigint)

@@ -6,7 +6,7 @@ from dashboards.columns import HIDDEN, KEY, Column, Units
 from dashboards.limits import LIMITS
 from dashboards.limits import in_words as limit
 from dashboards.links import Link, of_row, to, to_history, to_query
-from dashboards.page import job, page, postgresql, text_variable
+from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, graph, number, rows, series
 from dashboards.plan import CHOSEN, DETAILS, EDGES, KINDS, NODES, of_chosen
 from dashboards.sql import EXECUTION_KEY, PERIOD, TIME, TITLE, in_words
@@ -32,6 +32,7 @@ def query() -> dashboard.Dashboard:
         [
             postgresql(),
             job(),
+            *tags(),
             text_variable("application_id", "Application", "Spark's application id. Empty: any."),
             text_variable("attempt_id", "Attempt", "Spark's application attempt id. Empty: any, or none."),
             text_variable("execution_id", "Execution", "Spark's SQL execution id. Empty: the newest."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.limits import HUGE, LARGE, LIMITS, SKEWED, TINY
 from dashboards.limits import in_words as limit
-from dashboards.page import job, page, postgresql, text_variable
+from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import LATEST, OF_OPERATORS, PERIOD, in_words, ten_jobs
 from dashboards.style import WARNING
@@ -20,7 +20,12 @@ def shuffles() -> dashboard.Dashboard:
         "shuffles",
         "Joinsight: Shuffles",
         "How much is shuffled, who waits for it, which shuffles are skewed or have badly sized partitions.",
-        [postgresql(), job(), text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all.")],
+        [
+            postgresql(),
+            job(),
+            *tags(),
+            text_variable("operator", "Operator", "An operator_key; links fill it. Empty: all."),
+        ],
         [
             ("All shuffles", [*_numbers(), _written(), _times(), _skew_over_time()]),
             ("Which shuffles?", [_heaviest(), _skewed(), _cut()]),
@@ -107,7 +112,7 @@ def _skew_over_time() -> Panel:
         "Skew by job",
         "The largest ratio of the largest task to the median task among a job's shuffles of which a task read"
         f" {limit('skew_rows')} rows, of the ten jobs with the most. A step is a key that has come to dominate: often"
-        " NULL or a default.",
+        f" NULL or a default. The dashed line, at {limit('skew_ratio')}, is where findings begin.",
         [
             Sql(
                 ten_jobs("v_shuffles", "max(skew_ratio)", f"{OF_OPERATORS} AND {LARGE}", ranked_by="max"),
@@ -115,7 +120,7 @@ def _skew_over_time() -> Panel:
             )
         ],
         "x",
-        Drawn(bars=False, stacked=False),
+        Drawn(bars=False, stacked=False, limit=LIMITS.skew_ratio),
         span=8,
     )
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 TIME = "$__timeFilter(started_at)"
 JOB = "job_name IN (${job:sqlstring})"
 """The variable's value for all jobs is the column itself, so that the condition is true for every row."""
+TAG = "('' IN (${tag_value:sqlstring}) OR tags ->> ${tag:sqlstring} IN (${tag_value:sqlstring}))"
+"""True while the variable has all values, which are `''`: PostgreSQL then drops the condition before it plans."""
 OPERATOR = "('${operator}' = '' OR operator_key = '${operator}')"
 """True for every operator while the variable is empty."""
-HERE = f"WHERE {TIME} AND {JOB}"
+HERE = f"WHERE {TIME} AND {JOB} AND {TAG}"
 OF_OPERATORS = f"{HERE} AND {OPERATOR}"
 
-FOUND = f"joinsight_finding_groups($__timeFrom(), $__timeTo()) WHERE {JOB}"
+TAGGED_APPLICATION = f"""('' IN (${{tag_value:sqlstring}}) OR (application_id, attempt_id) IN (
+                SELECT application_id, attempt_id FROM application WHERE {TAG}
+            ))"""
+"""The condition on results of functions, which have no tags: an execution has those of its application."""
+FOUND = f"joinsight_finding_groups($__timeFrom(), $__timeTo()) WHERE {JOB} AND {TAGGED_APPLICATION}"
 
 EXECUTION_KEY = "started_at, application_id, attempt_id, execution_id"
 LATEST = """max(started_at) AS last_run,

@@ -146,9 +146,10 @@ def plant(engine: Engine) -> None:
     for number, (job, days, (drawing, changes)) in enumerate(runs):
         started_at = round((END - timedelta(days=days)).timestamp() * 1000)
         common = {"application_id": f"planted-{number}", "application_name": job, "job_name": job}
-        documents.append(application(**common, user="ann"))
+        tags = {"team": "by hand"}
+        documents.append(application(**common, user="ann", tags=tags))
         changes = {"started_at_ms": started_at, "ended_at_ms": started_at + 5_000, **changes}
-        documents.append(planned(drawing, **common, tags={"team": "by hand"}, **changes))
+        documents.append(planned(drawing, **common, tags=tags, **changes))
     for days in (2, 4, 20):
         documents += [moved for path in REPLANNED for moved in _recorded(path, days)]
     assert Writer(engine).write(documents).refused == []

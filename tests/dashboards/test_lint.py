@@ -128,6 +128,27 @@ def test_no_panel_has_a_limit_of_its_own() -> None:
             assert {step["value"] or 0 for step in steps} <= limits, where
 
 
+def test_limits_of_findings_are_drawn() -> None:
+    """A time series of what a finding judges shows from where on; no other has a line."""
+    drawn = {
+        f"{page['uid'].removeprefix('joinsight-')}/{panel['title']}": panel["fieldConfig"]["defaults"]["thresholds"]
+        for page in PAGES.values()
+        for panel in panels(page)
+        if panel["fieldConfig"]["defaults"].get("custom", {}).get("thresholdsStyle", {}).get("mode") == "dashed"
+    }
+    assert {name: each["steps"][-1]["value"] for name, each in drawn.items()} == {
+        "shuffles/Skew by job": Thresholds().skew_ratio,
+        "broadcasts/Largest broadcast of each job": NEAR_MAX_BYTES,
+        "collector/Skew of shuffles": Thresholds().skew_ratio,
+    }
+
+
+def test_what_is_live_refreshes() -> None:
+    """The collector's dashboard each minute, the overview of a week less often; the others stay as they are read."""
+    refreshed = {uid: page["refresh"] for uid, page in PAGES.items() if page.get("refresh")}
+    assert refreshed == {"joinsight-collector": "1m", "joinsight-overview": "5m"}
+
+
 def test_no_page_has_a_limit_of_its_own() -> None:
     """Templates compare only with the amounts that layout and plurals need; colours follow findings."""
     for template in Path(pages.__file__).parent.glob("templates/*.html"):

@@ -28,6 +28,7 @@ READER = "dashboards_reader"
 Rows = list[tuple[Any, ...]]
 QUERIES = {f"{d['uid']}/{p['title']}/{t['refId']}": (d, p, t) for d, p, t in targets(SQL)}
 EVERYTHING: dict[str, Value] = {"job": ALL}
+KEY = "USING (started_at, application_id, attempt_id, execution_id)"
 RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "replanned-empty")
 """Executions of `tests/findings` that the dashboard of one execution is asked about, beside the newest of all."""
 
@@ -195,6 +196,53 @@ def test_rows(name: str, connection: Connection) -> None:
         assert LONG_AGO not in plan
     if panel["type"] == "table":  # what one execution lacks another has
         check(panel, names, several)
+
+
+TEAM: Mapping[str, Value] = {**EVERYTHING, "tag": "team", "tag_value": ["by hand", "by nobody"]}
+NOBODY: Mapping[str, Value] = {**EVERYTHING, "tag": "team", "tag_value": "by nobody"}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_tag_limits_every_panel(name: str, connection: Connection) -> None:
+    """With a value that no application has, nothing is found or counted; no other month is read with a value."""
+    dashboard, panel, target = QUERIES[name]
+    query = sql(target["rawSql"], dashboard, panel, values_of(dashboard, NOBODY), SHOWN)
+    _, rows = ask(connection, query)
+    assert rows == [] or (panel["type"] == "stat" and rows[0][0] in (None, 0))
+    plan = "\n".join(row[0] for row in connection.exec_driver_sql("EXPLAIN " + query.replace("%", "%%")))
+    assert LONG_AGO not in plan
+    everything = sql(target["rawSql"], dashboard, panel, values_of(dashboard, EVERYTHING), SHOWN)
+    plan = "\n".join(row[0] for row in connection.exec_driver_sql("EXPLAIN " + everything.replace("%", "%%")))
+    assert "tags ->>" not in plan, "all values cost nothing"
+
+
+def test_a_tag_selects_its_runs(connection: Connection) -> None:
+    """Executions, findings and regressions of the chosen teams, and no others."""
+    tagged = "tags ->> 'team' IN ('by hand', 'by nobody')"
+    here = f"WHERE started_at BETWEEN '{SHOWN.start}' AND '{SHOWN.end}' AND {tagged}"
+    for panel, expected in (
+        ("overview/Jobs", f"SELECT DISTINCT job_name FROM execution {here}"),
+        (
+            "shuffles/Which shuffles cost most?",
+            f"SELECT DISTINCT job_name FROM v_shuffles {here} AND bytes_written > 0",
+        ),
+        ("joins/Joins by strategy", f"SELECT DISTINCT strategy FROM v_joins {here}"),
+        ("overview/Findings", f"SELECT DISTINCT job_name FROM finding JOIN execution {KEY} {here}"),
+    ):
+        dashboard, shown, target = QUERIES[f"joinsight-{panel}/A"]
+        names, rows = ask(connection, sql(target["rawSql"], dashboard, shown, values_of(dashboard, TEAM), SHOWN))
+        column = names.index("job_name" if "job_name" in names else "metric")
+        wanted = {row[0] for row in connection.exec_driver_sql(expected)}
+        assert {row[column] for row in rows} == wanted != set(), panel
+
+
+def test_tags_can_be_chosen(connection: Connection) -> None:
+    """Their keys and values are those of applications that ran in the time range."""
+    dashboard = dashboards()["joinsight-overview"]
+    known = variables(dashboard)
+    for name, least in (("tag", "team"), ("tag_value", "by hand")):
+        _, rows = ask(connection, sql(known[name]["query"], dashboard, {}, values_of(dashboard, EVERYTHING), SHOWN))
+        assert (least,) in rows
 
 
 def frames(connection: Connection, chosen: Mapping[str, Value]) -> tuple[list[Json], list[Json]]:
