@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -276,11 +276,11 @@ def test_any_other_fault_is_no_verdict(engine: Engine, monkeypatch: pytest.Monke
     with collectors(engine, 1) as (url,):
         with monkeypatch.context() as broken:
 
-            def fault(_: object, keys: list[object]) -> None:
-                if keys:
+            def fault(_: object, executions: Collection[object]) -> None:
+                if executions:
                     raise RuntimeError("can't start new thread")
 
-            broken.setattr(writer, "_delete_children", fault)
+            broken.setattr(writer, "_copy_children", fault)
             assert post(url, body).status_code == 500
             assert of(content(engine), "other fault") == 0
         assert post(url, body).json() == {"accepted": 4, "refused": []}

@@ -26,7 +26,9 @@ from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
 
 CHROMIUM = shutil.which("chromium") or ""
-GETS = ("/", "/executions/last", "/metrics", "/healthz", "/readyz")
+PAGES = ("/", "/executions/last", "/queries/9cbf27f7", "/compare")
+OPEN = ("/metrics", "/healthz", "/readyz")  # need no token
+GETS = (*PAGES, *OPEN)
 FOREIGN = ("http://evil.example", "http://localhost:8080", "https://localhost.evil.example", "null", "", "file://")
 TOKENS = "sends\nread:reads"
 
@@ -55,7 +57,8 @@ def batch(name: str) -> bytes:
 def test_no_route_is_forgotten(engine: Engine) -> None:
     """Each that there is refuses a request that a page of another site makes."""
     app = make_app(engine)
-    paths = [route.path.replace("{name:path}", "last") for route in app.routes if isinstance(route, Route)]
+    routes = [route.path for route in app.routes if isinstance(route, Route)]
+    paths = [route.replace("{name:path}", "last").replace("{key}", "9cbf27f7") for route in routes]
     assert sorted(paths) == sorted([*GETS, DOCUMENTS])
 
 
@@ -73,7 +76,7 @@ def test_no_other_origin_is_answered(engine: Engine, origin: str, tokens: str) -
         return answers
 
     answers = talk(app, conversation)
-    assert [answer.status_code for answer in answers] == [403] * 6
+    assert [answer.status_code for answer in answers] == [403] * (len(GETS) + 1)
     assert answers[-1].json()["error"].startswith("Cross-site request")
     assert not any(name.startswith("access-control-") for answer in answers for name in answer.headers)
     assert stored(engine, "origin") == []
@@ -88,7 +91,7 @@ def test_without_a_token_no_other_name_is_answered(engine: Engine, name: str) ->
         host = {"Host": name}
 
         async def conversation(client: httpx.AsyncClient, host: dict[str, str] = host) -> list[int]:
-            found = [(await client.get(path, headers=host)).status_code for path in GETS[2:]]
+            found = [(await client.get(path, headers=host)).status_code for path in OPEN]
             sends = {**HEADERS, **host, "Authorization": "Bearer sends"}
             answer = await client.post(DOCUMENTS, content=batch(f"host {len(found)}"), headers=sends)
             return [*found, answer.status_code]
