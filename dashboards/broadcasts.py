@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.limits import NEAR, NEAR_MAX_BYTES, in_words
 from dashboards.links import to_query
@@ -30,6 +31,7 @@ def broadcasts() -> dashboard.Dashboard:
             ("All broadcasts", [*_numbers(), _phases(), _sizes()]),
             ("Which broadcasts?", [_busy(), _near(), _grown(), _failed()]),
         ],
+        annotations=[failures(), plan_changes(is_on=False), deployments()],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column
 from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
@@ -23,6 +24,7 @@ from dashboards.style import WARNING
 WORSE = f"FROM joinsight_regressions($__timeFrom()) WHERE {JOB} AND {TAGGED_APPLICATION}"
 SHAPE = "('${query_shape}' = '' OR query_shape = '${query_shape}')"
 OF_QUERY = f"{HERE} AND {SHAPE}"
+RUNS_OF_QUERY = f"FROM execution {OF_QUERY}"
 DONE = f"{OF_QUERY} AND state = 'succeeded'"
 JOB_COLUMN = Column("Job", links=[to("Only this job", "history", of_row(job="job_name"))], width=210)
 ONLY_THIS = to("Only this query", "history", of_row(job="job_name", query_shape="query_shape"))
@@ -46,6 +48,7 @@ def history() -> dashboard.Dashboard:
             ("Queries", [_queries()]),
             ("The chosen query or job over time", [_durations(), _input(), _plans(), _states(), _operators()]),
         ],
+        annotations=[failures(RUNS_OF_QUERY), plan_changes(RUNS_OF_QUERY), deployments()],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRWISE
 from dashboards.limits import in_words as limit
@@ -35,6 +36,7 @@ def joins() -> dashboard.Dashboard:
             ("Which joins?", [_flipped(), _missed(), _multiplying(), _spilling()]),
             ("Adaptive execution", [_kinds(), _late()]),
         ],
+        annotations=[failures(), plan_changes(is_on=False), deployments()],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import HIDDEN, KEY, RUNS, Column
 from dashboards.links import to, to_history, to_job, to_query
 from dashboards.page import job, page, postgresql, tags
@@ -21,6 +22,7 @@ def overview() -> dashboard.Dashboard:
             ("Is anything wrong?", [*_wrong(), _states(), _findings()]),
             ("What costs most?", [_amounts(), _task_time(), _jobs(), _executions()]),
         ],
+        annotations=[failures(), plan_changes(is_on=False), deployments()],
         refresh="5m",
     )
 

@@ -88,6 +88,7 @@ def page(
     variables: Sequence[Variable],
     rows: Sequence[tuple[str, Sequence[Panel]]],
     *,
+    annotations: Sequence[board.AnnotationQuery] = (),
     time: str = "now-7d",
     refresh: str = "",
 ) -> dashboard.Dashboard:
@@ -103,6 +104,7 @@ def page(
         .refresh(refresh)
         .tooltip(board.DashboardCursorSync.CROSSHAIR)
         .link(Built(_OTHERS))
+        .annotations([Built(each) for each in annotations])
     )
     for variable in variables:
         built = variable.build()

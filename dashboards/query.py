@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import TO_COLLECTOR, deployments, failures, plan_changes
 from dashboards.columns import HIDDEN, KEY, Column, Units
 from dashboards.limits import LIMITS
 from dashboards.limits import in_words as limit
@@ -46,6 +47,11 @@ def query() -> dashboard.Dashboard:
             ("Its stages and tasks", [_stages()]),
             ("Adaptive execution", [_versions(), _decisions()]),
             ("The same query at other times", [_past(), _runs()]),
+        ],
+        annotations=[
+            failures(_SAME_QUERY, f"WITH {CHOSEN}", link=TO_COLLECTOR),
+            plan_changes(_SAME_QUERY, f"WITH {CHOSEN}", link=TO_COLLECTOR),
+            deployments(f"job_name IN (SELECT job_name {of_chosen('execution')})", f"WITH {CHOSEN}"),
         ],
     )
 

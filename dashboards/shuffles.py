@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
 from dashboards.limits import HUGE, LARGE, LIMITS, SKEWED, TINY
 from dashboards.limits import in_words as limit
@@ -30,6 +31,7 @@ def shuffles() -> dashboard.Dashboard:
             ("All shuffles", [*_numbers(), _written(), _times(), _skew_over_time()]),
             ("Which shuffles?", [_heaviest(), _skewed(), _cut()]),
         ],
+        annotations=[failures(), plan_changes(is_on=False), deployments()],
     )
 
 

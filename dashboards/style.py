@@ -38,4 +38,6 @@ GROUPS = {
 }
 """Groups of series names or cell values, with colours from Grafana's palette."""
 
+ANNOTATIONS = {"Failures": "red", "Plan changes": "purple", "Deployments": "blue"}
+
 COLOURS = {name: colour for group in GROUPS.values() for name, colour in group.items()}

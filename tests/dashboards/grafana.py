@@ -43,6 +43,11 @@ def variables(dashboard: Json) -> dict[str, Json]:
     return {each["name"]: each for each in dashboard["templating"]["list"]}
 
 
+def annotations_of(dashboard: Json) -> list[Json]:
+    """A dashboard's annotations."""
+    return list(dashboard.get("annotations", {}).get("list", ()))
+
+
 def targets(kind: str) -> Iterator[tuple[Json, Json, Json]]:
     """The dashboard, panel and query of each query to a type of data source."""
     for dashboard in dashboards().values():

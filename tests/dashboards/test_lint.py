@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 from dashboards import GRAFANA
 from dashboards.limits import NEAR_MAX_BYTES
-from tests.dashboards.grafana import FOLDER, PROMETHEUS, SQL, Json, dashboards, panels, targets, variables
+from dashboards.style import ANNOTATIONS
+from tests.dashboards.grafana import (
+    FOLDER,
+    PROMETHEUS,
+    SQL,
+    Json,
+    annotations_of,
+    dashboards,
+    panels,
+    targets,
+    variables,
+)
 
 from joinsight import pages
 from joinsight.findings import Thresholds
@@ -86,6 +97,25 @@ def test_variables(uid: str) -> None:
     }.items()
     for name in re.findall(r"\$\{(\w+)", texts):
         assert name in variables(page) or name.startswith("__"), f"{name} is no variable"
+
+
+@pytest.mark.parametrize("uid", PAGES)
+def test_annotations(uid: str) -> None:
+    """All dashboards on SQL have the same three, which can be switched off, and are limited in time and number."""
+    known = variables(PAGES[uid])
+    found = annotations_of(PAGES[uid])
+    wanted = {} if uid == "joinsight-collector" else ANNOTATIONS
+    assert {each["name"]: each["iconColor"] for each in found} == wanted
+    for each in found:
+        assert each["hide"] is False and "placement" not in each, "the toggle is not in a menu"
+        assert each["datasource"] == each["target"]["datasource"] == {"type": SQL, "uid": SOURCES[SQL]}
+        query = each["target"]["rawSql"]
+        assert "$__timeFilter(started_at)" in query and query.endswith("ORDER BY started_at DESC LIMIT 100")
+        assert set(re.findall(r"\$\{(\w+)", query)) <= set(known)
+        for name in re.findall(r"var-(\w+)=", query):
+            assert name in variables(PAGES["joinsight-query"])
+    off = {each["name"] for each in found if not each["enable"]}
+    assert off == (set() if not found or uid in ("joinsight-query", "joinsight-history") else {"Plan changes"})
 
 
 def test_queries_ask_the_data_source_that_was_chosen() -> None:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 from tests.cookbook.planted import LONG_AGO
-from tests.dashboards.grafana import ALL, SQL, Json, Value, dashboards, last, sql, targets, variables
-from tests.documents import planned
+from tests.dashboards.grafana import ALL, SQL, Json, Value, annotations_of, dashboards, last, sql, targets, variables
+from tests.documents import application, planned
 from tests.findings.recorded import SMALL, recordings
 from tests.history import END, Planted
 
+from joinsight.document import Document, Listener
 from joinsight.findings import Finder
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
@@ -27,6 +28,27 @@ MOST_NODES = 1500
 READER = "dashboards_reader"
 Rows = list[tuple[Any, ...]]
 QUERIES = {f"{d['uid']}/{p['title']}/{t['refId']}": (d, p, t) for d, p, t in targets(SQL)}
+ANNOTATIONS = {
+    f"{uid}/{each['name']}": (page, each) for uid, page in dashboards().items() for each in annotations_of(page)
+}
+DEPLOYED = [
+    application(
+        application_id=f"deployed-{number}",
+        job_name="flip",
+        application_name=name,
+        listener=Listener(f"deployed-{number}", "1.0.0", version),
+        started_at_ms=round((END - timedelta(days=9 - number)).timestamp() * 1000),
+    )
+    for number, (name, version) in enumerate(
+        [
+            ("nightly 2026-11-01", "3.5.1"),
+            ("nightly 2026-11-02", "3.5.1"),
+            ("nightly 2026-11-03", "4.0.0"),
+            ("<b>hourly & new</b>", "4.0.0"),
+        ]
+    )
+]
+"""Applications of one job: only the date in the name differs, then the version of Spark, then the name."""
 EVERYTHING: dict[str, Value] = {"job": ALL}
 KEY = "USING (started_at, application_id, attempt_id, execution_id)"
 RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "replanned-empty")
@@ -36,7 +58,8 @@ RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "r
 @pytest.fixture(scope="module")
 def engine(planted_engine: Engine) -> Engine:
     """A database with a history that has everything the dashboards show."""
-    assert Writer(planted_engine, finder=Finder(SMALL)).write(list(recordings().values())).refused == []
+    documents: list[Document] = [*recordings().values(), *DEPLOYED]
+    assert Writer(planted_engine, finder=Finder(SMALL)).write(documents).refused == []
     return planted_engine
 
 
@@ -214,6 +237,52 @@ def test_a_tag_limits_every_panel(name: str, connection: Connection) -> None:
     everything = sql(target["rawSql"], dashboard, panel, values_of(dashboard, EVERYTHING), SHOWN)
     plan = "\n".join(row[0] for row in connection.exec_driver_sql("EXPLAIN " + everything.replace("%", "%%")))
     assert "tags ->>" not in plan, "all values cost nothing"
+
+
+@pytest.mark.parametrize("name", ANNOTATIONS)
+def test_annotations(name: str, connection: Connection) -> None:
+    """They have a time and a text, in which only the link is HTML; tags and time limit what is read."""
+    dashboard, annotation = ANNOTATIONS[name]
+    several = []
+    flip: dict[str, Value] = {"job": "flip"}
+    for chosen in [*choices(dashboard), flip]:
+        query = sql(annotation["target"]["rawSql"], dashboard, {}, values_of(dashboard, chosen), SHOWN)
+        names, rows = ask(connection, query)
+        assert names == ["time", "text", "tags"] and len(rows) <= 100
+        plan = "\n".join(row[0] for row in connection.exec_driver_sql("EXPLAIN " + query.replace("%", "%%")))
+        assert LONG_AGO not in plan
+        several += rows
+    assert several
+    for at, text, tag in several:
+        assert SHOWN.start <= at <= SHOWN.end and tag
+        plain, _, link = text.partition("<br>")
+        assert plain and "<" not in plain
+        assert ("deployment" in tag) == (link == "")
+        if link:
+            where = r"http://127.0.0.1:9595/executions/[\w.-]+/(?:[\w.-]+/)?\d+"
+            to_query = (
+                r"/d/joinsight-query\?from=\d{13}&amp;to=\d{13}&amp;var-postgresql=[\w-]+&amp;var-application_id=\S+"
+            )
+            assert re.fullmatch(rf'<a href="(?:{where}|{to_query})">[^<]+</a>', link), link
+    query = sql(annotation["target"]["rawSql"], dashboard, {}, values_of(dashboard, NOBODY), SHOWN)
+    assert ask(connection, query)[1] == []
+
+
+def test_what_annotations_tell(connection: Connection) -> None:
+    """Changes of Spark and of an application's name but for its date; a plan that differs from the one before."""
+    dashboard = dashboards()["joinsight-overview"]
+    told = {}
+    for each in annotations_of(dashboard):
+        query = sql(each["target"]["rawSql"], dashboard, {}, values_of(dashboard, {"job": "flip"}), SHOWN)
+        told[each["name"]] = [row[1].partition("<br>")[0] for row in ask(connection, query)[1]]
+    assert told["Deployments"][:2] == [
+        "flip: application &lt;b&gt;hourly &amp; new&lt;/b&gt;, before nightly 2026-11-03",
+        "flip: Spark 4.0.0, before 3.5.1",
+    ]
+    assert not any("2026-11-02" in each for each in told["Deployments"])
+    (change,) = told["Plan changes"]
+    assert re.fullmatch(r"flip: .+: plan [0-9a-f]{8}, before [0-9a-f]{8}", change)
+    assert told["Failures"] == []
 
 
 def test_a_tag_selects_its_runs(connection: Connection) -> None:
