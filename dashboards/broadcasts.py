@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.columns import HIDDEN, KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
 from dashboards.limits import NEAR, NEAR_MAX_BYTES, in_words
 from dashboards.links import to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
@@ -139,6 +139,7 @@ def _busy() -> Panel:
             "send_ms": Column("Send, mean", "ms", width=105),
             "size_bytes": Column("Largest", "bytes", width=95),
             "rows": Column("Most rows", "short", width=95),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -168,6 +169,7 @@ def _near() -> Panel:
             "nearest": Column("Nearest", "percentunit", width=80),
             "shuffled_bytes": Column("Largest", "bytes", width=90),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -183,7 +185,7 @@ def _grown() -> Panel:
         Sql(
             f"""
             SELECT job_name, operator_key, rows_before, rows_now, rows_now / rows_before AS growth, size_bytes,
-                last_run, application_id, attempt_id, execution_id
+                query, last_run, application_id, attempt_id, execution_id
             FROM (
                 SELECT job_name, operator_key, (avg(rows) FILTER (WHERE {FIRST_THIRD}))::float8 AS rows_before,
                     (avg(rows) FILTER (WHERE {LAST_THIRD}))::float8 AS rows_now, max(size_bytes) AS size_bytes, {LATEST}
@@ -201,6 +203,7 @@ def _grown() -> Panel:
             "rows_now": Column("Rows now", "short", width=90),
             "growth": Column("Growth", "x", width=80),
             "size_bytes": Column("Largest", "bytes", width=90),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },

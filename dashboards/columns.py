@@ -63,6 +63,7 @@ HIDDEN = Column(is_hidden=True)
 KEY = {"application_id": HIDDEN, "attempt_id": HIDDEN, "execution_id": HIDDEN}
 """Hidden columns, which links need."""
 RUNS = Column("Runs", "short", width=70)
+QUERY = Column("Query", links=[to_query()], width=220)
 LAST_RUN = Column("Last run", "dateTimeAsIso", links=[to_query()], width=165)
 
 

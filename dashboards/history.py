@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import HIDDEN, KEY, LAST_RUN, RUNS, Column
+from dashboards.columns import HIDDEN, KEY, LAST_RUN, QUERY, RUNS, Column
 from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
@@ -304,6 +304,7 @@ def _operators() -> Panel:
             "rows_now": Column("Rows now", "short", width=95),
             "spill_before": Column("Spill before", "bytes", width=100),
             "spill_now": Column("Spill now", "bytes", width=95),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
 from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRWISE
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, tags, text_variable
@@ -149,6 +149,7 @@ def _flipped() -> Panel:
             "runs": RUNS,
             "side_bytes": Column("Side when shuffled", "bytes", width=150),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -181,6 +182,7 @@ def _missed() -> Panel:
             "side_bytes": Column("Side's bytes", "bytes", width=100),
             "threshold_bytes": Column("Threshold", "bytes", width=90),
             "shuffled_bytes": Column("Shuffled for it", "bytes", width=110),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -217,6 +219,7 @@ def _multiplying() -> Panel:
             "output_rows": Column("Rows out", "short", width=90),
             "output_ratio": Column("Out per row in", "x", width=110),
             "pairs": Column("Pairs", "short", width=90),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -245,6 +248,7 @@ def _spilling() -> Panel:
             "runs": RUNS,
             "spill_bytes": Column("Spilled, in memory", "bytes", bar=True, width=190),
             "sort_ms": Column("Sort time", "ms", width=90),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -298,6 +302,7 @@ def _late() -> Panel:
             "runs": RUNS,
             "side_bytes": Column("Bytes of the side", "bytes", width=130),
             "decided_after": Column("Decided after", "s", width=110),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },

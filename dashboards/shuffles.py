@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
-from dashboards.columns import KEY, LAST_RUN, RUNS, Column, of_job, of_operator
+from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
 from dashboards.limits import HUGE, LARGE, LIMITS, SKEWED, TINY
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, tags, text_variable
@@ -154,6 +154,7 @@ def _heaviest() -> Panel:
             "wait_ms": Column("Waited", "ms", width=90),
             "remote_share": Column("Remote", "percentunit", width=80),
             "partitions": Column("Partitions", "short", width=90),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -186,6 +187,7 @@ def _skewed() -> Panel:
             "rows_of_largest_task": Column("Rows of the largest task", "short", width=170),
             "split": Column("Split by AQE", "short", width=100),
             "skewed_since": Column("Since", "dateTimeAsIso", width=165),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },
@@ -216,6 +218,7 @@ def _cut() -> Panel:
             "runs": RUNS,
             "partitions": Column("Partitions, mean", "short"),
             "partition_bytes": Column("Bytes of one, mean", "bytes"),
+            "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,
         },

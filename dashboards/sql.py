@@ -19,12 +19,12 @@ TAGGED_APPLICATION = f"""('' IN (${{tag_value:sqlstring}}) OR (application_id, a
 FOUND = f"joinsight_finding_groups($__timeFrom(), $__timeTo()) WHERE {JOB} AND {TAGGED_APPLICATION}"
 
 EXECUTION_KEY = "started_at, application_id, attempt_id, execution_id"
-LATEST = """max(started_at) AS last_run,
+TITLE = "coalesce(title, 'execution ' || execution_id)"
+LATEST = f"""(array_agg({TITLE} ORDER BY started_at DESC))[1] AS query, max(started_at) AS last_run,
     (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,
     (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,
     (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"""
-"""The key of the last execution of a group, for links."""
-TITLE = "coalesce(title, 'execution ' || execution_id)"
+"""The title and key of the last execution of a group, for links."""
 QUERY_TITLE = "coalesce(max(title), 'query ' || left(query_shape, 8))"
 PERIOD = "$__timeGroup(started_at, $__interval) AS time"
 FIRST_THIRD = "started_at < $__timeFrom()::timestamptz + ($__timeTo()::timestamptz - $__timeFrom()) / 3"

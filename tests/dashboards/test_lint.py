@@ -158,6 +158,21 @@ def test_no_panel_has_a_limit_of_its_own() -> None:
             assert {step["value"] or 0 for step in steps} <= limits, where
 
 
+def test_operators_are_shown_with_their_query() -> None:
+    """A table that lists operators by their keys also has the title of the query: a key says nothing to a person."""
+    without = set()
+    for page in PAGES.values():
+        for panel in panels(page):
+            shown = {
+                override["matcher"]["options"]
+                for override in panel["fieldConfig"]["overrides"]
+                if any(each["id"] == "displayName" for each in override["properties"])
+            }
+            if "operator_key" in shown and not shown & {"query", "title"}:
+                without.add(panel["title"])
+    assert without == set()
+
+
 def test_limits_of_findings_are_drawn() -> None:
     """A time series of what a finding judges shows from where on; no other has a line."""
     drawn = {
