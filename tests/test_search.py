@@ -30,10 +30,12 @@ def test_words_are_in_lower_case_and_of_bounded_number() -> None:
 
 
 def test_an_execution_is_found_by_what_it_is_about(engine: Engine) -> None:
-    """Words of the description, job, tables, paths and operators, in any case and order, if all are there."""
+    """Words of the description, job, tables, paths, operators and SQL text, in any case and order, if all are there."""
+    sql = f"SELECT churn, {', '.join(f'c{i}' for i in range(MAX_WORDS))}"
+    one = {"description": "Revenue by région", "job_name": "finance/nightly", "application_id": "one"}
     Writer(engine).write(
         [
-            planned(PLAN, description="Revenue by région", job_name="finance/nightly", application_id="one"),
+            planned(PLAN, statement=sql, **one),
             planned("Scan", description="other", application_id="two"),
         ]
     )
@@ -51,6 +53,7 @@ def test_an_execution_is_found_by_what_it_is_about(engine: Engine) -> None:
         "shop.sales",
         "stores",
         "daily_totals",
+        "churn",
     ):
         assert found(asked) == ["one"], asked
     for asked in ("SortMergeJoin", "merge", "sales_2026", "rev join shop"):

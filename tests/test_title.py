@@ -31,7 +31,7 @@ BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}runId = 2d6ef7a2-b4a0-4d3c-
 )
 def test_sparks_own_description_is_not_a_title(description: str) -> None:
     """A call site and a micro-batch's ids say nothing of the query; its plan does."""
-    assert title(description, "sales → count") == "sales → count"
+    assert title(description, "", "sales → count") == "sales → count"
 
 
 @pytest.mark.parametrize(
@@ -50,18 +50,25 @@ def test_sparks_own_description_is_not_a_title(description: str) -> None:
 )
 def test_a_description_of_the_user_is_the_title(description: str, expected: str) -> None:
     """In one line: the first one, of a statement all of it without its comments, of a stream its name."""
-    assert title(description, "sales → count") == expected
+    assert title(description, "", "sales → count") == expected
+
+
+def test_the_sql_text_names_a_query_without_a_description() -> None:
+    """In place of a call site; a person's own description is better, and a comment alone says nothing."""
+    assert title("sql at Job.scala:7", "SELECT a -- first\nFROM t", "t → a") == "SELECT a FROM t"
+    assert title("Nightly", "SELECT a FROM t", "t → a") == "Nightly"
+    assert title("", "-- nothing", "t → a") == "t → a"
 
 
 def test_a_long_statement_shows_what_it_reads() -> None:
     """Most of what it selects is left out, also behind a WITH and with FROM in a literal or a subquery."""
     columns = ", ".join(f"sum(amount_{number}) AS total_{number}" for number in range(20))
-    assert title(f"SELECT {columns} FROM sales WHERE day = 3", "") == (
+    assert title(f"SELECT {columns} FROM sales WHERE day = 3", "", "") == (
         "SELECT sum(amount_0) AS total_0, … FROM sales WHERE day = 3"
     )
     inner = f"WITH a AS (SELECT x FROM t) SELECT (SELECT max(b) FROM u), ' FROM ', {columns} FROM sales"
-    assert title(inner, "") == "WITH a AS (SELECT x FROM t) SELECT (SELECT max(b) FROM u), ' FROM ', … FROM sales"
-    long = title(f"SELECT 1 FROM {'t' * 500}", "")
+    assert title(inner, "", "") == "WITH a AS (SELECT x FROM t) SELECT (SELECT max(b) FROM u), ' FROM ', … FROM sales"
+    long = title(f"SELECT 1 FROM {'t' * 500}", "", "")
     assert long
     assert len(long) == MAX_CHARACTERS
     assert long.endswith("…")
@@ -69,9 +76,9 @@ def test_a_long_statement_shows_what_it_reads() -> None:
 
 def test_without_a_plan_the_action_is_the_title() -> None:
     """A call site in a file of the user is shown whole, one in PySpark's machinery only by its action; else NULL."""
-    assert title("sql at NativeMethodAccessorImpl.java:0", "") == "sql"
-    assert title("collect at job.py:42", "") == "collect at job.py:42"
-    assert title("", "") is None
+    assert title("sql at NativeMethodAccessorImpl.java:0", "", "") == "sql"
+    assert title("collect at job.py:42", "", "") == "collect at job.py:42"
+    assert title("", "", "") is None
 
 
 @pytest.mark.parametrize("piece", ["'\\", "/*", "SELECT (", "a at .", "\n", "`", "SELECT a, ", "-- ", "id = "])
@@ -80,8 +87,8 @@ def test_hostile_descriptions(piece: str) -> None:
 
     def prepare(size: int) -> Callable[[], object]:
         text = "SELECT " + piece * (size // len(piece))
-        assert len(title(text, "") or "") <= MAX_CHARACTERS
-        return lambda: title(text, "")
+        assert len(title(text, "", "") or "") <= MAX_CHARACTERS
+        return lambda: title(text, "", "")
 
     check_cpu_time(prepare, 60_000)
 

@@ -293,6 +293,10 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     ended_at_ms: Time | None = None
     description: str = ""
     call_site: Annotated[str, Meta(description="Spark's long call site")] = ""
+    statement: Annotated[
+        str | None,
+        Meta(description="the SQL text that the whole query was made of; absent while it runs and in event logs"),
+    ] = None
     error: str | None = None
     job_group: str | None = None
     job_tags: list[str] = []

@@ -233,7 +233,7 @@ class _Facts(PlanMetrics):
 def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRow:
     e = facts.execution
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
-    named = title(e.description, facts.plans.outline)
+    named = title(e.description, e.statement or "", facts.plans.outline)
     return ExecutionRow(
         **facts.key,
         root_execution_id=e.root_execution_id,
@@ -278,7 +278,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
 
 
 def _searchable(facts: _Facts) -> Iterator[str]:
-    """What an execution is found by: its job, its description, the tables that it reads and writes, its operators."""
+    """What an execution is found by: its job, description, operators, the tables that it reads and writes, SQL text."""
     e = facts.execution
     yield e.job_name
     yield e.description
@@ -286,6 +286,7 @@ def _searchable(facts: _Facts) -> Iterator[str]:
         if not node.is_cluster:
             yield node.name
             yield from _TABLES.findall(node.simple)
+    yield e.statement or ""  # last, because a long one fills what is left
 
 
 def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:

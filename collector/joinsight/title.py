@@ -1,9 +1,9 @@
 """The title of an execution: what a person calls the query, in one short line, the same wherever it is shown.
 
 It is the first of these that there is: the job description that the user set (for the Thrift server and the
-``spark-sql`` shell this is the statement), the outline of the plan, and the name of the action. Spark's own
-descriptions are not titles: a call site (``showString at NativeMethodAccessorImpl.java:0``), a micro-batch's ids. All
-texts come from the listener, which has redacted them.
+``spark-sql`` shell this is the statement), the query's SQL text, the outline of the plan, the name of the action.
+Spark's own descriptions are not titles: a call site (``showString at NativeMethodAccessorImpl.java:0``), a
+micro-batch's ids. All texts come from the listener, which has redacted them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MARK = re.compile(
 _LONG_LIST = 40
 
 
-def title(description: str, outline: str) -> str | None:
-    """The title; None if there is neither a plan nor a description."""
+def title(description: str, sql: str, outline: str) -> str | None:
+    """The title; None if there is neither a plan nor a description. `sql`: the statement, empty for none."""
     text = description[:_READ].strip()
     batch = _MICRO_BATCH.match(text)
     if batch:
@@ -43,6 +43,9 @@ def title(description: str, outline: str) -> str | None:
         own = _own(text)
         if own:
             return own
+    bare = _without_comments(sql[:_READ])
+    if bare:
+        return statement(bare)
     if outline:
         return outline
     if call_site and any(file in text for file in _IN_PYTHON):
@@ -52,12 +55,16 @@ def title(description: str, outline: str) -> str | None:
 
 def _own(text: str) -> str:
     """A description that the user set: a statement without comments, else its first line."""
-    bare = _COMMENT.sub(lambda match: match[1] or " ", text).strip()
+    bare = _without_comments(text)
     if _STATEMENT.match(bare):
         return statement(bare)
     if not bare:  # comments only
         return ""
     return shortened(text.splitlines()[0])
+
+
+def _without_comments(sql: str) -> str:
+    return _COMMENT.sub(lambda match: match[1] or " ", sql).strip()
 
 
 def statement(sql: str) -> str:

@@ -93,6 +93,7 @@ final class Documents {
       Redaction redaction = s.redaction;
       text(g, "description", redaction.statement(s.description), Redaction.MAX_TEXT);
       text(g, "call_site", redaction.statement(s.callSite), Redaction.MAX_CALL_SITE);
+      text(g, "statement", redaction.statement(s.statement), Redaction.MAX_TEXT);
       text(g, "error", redaction.error(s.error), Redaction.MAX_TEXT);
       text(g, "job_group", redaction.text(s.jobGroup), Redaction.MAX_TEXT);
       g.writeArrayFieldStart("job_tags");

@@ -113,8 +113,11 @@ final class Executions {
     e.changed = true;
   }
 
-  /** {@code error}: null or empty if the query succeeded; only then {@code joinHints} is called. */
-  void end(long id, long time, String error, Supplier<List<JoinHint>> joinHints) {
+  /**
+   * {@code error}: null or empty if the query succeeded; only then {@code joinHints} is called. {@code statement}: null
+   * if it has none.
+   */
+  void end(long id, long time, String error, String statement, Supplier<List<JoinHint>> joinHints) {
     LiveExecution e = live.get(id);
     if (e == null || e.ended()) return;
     e.endedAt = time;
@@ -122,6 +125,7 @@ final class Executions {
     if (root != null && root.nested.containsKey(id)) root.nested.get(id).endedAt = time;
     e.error = error == null || error.isEmpty() ? null : error;
     e.endEvents++;
+    e.statement = statement;
     if (e.error == null && !e.plans.isEmpty()) e.joinHints = joinHints.get();
     countDrops(e);
     freeze(e);

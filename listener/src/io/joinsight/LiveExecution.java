@@ -79,6 +79,7 @@ final class LiveExecution {
   boolean startSeen;
   String description = "";
   String callSite = "";
+  String statement; // its SQL text; null: it has none, or has not ended
   String jobGroup;
   String[] jobTags = new String[0];
   String streamingQueryId;
@@ -161,9 +162,14 @@ final class LiveExecution {
   }
 
   long bytesWithoutValues() {
-    long texts = description.length() + callSite.length() + (error == null ? 0 : error.length());
     long parts = JOB_BYTES * jobs.size() + NESTED_BYTES * nested.size();
-    return heapBytes() + texts + parts + Long.BYTES * driverUpdates.length;
+    return heapBytes() + textBytes() + parts + Long.BYTES * driverUpdates.length;
+  }
+
+  /** Approximate heap use of its texts. */
+  long textBytes() {
+    return description.length() + callSite.length() + (error == null ? 0 : error.length())
+        + (statement == null ? 0 : statement.length());
   }
 
   void addNested(long nestedId, long at) {

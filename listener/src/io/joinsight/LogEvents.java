@@ -178,7 +178,7 @@ final class LogEvents implements LogLines.LineReader {
 
   private void end(Fields event) throws IOException {
     long time = at(event.number("time", 0));
-    executions.end(execution(event), time, event.text("errorMessage"), Collections::emptyList);
+    executions.end(execution(event), time, event.text("errorMessage"), null, Collections::emptyList);
   }
 
   private static PlanNode plan(Fields info) throws IOException {

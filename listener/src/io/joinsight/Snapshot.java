@@ -25,6 +25,7 @@ final class Snapshot {
   final String error;
   final String description;
   final String callSite;
+  final String statement;
   final String jobGroup;
   final String[] jobTags;
   final String streamingQueryId;
@@ -51,6 +52,7 @@ final class Snapshot {
     error = e.error;
     description = e.description;
     callSite = e.callSite;
+    statement = e.statement;
     jobGroup = e.jobGroup;
     jobTags = e.jobTags;
     streamingQueryId = e.streamingQueryId;
@@ -73,7 +75,7 @@ final class Snapshot {
       }
     }
     incomplete.addAll(e.gaps.values());
-    long bytes = 1000;
+    long bytes = 1000 + e.textBytes();
     for (LiveExecution.Plan plan : plans) bytes += plan.heapBytes;
     for (AccumulatorValues each : values) bytes += each.heapBytes();
     for (StageAttempt attempt : stages) bytes += attempt.heapBytes();

@@ -20,6 +20,7 @@ import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskInfo;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlanInfo;
@@ -165,6 +166,12 @@ final class SparkAccess {
       }
     }
     return null;
+  }
+
+  /** The input of an operator or a write that has one. */
+  static LogicalPlan input(LogicalPlan plan) throws ReflectiveOperationException {
+    Object input = computed(plan, "child");
+    return (LogicalPlan) (input == null ? computed(plan, "query") : input);
   }
 
   static Iterator<?> accumulables(TaskInfo task) throws Throwable {

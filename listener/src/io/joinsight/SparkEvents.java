@@ -75,7 +75,7 @@ final class SparkEvents {
   void end(SparkListenerSQLExecutionEnd event) {
     Option<String> error = event.errorMessage();
     String text = error.isEmpty() ? null : error.get();
-    executions.end(event.executionId(), event.time(), text, () -> JoinHint.of(event.qe()));
+    executions.end(event.executionId(), event.time(), text, Statement.of(event.qe()), () -> JoinHint.of(event.qe()));
   }
 
   void jobStart(SparkListenerJobStart event) throws Throwable {

@@ -1,0 +1,18 @@
+package io.joinsight;
+
+import static io.joinsight.Check.check;
+
+import java.util.Collections;
+
+/** The mailbox's limit includes the texts of a snapshot. */
+public final class SnapshotTest {
+  public static void main(String[] arguments) {
+    LiveExecution e = new LiveExecution(1);
+    long without = new Snapshot(e, Collections.emptyList()).heapBytes;
+    e.statement = String.join("", Collections.nCopies(5000, "x"));
+    check(new Snapshot(e, Collections.emptyList()).heapBytes == without + 5000, "statement");
+    e.error = "broken";
+    check(new Snapshot(e, Collections.emptyList()).heapBytes == without + 5006, "error");
+    System.out.println("ok");
+  }
+}
