@@ -72,13 +72,15 @@ def test_queries_have_titles(
     newest = {d.execution_id: d for d in documents if isinstance(d, Execution)}
     titles = [stored_rows(d)["execution"][0]["title"] for _, d in sorted(newest.items())]
     joined = "orders ⋈ customers where amount → by segment → count"
+    # Without literals, a comment is a "?", and a write has no path
+    orders, daily, comment = ("", "", " ?") if redacted == "true" else (" orders", " reports/daily", "")
     for expected in (
-        "range → save to parquet orders",
+        f"range → save to parquet{orders}",
         joined,
-        f"{joined} → save to parquet reports/daily",
+        f"{joined} → save to parquet{daily}",
         "orders → distinct order_id",
         "cached (orders → by customer_id → sum(amount)) → count",
-        "SELECT segment, max(amount) FROM o JOIN c USING (customer_id) GROUP BY segment",
+        f"SELECT segment, max(amount){comment} FROM o JOIN c USING (customer_id) GROUP BY segment",
         "SELECT order_id, amount FROM o WHERE amount > (SELECT avg(amount) FROM o)",
         "orders where amount → max(amount)",
         "SELECT amount FROM o WHERE customer_id = :id",
