@@ -166,6 +166,16 @@ def read_finding_groups(connection: Connection, filters: Filters, sort: str = "s
 
     Those of `finding_since` on unless `filters.since` is set. `UNGROUPED_FILTERS` have no effect.
     """
+    return _rows(connection, _finding_groups(filters, sort))
+
+
+def count_finding_groups(connection: Connection, filters: Filters, most: int) -> int:
+    """The number of groups without a limit, `most` at most."""
+    groups = _finding_groups(replace(filters, limit=most), "recent").subquery()
+    return connection.scalar(select(func.count()).select_from(groups)) or 0
+
+
+def _finding_groups(filters: Filters, sort: str) -> Select[Any]:
     times = [filters.since or finding_since(datetime.now(timezone.utc))]
     if filters.until is not None:
         times.append(filters.until)
@@ -183,7 +193,7 @@ def read_finding_groups(connection: Connection, filters: Filters, sort: str = "s
     tie = [groups.c[name] for name in ("job_name", "query_shape", "finding", "operator_key")]
     statement = select(groups).where(*conditions)
     statement = statement.order_by(*_GROUP_ORDERS[sort], groups.c.started_at.desc(), *tie)
-    return _rows(connection, statement.limit(filters.limit))
+    return statement.limit(filters.limit)
 
 
 def finding_since(now: datetime) -> datetime:
@@ -373,6 +383,7 @@ def read_regressions(
     thresholds: Mapping[str, float],
     *,
     job: str | None = None,
+    shape: str | None = None,
     kind: str | None = None,
     limit: int = 20,
 ) -> list[Row]:
@@ -383,13 +394,13 @@ def read_regressions(
     """
     arguments = "".join(f", {name} => :{name}" for name in thresholds)
     regressions = text(
-        f"SELECT * FROM joinsight_regressions(joinsight_window(:since){arguments})"
-        " WHERE job_name = coalesce(:job, job_name) AND kind = coalesce(:kind, kind)"
+        f"SELECT * FROM joinsight_regressions(joinsight_window(:since){arguments}, job => :job, shape => :shape)"
+        " WHERE kind = coalesce(:kind, kind)"
         " ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC NULLS FIRST, operator_key,"
         " measure"
         " LIMIT :limit"
     )
-    values = {**thresholds, "since": since, "job": job, "kind": kind, "limit": limit}
+    values = {**thresholds, "since": since, "job": job, "shape": shape, "kind": kind, "limit": limit}
     return [dict(row) for row in connection.execute(regressions, values).mappings()]
 
 

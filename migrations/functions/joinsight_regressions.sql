@@ -8,7 +8,9 @@ CREATE FUNCTION joinsight_regressions(
     minimum_runs integer DEFAULT 5,
     recent_runs integer DEFAULT 5,
     mads double precision DEFAULT 3,
-    minimum_change double precision DEFAULT 0.3
+    minimum_change double precision DEFAULT 0.3,
+    job text DEFAULT NULL,
+    shape text DEFAULT NULL
 ) RETURNS TABLE (
     job_name text,
     query_shape text,
@@ -61,6 +63,7 @@ WITH ran AS MATERIALIZED (
     FROM execution e
     WHERE e.started_at >= week_before
         AND e.state = 'succeeded' AND e.incomplete IS NULL AND e.query_shape IS NOT NULL
+        AND (job IS NULL OR e.job_name = job) AND (shape IS NULL OR e.query_shape = shape)
     GROUP BY e.job_name, e.query_shape, e.origin
     HAVING count(*) FILTER (WHERE e.started_at >= since) >= least_recent
 
@@ -219,4 +222,4 @@ LEFT JOIN stored s ON s.query = f.query AND s.operator_key = f.operator_key AND 
 ;
 END
 $$;
-COMMENT ON FUNCTION joinsight_regressions IS 'Queries and operators whose last runs since a time are worse than those before. baseline_runs: runs to compare with; minimum_runs: fewer say nothing; recent_runs: last runs that count; mads, minimum_change: both must be exceeded. docs/regressions.md';
+COMMENT ON FUNCTION joinsight_regressions IS 'Queries and operators whose last runs since a time are worse than those before. baseline_runs: runs to compare with; minimum_runs: fewer say nothing; recent_runs: last runs that count; mads, minimum_change: both must be exceeded; job, shape: only of this job or query. docs/regressions.md';

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine, insert, text
 
 from joinsight import tables
+from joinsight.reading import read_regressions
 from joinsight.store import partitions
 from joinsight.store.activity import count_regressions
 from joinsight.tables import Row
@@ -113,6 +114,22 @@ def test_a_slower_query_is_found_with_its_cost(engine: Engine) -> None:
     assert row["application_id"] == "slower-22"
     assert row["baseline_application_id"] in {f"slower-{number}" for number in (0, 8, 10, 18)}
     assert row["title"] == "query of slower"
+
+
+def test_one_job_or_query_can_be_asked_for(engine: Engine) -> None:
+    """`job` and `shape` leave out all others; what they leave is as among all."""
+    for number, (job, shape) in enumerate((("asked", "a1"), ("asked", "a2"), ("not asked", "a1"))):
+        plant(engine, f"selected {number}", [*BEFORE, *[150_000] * 7], job_name=job, shape=shape)
+    with engine.connect() as connection:
+
+        def regressions(**of: str) -> list[Row]:
+            return read_regressions(connection, SINCE, {}, limit=1_000, **of)
+
+        whole = [row for row in regressions() if row["job_name"] == "asked"]
+        assert {row["query_shape"] for row in whole} == {"a1", "a2"}
+        assert regressions(job="asked") == whole
+        assert regressions(job="asked", shape="a1") == [row for row in whole if row["query_shape"] == "a1"]
+        assert {row["job_name"] for row in regressions(shape="a1")} == {"asked", "not asked"}
 
 
 def test_a_slower_query_with_another_plan_has_another_plan(engine: Engine) -> None:
