@@ -88,9 +88,8 @@ def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> None:
     """The thresholds of a service decide whether the same document has a finding."""
     url = engine.url.render_as_string(hide_password=False)
-    for number, settings in enumerate(
-        ((), ("--finding-threshold", "skew_ratio=3", "--finding-threshold", "skew_rows=1"))
-    ):
+    low = [part for name in ("skew_ratio=3", "skew_rows=1", "skew_ms=0") for part in ("--finding-threshold", name)]
+    for number, settings in enumerate(((), low)):
         document = msgspec.structs.replace(recordings()["skewed"], application_id=f"app-{number}")
         with service(url, *settings) as running:
             assert post(running.url, request(document)).status_code == 200
