@@ -39,7 +39,8 @@ _FAILED = text(
     " (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,"
     " (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"
     " FROM (SELECT * FROM execution WHERE state <> 'succeeded' AND state IN ('failed', 'lost')"
-    f" AND started_at >= :since ORDER BY started_at DESC LIMIT {_RECENT_FAILURES}) AS failed"
+    " AND started_at >= :since AND (CAST(:job AS text) IS NULL OR job_name = :job)"
+    f" ORDER BY started_at DESC LIMIT {_RECENT_FAILURES}) AS failed"
     " GROUP BY job_name, query_shape, CASE WHEN query_shape IS NULL THEN title END"
     " ORDER BY max(started_at) DESC LIMIT :limit"
 )
@@ -82,9 +83,10 @@ def _trend(job: Row, newest_first: Sequence[Row]) -> Trend:
     return Trend(job, [run[0] for run in runs.values()], [run[1] for run in runs.values()])
 
 
-def read_failures(connection: Connection, since: datetime, limit: int) -> list[Row]:
+def read_failures(connection: Connection, since: datetime, limit: int, job: str | None = None) -> list[Row]:
     """Queries that failed or were lost since then: how often, and the last one of each; the latest first."""
-    return [dict(row) for row in connection.execute(_FAILED, {"since": since, "limit": limit}).mappings()]
+    values = {"since": since, "limit": limit, "job": job}
+    return [dict(row) for row in connection.execute(_FAILED, values).mappings()]
 
 
 _JOBS_OF_A_QUERY = text(

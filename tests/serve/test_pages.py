@@ -15,18 +15,19 @@ from xml.etree import ElementTree
 
 import httpx
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, planned, request
 from tests.findings.recorded import SMALL, recordings
-from tests.serve.real import until, writers_that_wait
+from tests.serve.real import in_threads, until, writers_that_wait
 
 from joinsight.decode import HEADERS
 from joinsight.filters import SORTS
 from joinsight.findings import Finder
 from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
+from joinsight.pages.home import Overview, Summary
 from joinsight.pages.listing import Asked
 from joinsight.reading import read_queries
-from joinsight.serve import pages
+from joinsight.serve import pages, summaries
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import connect
@@ -434,9 +435,130 @@ def test_a_page_that_takes_too_long(engine: Engine, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pages, "STATEMENT_SECONDS", 1)
     app = make_app(engine)
     with engine.connect() as connection:
-        connection.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
+        connection.execute(text("LOCK TABLE execution IN ACCESS EXCLUSIVE MODE"))
         answer = talk(app, lambda client: client.get("/"))
     assert (answer.status_code, "The database took longer than 1 s." in answer.text) == (503, True)
+
+
+def test_a_page_does_without_what_takes_too_long(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a table is locked, sentences stand for what is read from it, and the list stands."""
+    monkeypatch.setattr(summaries, "STATEMENT_SECONDS", 1)
+    app = make_app(engine)
+    with engine.connect() as connection:
+        connection.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
+        answer = talk(app, lambda client: client.get("/"))
+    assert answer.status_code == 200 and listed(answer.text)
+    assert "Findings took too long to compute. Run <code>joinsight findings</code>." in answer.text
+    assert "Marks of findings took too long to compute." in answer.text
+
+
+PLANT = """CREATE OR REPLACE FUNCTION {name} RETURNS SETOF {view} LANGUAGE plpgsql AS $$
+    BEGIN RAISE '%', current_setting('statement_timeout') USING ERRCODE = '{state}'; END $$"""
+REGRESSIONS = (
+    "joinsight_regressions(since timestamptz, job text DEFAULT NULL, shape text DEFAULT NULL)",
+    "v_regressions",
+)
+FINDINGS = ("joinsight_finding_groups(since timestamptz)", "v_finding_groups")
+PARTS = {
+    "Regressions": (REGRESSIONS, "joinsight regressions"),
+    "Findings": (FINDINGS, "joinsight findings"),
+}
+
+
+def break_function(engine: Engine, signature: tuple[str, str], state: str) -> None:
+    """A function of the database from now on fails with this SQLSTATE and tells its statement timeout."""
+    name, view = signature
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE TYPE broken_row AS ({columns_of(connection, view)})"))
+        connection.execute(text(f"DROP FUNCTION {name.partition('(')[0]} CASCADE"))
+        connection.execute(text(PLANT.format(name=name, view="broken_row", state=state)))
+
+
+def columns_of(connection: Connection, view: str) -> str:
+    """The columns of a view, with their types."""
+    columns = connection.execute(
+        text(
+            "SELECT quote_ident(attname) || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute"
+            " WHERE attrelid = CAST(:view AS regclass) AND attnum > 0 ORDER BY attnum"
+        ),
+        {"view": view},
+    )
+    return ", ".join(columns.scalars())
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    ("state", "why"), [("57014", "took too long to compute."), ("22012", "could not be computed;")]
+)
+def test_parts_of_the_home_page_are_independent(
+    make_store: Callable[[], str], caplog: pytest.LogCaptureFixture, part: str, state: str, why: str
+) -> None:
+    """A sentence and a command stand for a part that takes too long or fails; the others and the list stand."""
+    signature, command = PARTS[part]
+    with connect(make_store()) as engine:
+        now = int(time.time() * 1000)
+        Writer(engine, Finder(SMALL)).write(
+            [
+                planned("Scan", execution_id=i, job_name="my job", started_at_ms=now - HOUR, state=ended)
+                for i, ended in enumerate(["succeeded", "failed"])
+            ]
+        )
+        break_function(engine, signature, state)
+        home, job = get(engine, "/").text, get(engine, "/?job=my+job").text
+    for page in (home, job):
+        assert f"{part} {why}" in page
+        assert ("No regressions: " in page) == (part != "Regressions")
+        assert ("Nothing was found that needs" in page) == (part != "Findings")
+        assert page.count("took too long to compute") + page.count("could not be computed") == 1
+        assert len(listed(page)) == 2 and '<h2 id="failed">Failures</h2>\n<ul' in page
+    assert f"<code>{command}</code>" in home and 'id="jobs-heading"' in home
+    assert f"<code>{command} --job &#39;my job&#39;</code>" in job
+    told = [record.__dict__["fields"] for record in caplog.records if record.name == "joinsight"]
+    limit = f"{summaries.STATEMENT_SECONDS // 60}min"
+    assert [(each["part"], each["reason"].split()[0]) for each in told] == [(part.lower(), limit)] * 2
+
+
+def test_a_query_does_without_its_regressions(make_store: Callable[[], str]) -> None:
+    """Its runs are shown where regressions take too long."""
+    with connect(make_store()) as engine:
+        Writer(engine).write([planned("Scan", application_id="app-slow", job_name="nightly")])
+        with engine.connect() as connection:
+            [row] = read_queries(connection, Asked.of({}).filters, "recent")
+        break_function(engine, REGRESSIONS, "57014")
+        page = get(engine, f"/queries/{row['query_shape']}").text
+    assert "Regressions took too long to compute. Run <code>joinsight regressions --job nightly</code>." in page
+    assert "This is the only run." in page
+
+
+def test_expensive_parts_are_computed_once_a_minute(make_store: Callable[[], str]) -> None:
+    """For all readers meanwhile, of all jobs and of each job; the page says as of when."""
+    now = 0.0
+    cache = summaries.Summaries(lambda: now)
+    with connect(make_store()) as engine:
+        Writer(engine, Finder(SMALL)).write([SKEWED])
+
+        def overview(job: str | None = None) -> Overview:
+            with engine.connect() as connection:
+                return cache.overview(connection, job, Summary())
+
+        first = overview()
+        assert overview("another").regressions is not first.regressions
+        now = summaries.FRESH_SECONDS - 1
+        again = overview()
+        assert (again.regressions is first.regressions, again.findings is first.findings) == (True, True)
+        assert again.failures is not first.failures
+        now = summaries.FRESH_SECONDS + 1
+        with engine.connect() as lock:
+            lock.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
+            found: list[Overview] = []
+            join = in_threads(*[lambda: found.append(overview())] * 3)
+            until(lambda: writers_that_wait(engine) == 1, "one of them computes the findings")
+            lock.rollback()
+        join()
+        assert len({id(each.findings) for each in found}) == 1 and found[0].findings is not first.findings
+        for number in range(2 * summaries.MAX_CACHED):
+            overview(f"job {number}")
+        assert len(cache._cached) == summaries.MAX_CACHED
 
 
 def test_a_database_may_speak_any_language(make_store: Callable[[], str]) -> None:
@@ -451,7 +573,7 @@ def test_a_database_may_speak_any_language(make_store: Callable[[], str]) -> Non
                 "CREATE VIEW finding AS SELECT * FROM slow()",
             ):
                 connection.execute(text(statement))
-        answer = get(engine, "/")
+        answer = get(engine, "/executions/last")
     assert (answer.status_code, f"longer than {pages.STATEMENT_SECONDS} s" in answer.text) == (503, True)
 
 
@@ -467,7 +589,7 @@ def test_readers_cannot_write(make_store: Callable[[], str], caplog: pytest.LogC
                 "CREATE VIEW finding AS SELECT * FROM writes()",
             ):
                 connection.execute(text(statement))
-        assert get(engine, "/").status_code == 503
+        assert get(engine, "/executions/last").status_code == 503
         reasons = [record.__dict__["fields"]["reason"] for record in caplog.records if record.name == "joinsight"]
         assert reasons == [
             'cannot execute DELETE in a read-only transaction\nCONTEXT:  SQL statement "DELETE FROM'

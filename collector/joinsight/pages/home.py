@@ -1,9 +1,14 @@
-"""What the home page tells above its list: what became worse, what failed, what to fix first, and how jobs go."""
+"""What the home page and the pages of jobs tell above their list: what became worse, what failed, what to fix first.
+
+The home page also tells how jobs go.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
 
 from joinsight.display import bytes_text, duration_text
 from joinsight.pages.chart import Spark, spark
@@ -16,16 +21,33 @@ MAX_TRENDS = 15
 """Maximum jobs with a trend."""
 
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Generic[T]):
+    """A part of a page that it can do without."""
+
+    rows: Sequence[T] = ()
+    problem: str = ""
+    """Why it is missing, as a sentence."""
+    command: str = ""
+    """A command that prints what is missing."""
+    as_of: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The contents of the home page; lists may have one row more than the page shows."""
+    """What happened in the last days, to all jobs or one; lists may have one row more than the page shows."""
 
     days: int
-    regressions: Sequence[Row]
+    job: str | None
+    regressions: Summary[Row]
     """The most costly one of each query, by `worst_of_queries`."""
-    failures: Sequence[Row]
-    findings: Sequence[Row]
-    jobs: Sequence[JobLine]
+    failures: Summary[Row]
+    findings: Summary[Row]
+    jobs: Summary[JobLine]
+    """None on the page of a job."""
     number_of_jobs: int
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from joinsight.errors import ConfigurationError
 from joinsight.filters import SORTS, Filters, filters_of, one_of
 from joinsight.pages.environment import render
-from joinsight.pages.home import Overview
+from joinsight.pages.home import Overview, Summary
 from joinsight.reading import Cursor
 from joinsight.tables import Row
 from joinsight.timeparse import parse_moment
@@ -78,7 +78,16 @@ class Asked:
     @property
     def is_home(self) -> bool:
         """Whether nothing is asked but what is new."""
-        return not self.given and self.cursor is None and self.sort == _DEFAULT_SORT
+        return not self.given and self._begins
+
+    @property
+    def is_job(self) -> bool:
+        """Whether nothing is asked but what is new of a job."""
+        return self.given.keys() == {"job"} and self._begins
+
+    @property
+    def _begins(self) -> bool:
+        return self.cursor is None and self.sort == _DEFAULT_SORT
 
     def address(self, **changes: str) -> str:
         """The address of the list with these parameters, and of these only what differs from the default."""
@@ -131,14 +140,17 @@ def _cursor(parameters: Mapping[str, str], sort: str) -> Cursor | None:
     return None
 
 
+NO_MARKS: Summary[tuple[int, str]] = Summary()
+
+
 def list_page(
     asked: Asked,
     listed: Listed,
-    worst: Mapping[int, str],
+    marks: Summary[tuple[int, str]] = NO_MARKS,
     jobs: Sequence[str] = (),
     overview: Overview | None = None,
 ) -> str:
-    """The page as HTML; `worst` is the worst severity by the index of the row, `jobs` are offered to choose from."""
+    """The page as HTML; `marks` are the worst severities by the index of the row, `jobs` are offered to choose from."""
     return render(
         "list.html",
         asked=asked,
@@ -148,7 +160,8 @@ def list_page(
         sorts=_SORTS,
         is_filtered=bool(asked.given),
         listed=listed,
-        worst=worst,
+        marks=marks,
+        worst=dict(marks.rows),
         jobs=jobs,
         overview=overview,
     )

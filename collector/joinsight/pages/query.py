@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from joinsight.compare import changed_settings, settings_of
 from joinsight.pages.environment import render
 from joinsight.pages.history import draw_history
+from joinsight.pages.home import Summary
 from joinsight.present import short_key
 from joinsight.tables import Row
 
@@ -48,7 +49,7 @@ class QueryRuns:
     rows: Sequence[Row]
     """The newest first; may be one more than `limit`."""
     usual: Row | None
-    regressions: Sequence[Row]
+    regressions: Summary[Row]
     limit: int = LIMITS[0]
     until: datetime | None = None
 
@@ -58,7 +59,7 @@ def query_page(query: QueryRuns) -> str:
     runs = runs_of(list(query.rows[: query.limit])[::-1])
     newest = runs[-1].row
     older = query.rows[query.limit]["started_at"] if len(query.rows) > query.limit else None
-    duration = [row for row in query.regressions if row["measure"] == "duration_ms"]
+    duration = [row for row in query.regressions.rows if row["measure"] == "duration_ms"]
     return render(
         "query.html",
         q=query,

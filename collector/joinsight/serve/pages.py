@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -36,7 +37,6 @@ from joinsight.filters import FILTERS, Filters, one_of
 from joinsight.pages.comparison import Side, compare_page
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import drawing_file, execution_page
-from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, Overview, job_lines, worst_of_queries
 from joinsight.pages.listing import Asked, list_page
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
@@ -44,6 +44,7 @@ from joinsight.pages.view import View, number
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import ENTITLED
+from joinsight.serve.summaries import MOST_REGRESSIONS, Summaries, summary, took_too_long
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
@@ -57,11 +58,8 @@ TURN_SECONDS = 10
 STATEMENT_SECONDS = 10
 """Statement timeout; a page takes a few statements."""
 
-_MOST_REGRESSIONS = 200
 _CLOCKS_DIFFER = timedelta(days=1)
 """Runs may have started a little after now, by the clock of their driver."""
-_TREND = timedelta(days=30)
-"""How far the charts of jobs go back before the time that the home page is about."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -90,8 +88,6 @@ _NAME_OF_AN_EXECUTION = (
     "The address is /executions/, the application id and the query's id in Spark's SQL tab."
     " If the query has run, joinsight doctor shows which documents of its application have arrived."
 )
-_QUERY_CANCELED = "57014"
-"""SQLSTATE of a statement that took longer than `STATEMENT_SECONDS`."""
 _BUSY = _Problem(503, "Too many concurrent page requests", "Storing documents has priority.", "Try again.")
 _FAULT = _Problem(500, "Internal error", "The page could not be rendered; see the collector's log.")
 
@@ -103,6 +99,7 @@ class Pages:
         self._engine = for_readers(engine, STATEMENT_SECONDS)
         self._tokens = tokens
         self._throttled = throttled
+        self._summaries = Summaries()
         self._turns = asyncio.Semaphore(MAX_READING)
 
     def routes(self) -> list[Route]:
@@ -120,11 +117,18 @@ class Pages:
         def read(connection: Connection) -> str:
             asked = Asked.of(request.query_params)
             listed = asked.page(reading.read_queries(connection, asked.filters, asked.sort, asked.cursor))
-            worst = reading.worst_findings(connection, listed.rows)
             since = datetime.now(timezone.utc) - trends.WINDOW
-            jobs = trends.read_jobs(connection, since)
-            overview = _overview(connection, since, jobs) if asked.is_home and listed.rows else None
-            return list_page(asked, listed, worst, [job["job_name"] for job in jobs], overview)
+            jobs = summary(connection, "Jobs", "", lambda: trends.read_jobs(connection, since))
+            marks = summary(
+                connection,
+                "Marks of findings",
+                "joinsight findings --each",
+                lambda: list(reading.worst_findings(connection, listed.rows).items()),
+            )
+            overview = None
+            if listed.rows and (asked.is_home or asked.is_job):
+                overview = self._summaries.overview(connection, asked.filters.job, jobs)
+            return list_page(asked, listed, marks, [job["job_name"] for job in jobs.rows], overview)
 
         return await self._answer(request, read)
 
@@ -232,7 +236,7 @@ class Pages:
             return _Problem(404, "Not found", str(error), where)
         except SQLAlchemyError as error:
             log.warning("page not rendered: the database failed", extra=fields(reason=database_reason(error)))
-            if getattr(getattr(error, "orig", None), "sqlstate", None) == _QUERY_CANCELED:
+            if took_too_long(error):
                 reason = f"The database took longer than {STATEMENT_SECONDS} s."
                 return _Problem(503, "The query took too long", reason, "Choose a shorter time range.")
             return _Problem(503, "The database does not respond", "Senders keep their documents until it does.")
@@ -241,30 +245,26 @@ class Pages:
             return _FAULT
 
 
-def _overview(connection: Connection, since: datetime, jobs: Sequence[Row]) -> Overview:
-    return Overview(
-        days=trends.WINDOW.days,
-        regressions=worst_of_queries(reading.read_regressions(connection, since, {}, limit=_MOST_REGRESSIONS)),
-        failures=trends.read_failures(connection, since, MAX_SHOWN + 1),
-        findings=reading.read_finding_groups(connection, Filters(since=since, limit=MAX_SHOWN)),
-        jobs=job_lines(trends.read_trends(connection, jobs[:MAX_TRENDS], since - _TREND)),
-        number_of_jobs=len(jobs),
-    )
-
-
 def _runs_of(connection: Connection, newest: Row, until: datetime | None, limit: int) -> QueryRuns:
     shape, job, now = newest["query_shape"], newest["job_name"], datetime.now(timezone.utc)
     rows = trends.read_runs(connection, shape, job, until or now + _CLOCKS_DIFFER, limit + 1)
     if not rows:
         raise NotFound(f"No execution of query {shape} until {until}.")
-    regressions = reading.read_regressions(connection, now - trends.WINDOW, {}, job=job, limit=_MOST_REGRESSIONS)
+    regressions = summary(
+        connection,
+        "Regressions",
+        f"joinsight regressions --job {shlex.quote(job)}",
+        lambda: reading.read_regressions(
+            connection, now - trends.WINDOW, {}, job=job, shape=shape, limit=MOST_REGRESSIONS
+        ),
+    )
     return QueryRuns(
         shape,
         job,
         trends.read_jobs_of_query(connection, shape),
         rows,
         trends.read_usual(connection, rows[0], now - trends.WINDOW),
-        [row for row in regressions if row["query_shape"] == shape],
+        regressions,
         limit,
         until,
     )

@@ -1,0 +1,130 @@
+"""Parts of pages that a page can do without: one that takes too long or fails is replaced by a sentence.
+
+What is expensive is computed once a minute, for all readers.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TypeVar
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from joinsight import reading, trends
+from joinsight.filters import Filters
+from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, Summary, job_lines, worst_of_queries
+from joinsight.serve.logs import fields
+from joinsight.store.database import reason
+from joinsight.tables import Row
+
+STATEMENT_SECONDS = 2
+"""Statement timeout of a summary."""
+FRESH_SECONDS = 60
+"""How long a summary is cached, also one that took too long."""
+MAX_CACHED = 32
+"""Maximum number of cached summaries; of more, the least recently used ones are dropped."""
+MOST_REGRESSIONS = 200
+
+_TREND = timedelta(days=30)
+"""How far the charts of jobs go back before the time that the home page is about."""
+_QUERY_CANCELED = "57014"
+"""SQLSTATE of a statement that took longer than its timeout."""
+
+log = logging.getLogger("joinsight")
+T = TypeVar("T")
+
+
+class Summaries:
+    """Reads summaries; `clock` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._cached: dict[Hashable, _Cached] = {}  # the most recently used last
+
+    def overview(self, connection: Connection, job: str | None, jobs: Summary[Row]) -> Overview:
+        """What happened to a job, or to all if it is None; `jobs` are those of `read_jobs`."""
+        since = datetime.now(timezone.utc) - trends.WINDOW
+        of_job = f" --job {shlex.quote(job)}" if job else ""
+
+        def regressions() -> Sequence[Row]:
+            return worst_of_queries(reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS))
+
+        def findings() -> Sequence[Row]:
+            return reading.read_finding_groups(connection, Filters(since=since, job=job, limit=MAX_SHOWN))
+
+        def lines() -> Sequence[JobLine]:
+            first = jobs.rows[:MAX_TRENDS]
+            return job_lines(trends.read_trends(connection, first, since - _TREND))
+
+        return Overview(
+            days=trends.WINDOW.days,
+            job=job,
+            regressions=self._fresh(connection, "Regressions", f"joinsight regressions{of_job}", regressions, job),
+            failures=summary(
+                connection,
+                "Failures",
+                f"joinsight queries --state failed{of_job}",
+                lambda: trends.read_failures(connection, since, MAX_SHOWN + 1, job),
+            ),
+            findings=self._fresh(connection, "Findings", f"joinsight findings{of_job}", findings, job),
+            jobs=Summary(problem=jobs.problem) if job or jobs.problem else summary(connection, "Jobs", "", lines),
+            number_of_jobs=len(jobs.rows),
+        )
+
+    def _fresh(
+        self, connection: Connection, name: str, command: str, read: Callable[[], Sequence[Row]], job: str | None
+    ) -> Summary[Row]:
+        """The summary as of the last minute; of several readers who need it, one computes it."""
+        with self._lock:
+            cached = self._cached.pop((name, job), None) or _Cached()
+            self._cached[name, job] = cached
+            if len(self._cached) > MAX_CACHED:
+                del self._cached[next(iter(self._cached))]
+        with cached.lock:
+            if cached.summary is None or self._clock() >= cached.expires:
+                cached.summary = summary(connection, name, command, read)
+                cached.expires = self._clock() + FRESH_SECONDS
+            return cached.summary
+
+
+class _Cached:
+    """A summary, which one thread computes while others wait for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.summary: Summary[Row] | None = None
+        self.expires = 0.0
+
+
+def summary(connection: Connection, name: str, command: str, read: Callable[[], Sequence[T]]) -> Summary[T]:
+    """What `read` returns, or why it is missing; `command` prints the same in a terminal.
+
+    Raises `SQLAlchemyError` if the connection is lost.
+    """
+    now = datetime.now(timezone.utc)
+    savepoint = connection.begin_nested()
+    try:
+        connection.execute(
+            text("SELECT set_config('statement_timeout', :limit, true)"), {"limit": f"{STATEMENT_SECONDS}s"}
+        )
+        return Summary(read(), command=command, as_of=now)
+    except SQLAlchemyError as error:
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            raise
+        log.warning("part of a page not computed", extra=fields(part=name.lower(), reason=reason(error)))
+        why = "took too long to compute." if took_too_long(error) else "could not be computed; see the collector's log."
+        return Summary(problem=f"{name} {why}", command=command, as_of=now)
+    finally:
+        savepoint.rollback()  # restores the page's own timeout
+
+
+def took_too_long(error: SQLAlchemyError) -> bool:
+    """Whether the database canceled the statement."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) == _QUERY_CANCELED
