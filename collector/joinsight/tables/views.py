@@ -35,6 +35,14 @@ def _column(
     return Column(name, kind, comment=comment, info={"sql": sql})
 
 
+def _key(comment: str, prefix: str = "") -> list[Column[Any]]:
+    """The columns that name an execution; `comment` says which."""
+    comments = [comment, *["the same"] * (len(EXECUTION_KEY) - 1)]
+    return [
+        _column(prefix + name, execution.c[name].type, said) for name, said in zip(EXECUTION_KEY, comments, strict=True)
+    ]
+
+
 def _taken(table: Table, *names: str, renamed: Mapping[str, str] | None = None) -> list[Column[Any]]:
     alias = _ALIASES.get(table.name, "o")
     taken = ((table.c[name], (renamed or {}).get(name, name)) for name in names)
@@ -181,14 +189,8 @@ v_regressions = Table(
         BigInteger,
         "time by which the query exceeded its baseline median in these runs, summed, milliseconds",
     ),
-    _column("baseline_started_at", DateTime(timezone=True), "key of a typical run of the baseline, to compare with"),
-    _column("baseline_application_id", Text, "the same"),
-    _column("baseline_attempt_id", Text, "the same"),
-    _column("baseline_execution_id", BigInteger, "the same"),
-    _column("started_at", DateTime(timezone=True), "key of a typical recent run"),
-    _column("application_id", Text, "the same"),
-    _column("attempt_id", Text, "the same"),
-    _column("execution_id", BigInteger, "the same"),
+    *_key("key of a typical run of the baseline, to compare with", "baseline_"),
+    *_key("key of a typical recent run"),
     comment="Regressions of the last 7 days: joinsight_regressions(now() - interval '7 days'), or up to a day"
     " longer if baselines are stored.",
     info={"query": "SELECT * FROM joinsight_regressions(joinsight_window(now() - interval '7 days'))"},
@@ -214,10 +216,7 @@ v_finding_groups = Table(
     _column("last_run_at", DateTime(timezone=True), "start of the last of the runs; later than started_at: it is gone"),
     _column("impact_ms", BigInteger, "sum of the findings' impact_ms (docs/findings.md#impact); NULL: unknown"),
     _column("impact_bytes", BigInteger, "sum of the findings' impact_bytes; NULL: unknown"),
-    _column("started_at", DateTime(timezone=True), "when it was last seen; key of the newest execution with it"),
-    _column("application_id", Text, "the same"),
-    _column("attempt_id", Text, "the same"),
-    _column("execution_id", BigInteger, "the same"),
+    *_key("when it was last seen; key of the newest execution with it"),
     _column("node_id", Integer, "node of its final plan; -1: the whole execution"),
     comment="Findings of the last 30 days, one row for each kind, query of a job, and operator:"
     " joinsight_finding_groups(now() - interval '30 days').",
