@@ -277,7 +277,7 @@ class Comparer:
         is_sure = text is not None and self._numbers(where, row, logged)
         if said == text or self._is_tie(said, text, row, logged):
             return
-        if self.is_live and row["accumulator_id"] in logged.reported_late:
+        if self.is_live and (logged.outlived or row["accumulator_id"] in logged.reported_late):
             self.result.counts["values reported after the end"] += 1
         elif self.is_async and is_sure:
             self.result.counts["values that Spark lost"] += 1

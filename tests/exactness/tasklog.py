@@ -54,7 +54,12 @@ class Logged:
     ends: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     """The tasks of stage attempts, in the order in which they ended."""
     late_tasks: set[int] = field(default_factory=set)
-    """Those that ended after the execution and all of its jobs."""
+    """Those that ended after the execution and all of its jobs, or after their stage."""
+    outlived: bool = False
+    """A task ended after its stage, which failed or was cancelled.
+
+    Another thread then ends the execution: for some listeners that comes first, for others the task.
+    """
     parents: dict[int, list[int]] = field(default_factory=dict)
     """The stages whose shuffles a stage reads."""
     shared: bool = False
@@ -80,6 +85,7 @@ def read(lines: Iterable[bytes]) -> dict[int, Logged]:
     """The executions of a log, by id."""
     found: dict[int, Logged] = defaultdict(Logged)
     of_stage: dict[int, list[int]] = defaultdict(list)
+    completed: set[tuple[int, int]] = set()
     sees_later_metrics = True
     for line in lines:
         event = json.loads(line)
@@ -120,10 +126,16 @@ def read(lines: Iterable[bytes]) -> dict[int, Logged]:
                 if not execution.ended and attempt.attempt != info["Stage Attempt ID"]:
                     fresh = Attempt(attempt.stage, info["Stage Attempt ID"], attempt.tasks, attempt.known)
                     execution.stages[attempt.stage] = fresh
+        elif kind == "SparkListenerStageCompleted":
+            completed.add((event["Stage Info"]["Stage ID"], event["Stage Info"]["Stage Attempt ID"]))
         elif kind == "SparkListenerTaskEnd":
+            its_stage = event["Stage ID"], event["Stage Attempt ID"]
             for execution in _executions(found, of_stage, event["Stage ID"]):
                 task = event["Task Info"]["Task ID"]
-                execution.ends[event["Stage ID"], event["Stage Attempt ID"]].append(task)
+                execution.ends[its_stage].append(task)
+                if its_stage in completed:
+                    execution.outlived = True
+                    execution.late_tasks.add(task)
                 if execution.ended:
                     execution.late = True
                     execution.reported_late.update(a["ID"] for a in event["Task Info"]["Accumulables"])

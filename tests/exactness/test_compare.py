@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.exactness.expected import WITHOUT_COUNTERPART
 Stored = dict[str, Any]
 NUMBERS = ("count", "total", "min", "median", "p95", "max")
 METRIC = (*NUMBERS, "name", "type", "node_id", "accumulator_id", "max_stage_id", "max_stage_attempt", "max_task_id")
+EXECUTION_ID = "spark.sql.execution.id"
 NODE = ("node_id", "name", "simple", "cluster_id", "is_cluster")
 
 
@@ -99,6 +101,24 @@ def test_two_totals_that_are_swapped_are_noticed(stored: tuple[Stored, Callable[
         for row in execution["stages"]:
             row["gc_time_ms"], row["deserialize_time_ms"] = row["deserialize_time_ms"], row["gc_time_ms"]
     assert compare(swapped)
+
+
+@pytest.mark.parametrize("outlived", [False, True])
+def test_a_task_may_outlive_its_stage(outlived: bool) -> None:
+    """Then listeners may be told of its end before or after that of the execution."""
+    stage = {"Stage ID": 1, "Stage Attempt ID": 0, "Number of Tasks": 2, "Parent IDs": []}
+    task = {"Task ID": 7, "Index": 0, "Failed": False, "Killed": False, "Accumulables": []}
+    ends = [
+        {"Event": "SparkListenerTaskEnd", **stage, "Task Info": task},
+        {"Event": "SparkListenerStageCompleted", "Stage Info": stage},
+    ]
+    events: list[dict[str, Any]] = [
+        {"Event": "SparkListenerJobStart", "Job ID": 0, "Properties": {EXECUTION_ID: "3"}, "Stage Infos": [stage]},
+        *(reversed(ends) if outlived else ends),
+    ]
+    logged = tasklog.read(json.dumps(event).encode() for event in events)[3]
+    assert logged.outlived == outlived
+    assert logged.late_tasks == ({7} if outlived else set())
 
 
 def compared(table: str, row: dict[str, Any]) -> list[str]:
