@@ -112,7 +112,7 @@ def read_findings(connection: Connection, filters: Filters, sort: str) -> list[R
 
 
 def read_list(connection: Connection, name: str, filters: Filters, sort: str) -> list[Row]:
-    """The rows of a list of `filters.LISTS`."""
+    """The rows of a list of `filters.LISTS`, or of `finding_groups`: see `read_finding_groups`."""
     return _rows(connection, _list(connection, name, filters, sort))
 
 
@@ -134,6 +134,8 @@ _TABLES = {"shuffles": shuffle_table, "broadcasts": broadcast, "joins": joins, "
 def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Select[Any]:
     if name == "queries":
         return _queries(filters, sort)
+    if name == "finding_groups":
+        return _finding_groups(filters, sort)
     return _operators(connection, _TABLES[name], filters, SORTS[name], sort)
 
 
@@ -166,13 +168,7 @@ def read_finding_groups(connection: Connection, filters: Filters, sort: str = "s
 
     Those of `finding_since` on unless `filters.since` is set. `UNGROUPED_FILTERS` have no effect.
     """
-    return _rows(connection, _finding_groups(filters, sort))
-
-
-def count_finding_groups(connection: Connection, filters: Filters, most: int) -> int:
-    """The number of groups without a limit, `most` at most."""
-    groups = _finding_groups(replace(filters, limit=most), "recent").subquery()
-    return connection.scalar(select(func.count()).select_from(groups)) or 0
+    return read_list(connection, "finding_groups", filters, sort)
 
 
 def _finding_groups(filters: Filters, sort: str) -> Select[Any]:

@@ -88,6 +88,17 @@ def test_findings_are_filtered(invoke: Invoke, grouping: tuple[str, ...]) -> Non
     assert "'skew' is not one of 'broadcast-failed'" in invoke("findings", "--finding", "skew").output
 
 
+@pytest.mark.parametrize("grouping", [(), ("--each",)])
+def test_it_says_how_many_there_are(invoke: Invoke, grouping: tuple[str, ...]) -> None:
+    """Where a limit leaves some out."""
+    number = len(invoke("findings", *EARLY, *grouping, "--json").stdout.splitlines())
+    assert number > 1
+    for arguments in ((), ("--json",)):
+        shown = invoke("findings", *EARLY, *grouping, *arguments, "--limit", "1")
+        assert shown.stderr == f"1 of {number} shown (all: --limit {number})\n"
+    assert invoke("findings", *EARLY, *grouping, "--limit", str(number)).stderr == ""
+
+
 def test_without_findings_it_says_of_which_time(invoke: Invoke) -> None:
     """Groups are of a month; single ones of all times."""
     month_ago = datetime.now(timezone.utc) - timedelta(days=30)

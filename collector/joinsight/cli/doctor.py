@@ -20,7 +20,7 @@ from joinsight import incomplete
 from joinsight.cli import table
 from joinsight.cli.collector import collector_options, open_collector, reason_of, send
 from joinsight.cli.console import console, cut_at, paragraph_width
-from joinsight.cli.options import Moment, database_options
+from joinsight.cli.options import Moment, database_options, limit_option
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
@@ -76,14 +76,7 @@ class Check:
 @collector_options
 @click.option("--application", metavar="ID|NAME", help="Only this application.")
 @click.option("--since", type=Moment(), help="Only those heard from since: 2h, 7d, 2026-11-20T08:00 (UTC).")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 10_000),
-    default=10,
-    show_default=True,
-    help="Maximum number of applications.",
-)
+@limit_option(10, most=10_000, of="applications")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(
     database_url: str | None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from joinsight.cli.options import Command, database_options
+from joinsight.cli.options import Command, database_options, json_lines_option, limit_option
 from joinsight.filters import SORTS, Filter, filters_of
 
 
@@ -17,20 +17,8 @@ def filter_options(name: str) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         orders = SORTS[name]
         for option in (
-            click.option(
-                "--json",
-                "as_json",
-                is_flag=True,
-                help="Print one JSON object per line, with all columns and raw numbers.",
-            ),
-            click.option(
-                "--limit",
-                metavar="N",
-                type=click.IntRange(1, 100_000),
-                default=20,
-                show_default=True,
-                help="Maximum number of rows.",
-            ),
+            json_lines_option,
+            limit_option(),
             click.option(
                 "--sort",
                 type=click.Choice(list(orders)),

@@ -12,9 +12,9 @@ from joinsight import reading
 from joinsight.cli import findings_text
 from joinsight.cli.console import console, paragraph_width
 from joinsight.cli.filter_options import filter_options
+from joinsight.cli.listing import read_listing
 from joinsight.filters import Filters
 from joinsight.present import when
-from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import to_json
 
 
@@ -29,20 +29,15 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     """
     filters = Filters(**options)
     each = each or any(getattr(filters, name) is not None for name in reading.UNGROUPED_FILTERS)
-    read, render = (
-        (reading.read_findings, findings_text.execution_lines)
-        if each
-        else (reading.read_finding_groups, findings_text.group_lines)
+    name, render = (
+        ("findings", findings_text.execution_lines) if each else ("finding_groups", findings_text.group_lines)
     )
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            rows = read(connection, filters, sort)
-            is_empty = not rows and reading.is_empty(connection)
+    listing = read_listing(database_url, data, name, filters, sort)
+    rows = listing.rows
     if as_json:
         for row in rows:
             click.echo(to_json(row))
-    if is_empty:
+    if listing.is_empty:
         click.echo(reading.EMPTY, err=True)
     elif not rows:
         since = filters.since or (None if each else reading.finding_since(datetime.now(timezone.utc)))
@@ -54,3 +49,5 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
                 out.print(line, soft_wrap=True)
             if number < len(rows) - 1:
                 out.print()
+    if listing.rest:
+        click.echo(listing.rest, err=True)

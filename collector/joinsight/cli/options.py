@@ -87,3 +87,22 @@ def master_option(command: Command) -> Command:
         metavar="URL",
         help="Spark's master: local[4], yarn, spark://...  [default: Spark's own, else local[*]]",
     )(command)
+
+
+def limit_option(default: int = 20, *, most: int = 100_000, of: str = "rows") -> Callable[[Command], Command]:
+    """``--limit``."""
+    return click.option(
+        "--limit",
+        metavar="N",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=True,
+        help=f"Maximum number of {of}.",
+    )
+
+
+def json_lines_option(command: Command) -> Command:
+    """``--json`` of a list."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object per line, with all columns and raw numbers."
+    )(command)

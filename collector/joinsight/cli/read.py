@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from joinsight import reading
 from joinsight.cli import findings_text, table, tree
 from joinsight.cli.console import console, cut_at, paragraph_width, print_text
 from joinsight.cli.filter_options import filter_options
+from joinsight.cli.listing import read_listing
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
@@ -41,8 +41,6 @@ from joinsight.terminal import to_json
 
 _ERROR_LENGTH = 500
 """Characters of an error that a terminal shows."""
-_COUNTED = 1_000
-"""Rows that are counted beyond those that are shown."""
 
 
 def _list(
@@ -54,37 +52,20 @@ def _list(
     as_json: bool,
     **options: Any,
 ) -> None:
-    filters = Filters(**options)
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            rows = reading.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
-            total = len(rows)
-            if filters.limit < total and filters.limit < _COUNTED:
-                total = reading.count(connection, name, filters, sort, _COUNTED + 1)
-            is_empty = not rows and reading.is_empty(connection)
-    rows = rows[: filters.limit]
+    listing = read_listing(database_url, data, name, Filters(**options), sort)
+    rows = listing.rows
     if as_json:
         for row in rows:
             click.echo(to_json(row))
     elif rows:
         print_table(console(), render(rows), rows)
-    if is_empty:
+    if listing.is_empty:
         click.echo(reading.EMPTY, err=True)
     elif not rows:
         what = "executions" if name == "queries" else name
         click.echo(f"No matching {what}. `joinsight queries` without filters shows the latest executions.", err=True)
-    elif total > len(rows):
-        click.echo(_shown(len(rows), total), err=True)
-
-
-def _shown(shown: int, total: int) -> str:
-    """``20 of 27 shown (all: --limit 27)``."""
-    if shown >= _COUNTED:
-        return f"{shown:,} shown, there are more (--limit)"
-    if total > _COUNTED:
-        return f"{shown:,} of more than {_COUNTED:,} shown (more: --limit, or filters)"
-    return f"{shown:,} of {total:,} shown (all: --limit {total})"
+    elif listing.rest:
+        click.echo(listing.rest, err=True)
 
 
 @click.command()

@@ -11,7 +11,7 @@ from rich.text import Text
 from joinsight import reading
 from joinsight.cli import table
 from joinsight.cli.console import console, cut_at, print_line
-from joinsight.cli.options import Moment, database_options
+from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.present import execution_name, query_title, short_key, when
@@ -31,17 +31,8 @@ _MINIMUM_RUNS = 5
 )
 @click.option("--job", metavar="NAME", help="Only of this job (spark.joinsight.jobName).")
 @click.option("--kind", type=click.Choice(list(KINDS)), help="Only of this kind.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=click.IntRange(1, 100_000),
-    default=20,
-    show_default=True,
-    help="Maximum number of rows.",
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, with all columns and raw numbers."
-)
+@limit_option()
+@json_lines_option
 @click.option(
     "--baseline-runs", metavar="N", type=click.IntRange(1, 1000), help="Earlier runs to compare with.  [default: 20]"
 )

@@ -1,0 +1,48 @@
+"""What the lists have in common: their rows, and how many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from joinsight import reading
+from joinsight.filters import Filters
+from joinsight.store.database import check_schema, open_database
+from joinsight.tables import Row
+
+_COUNTED = 1_000
+"""Rows that are counted beyond those that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The rows to show. `total`: how many there are, but none are counted beyond `_COUNTED`."""
+
+    rows: list[Row]
+    total: int
+    is_empty: bool
+    """No execution is stored."""
+
+    @property
+    def rest(self) -> str | None:
+        """``20 of 27 shown (all: --limit 27)``; None if all are shown."""
+        shown = len(self.rows)
+        if shown == self.total:
+            return None
+        if shown >= _COUNTED:
+            return f"{shown:,} shown, there are more (--limit)"
+        if self.total > _COUNTED:
+            return f"{shown:,} of more than {_COUNTED:,} shown (more: --limit, or filters)"
+        return f"{shown:,} of {self.total:,} shown (all: --limit {self.total})"
+
+
+def read_listing(database_url: str | None, data: Path | None, name: str, filters: Filters, sort: str) -> Listing:
+    """The rows of a list of `reading.read_list`."""
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            rows = reading.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
+            total = len(rows)
+            if filters.limit < total and filters.limit < _COUNTED:
+                total = reading.count(connection, name, filters, sort, _COUNTED + 1)
+            return Listing(rows[: filters.limit], total, not rows and reading.is_empty(connection))
