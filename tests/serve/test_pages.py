@@ -433,23 +433,25 @@ def test_readers_do_not_keep_senders_waiting(engine: Engine, monkeypatch: pytest
 def test_a_page_that_takes_too_long(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page whose statement takes too long is a 503 that says so."""
     monkeypatch.setattr(pages, "STATEMENT_SECONDS", 1)
-    app = make_app(engine)
-    with engine.connect() as connection:
-        connection.execute(text("LOCK TABLE execution IN ACCESS EXCLUSIVE MODE"))
-        answer = talk(app, lambda client: client.get("/"))
+    answer = home_while_locked(engine, "execution")
     assert (answer.status_code, "The database took longer than 1 s." in answer.text) == (503, True)
 
 
 def test_a_page_does_without_what_takes_too_long(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a table is locked, sentences stand for what is read from it, and the list stands."""
     monkeypatch.setattr(summaries, "STATEMENT_SECONDS", 1)
-    app = make_app(engine)
-    with engine.connect() as connection:
-        connection.execute(text("LOCK TABLE finding IN ACCESS EXCLUSIVE MODE"))
-        answer = talk(app, lambda client: client.get("/"))
+    answer = home_while_locked(engine, "finding")
     assert answer.status_code == 200 and listed(answer.text)
     assert "Findings took too long to compute. Run <code>joinsight findings</code>." in answer.text
     assert "Marks of findings took too long to compute." in answer.text
+
+
+def home_while_locked(engine: Engine, table: str) -> Any:
+    """The answer of the home page while nobody may read the table."""
+    app = make_app(engine)
+    with engine.connect() as connection:
+        connection.execute(text(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"))
+        return talk(app, lambda client: client.get("/"))
 
 
 PLANT = """CREATE OR REPLACE FUNCTION {name} RETURNS SETOF {view} LANGUAGE plpgsql AS $$
