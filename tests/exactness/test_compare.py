@@ -105,7 +105,7 @@ def test_two_totals_that_are_swapped_are_noticed(stored: tuple[Stored, Callable[
 
 @pytest.mark.parametrize("outlived", [False, True])
 def test_a_task_may_outlive_its_stage(outlived: bool) -> None:
-    """Then listeners may be told of its end before or after that of the execution."""
+    """A listener may receive its end before or after that of the execution."""
     stage = {"Stage ID": 1, "Stage Attempt ID": 0, "Number of Tasks": 2, "Parent IDs": []}
     task = {"Task ID": 7, "Index": 0, "Failed": False, "Killed": False, "Accumulables": []}
     ends = [
