@@ -8,13 +8,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
+from tests import class_archive
 from tests.history import END, Planted, generate
+from tests.java import LIGHT
 from tests.waiting import DEADLINES, LATE_SECONDS
 
 from joinsight.store.database import connect, upgrade
@@ -22,8 +25,7 @@ from joinsight.store.embedded import embedded_postgres
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venvs"
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""A Spark of a test lives for seconds: most of them are Java's start."""
+JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
@@ -152,19 +154,22 @@ def deadlines() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def spark_defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The default settings of each Spark in this run."""
-    settings = tmp_path_factory.mktemp("spark-conf")
-    options = {
+    """The default settings of each Spark in this run, and of its JVM."""
+    settings = {
         "spark.joinsight.spool": tmp_path_factory.mktemp("spool"),  # what a job cannot deliver stays with the test run
         # On a slow machine nothing may be taken for lost that is on its way
         "spark.joinsight.shutdownTimeout": "10m",
         "spark.joinsight.requestTimeout": "5m",
         "spark.executor.heartbeat.maxFailures": 1_000_000,
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     }
-    (settings / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in options.items()))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_CONF_DIR", str(settings))
+    options = " ".join([JAVA_OPTIONS, *(f"-D{key}={value}" for key, value in settings.items())])
+    archive = class_archive.archive()
+    class_archive.CONFIGURATION.mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.setenv("SPARK_CONF_DIR", str(class_archive.CONFIGURATION))
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            stack.enter_context(class_archive.in_background(archive, options))
+        patch.setenv("SPARK_SUBMIT_OPTS", f"{options} -XX:SharedArchiveFile={archive} -Xlog:disable")
         yield
 
 

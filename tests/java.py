@@ -11,11 +11,15 @@ import pyspark
 
 from joinsight.attach import listener_jar
 
+LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Options for a JVM of a test, which lives for seconds: most of them are Java's start."""
+
 
 def compile_java(source: Path, folder: Path) -> str:
     """Compile a file, or all of a folder, into `folder`; returns the class path to run it with, `folder` first."""
     path = os.pathsep.join([str(folder), str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
-    command = ["javac", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder)]
+    light = (f"-J{option}" for option in LIGHT)
+    command = ["javac", *light, "-nowarn", "-proc:none", "-cp", path, "-d", str(folder)]
     command += map(str, sorted(source.glob("*.java")) if source.is_dir() else [source])
     subprocess.run(command, check=True, capture_output=True)
     return path

@@ -41,7 +41,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return of_versions.plain(recorded("4.3.0", tmp_path_factory.mktemp("log"))[0])
 
 
-@pytest.fixture(params=["here", "by Spark"])
+@pytest.fixture(params=["here", pytest.param("by Spark", marks=pytest.mark.matrix)])
 def by(request: pytest.FixtureRequest) -> Any:
     """None, or the Spark that reads the logs."""
     return None if request.param == "here" else request.getfixturevalue("spark")
@@ -58,6 +58,7 @@ def told(report: Report) -> dict[str, str]:
     return {each.entry.path.rpartition("/")[2]: each.entry.outcome for each in report.done}
 
 
+@pytest.mark.parametrize("by", ["here", "by Spark"], indirect=True)
 def test_every_log_is_stored_and_only_once(by: Any, empty: Engine, logs: Path, engine: Engine) -> None:
     """Logs of all versions and codecs below a folder give the rows of their documents; then they are left alone."""
     writer = Writer(engine)

@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from sqlalchemy import Table
 from tests.documents import stored_rows
 from tests.exactness.compare import in_ms
-from tests.java import compile_java
+from tests.java import LIGHT, compile_java
 
 from joinsight.backfill.jvm import Reader
 from joinsight.backfill.listing import Local, find
@@ -99,7 +99,9 @@ def _reader() -> Reader:
 def _plain() -> subprocess.Popen[bytes]:
     folder = tempfile.TemporaryDirectory()
     path = compile_java(Path(__file__).with_name("Plain.java"), Path(folder.name))
-    java = subprocess.Popen(["java", "-cp", path, "io.joinsight.Plain"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    java = subprocess.Popen(
+        ["java", *LIGHT, "-cp", path, "io.joinsight.Plain"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     atexit.register(folder.cleanup)
     atexit.register(java.communicate)  # runs before the folder goes
     return java

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.documents import planned
-from tests.java import compile_java
+from tests.java import LIGHT, compile_java
 
 from joinsight.rows import execution_rows
 
@@ -33,7 +33,7 @@ def cut(text: str, limit: int = MAX_TEXT) -> str:
 def test_characters_are_those_of_unicode(tmp_path: Path) -> None:
     """No character is split, and the length is the one that Python counts."""
     path = compile_java(HERE.parent / "listener" / "Cuts.java", tmp_path)
-    command = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", path, "io.joinsight.Cuts"]
+    command = ["java", *LIGHT, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", path, "io.joinsight.Cuts"]
     done = subprocess.run(command, input=json.dumps(TEXTS), capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout) == [cut(*each) for each in TEXTS]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
-from tests.java import compile_java
+from tests.java import LIGHT, compile_java
 
 from joinsight.decode import decode_document, decode_stamp
 from joinsight.store import delivery
@@ -82,7 +82,7 @@ def play(folder: Path, first: int, number: int) -> Iterator[dict[str, Any]]:
     path = compile_java(SOURCE, folder)
     memory = "/dev/shm"  # nothing has to outlive the test, and syncing files takes most of its time
     (folder / "log4j2.properties").write_text("rootLogger.level = off\n")
-    command = ["java", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+    command = ["java", *LIGHT, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
     command += ["-cp", path, "io.joinsight.Histories"]
     with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as spools:
         command += [spools, str(first), str(number)]

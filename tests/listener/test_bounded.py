@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.java import compile_java
+from tests.java import LIGHT, compile_java
 from tests.spark.sink import Sink, listening
 
 SOURCE = Path(__file__).with_name("Crowd.java")
@@ -39,7 +39,7 @@ def feed(classes: str) -> Iterator[Feed]:
             late: bool = False,
             **limits: str,
         ) -> Sink:
-            command = ["java", f"-Xmx{limits['heap']}", "-XX:+ExitOnOutOfMemoryError", "-XX:TieredStopAtLevel=1"]
+            command = ["java", *LIGHT, f"-Xmx{limits['heap']}", "-XX:+ExitOnOutOfMemoryError"]
             command += [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
             numbers = [executions, at_once, tasks, metrics]
             command += ["-cp", classes, "io.joinsight.Crowd", sink.url, limits["memory"], *map(str, numbers)]

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.java import compile_java
+from tests.java import LIGHT, compile_java
 
 HERE = Path(__file__).parent
 
@@ -20,6 +20,6 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*Test.java")))
 def test_unit(name: str, classes: str, tmp_path: Path) -> None:
     """The program finds nothing wrong."""
-    run = ["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", classes, f"io.joinsight.{name}", str(tmp_path)]
+    run = ["java", *LIGHT, "-Xmx64m", "-cp", classes, f"io.joinsight.{name}", str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr

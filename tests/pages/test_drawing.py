@@ -242,7 +242,7 @@ def test_a_search_marks_operators() -> None:
 def test_only_large_plans_have_a_map() -> None:
     """A map covers the whole drawing, links to a box in each region, and stays small however large the plan is."""
     assert plan_map(drawing_of(recordings()["skewed"])) is None
-    drawing = drawing_of(large(5_000))
+    drawing = drawing_of(large(2_000))
     shown = plan_map(drawing)
     assert shown is not None
     assert {"join", "shuffle", "broadcast", ""} <= set(shown.dots)
