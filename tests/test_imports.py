@@ -26,6 +26,7 @@ LAYERS = (
     ("backfill",),
     ("demo",),
     ("cli",),
+    ("measurement",),
 )
 LAYER = {module: number for number, modules in enumerate(LAYERS) for module in modules}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -1,12 +1,41 @@
 """Joinsight: what every join and shuffle of a Spark SQL query costs.
 
 ``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener, ``joinsight.history(spark, table)`` reads the
-stored history; everything else is the command ``joinsight``.
+stored history, ``with joinsight.measure(spark) as measured:`` measures queries without a collector; everything else is
+the command ``joinsight``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from joinsight.attach import JoinsightWarning, attach, listener_jar
 from joinsight.spark import history
 
-__all__ = ["JoinsightWarning", "__version__", "attach", "history", "listener_jar"]
+if TYPE_CHECKING:
+    from joinsight.measurement import Measured
+
+__all__ = ["JoinsightWarning", "__version__", "attach", "history", "listener_jar", "measure"]
 
 __version__ = "0.1.0"
+
+
+def measure(what: Any) -> Measured:
+    """Measure the SQL executions that start in a block, or in a function, without a collector.
+
+    ::
+
+        with joinsight.measure(spark) as measured:
+            orders.join(customers, "customer_id").count()
+        print(measured)                               # what `joinsight plan` prints; a notebook shows the drawing
+        measured.executions[0].joins[0].strategy      # rows of the tables of docs/data-dictionary.md
+
+        joinsight.measure(lambda: orders.count()).executions
+
+    `what` is a SparkSession, of which all queries of its SparkContext are measured, also those of other threads; or a
+    function, which is called with the active session: `value` is then what it returned. Works beside an attached
+    listener, and nested. Raises `JoinsightError` if there is no classic session (Spark Connect has none).
+    """
+    from joinsight.measurement import measure
+
+    return measure(what)

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from joinsight.errors import JoinsightError
+
 LISTENER = "io.joinsight.JoinsightListener"
 DEFAULT_URL = "http://127.0.0.1:9595"
 
 _ATTACHMENT = "io.joinsight.Attachment"
 _EXTRA_LISTENERS = "spark.extraListeners"
+_CONNECT = "a Spark Connect client has no driver"
 _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 
 Builder = TypeVar("Builder")
@@ -70,6 +73,20 @@ def attach(
     return builder
 
 
+def classic_context(session: Any) -> Any:
+    """The SparkContext of a session. Raises `JoinsightError` if it has none, or if that has stopped."""
+    context = getattr(session, "_sc", None)
+    if context is None:
+        given = type(session).__module__ + "." + type(session).__qualname__
+        is_connect = given.startswith("pyspark.sql.connect.")
+        raise JoinsightError(
+            f"{_CONNECT}; measure where the server runs" if is_connect else f"{given} is not a SparkSession"
+        )
+    if context._jsc is None or context._jsc.sc().isStopped():
+        raise JoinsightError("This SparkSession has been stopped.")
+    return context
+
+
 def _settings(
     url: str, job_name: str | None, tags: Mapping[str, str], token_file: str | os.PathLike[str] | None
 ) -> dict[str, str]:
@@ -89,9 +106,7 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
 
     options: dict[str, str] = getattr(builder, "_options", {})
     if "spark.remote" in options or os.environ.get("SPARK_REMOTE"):
-        raise RuntimeError(
-            "a Spark Connect client has no driver; set spark.jars and spark.extraListeners where the server starts"
-        )
+        raise RuntimeError(f"{_CONNECT}; set spark.jars and spark.extraListeners where the server starts")
     if SparkContext._active_spark_context is not None:
         _attach_to_running(SparkContext._active_spark_context, jar, settings)
         return
@@ -126,6 +141,13 @@ def _add_to_class_loader(jvm: Any, jar: Path) -> None:
 
 
 def _attach_to_running(context: Any, jar: Path, settings: dict[str, str]) -> None:
+    message = call_with_context(context, jar, _ATTACHMENT, "attach", settings)
+    if message is not None:
+        warnings.warn(message, JoinsightWarning, stacklevel=4)
+
+
+def call_with_context(context: Any, jar: Path, java_class: str, method_name: str, settings: Mapping[str, str]) -> Any:
+    """Call a static method of a class in the jar with the running context and its configuration with these settings."""
     jvm, java_context = context._jvm, context._jsc.sc()
     conf = java_context.getConf()  # a copy: the application's own settings stay as they are
     for key, value in settings.items():
@@ -137,12 +159,12 @@ def _attach_to_running(context: Any, jar: Path, settings: dict[str, str]) -> Non
             java_array[i] = element
         return java_array
 
-    url = jvm.java.io.File(str(jar)).toURI().toURL()
-    parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    loader = jvm.java.net.URLClassLoader(array(jvm.java.net.URL, url), parent)
-    attachment = jvm.java.lang.Class.forName(_ATTACHMENT, True, loader)
+    # py4j remembers a thread's methods by the names of their classes: a class may have only one loader
+    loaders = vars(context._gateway).setdefault("_joinsight_loaders", {})
+    if jar not in loaders:
+        url = jvm.java.io.File(str(jar)).toURI().toURL()
+        parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loaders[jar] = jvm.java.net.URLClassLoader(array(jvm.java.net.URL, url), parent)
     parameters = array(jvm.java.lang.Class, java_context.getClass(), conf.getClass())
-    method = attachment.getMethod("attach", parameters)
-    message = method.invoke(None, array(jvm.java.lang.Object, java_context, conf))
-    if message is not None:
-        warnings.warn(message, JoinsightWarning, stacklevel=4)
+    method = jvm.java.lang.Class.forName(java_class, True, loaders[jar]).getMethod(method_name, parameters)
+    return method.invoke(None, array(jvm.java.lang.Object, java_context, conf))

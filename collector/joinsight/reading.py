@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -28,6 +28,7 @@ from joinsight.compare import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.findings import SEVERITIES
+from joinsight.rows import Rows
 from joinsight.store.delivery import missing
 from joinsight.tables import (
     EXECUTION_KEY,
@@ -36,6 +37,7 @@ from joinsight.tables import (
     Row,
     application,
     aqe_decision,
+    as_columns,
     broadcast,
     delivery,
     execution,
@@ -307,6 +309,23 @@ class StoredPlan:
         return self.versions[number]
 
 
+def stored_plan(rows: Rows) -> StoredPlan:
+    """What `read_plan` reads, once these rows are stored."""
+    by_table = {table: [as_columns(row) for row in each] for table, each in rows.by_table().items()}
+    return StoredPlan(
+        by_table["execution"][0],
+        by_table["plan_version"],
+        by_table["aqe_decision"],
+        by_table["node_metric"],
+        _worst_first(by_table["finding"]),
+        by_table["segment"],
+    )
+
+
+def _worst_first(findings: Iterable[Row]) -> list[Row]:
+    return sorted(findings, key=lambda row: SEVERITIES.index(row["severity"]))
+
+
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """An execution's plans; the execution must exist."""
     return StoredPlan(
@@ -314,7 +333,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, plan_version, key),
         _of(connection, aqe_decision, key),
         _of(connection, node_metric, key),
-        sorted(_of(connection, finding, key), key=lambda row: SEVERITIES.index(row["severity"])),
+        _worst_first(_of(connection, finding, key)),
         _of(connection, segment, key),
     )
 

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 from joinsight.compare import Run
 from joinsight.document import Execution
-from joinsight.findings import SEVERITIES, Finder, Thresholds
-from joinsight.reading import StoredPlan
+from joinsight.findings import Finder, Thresholds
+from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import execution_rows
 from joinsight.tables import as_columns
 
@@ -18,8 +18,8 @@ def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[
     made = execution_rows(execution)
     made = replace(made, execution=replace(made.execution, updated_at=datetime.now(timezone.utc)))
     made = replace(made, finding=Finder(thresholds).rows(made))
-    rows = {table: [as_columns(row) for row in each] for table, each in made.by_table().items()}
-    [e] = rows["execution"]
-    found = sorted(rows["finding"], key=lambda row: SEVERITIES.index(row["severity"]))
-    plan = StoredPlan(e, rows["plan_version"], rows["aqe_decision"], rows["node_metric"], found, rows["segment"])
-    return plan, Run(e, {}, rows["joins"], rows["shuffle"], rows["broadcast"], rows["stage"])
+    plan = stored_plan(made)
+    joins, shuffles, broadcasts, stages = (
+        [as_columns(row) for row in rows] for rows in (made.joins, made.shuffle, made.broadcast, made.stage)
+    )
+    return plan, Run(plan.execution, {}, joins, shuffles, broadcasts, stages)

@@ -22,6 +22,11 @@ def console() -> Console:
     return _Console(sys.stdout, width=None if sys.stdout.isatty() else WIDTH)
 
 
+def text_console(text: TextIO) -> Console:
+    """A console that writes plain text, of which nothing is cut."""
+    return _Console(text, width=WIDTH)
+
+
 def cut_at(out: Console) -> int | None:
     """The width at which lines are cut; None where the output is not a terminal, where they are whole."""
     return out.width if out.file.isatty() else None

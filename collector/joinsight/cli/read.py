@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +134,16 @@ def plan(
         }
         click.echo(to_json(everything))
         return
-    out = console()
-    print_header(out, stored)
     numbers = range(len(stored.versions)) if all_versions else [version]
-    for number in numbers:
+    print_execution(console(), stored, numbers, metrics=metrics)
+
+
+def print_execution(
+    out: Console, stored: StoredPlan, versions: Sequence[int | None] = (None,), *, metrics: bool = False
+) -> None:
+    """Print an execution with these plan versions; None: the final one."""
+    print_header(out, stored)
+    for number in versions:
         print_plan(out, stored, number, metrics=metrics)
     print_time(out, stored)
     print_findings_of(out, stored)

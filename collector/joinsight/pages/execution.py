@@ -72,7 +72,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         versions=[{**each, "after": moment(stored, each["planned_at"])} for each in stored.versions],
         last_plan=_LAST_PLAN.get(e["state"], "final"),
         version=shown,
-        operators=_operators(shown),
+        operators=operators_of(shown),
         drawing=drawing,
         map=plan_map(drawing) if drawing else None,
         map_width=MAP_WIDTH,
@@ -110,7 +110,7 @@ def _drawing(
     stored: StoredPlan, version: Row | None, view: View, stages_of: Mapping[int, Sequence[int]]
 ) -> Drawing | None:
     """None if there is no plan, or it is too large."""
-    if version is None or _operators(version) > MAX_DRAWN:
+    if version is None or operators_of(version) > MAX_DRAWN:
         return None
     marked = () if view.stage is None or not version["is_final"] else _nodes_of(view.stage, stages_of)
     return draw(stored, version, view, marked)
@@ -124,7 +124,8 @@ def _nodes_of(stage: int, stages_of: Mapping[int, Sequence[int]]) -> set[int]:
     return {node for node, stages in stages_of.items() if stage in stages}
 
 
-def _operators(version: Row | None) -> int:
+def operators_of(version: Row | None) -> int:
+    """The number of operators in a plan version."""
     return 0 if version is None else sum(1 for node in version["nodes"] if not node["is_cluster"])
 
 

@@ -1,5 +1,6 @@
 package io.joinsight;
 
+import java.util.function.BiFunction;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
@@ -39,7 +40,7 @@ public final class JoinsightListener extends SparkListener {
   private Application application;
   private Executions executions;
   private SparkEvents events;
-  private Sender sender;
+  private Sink sink;
   private boolean applicationKnown;
   private int failures;
   private volatile boolean progressDue;
@@ -47,6 +48,10 @@ public final class JoinsightListener extends SparkListener {
 
   /** Called by Spark while the SparkContext starts, before the application's id is known. */
   public JoinsightListener(SparkConf conf) {
+    this(conf, (settings, application) -> new Sender(settings, new Documents(application)));
+  }
+
+  JoinsightListener(SparkConf conf, BiFunction<Settings, Application, Sink> makeSink) {
     try {
       if (!conf.getBoolean(Settings.ENABLED, true)) {
         problem = Settings.ENABLED + " is false";
@@ -60,8 +65,8 @@ public final class JoinsightListener extends SparkListener {
         return;
       }
       application = new Application(settings.application, true);
-      sender = new Sender(settings, new Documents(application));
-      executions = new Executions(application, settings.memoryLimit / 2, sender::offer);
+      sink = makeSink.apply(settings, application);
+      executions = new Executions(application, settings.memoryLimit / 2, sink::offer);
       events = new SparkEvents(executions);
       clock = new Thread(this::tick, "joinsight-clock");
       clock.setDaemon(true);
@@ -90,6 +95,14 @@ public final class JoinsightListener extends SparkListener {
     context.addSparkListener(this);
   }
 
+  /** Removes the listener from a running application, once no more events are on their way. */
+  void leave(SparkContext context) {
+    context.removeSparkListener(this);
+    off = true;
+    clock.interrupt();
+    executions.emitProgress();
+  }
+
   @Override
   public void onApplicationStart(SparkListenerApplicationStart event) {
     if (off || applicationKnown) return;
@@ -103,13 +116,13 @@ public final class JoinsightListener extends SparkListener {
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd event) {
-    if (sender == null || application.endedAt != null) return;
+    if (sink == null || application.endedAt != null) return;
     try {
       off = true;
       clock.interrupt();
       executions.emitProgress();
       application.endedAt = event.time();
-      if (applicationKnown) sender.close(settings.shutdownTimeoutMs);
+      if (applicationKnown) sink.close(settings.shutdownTimeoutMs);
     } catch (Throwable t) {
       failed(t);
     }
@@ -233,7 +246,7 @@ public final class JoinsightListener extends SparkListener {
     application.user = user;
     application.startedAt = time;
     applicationKnown = true;
-    sender.start();
+    sink.start();
     LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
   }
 
@@ -243,7 +256,7 @@ public final class JoinsightListener extends SparkListener {
       while (true) {
         Thread.sleep(settings.progressIntervalMs);
         progressDue = true;
-        sender.abortIfStuck();
+        sink.abortIfStuck();
       }
     } catch (InterruptedException stop) {
       Thread.currentThread().interrupt();

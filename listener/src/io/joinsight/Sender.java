@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
  * after a failure they go to the {@link Spool}, and from there to the collector once it accepts them again. A document
  * is numbered when it is written; {@link Account} records which numbers were dropped or refused.
  */
-final class Sender {
+final class Sender implements Sink {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
 
   private static final int BATCH_BYTES = 4 << 20;
@@ -70,22 +70,26 @@ final class Sender {
     thread.setDaemon(true);
   }
 
-  void start() {
+  @Override
+  public void start() {
     thread.start();
   }
 
   /** Queues a snapshot; does not block. */
-  void offer(Snapshot snapshot) {
+  @Override
+  public void offer(Snapshot snapshot) {
     mailbox.put(snapshot);
   }
 
   /** Aborts a request that is stuck. Another thread calls it periodically. */
-  void abortIfStuck() {
+  @Override
+  public void abortIfStuck() {
     transport.abortIfStuck();
   }
 
   /** Delivers or spools all documents within the timeout. */
-  void close(long timeoutMs) throws InterruptedException {
+  @Override
+  public void close(long timeoutMs) throws InterruptedException {
     long spoolMs = timeoutMs / SPOOL_PART;
     closeWithin(timeoutMs - spoolMs);
     thread.join(Math.max(1, timeoutMs - spoolMs));

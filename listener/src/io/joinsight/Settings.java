@@ -14,6 +14,7 @@ import java.security.KeyStore;
 import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -35,6 +36,9 @@ final class Settings {
   static final String TOKENS = TOKEN_VARIABLE + ", " + TOKEN_FILE;
   private static final String CA_FILE = PREFIX + "caFile";
   private static final String SPOOL = PREFIX + "spool";
+  private static final String SPOOL_LIMIT = PREFIX + "spoolLimit";
+  private static final String REQUEST_TIMEOUT = PREFIX + "requestTimeout";
+  private static final String SHUTDOWN_TIMEOUT = PREFIX + "shutdownTimeout";
 
   final String url;
   final String token;
@@ -55,12 +59,20 @@ final class Settings {
     url = url(conf);
     token = token(conf);
     progressIntervalMs = duration(conf, PREFIX + "progressInterval", "10s", 100);
-    shutdownTimeoutMs = duration(conf, PREFIX + "shutdownTimeout", "10s", 0);
-    requestTimeoutMs = (int) Math.min(3_600_000, duration(conf, PREFIX + "requestTimeout", "30s", 100));
+    shutdownTimeoutMs = duration(conf, SHUTDOWN_TIMEOUT, "10s", 0);
+    requestTimeoutMs = (int) Math.min(3_600_000, duration(conf, REQUEST_TIMEOUT, "30s", 100));
     trusted = trusted(conf);
     spool = spool(conf);
-    spoolLimit = bytes(conf, PREFIX + "spoolLimit", "256m", 1 << 20);
+    spoolLimit = bytes(conf, SPOOL_LIMIT, "256m", 1 << 20);
     memoryLimit = bytes(conf, PREFIX + "memoryLimit", "64m", 4 << 20);
+  }
+
+  /** A copy of the SparkConf for a listener that delivers nothing, whatever the settings of deliveries are. */
+  static SparkConf withoutDelivery(SparkConf conf) {
+    SparkConf copy = conf.clone();
+    for (String key : Arrays.asList(TOKEN_FILE, CA_FILE, REQUEST_TIMEOUT, SHUTDOWN_TIMEOUT, SPOOL_LIMIT))
+      copy.remove(key);
+    return copy.set(ENABLED, "true").set(URL, "http://localhost").set(SPOOL, "none");
   }
 
   /** The settings with this prefix, without it. */

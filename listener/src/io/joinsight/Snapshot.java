@@ -18,6 +18,7 @@ final class Snapshot {
   }
 
   final long executionId;
+  final boolean startSeen;
   final long rootId;
   final String state;
   final long startedAt;
@@ -45,6 +46,7 @@ final class Snapshot {
 
   Snapshot(LiveExecution e, List<AccumulatorValues> values) {
     executionId = e.id;
+    startSeen = e.startSeen;
     rootId = e.rootId;
     state = !e.ended() ? (e.lost ? "lost" : "running") : e.error == null ? "succeeded" : "failed";
     startedAt = e.startedAt;
@@ -67,7 +69,7 @@ final class Snapshot {
     for (LiveExecution.Job job : e.jobs.values()) jobs.add(job.copy());
     for (StageAttempt attempt : e.attempts.values()) stages.add(attempt.copy());
     for (LiveExecution.Nested each : e.nested.values()) nested.add(each.copy());
-    if (!e.startSeen) incomplete.add(new Incomplete("start_not_seen"));
+    if (!startSeen) incomplete.add(new Incomplete("start_not_seen"));
     for (StageAttempt a : stages) {
       if (a.completed && a.failure == null && a.succeeded < a.tasks) {
         int missing = a.tasks - a.succeeded;

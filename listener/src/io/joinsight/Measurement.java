@@ -1,0 +1,105 @@
+package io.joinsight;
+
+import java.io.ByteArrayOutputStream;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeoutException;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+
+/**
+ * Measures the executions of a running application from its start to {@link #stop}, and keeps their documents; {@code
+ * joinsight.measure} calls this. It works beside an attached listener, and beside other measurements.
+ */
+public final class Measurement {
+  private static final int POLL_MS = 5;
+
+  private final SparkContext context;
+  private final JoinsightListener listener;
+  private Application application;
+  private Mailbox mailbox;
+
+  private Measurement(SparkContext context, SparkConf conf) {
+    this.context = context;
+    listener = new JoinsightListener(conf, (settings, itsApplication) -> {
+      application = itsApplication;
+      mailbox = new Mailbox(settings.memoryLimit / 4);
+      return new Kept();
+    });
+  }
+
+  /** Starts a measurement. Throws {@link IllegalStateException}, which says why, if that is impossible. */
+  public static Measurement start(SparkContext context, SparkConf conf) {
+    Measurement measurement = new Measurement(context, Settings.withoutDelivery(conf));
+    String problem = measurement.listener.problem();
+    if (problem != null) throw new IllegalStateException(problem);
+    measurement.listener.join(context);
+    return measurement;
+  }
+
+  /**
+   * Waits until the events of all that has ended have arrived, detaches, and returns the documents, a line each: the
+   * application's, then those of executions that started after this measurement did. After the time-out it returns
+   * what there is.
+   */
+  public byte[] stop(long timeoutMs) throws Throwable {
+    long end = System.nanoTime() + 1_000_000 * timeoutMs;
+    Map<Long, Snapshot> latest = new LinkedHashMap<>();
+    try {
+      do {
+        try {
+          context.listenerBus().waitUntilEmpty(Math.max(1, (end - System.nanoTime()) / 1_000_000));
+        } catch (TimeoutException late) {
+          break;
+        }
+        take(latest);
+        // Spark reports the end of a query's last job after the query has returned
+        if (latest.values().stream().noneMatch(Measurement::waitsForJobs)) break;
+        Thread.sleep(POLL_MS);
+      } while (System.nanoTime() < end);
+    } finally {
+      listener.leave(context);
+    }
+    take(latest);
+    Documents documents = new Documents(application);
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    int number = 0;
+    bytes.write(documents.application(Account.Stamp.ofLog(++number, Account.APPLICATION), null));
+    List<Snapshot> whole = new ArrayList<>(latest.values());
+    whole.removeIf(snapshot -> !snapshot.startSeen);
+    whole.sort((a, b) -> Long.compare(a.executionId, b.executionId));
+    for (Snapshot each : whole) bytes.write(documents.execution(Account.Stamp.ofLog(++number, each.executionId), each));
+    return bytes.toByteArray();
+  }
+
+  /** Executions whose documents did not fit into the memory limit. */
+  public int dropped() {
+    return mailbox.takeEvicted().size();
+  }
+
+  private void take(Map<Long, Snapshot> latest) {
+    for (Snapshot each : mailbox.take()) latest.put(each.executionId, each);
+  }
+
+  private static boolean waitsForJobs(Snapshot snapshot) {
+    return snapshot.isFinal() && snapshot.jobs.stream().anyMatch(job -> job.endedAt == null);
+  }
+
+  private final class Kept implements Sink {
+    @Override
+    public void start() {}
+
+    @Override
+    public void offer(Snapshot snapshot) {
+      mailbox.put(snapshot);
+    }
+
+    @Override
+    public void abortIfStuck() {}
+
+    @Override
+    public void close(long timeoutMs) {}
+  }
+}

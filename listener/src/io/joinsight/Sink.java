@@ -1,0 +1,16 @@
+package io.joinsight;
+
+/** Where a listener puts what it measures. */
+interface Sink {
+  /** Called once the application is known. */
+  void start();
+
+  /** Takes a snapshot; does not block. A later one of the same execution replaces it. */
+  void offer(Snapshot snapshot);
+
+  /** Called at every progress interval, by another thread. */
+  void abortIfStuck();
+
+  /** Called at the end of the application. */
+  void close(long timeoutMs) throws InterruptedException;
+}

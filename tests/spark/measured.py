@@ -1,0 +1,71 @@
+"""Queries that are measured in all ways, for `test_measure`: writes what was measured as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import joinsight
+from joinsight.errors import JoinsightError
+
+warnings.simplefilter("error", joinsight.JoinsightWarning)
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.range(1000).selectExpr("id", "id % 7 AS key").createOrReplaceTempView("facts")
+QUERY = "SELECT /*+ {hint} */ count(*) FROM facts a JOIN facts b ON a.id = b.id"
+
+
+def listeners() -> list[str]:
+    return [each.getClass().getName() for each in spark.sparkContext._jsc.sc().listenerBus().listeners()]
+
+
+def run(hint: str) -> Any:
+    return spark.sql(QUERY.format(hint=hint)).collect()[0][0]
+
+
+out: dict[str, Any] = {}
+before = sorted(set(listeners()))
+with joinsight.measure(spark) as outer:
+    run("BROADCAST(b)")
+    with joinsight.measure(spark) as inner:
+        run("MERGE(b)")
+    try:
+        with joinsight.measure(spark) as failed:
+            spark.sql("SELECT raise_error('on purpose') FROM facts").collect()
+    except Exception as error:
+        out["error"] = "on purpose" in str(error)
+    other = Thread(target=run, args=("SHUFFLE_HASH(b)",))
+    other.start()
+    other.join()
+    out["while open"] = repr(outer)
+    try:
+        print(outer.executions)
+    except JoinsightError as error:
+        out["too early"] = str(error)
+called = joinsight.measure(lambda: run("MERGE(b)"))
+with joinsight.measure(spark.newSession()) as nothing:
+    pass
+(merged,) = called.executions
+out["strategies"] = [
+    [join.strategy for each in one.executions for join in each.joins] for one in (outer, inner, called)
+]
+out["states"] = [[each.row.state for each in one.executions] for one in (outer, failed, nothing)]
+out["value"] = called.value
+out["rows"] = [shuffle.rows_written for shuffle in merged.shuffles]
+out["joined"] = merged.joins[0].output_rows
+out["segments"] = [sum(s.end_ms - s.start_ms for s in merged.segments), merged.duration_ms]
+out["versions"] = merged.row.plan_versions
+out["text"], out["html"] = str(called), called._repr_html_()
+out["repr"] = repr(called), repr(merged), str(nothing)
+out["listeners"] = [before, sorted(set(listeners()))]
+spark.stop()
+try:
+    joinsight.measure(spark)
+except JoinsightError as error:
+    out["stopped"] = str(error)
+Path(sys.argv[1]).write_text(json.dumps(out))

@@ -1,0 +1,43 @@
+"""`joinsight.measure` in a real Spark: without a collector, nested, in threads, and when queries fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+from tests.versions import NEWEST, SUPPORTED
+
+MEASURED = Path(__file__).with_name("measured.py")
+OLDER = [pytest.param(version, marks=pytest.mark.matrix) for version in SUPPORTED if version != NEWEST]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", [NEWEST, *OLDER])
+def test_queries_are_measured(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
+    """Exactly those of the block or the function, whatever thread they run in, with whole numbers."""
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(MEASURED), str(out)]
+    done = subprocess.run(command, env=spark_environment(version), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(out.read_text())
+    merge, broadcast, hashed = "SortMergeJoin", "BroadcastHashJoin", "ShuffledHashJoin"
+    assert said["strategies"] == [[broadcast, merge, hashed], [merge], [merge]]
+    assert said["states"] == [["succeeded", "succeeded", "failed", "succeeded"], ["failed"], []]
+    assert said["error"] and said["listeners"][0] == said["listeners"][1]
+    assert said["value"] == said["joined"] == 1000 and sorted(said["rows"]) == [1, 1000]
+    length, duration = said["segments"]
+    assert length == duration > 0 and said["versions"] > 1
+    assert said["while open"] == "<measurement that has not ended>"
+    assert said["too early"] == "The measurement has not ended: read it after the `with` block."
+    assert said["stopped"] == "This SparkSession has been stopped."
+    assert said["repr"][0] == "<measurement of 1 executions>" and said["repr"][2] == "No queries ran."
+    assert "SortMergeJoin" in said["text"] and "Where the time went:" in said["text"]
+    assert "data:image/svg+xml;base64," in said["html"] and "<script" not in said["html"]
+    title = said["repr"][1].partition(": ")[2].rstrip(">")
+    assert title in said["text"] and title in unescape(re.sub("<[^>]*>", "", said["html"]))
