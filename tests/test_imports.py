@@ -12,8 +12,8 @@ import joinsight
 PACKAGE = Path(joinsight.__file__).parent
 # From the bottom up; a module may import its own layer and those before it.
 LAYERS = (
-    ("errors", "document", "gc_tuning", "terminal", "incomplete", "timeparse", "manual", "generated"),
-    ("schema", "plan", "decode", "display", "search"),
+    ("errors", "document", "gc_tuning", "terminal", "incomplete", "timeparse", "manual", "generated", "call_sites"),
+    ("schema", "plan", "decode", "display", "search", "called_from"),
     ("tables",),
     ("title",),
     ("rows",),

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from joinsight.called_from import called_from
 from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
 from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
@@ -234,6 +235,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
     e = facts.execution
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
     named = title(e.description, e.statement or "", facts.plans.outline)
+    line = called_from(e.description, e.call_site)
     return ExecutionRow(
         **facts.key,
         root_execution_id=e.root_execution_id,
@@ -244,6 +246,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         ended_at=_time(e.ended_at_ms),
         duration_ms=None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
         title=named,
+        called_from=line,
         description=e.description,
         call_site=e.call_site,
         error=e.error,
@@ -273,7 +276,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         origin=e.origin,
         listener_id=e.listener.id,
         sequence=e.sequence,
-        words=words([named or "", *_searchable(facts)]),
+        words=words([named or "", line or "", *_searchable(facts)]),
     )
 
 

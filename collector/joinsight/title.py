@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 
+from joinsight.called_from import SHORT_CALL_SITE
 from joinsight.plan.outline import MAX_CHARACTERS, shortened
 
 _READ = 4_000  # characters of a description
-_CALL_SITE = re.compile(r"(\S+) at (?:<[^>\n]*>|[^\n]*\.\w{1,8}):\d+")
 _IN_PYTHON = ("NativeMethodAccessorImpl.java", "DirectMethodHandleAccessor.java")
 _MICRO_BATCH = re.compile(
     r"(?P<name>[^\n]{0,200}?)(?:\n|<br/>)?\s*id = [0-9a-f-]{36}(?:\n|<br/>)runId = [0-9a-f-]{36}(?:\n|<br/>)batch = "
@@ -38,7 +38,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
     batch = _MICRO_BATCH.match(text)
     if batch:
         return shortened(": ".join(part for part in (batch["name"], outline or "micro-batch") if part))
-    call_site = _CALL_SITE.fullmatch(text)
+    call_site = SHORT_CALL_SITE.fullmatch(text)
     if call_site is None:
         own = _own(text)
         if own:
@@ -49,7 +49,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
     if outline:
         return outline
     if call_site and any(file in text for file in _IN_PYTHON):
-        return shortened(call_site[1])
+        return shortened(call_site["action"])
     return shortened(text) or None
 
 

@@ -105,6 +105,7 @@ CREATE TABLE execution (
     ended_at timestamptz,
     duration_ms bigint,
     title text,
+    called_from text,
     description text NOT NULL,
     call_site text NOT NULL,
     error text,
@@ -153,6 +154,7 @@ COMMENT ON COLUMN execution.state IS 'running, succeeded, failed or lost';
 COMMENT ON COLUMN execution.ended_at IS 'when it ended; NULL while it is running';
 COMMENT ON COLUMN execution.duration_ms IS 'duration from start to end, milliseconds';
 COMMENT ON COLUMN execution.title IS 'what to call it, in one line: the description or statement that the user gave, else what its plan reads, does and writes; NULL: no description and no plan';
+COMMENT ON COLUMN execution.called_from IS 'the line of the user''s code that started it, e.g. sales.py:42; NULL: unknown (docs/identity.md#call-sites)';
 COMMENT ON COLUMN execution.description IS 'the job description, or the call site';
 COMMENT ON COLUMN execution.call_site IS 'Spark''s long call site';
 COMMENT ON COLUMN execution.error IS 'why it failed';

@@ -14,6 +14,7 @@ SELECT
     e.tags,
     a.spark_user,
     e.title,
+    e.called_from,
     e.description,
     e.query_shape,
     e.plan_fingerprint,
@@ -63,6 +64,7 @@ COMMENT ON COLUMN v_joins.job_name IS 'spark.joinsight.jobName, or the applicati
 COMMENT ON COLUMN v_joins.tags IS 'spark.joinsight.tag.*';
 COMMENT ON COLUMN v_joins.spark_user IS 'the user that Spark ran as';
 COMMENT ON COLUMN v_joins.title IS 'what to call it, in one line: the description or statement that the user gave, else what its plan reads, does and writes; NULL: no description and no plan';
+COMMENT ON COLUMN v_joins.called_from IS 'the line of the user''s code that started it, e.g. sales.py:42; NULL: unknown (docs/identity.md#call-sites)';
 COMMENT ON COLUMN v_joins.description IS 'the job description, or the call site';
 COMMENT ON COLUMN v_joins.query_shape IS 'key of the query, equal in all its runs regardless of the plan; NULL: no plan';
 COMMENT ON COLUMN v_joins.plan_fingerprint IS 'key of the final plan, equal in all runs with the same plan; NULL: no plan';

@@ -14,6 +14,7 @@ SELECT
     e.tags,
     a.spark_user,
     e.title,
+    e.called_from,
     e.description,
     e.query_shape,
     e.plan_fingerprint,
@@ -85,6 +86,7 @@ COMMENT ON COLUMN v_shuffles.job_name IS 'spark.joinsight.jobName, or the applic
 COMMENT ON COLUMN v_shuffles.tags IS 'spark.joinsight.tag.*';
 COMMENT ON COLUMN v_shuffles.spark_user IS 'the user that Spark ran as';
 COMMENT ON COLUMN v_shuffles.title IS 'what to call it, in one line: the description or statement that the user gave, else what its plan reads, does and writes; NULL: no description and no plan';
+COMMENT ON COLUMN v_shuffles.called_from IS 'the line of the user''s code that started it, e.g. sales.py:42; NULL: unknown (docs/identity.md#call-sites)';
 COMMENT ON COLUMN v_shuffles.description IS 'the job description, or the call site';
 COMMENT ON COLUMN v_shuffles.query_shape IS 'key of the query, equal in all its runs regardless of the plan; NULL: no plan';
 COMMENT ON COLUMN v_shuffles.plan_fingerprint IS 'key of the final plan, equal in all runs with the same plan; NULL: no plan';

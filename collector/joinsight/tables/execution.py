@@ -27,6 +27,9 @@ class ExecutionRow(ExecutionKey):
         "what to call it, in one line: the description or statement that the user gave, else what its plan reads, does"
         " and writes; NULL: no description and no plan"
     )
+    called_from: str | None = column(
+        "the line of the user's code that started it, e.g. sales.py:42; NULL: unknown (docs/identity.md#call-sites)"
+    )
     description: str = required("the job description, or the call site")
     call_site: str = required("Spark's long call site")
     error: str | None = column("why it failed")
