@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from joinsight.call_sites import install
 from joinsight.errors import JoinsightError
 
 LISTENER = "io.joinsight.JoinsightListener"
@@ -52,6 +53,7 @@ def attach(
     tags: Mapping[str, str] | None = None,
     token_file: str | os.PathLike[str] | None = None,
     jar: str | os.PathLike[str] | None = None,
+    call_sites: bool = True,
 ) -> Builder:
     """Have the listener report every SQL execution of the session that `builder` makes to the collector at `url`.
 
@@ -59,6 +61,8 @@ def attach(
     labels; `token_file` holds the collector's token (default: the environment variable JOINSIGHT_TOKEN). If a
     SparkContext is already running, the listener is added to it at once; an attached listener stays. So a second call
     with the same settings does nothing, and one with other settings warns: stop the context to change them.
+
+    `call_sites`: let Spark name the line of your Python code for each query, ``count at /jobs/sales.py:42``.
 
     Never raises: if the listener cannot be attached it warns with `JoinsightWarning`, and Spark runs without it.
     """
@@ -68,6 +72,7 @@ def attach(
         if not path.is_file():
             raise FileNotFoundError(f"there is no listener jar at {path}; omit jar= to use the package's own")
         _attach(builder, path.resolve(), settings)
+        install(call_sites)
     except Exception as error:
         warnings.warn(f"Joinsight is not attached, the job runs without it: {error}", JoinsightWarning, stacklevel=2)
     return builder

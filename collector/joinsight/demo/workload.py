@@ -1,6 +1,6 @@
 """The workload of `joinsight demo`: a small shop, and one query for each kind of join and each kind of AQE decision.
 
-It needs only PySpark and no other part of Joinsight, because it runs in its own process::
+It needs only PySpark, and of Joinsight what names its lines, because it runs in its own process::
 
     python -m joinsight.demo.workload --data DIR [--conf KEY=VALUE ...]
 
@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from joinsight import call_sites
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -290,6 +292,7 @@ def main(arguments: list[str] | None = None) -> None:
     data = options.data.resolve()
     data.mkdir(parents=True, exist_ok=True)
     spark = open_session(data, dict(options.conf))
+    call_sites.install()
     try:
         # The one error that Spark would log is deliberate; any other is raised as an exception.
         spark.sparkContext.setLogLevel("FATAL")
