@@ -76,6 +76,7 @@ def test_changes_of_one_run_are_flagged_side_by_side() -> None:
         row["started_at"] = start + timedelta(seconds=20 * index)
     found[-1]["configuration"] = {**found[-1]["configuration"], "spark.sql.shuffle.partitions": "7"}
     drawn = draw_history(runs_of(found), None, None)
+    assert [(plan, label) for *_, plan, label in drawn.lane] == [("A", "Plan A"), ("B", "B")]
     assert {marker.letter for marker in drawn.markers} == {"P", "S"}
     assert len({marker.x for marker in drawn.markers}) == 1
     assert len({marker.flag for marker in drawn.markers}) == 2

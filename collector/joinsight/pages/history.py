@@ -208,7 +208,8 @@ def _lane(runs: Sequence[Run], axis: _Axis) -> list[tuple[float, float, str, str
     for run in runs:
         if not stripes or stripes[-1][1] != run.plan:
             stripes.append((axis.x(run.row["started_at"]), run.plan))
-    ends = [x for x, _ in stripes[1:]] + [float(WIDTH - RIGHT)]
+    # The last run may be the first one with its plan
+    ends = [x for x, _ in stripes[1:]] + [max(float(WIDTH - RIGHT), min(float(WIDTH), stripes[-1][0] + _LANE))]
     lane = []
     for (x, plan), end in zip(stripes, ends, strict=True):
         width = max(1.0, end - x)
