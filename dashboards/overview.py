@@ -227,7 +227,7 @@ def _executions() -> Panel:
         " operators, its findings.",
         Sql(
             f"""
-            SELECT started_at, job_name, {TITLE} AS title, state, duration_ms, task_time_ms,
+            SELECT started_at, job_name, {TITLE} AS title, called_from, state, duration_ms, task_time_ms,
                 shuffle_write_bytes, broadcast_bytes, disk_spilled_bytes, query_shape,
                 application_id, attempt_id, execution_id
             FROM execution {HERE}
@@ -238,6 +238,7 @@ def _executions() -> Panel:
             "started_at": Column("Started", "dateTimeAsIso", width=165),
             "job_name": Column("Job", links=[to_job("overview", "Only this job")], width=200),
             "title": Column("Execution", links=[to_query(), to_history()]),
+            "called_from": Column("Called from", width=150),
             "state": Column("State", coloured="states", width=90),
             "duration_ms": Column("Duration", "ms", width=90),
             "task_time_ms": Column("Task time", "ms", bar=True, width=170),

@@ -68,7 +68,7 @@ def _what() -> Panel:
         " has no limit of size, and to the query's past.",
         _asked(
             f"""
-            SELECT {TITLE} AS title, job_name, state, execution.started_at, duration_ms,
+            SELECT {TITLE} AS title, called_from, job_name, state, execution.started_at, duration_ms,
                 application.name AS application, application_id, attempt_id, execution_id,
                 spark_version, is_adaptive::text AS adaptive,
                 coalesce(split_part(error, E'\\n', 1), '') AS error,
@@ -84,6 +84,7 @@ def _what() -> Panel:
         ),
         {
             "title": Column("Execution", links=[TO_PAGE, to_history()]),
+            "called_from": Column("Called from", width=150),
             "job_name": Column("Job", links=[to("Only this job", "overview", of_row(job="job_name"))]),
             "state": Column("State", coloured="states", width=90),
             "started_at": Column("Started", "dateTimeAsIso", width=165),

@@ -32,6 +32,7 @@ _LAST_OF_JOBS = text(
 _FAILED = text(
     "SELECT job_name, query_shape, count(*) AS executions, max(started_at) AS last_at,"
     " (array_agg(title ORDER BY started_at DESC))[1] AS title,"
+    " (array_agg(called_from ORDER BY started_at DESC))[1] AS called_from,"
     " (array_agg(state ORDER BY started_at DESC))[1] AS state,"
     " (array_agg(error ORDER BY started_at DESC))[1] AS error,"
     " (array_agg(started_at ORDER BY started_at DESC))[1] AS started_at,"

@@ -39,7 +39,14 @@ BROADCAST = """
 
 def documents() -> list[Any]:
     """Two applications: a nightly job that ran two hours apart, and another job between them."""
-    first = planned(SKEWED, execution_id=1, sequence=2, description="the skewed join", job_name="nightly")
+    first = planned(
+        SKEWED,
+        execution_id=1,
+        sequence=2,
+        description="the skewed join",
+        job_name="nightly",
+        call_site="count at /jobs/sales.py:42",
+    )
     nodes, accumulators = draw(BROADCAST)
     earlier, _ = draw("SortMergeJoin | [store_id#1], [store_id#9], LeftOuter")
     second = execution(
@@ -213,7 +220,7 @@ def test_nothing_found_is_said(invoke: Invoke) -> None:
 
 TREE = f"""\
 the skewed join
-local-1767225600000/1  2026-01-01 00:00  succeeded after 1.0 s
+local-1767225600000/1  2026-01-01 00:00  succeeded after 1.0 s  from sales.py:42
 shape {SHAPE}, final plan {FINGERPRINT}
                                                     rows      bytes     time  skew
 AdaptiveSparkPlan isFinalPlan=true
@@ -235,6 +242,13 @@ def test_plan_draws_the_tree_with_what_it_cost(invoke: Invoke) -> None:
     assert invoke("plan", f"{MINE}/1").stdout.split("\n")[:4] == TREE.split("\n")[:4]
     drawn = [line.split() for line in invoke("plan", f"{MINE}/1").stdout.splitlines()]
     assert drawn == [line.split() for line in TREE.splitlines()]
+
+
+def test_the_users_line_is_named(invoke: Invoke) -> None:
+    """In the header of a plan, after the title in a list, and as a word of searches."""
+    assert invoke("plan", f"{MINE}/1").stdout.splitlines()[1].endswith("  from sales.py:42")
+    assert "the skewed join  sales.py:42" in invoke("queries", "--search", "sales.py:42").stdout
+    assert " from " not in invoke("plan", "2").stdout.splitlines()[1]
 
 
 def test_plan_says_that_it_is_of_an_event_log(invoke: Invoke) -> None:

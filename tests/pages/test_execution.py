@@ -235,3 +235,15 @@ def test_what_is_not_there_is_said() -> None:
         execution_page(plan, run, View(node=3))
     empty, run = stored(execution(plans=[]))
     assert "Spark gave no plan" in execution_page(empty, run, View(node=3))
+
+
+@pytest.mark.parametrize("description", ["count at /jobs/sales.py:42", "Sales by region"])
+def test_the_page_names_the_line(description: str) -> None:
+    """Of the user's code, next to the other facts; the whole call site is folded, and no paragraph of its own."""
+    page = execution_page(
+        *stored(execution(description=description, call_site="count at /jobs/sales.py:42\nmain at a:1"))
+    )
+    facts = page[page.index('<p class="facts">') : page.index("</dl>")]
+    assert "called from sales.py:42" in shown(f"<main{facts}</main>")
+    assert "<p><bdi>count at" not in page
+    assert "<summary>Description and call site" in page

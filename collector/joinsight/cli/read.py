@@ -37,7 +37,7 @@ from joinsight.present.time_spent import by_cause
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
-from joinsight.terminal import to_json
+from joinsight.terminal import to_json, visible_line
 
 _ERROR_LENGTH = 500
 """Characters of an error that a terminal shows."""
@@ -155,7 +155,8 @@ def print_header(out: Console, stored: StoredPlan) -> None:
     print_text(out, Text(query_title(e), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
-    print_text(out, Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}", "dim"))
+    line = f"  from {e['called_from']}" if e["called_from"] else ""
+    print_text(out, Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}{line}", "dim"))
     if e["query_shape"]:
         print_text(out, Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
     if e["origin"] == "event_log":
@@ -215,12 +216,18 @@ def query_table(rows: list[Row]) -> list[Column]:
         Column("started", [when(r["started_at"]) for r in rows]),
         Column("state", [_state(r["state"]) for r in rows]),
         _short_keys("shape", rows, "query_shape"),
-        Column("query", [query_title(r) for r in rows], flexible=True),
+        Column("query", [_title_and_line(r) for r in rows], flexible=True),
         _durations("time", rows, "duration_ms"),
         _sizes("shuffled", rows, "shuffle_write_bytes"),
         _sizes("broadcast", rows, "broadcast_bytes", drop=4),
         _sizes("spilled", rows, "disk_spilled_bytes", drop=5),
     ]
+
+
+def _title_and_line(r: Row) -> Text:
+    """The title, and where there is room the line that it was called from."""
+    text = Text(visible_line(query_title(r)))
+    return text.append(f"  {visible_line(r['called_from'])}", "dim") if r["called_from"] else text
 
 
 def shuffle_table(rows: list[Row]) -> list[Column]:
