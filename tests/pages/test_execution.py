@@ -237,6 +237,22 @@ def test_what_is_not_there_is_said() -> None:
     assert "Spark gave no plan" in execution_page(empty, run, View(node=3))
 
 
+def test_what_aqe_changed_is_linked() -> None:
+    """Each plan is compared with the one before and the first one; the first with the last."""
+    plan, run = stored(recordings()["replanned-late"])
+    assert len(plan.versions) > 2
+    last = len(plan.versions) - 1
+    found = [
+        re.findall(
+            '/compare[^"]*a_version=(\\d+)&amp;b_version=(\\d+)', execution_page(plan, run, View(version=number))
+        )
+        for number in (0, 1, last)
+    ]
+    assert found == [[("0", str(last))], [("0", "1")], [(str(last - 1), str(last)), ("0", str(last))]]
+    one, its_run = stored(execution())
+    assert "a_version" not in execution_page(one, its_run)
+
+
 @pytest.mark.parametrize("description", ["count at /jobs/sales.py:42", "Sales by region"])
 def test_the_page_names_the_line(description: str) -> None:
     """Of the user's code, next to the other facts; the whole call site is folded, and no paragraph of its own."""

@@ -63,6 +63,11 @@ def compare_address(before: Row, after: Row) -> str:
     return "/compare?" + urlencode({"a": run_name(before), "b": run_name(after)}, safe="@:/")
 
 
+def compare_plans(row: Row, before: int, after: int) -> str:
+    """The address of the page that compares two plans of an execution."""
+    return f"{compare_address(row, row)}&a_version={before}&b_version={after}"
+
+
 def compare_with_previous(row: Row) -> str:
     """The address of the page that compares an execution with the previous run of its query."""
     return "/compare?" + urlencode({"b": run_name(row)}, safe="@:/")

@@ -14,7 +14,7 @@ from joinsight.document import ENDED
 from joinsight.errors import NotFound
 from joinsight.findings import SEVERITIES
 from joinsight.pages.drawing import Drawing, draw
-from joinsight.pages.environment import address, render, started_at
+from joinsight.pages.environment import address, compare_plans, render, started_at
 from joinsight.pages.failure import failure
 from joinsight.pages.panel import Panel, panel_of
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
@@ -72,6 +72,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         selected_stage=view.stage,
         marked=sum(box.in_stage for box in drawing.boxes) if drawing else 0,
         versions=[{**each, "after": moment(stored, each["planned_at"])} for each in stored.versions],
+        changes=_changes(stored, shown),
         last_plan=_LAST_PLAN.get(e["state"], "final"),
         version=shown,
         operators=operators_of(shown),
@@ -171,6 +172,19 @@ def _decided(stored: StoredPlan, version: Row | None, view: View) -> list[str]:
     if version is None or view.version is None:
         return []
     return [line for _, line in lines(stored, version["version"])]
+
+
+def _changes(stored: StoredPlan, shown: Row | None) -> list[tuple[str, str]]:
+    """Between which plans AQE made the one that is shown, as addresses and words."""
+    numbers = [each["version"] for each in stored.versions]
+    if shown is None or len(numbers) < 2:
+        return []
+    first, last, number = numbers[0], numbers[-1], shown["version"]
+    if number == first:
+        return [(compare_plans(stored.execution, first, last), "up to the last plan")]
+    before = numbers[numbers.index(number) - 1]
+    steps = [(before, f"since plan {before}"), (first, "since the first plan")]
+    return [(compare_plans(stored.execution, each, number), words) for each, words in dict(steps).items()]
 
 
 def _largest_first(rows: Iterable[Row], measure: str) -> list[Row]:
