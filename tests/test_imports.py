@@ -13,7 +13,7 @@ PACKAGE = Path(joinsight.__file__).parent
 # From the bottom up; a module may import its own layer and those before it.
 LAYERS = (
     ("errors", "document", "gc_tuning", "terminal", "incomplete", "timeparse", "manual", "generated", "call_sites"),
-    ("schema", "plan", "decode", "display", "search", "called_from"),
+    ("schema", "plan", "decode", "display", "search", "severity", "called_from"),
     ("tables",),
     ("title",),
     ("rows",),

@@ -1,7 +1,8 @@
 """The filters and sort orders of the lists of queries, shuffles, broadcasts, joins and findings.
 
 Each is declared only here: commands derive their options from it, pages their forms and parameters, `reading` its
-conditions. The fields of `Filters` are the filters, in display order.
+conditions. The fields of `Filters` are the filters, in display order. SQLAlchemy and the tables are imported when a
+condition or an order is used: the help of a command needs neither.
 """
 
 from __future__ import annotations
@@ -11,27 +12,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
-from typing import Any
-
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    CompoundSelect,
-    FromClause,
-    cast,
-    func,
-    literal,
-    literal_column,
-    select,
-)
-from sqlalchemy.dialects.postgresql import TSQUERY
+from typing import TYPE_CHECKING, Any
 
 from joinsight.document import EXECUTION_STATES
 from joinsight.errors import ConfigurationError
-from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.search import query
-from joinsight.tables import IMPACT, SEVERITY_RANK, application, broadcast, execution, finding, joins, shuffle
+from joinsight.severity import SEVERITIES
 from joinsight.timeparse import parse_moment
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from sqlalchemy import ColumnElement, CompoundSelect, FromClause
 
 OPERATORS = ("shuffles", "broadcasts", "joins", "findings")
 LISTS = ("queries", *OPERATORS)
@@ -40,7 +32,6 @@ KEY_LENGTH = 16
 """Characters of a query's shape, a plan's fingerprint and an operator's key."""
 _KEY = re.compile(f"[0-9a-f]{{4,{KEY_LENGTH}}}")
 _KEY_HELP = "in every run; 4 digits or more"
-_NS_PER_MS: ColumnElement[int] = literal_column("1000000", BigInteger)  # literal, as in the index
 
 
 class Of(Enum):
@@ -61,7 +52,8 @@ class Filter:
     placeholder: str = ""
     """The placeholder in a form."""
     metavar: str | None = None
-    choices: tuple[str, ...] = ()
+    known: Callable[[], Collection[str]] = tuple
+    """The values that it may have; empty for any."""
     parse: Callable[[str, str], Any] = lambda name, value: value
     """Parses (name, text); raises `ConfigurationError` with the name of the filter."""
     condition: Callable[[FromClause, Any], ColumnElement[bool]] | None = None
@@ -70,18 +62,32 @@ class Filter:
     """Whether so few rows match that PostgreSQL should start with them, regardless of the sort order."""
     lists: tuple[str, ...] = LISTS
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it may have; empty for any."""
+        return tuple(self.known())
+
     def value(self, name: str, given: str) -> Any:
         """The parsed value; raises `ConfigurationError` for an invalid text."""
-        return one_of(name, given, self.choices) if self.choices else self.parse(name, given)
+        choices = self.choices
+        return one_of(name, given, choices) if choices else self.parse(name, given)
 
 
 @dataclass(frozen=True, slots=True)
 class Sort:
     """A sort order of a list. Each has an index, declared with its table."""
 
-    column: ColumnElement[Any]
+    expression: Callable[[ModuleType], ColumnElement[Any]]
+    """Of `joinsight.tables`."""
     meaning: str
     is_nullable: bool = True
+
+    @property
+    def column(self) -> ColumnElement[Any]:
+        """What it sorts by."""
+        from joinsight import tables
+
+        return self.expression(tables)
 
     @property
     def order(self) -> ColumnElement[Any]:
@@ -134,13 +140,26 @@ def _words(name: str, given: str) -> str:
 
 
 def _has_words(source: FromClause, words: str) -> ColumnElement[bool]:
+    from sqlalchemy import cast, func
+    from sqlalchemy.dialects.postgresql import TSQUERY
+
     return func.array_to_tsvector(source.c.words).bool_op("@@")(cast(words, TSQUERY))
 
 
 def ids_of(id_or_name: str) -> CompoundSelect[Any]:
     """The ids of the applications with this id or name; not an OR, because no index serves one."""
+    from sqlalchemy import literal, select
+
+    from joinsight.tables import application
+
     by_name = select(application.c.application_id).where(application.c.name == id_or_name)
     return select(literal(id_or_name)).union_all(by_name)
+
+
+def _kinds() -> list[str]:
+    from joinsight.findings import HEURISTICS
+
+    return [heuristic.id for heuristic in HEURISTICS]
 
 
 def _never(value: Any) -> bool:
@@ -163,7 +182,7 @@ class Filters:
         Of.OPERATOR,
         "Only of this kind, such as skewed-shuffle; `joinsight docs findings` explains all",
         metavar="KIND",
-        choices=tuple(heuristic.id for heuristic in HEURISTICS),
+        known=_kinds,
         condition=_equals("finding"),
         is_selective=_never,
         lists=("findings",),
@@ -171,7 +190,7 @@ class Filters:
     severity: str | None = _filter(
         Of.OPERATOR,
         "Only of this severity",
-        choices=SEVERITIES,
+        known=lambda: SEVERITIES,
         condition=_equals("severity"),
         is_selective=_never,
         lists=("findings",),
@@ -198,7 +217,7 @@ class Filters:
     state: str | None = _filter(
         Of.EXECUTION,
         "Only of executions in this state",
-        choices=EXECUTION_STATES,
+        known=lambda: EXECUTION_STATES,
         condition=_equals("state"),
         is_selective=lambda state: state != "succeeded",
     )
@@ -240,45 +259,66 @@ def filters_of(name: str) -> dict[str, Filter]:
     return {each: declared for each, declared in FILTERS.items() if name in declared.lists}
 
 
-def _largest(column: ColumnElement[Any], meaning: str) -> Sort:
-    return Sort(column, meaning)
+def _largest(expression: Callable[[ModuleType], ColumnElement[Any]], meaning: str) -> Sort:
+    return Sort(expression, meaning)
 
 
-def _newest(column: ColumnElement[Any]) -> Sort:
-    return Sort(column, "newest first", is_nullable=False)
+def _newest(table: str) -> Sort:
+    return Sort(lambda tables: getattr(tables, table).c.started_at, "newest first", is_nullable=False)
 
 
-_shuffle_ms = shuffle.c.write_time_ns // _NS_PER_MS + shuffle.c.fetch_wait_ms
-_broadcast_ms = broadcast.c.collect_ms + broadcast.c.build_ms + broadcast.c.broadcast_ms
+def _shuffle_ms(tables: ModuleType) -> ColumnElement[Any]:
+    from sqlalchemy import BigInteger, literal_column
+
+    ns_per_ms: ColumnElement[int] = literal_column("1000000", BigInteger)  # literal, as in the index
+    its = tables.shuffle.c
+    return its.write_time_ns // ns_per_ms + its.fetch_wait_ms  # type: ignore[no-any-return]
+
+
+def _broadcast_ms(tables: ModuleType) -> ColumnElement[Any]:
+    its = tables.broadcast.c
+    return its.collect_ms + its.build_ms + its.broadcast_ms  # type: ignore[no-any-return]
+
+
+def _sql(name: str) -> Callable[[ModuleType], ColumnElement[Any]]:
+    """An expression that `joinsight.tables` has as a text."""
+
+    def expression(tables: ModuleType) -> ColumnElement[Any]:
+        from sqlalchemy import BigInteger, literal_column
+
+        return literal_column(getattr(tables, name), BigInteger)
+
+    return expression
+
 
 SORTS: Mapping[str, Mapping[str, Sort]] = {
     "queries": {
-        "recent": _newest(execution.c.started_at),
-        "time": _largest(execution.c.duration_ms, "longest first"),
-        "size": _largest(execution.c.shuffle_write_bytes, "most shuffled"),
-        "spill": _largest(execution.c.disk_spilled_bytes, "most spilled"),
+        "recent": _newest("execution"),
+        "time": _largest(lambda tables: tables.execution.c.duration_ms, "longest first"),
+        "size": _largest(lambda tables: tables.execution.c.shuffle_write_bytes, "most shuffled"),
+        "spill": _largest(lambda tables: tables.execution.c.disk_spilled_bytes, "most spilled"),
     },
     "shuffles": {
-        "size": _largest(shuffle.c.bytes_written, "most bytes written"),
+        "size": _largest(lambda tables: tables.shuffle.c.bytes_written, "most bytes written"),
         "time": _largest(_shuffle_ms, "longest writing and waiting"),
-        "skew": _largest(shuffle.c.skew_ratio, "most skewed"),
-        "recent": _newest(shuffle.c.started_at),
+        "skew": _largest(lambda tables: tables.shuffle.c.skew_ratio, "most skewed"),
+        "recent": _newest("shuffle"),
     },
     "broadcasts": {
-        "size": _largest(broadcast.c.size_bytes, "largest in memory"),
+        "size": _largest(lambda tables: tables.broadcast.c.size_bytes, "largest in memory"),
         "time": _largest(_broadcast_ms, "longest on the driver"),
-        "recent": _newest(broadcast.c.started_at),
+        "recent": _newest("broadcast"),
     },
     "joins": {
-        "size": _largest(joins.c.output_rows, "most rows out"),
-        "time": _largest(execution.c.duration_ms, "longest executions first"),
-        "spill": _largest(joins.c.spill_bytes, "most spilled"),
-        "recent": _newest(joins.c.started_at),
+        "size": _largest(lambda tables: tables.joins.c.output_rows, "most rows out"),
+        "time": _largest(lambda tables: tables.execution.c.duration_ms, "longest executions first"),
+        "spill": _largest(lambda tables: tables.joins.c.spill_bytes, "most spilled"),
+        "recent": _newest("joins"),
     },
     "findings": {
-        "severity": _largest(literal_column(SEVERITY_RANK, BigInteger), "worst first"),
-        "impact": _largest(literal_column(IMPACT, BigInteger), "most time or bytes, 100 MB counting as a second"),
-        "recent": _newest(finding.c.started_at),
+        "severity": _largest(_sql("SEVERITY_RANK"), "worst first"),
+        "impact": _largest(_sql("IMPACT"), "most time or bytes, 100 MB counting as a second"),
+        "recent": _newest("finding"),
     },
 }
 """The sort orders of each list; the first is the default."""

@@ -31,11 +31,11 @@ _SECTIONS = {
     },
     "Look": {
         "ui": ("ui", "Open the pages in a browser."),
-        "queries": ("read", "List SQL executions."),
-        "plan": ("read", "Draw the plan of an execution with the cost of each operator."),
-        "joins": ("read", "List joins: strategy, rows in and out, build side, spill."),
-        "shuffles": ("read", "List shuffles: bytes written, partitions, wait and skew."),
-        "broadcasts": ("read", "List broadcasts: outcome, size in memory, time on the driver."),
+        "queries": ("lists", "List SQL executions."),
+        "plan": ("lists", "Draw the plan of an execution with the cost of each operator."),
+        "joins": ("lists", "List joins: strategy, rows in and out, build side, spill."),
+        "shuffles": ("lists", "List shuffles: bytes written, partitions, wait and skew."),
+        "broadcasts": ("lists", "List broadcasts: outcome, size in memory, time on the driver."),
         "findings": ("findings", "List problems: how often, at what cost, and what to do."),
     },
     "Compare": {

@@ -36,12 +36,24 @@ def filter_options(name: str) -> Callable[[Command], Command]:
 
 def _filter_option(name: str, declared: Filter) -> Callable[[Command], Command]:
     def parse(context: click.Context, param: click.Parameter, value: str | None) -> Any:
-        return None if value is None else declared.value(f"--{name}", value)
+        if value is None:
+            return None
+        choice = _choice(declared)
+        return declared.value(f"--{name}", choice.convert(value, param, context) if choice else value)
+
+    def complete(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [choice for choice in declared.choices if choice.startswith(incomplete)]
 
     return click.option(
         f"--{name}",
-        type=click.Choice(declared.choices) if declared.choices else None,
+        type=None if declared.metavar else _choice(declared),
         metavar=declared.metavar,
         callback=parse,
+        shell_complete=complete if declared.metavar else None,
         help=f"{declared.help}.",
     )
+
+
+def _choice(declared: Filter) -> click.Choice[str] | None:
+    """Those of a filter with a metavar are too many for the help, which need not know them."""
+    return click.Choice(declared.choices) if declared.choices else None

@@ -8,13 +8,8 @@ from typing import Any
 
 import click
 
-from joinsight import reading
-from joinsight.cli import findings_text
-from joinsight.cli.console import console, paragraph_width
 from joinsight.cli.filter_options import filter_options
-from joinsight.cli.listing import read_listing
 from joinsight.filters import Filters
-from joinsight.present import when
 from joinsight.terminal import to_json
 
 
@@ -27,6 +22,13 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     A problem at the same operator of the same query of a job is listed once, for the last 30 days unless --since is
     given, with the numbers of the newest run.
     """
+    # Here, because the help needs none of it
+    from joinsight import reading
+    from joinsight.cli import findings_text
+    from joinsight.cli.console import console, paragraph_width
+    from joinsight.cli.listing import read_listing
+    from joinsight.present import when
+
     filters = Filters(**options)
     each = each or any(getattr(filters, name) is not None for name in reading.UNGROUPED_FILTERS)
     name, render = (

@@ -1,8 +1,8 @@
-"""Commands that show what is stored: queries, plan, shuffles, broadcasts, joins."""
+"""What the commands of `lists` print."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ from rich.text import Text
 from joinsight import reading
 from joinsight.cli import findings_text, table, tree
 from joinsight.cli.console import console, cut_at, paragraph_width, print_text
-from joinsight.cli.filter_options import filter_options
 from joinsight.cli.listing import read_listing
-from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
 from joinsight.display import bytes_text, duration_text
 from joinsight.filters import Filters
@@ -43,22 +41,17 @@ _ERROR_LENGTH = 500
 """Characters of an error that a terminal shows."""
 
 
-def _list(
-    name: str,
-    render: Callable[[list[Row]], list[Column]],
-    database_url: str | None,
-    data: Path | None,
-    sort: str,
-    as_json: bool,
-    **options: Any,
+def print_list(
+    name: str, *, database_url: str | None, data: Path | None, sort: str, as_json: bool, **given: Any
 ) -> None:
-    listing = read_listing(database_url, data, name, Filters(**options), sort)
+    """Print a list of `filters.LISTS`."""
+    listing = read_listing(database_url, data, name, Filters(**given), sort)
     rows = listing.rows
     if as_json:
         for row in rows:
             click.echo(to_json(row))
     elif rows:
-        print_table(console(), render(rows), rows)
+        print_table(console(), _TABLES[name](rows), rows)
     if listing.is_empty:
         click.echo(reading.EMPTY, err=True)
     elif not rows:
@@ -68,57 +61,17 @@ def _list(
         click.echo(listing.rest, err=True)
 
 
-@click.command()
-@filter_options("queries")
-def queries(**options: Any) -> None:
-    """List SQL executions."""
-    _list("queries", query_table, **options)
-
-
-@click.command()
-@filter_options("shuffles")
-def shuffles(**options: Any) -> None:
-    """List shuffles: bytes written, partitions, wait and skew."""
-    _list("shuffles", shuffle_table, **options)
-
-
-@click.command()
-@filter_options("broadcasts")
-def broadcasts(**options: Any) -> None:
-    """List broadcasts: outcome, size in memory, time on the driver."""
-    _list("broadcasts", broadcast_table, **options)
-
-
-@click.command()
-@filter_options("joins")
-def joins(**options: Any) -> None:
-    """List joins: strategy, rows in and out, build side, spill.
-
-    A build side with a question mark could have been broadcast: its size was at or below the threshold.
-    """
-    _list("joins", join_table, **options)
-
-
-@click.command()
-@database_options
-@click.argument("execution")
-@click.option("--version", type=int, help="A plan version, from 0.  [default: the final one]")
-@click.option("--all-versions", is_flag=True, help="All plan versions that AQE made, oldest first.")
-@click.option("--metrics", is_flag=True, help="All metrics of each operator, named as in Spark's UI.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything stored.")
-def plan(
+def print_stored(
+    execution: str,
+    *,
     database_url: str | None,
     data: Path | None,
-    execution: str,
     version: int | None,
     all_versions: bool,
     metrics: bool,
     as_json: bool,
 ) -> None:
-    """Draw the plan of an execution with the cost of each operator.
-
-    EXECUTION is an id from `joinsight queries`: 12, APPLICATION/12, or last.
-    """
+    """Print the execution of this name."""
     with open_database(database_url, data) as engine:
         check_schema(engine)
         with engine.connect() as connection:
@@ -321,3 +274,11 @@ def _state(state: str) -> Text:
         "ok" if state == "succeeded" else state,
         style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""),
     )
+
+
+_TABLES: Mapping[str, Callable[[list[Row]], list[Column]]] = {
+    "queries": query_table,
+    "shuffles": shuffle_table,
+    "broadcasts": broadcast_table,
+    "joins": join_table,
+}

@@ -8,13 +8,14 @@ never 0.
 
 from __future__ import annotations
 
+from joinsight.severity import SEVERITIES
 from joinsight.tables.application import ApplicationRow, application
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
 from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Row, as_columns, from_metrics, metadata, values_of
 from joinsight.tables.delivery import DeliveryRow, delivery
 from joinsight.tables.event_log import EventLogRow, event_log
 from joinsight.tables.execution import ExecutionRow, execution
-from joinsight.tables.finding import IMPACT, SEVERITIES, SEVERITY_RANK, FindingRow, finding
+from joinsight.tables.finding import IMPACT, SEVERITY_RANK, FindingRow, finding
 from joinsight.tables.join import JoinRow, joins
 from joinsight.tables.plan import (
     AqeDecisionRow,

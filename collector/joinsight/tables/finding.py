@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Index
 
+from joinsight.severity import SEVERITIES
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Json, Ms, column, largest, required, table_of
 
-SEVERITIES = ("critical", "warning", "info")
-"""The worst first."""
 _RISING = ", ".join(f"'{severity}'::text" for severity in reversed(SEVERITIES))
 SEVERITY_RANK = f"array_position(ARRAY[{_RISING}], severity)"
 """1 for the mildest; written as PostgreSQL shows the index's expression, which is compared with it."""

@@ -1,0 +1,67 @@
+"""Commands that show what is stored: queries, plan, shuffles, broadcasts, joins.
+
+Their help is quick: what prints them, which needs the database's modules, is imported when they run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from joinsight.cli.filter_options import filter_options
+from joinsight.cli.options import database_options
+
+
+@click.command()
+@filter_options("queries")
+def queries(**options: Any) -> None:
+    """List SQL executions."""
+    _print("queries", **options)
+
+
+@click.command()
+@filter_options("shuffles")
+def shuffles(**options: Any) -> None:
+    """List shuffles: bytes written, partitions, wait and skew."""
+    _print("shuffles", **options)
+
+
+@click.command()
+@filter_options("broadcasts")
+def broadcasts(**options: Any) -> None:
+    """List broadcasts: outcome, size in memory, time on the driver."""
+    _print("broadcasts", **options)
+
+
+@click.command()
+@filter_options("joins")
+def joins(**options: Any) -> None:
+    """List joins: strategy, rows in and out, build side, spill.
+
+    A build side with a question mark could have been broadcast: its size was at or below the threshold.
+    """
+    _print("joins", **options)
+
+
+@click.command()
+@database_options
+@click.argument("execution")
+@click.option("--version", type=int, help="A plan version, from 0.  [default: the final one]")
+@click.option("--all-versions", is_flag=True, help="All plan versions that AQE made, oldest first.")
+@click.option("--metrics", is_flag=True, help="All metrics of each operator, named as in Spark's UI.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything stored.")
+def plan(**options: Any) -> None:
+    """Draw the plan of an execution with the cost of each operator.
+
+    EXECUTION is an id from `joinsight queries`: 12, APPLICATION/12, or last.
+    """
+    from joinsight.cli.read import print_stored
+
+    print_stored(**options)
+
+
+def _print(name: str, **options: Any) -> None:
+    from joinsight.cli.read import print_list
+
+    print_list(name, **options)

@@ -1,0 +1,4 @@
+"""The severities of findings."""
+
+SEVERITIES = ("critical", "warning", "info")
+"""The worst first."""
