@@ -255,7 +255,7 @@ def test_what_aqe_changed_is_linked() -> None:
 
 @pytest.mark.parametrize("description", ["count at /jobs/sales.py:42", "Sales by region"])
 def test_the_page_names_the_line(description: str) -> None:
-    """Of the user's code, next to the other facts; the whole call site is folded, and no paragraph of its own."""
+    """The user's code is named next to the other facts; the whole call site is folded, and no paragraph of its own."""
     page = execution_page(
         *stored(execution(description=description, call_site="count at /jobs/sales.py:42\nmain at a:1"))
     )
