@@ -52,8 +52,8 @@ class Filter:
     placeholder: str = ""
     """The placeholder in a form."""
     metavar: str | None = None
-    known: Callable[[], Collection[str]] = tuple
-    """The values that it may have; empty for any."""
+    known: Callable[[], Collection[str]] | None = None
+    """Gives the values that it may have; None for any."""
     parse: Callable[[str, str], Any] = lambda name, value: value
     """Parses (name, text); raises `ConfigurationError` with the name of the filter."""
     condition: Callable[[FromClause, Any], ColumnElement[bool]] | None = None
@@ -63,14 +63,18 @@ class Filter:
     lists: tuple[str, ...] = LISTS
 
     @property
+    def has_choices(self) -> bool:
+        """Whether it may have certain values only."""
+        return self.known is not None
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The values that it may have; empty for any."""
-        return tuple(self.known())
+        return tuple(self.known()) if self.known else ()
 
     def value(self, name: str, given: str) -> Any:
         """The parsed value; raises `ConfigurationError` for an invalid text."""
-        choices = self.choices
-        return one_of(name, given, choices) if choices else self.parse(name, given)
+        return one_of(name, given, self.choices) if self.known else self.parse(name, given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,24 +36,29 @@ def filter_options(name: str) -> Callable[[Command], Command]:
 
 def _filter_option(name: str, declared: Filter) -> Callable[[Command], Command]:
     def parse(context: click.Context, param: click.Parameter, value: str | None) -> Any:
-        if value is None:
-            return None
-        choice = _choice(declared)
-        return declared.value(f"--{name}", choice.convert(value, param, context) if choice else value)
-
-    def complete(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        return [choice for choice in declared.choices if choice.startswith(incomplete)]
+        return None if value is None else declared.value(f"--{name}", value)
 
     return click.option(
         f"--{name}",
-        type=None if declared.metavar else _choice(declared),
+        type=_Choice(declared) if declared.has_choices else None,
         metavar=declared.metavar,
         callback=parse,
-        shell_complete=complete if declared.metavar else None,
         help=f"{declared.help}.",
     )
 
 
-def _choice(declared: Filter) -> click.Choice[str] | None:
-    """Those of a filter with a metavar are too many for the help, which need not know them."""
-    return click.Choice(declared.choices) if declared.choices else None
+class _Choice(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on
+    """The values of a filter, which are computed when they are needed: a help with a metavar does not show them."""
+
+    def __init__(self, declared: Filter) -> None:
+        self._declared = declared
+        super().__init__(())
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values."""
+        return self._declared.choices
+
+    @choices.setter
+    def choices(self, choices: object) -> None:
+        """Set by the base class."""
