@@ -34,7 +34,7 @@ from sqlalchemy.exc import OperationalError
 from tests.history import generate
 
 from joinsight import reading, tables
-from joinsight.compare import compare
+from joinsight.comparison import compare
 from joinsight.errors import NotFound
 from joinsight.filters import SORTS, Filters
 from joinsight.store import mark_lost, partitions

@@ -17,7 +17,7 @@ LAYERS = (
     ("tables",),
     ("title",),
     ("rows",),
-    ("compare", "findings"),
+    ("comparison", "findings"),
     ("store",),
     ("filters", "reading", "trends", "attach", "grafana"),
     ("present",),
@@ -27,6 +27,7 @@ LAYERS = (
     ("demo",),
     ("cli",),
     ("measurement",),
+    ("variants",),
 )
 LAYER = {module: number for number, modules in enumerate(LAYERS) for module in modules}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

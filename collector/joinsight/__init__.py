@@ -1,12 +1,13 @@
 """Joinsight: what every join and shuffle of a Spark SQL query costs.
 
 ``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener, ``joinsight.history(spark, table)`` reads the
-stored history, ``with joinsight.measure(spark) as measured:`` measures queries without a collector; everything else is
-the command ``joinsight``.
+stored history, ``with joinsight.measure(spark) as measured:`` measures queries without a collector, and
+``joinsight.compare({...})`` compares variants of one; everything else is the command ``joinsight``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from joinsight.attach import JoinsightWarning, attach, listener_jar
@@ -14,8 +15,9 @@ from joinsight.spark import history
 
 if TYPE_CHECKING:
     from joinsight.measurement import Measured
+    from joinsight.variants import Variants
 
-__all__ = ["JoinsightWarning", "__version__", "attach", "history", "listener_jar", "measure"]
+__all__ = ["JoinsightWarning", "__version__", "attach", "compare", "history", "listener_jar", "measure"]
 
 __version__ = "0.1.0"
 
@@ -39,3 +41,23 @@ def measure(what: Any) -> Measured:
     from joinsight.measurement import measure
 
     return measure(what)
+
+
+def compare(variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: bool = True) -> Variants:
+    """Run variants of a query in turns, and compare their wall time, task time and bytes, each with its scatter.
+
+    ::
+
+        joinsight.compare({
+            "as it is": lambda: orders.join(customers, "customer_id"),
+            "broadcast": lambda: orders.join(broadcast(customers), "customer_id"),
+        })
+
+    A function that returns a DataFrame has it computed whole, and written nowhere; any other has to run its queries
+    itself. Each runs once before, which does not count, then `runs` times. With `check`, the first results must be
+    equal: of DataFrames the number of rows and a hash, in which the order of rows does not matter, and ten digits of
+    floating-point numbers count; of others the values. Raises `JoinsightError` if they differ, or if no query runs.
+    """
+    from joinsight.variants import compare
+
+    return compare(variants, runs, check)

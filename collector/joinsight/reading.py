@@ -24,7 +24,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from joinsight.compare import Run
+from joinsight.comparison import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.findings import SEVERITIES

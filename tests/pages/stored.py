@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from joinsight.compare import Run
+from joinsight.comparison import Run
 from joinsight.document import Execution
 from joinsight.findings import Finder, Thresholds
 from joinsight.reading import StoredPlan, stored_plan

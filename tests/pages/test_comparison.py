@@ -14,7 +14,7 @@ from tests.pages.plans import hostile, large
 from tests.pages.stored import stored
 from tests.test_fuzz import executions
 
-from joinsight.compare import compare
+from joinsight.comparison import compare
 from joinsight.decode import decode_request
 from joinsight.document import Execution
 from joinsight.pages.comparison import Line, Side, compare_page, lines

@@ -18,7 +18,7 @@ from tests.findings.recorded import SMALL, recordings
 from tests.pages.stored import stored
 from tests.test_fuzz import executions
 
-from joinsight.compare import compare
+from joinsight.comparison import compare
 from joinsight.decode import decode_request
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution

@@ -63,6 +63,25 @@ out["versions"] = merged.row.plan_versions
 out["text"], out["html"] = str(called), called._repr_html_()
 out["repr"] = repr(called), repr(merged), str(nothing)
 out["listeners"] = [before, sorted(set(listeners()))]
+facts = spark.table("facts")
+other_order = facts.selectExpr("id", "key").orderBy("key").selectExpr("id", "key * 1.0D / 3 AS third")
+thirds = facts.selectExpr("id", "key / 3.0D AS third")
+compared = joinsight.compare({"as it is": lambda: thirds, "by key": lambda: other_order}, runs=2)
+out["compared"] = str(compared), compared._repr_html_(), [len(compared.ratios(one)) for one in compared.variants]
+out["durations"] = [list(one.durations_ms) for one in compared.variants]
+out["shuffled"] = [one.median("shuffle_write_bytes") for one in compared.variants]
+numbers = joinsight.compare({"merge": lambda: run("MERGE(b)"), "broadcast": lambda: run("BROADCAST(b)")}, runs=1)
+out["joins"] = [one.joins for one in numbers.variants]
+out["refused"] = []
+for wrong in (
+    {"a": lambda: facts, "b": lambda: facts.limit(7)},
+    {"a": lambda: 1, "b": lambda: 1},
+    {"a": lambda: facts},
+):
+    try:
+        joinsight.compare(wrong)
+    except JoinsightError as error:
+        out["refused"].append(str(error))
 spark.stop()
 try:
     joinsight.measure(spark)

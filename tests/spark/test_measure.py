@@ -41,3 +41,13 @@ def test_queries_are_measured(version: str, spark_environment: Callable[[str], d
     assert "data:image/svg+xml;base64," in said["html"] and "<script" not in said["html"]
     title = said["repr"][1].partition(": ")[2].rstrip(">")
     assert title in said["text"] and title in unescape(re.sub("<[^>]*>", "", said["html"]))
+    assert said["compared"][2] == [2, 2] and min(map(min, said["durations"])) > 0
+    text = said["compared"][0]
+    assert "by key" in text and "×" in text and text.endswith("after one that does not count; compared with as it is.")
+    assert "<td>by key</td>" in said["compared"][1]
+    assert said["shuffled"][0] == 0 < said["shuffled"][1]
+    assert said["joins"] == [merge, broadcast]
+    differ, nothing, one = said["refused"]
+    assert differ.startswith("The results differ: 1,000 rows (hash ") and "7 rows (hash " in differ
+    assert nothing == "'a' ran no query: return a DataFrame, or call an action such as count()."
+    assert one.startswith("Nothing to compare")

@@ -16,7 +16,7 @@ from joinsight import reading
 from joinsight.cli import diff, findings_text, read
 from joinsight.cli.console import console, paragraph_width, progress
 from joinsight.cli.options import database_options
-from joinsight.compare import compare
+from joinsight.comparison import compare
 from joinsight.demo import runner
 from joinsight.demo.workload import NIGHTLY, QUERIES
 from joinsight.filters import Filters

@@ -15,7 +15,7 @@ from joinsight.cli import table
 from joinsight.cli.console import console, cut_at, print_line
 from joinsight.cli.options import database_options
 from joinsight.cli.table import Column
-from joinsight.compare import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
+from joinsight.comparison import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.display import duration_text
 from joinsight.present import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
 from joinsight.present.comparison import difference, value, verdicts

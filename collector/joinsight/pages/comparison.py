@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from joinsight.compare import Change, Comparison, Measure, compare
-from joinsight.compare import Run as ComparedRun
+from joinsight.comparison import Change, Comparison, Measure, compare
+from joinsight.comparison import Run as ComparedRun
 from joinsight.pages.boxes import box_of
 from joinsight.pages.environment import render
 from joinsight.plan import operators

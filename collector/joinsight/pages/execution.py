@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joinsight.called_from import SHORT_CALL_SITE
-from joinsight.compare import Run
+from joinsight.comparison import Run
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import ENDED
 from joinsight.errors import NotFound

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from joinsight.compare import changed_settings, settings_of
+from joinsight.comparison import changed_settings, settings_of
 from joinsight.pages.environment import render
 from joinsight.pages.history import draw_history
 from joinsight.pages.home import Summary

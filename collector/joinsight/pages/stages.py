@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from joinsight.compare import Run
+from joinsight.comparison import Run
 from joinsight.plan import operators
 from joinsight.reading import StoredPlan
 

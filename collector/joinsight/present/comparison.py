@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from joinsight.compare import Change, Comparison
+from joinsight.comparison import Change, Comparison
 from joinsight.display import bytes_text, duration_text
 
 

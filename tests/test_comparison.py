@@ -10,7 +10,7 @@ import pytest
 from tests.comparable import NUMBERS, PLAN
 from tests.documents import planned, stored_rows
 
-from joinsight.compare import Change, Measure, Run, compare
+from joinsight.comparison import Change, Measure, Run, compare
 from joinsight.document import Execution
 
 CORPUS = Path(__file__).parent / "corpus"
