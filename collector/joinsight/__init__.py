@@ -35,8 +35,8 @@ def measure(what: Any) -> Measured:
         joinsight.measure(lambda: orders.count()).executions
 
     `what` is a SparkSession, of which all queries of its SparkContext are measured, also those of other threads; or a
-    function, which is called with the active session: `value` is then what it returned. Works beside an attached
-    listener, and nested. Raises `JoinsightError` if there is no classic session (Spark Connect has none).
+    function, which is called: `value` is then what it returned. Works beside an attached listener, and nested. Raises
+    `JoinsightError` if there is no classic session (Spark Connect has none).
     """
     from joinsight.measurement import measure
 

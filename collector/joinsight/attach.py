@@ -82,10 +82,9 @@ def classic_context(session: Any) -> Any:
     """The SparkContext of a session. Raises `JoinsightError` if it has none, or if that has stopped."""
     context = getattr(session, "_sc", None)
     if context is None:
-        given = type(session).__module__ + "." + type(session).__qualname__
-        is_connect = given.startswith("pyspark.sql.connect.")
+        is_connect = type(session).__module__.startswith("pyspark.sql.connect.")
         raise JoinsightError(
-            f"{_CONNECT}; measure where the server runs" if is_connect else f"{given} is not a SparkSession"
+            f"{_CONNECT}; measure where the server runs" if is_connect else f"{session!r} is not a SparkSession"
         )
     if context._jsc is None or context._jsc.sc().isStopped():
         raise JoinsightError("This SparkSession has been stopped.")

@@ -181,14 +181,12 @@ def measure(what: Any) -> Measured:
     """Implements `joinsight.measure`."""
     if not callable(what):
         return Measured(classic_context(what))
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-    session = SparkSession.getActiveSession()
-    if session is None:
-        raise JoinsightError(
-            "No Spark session is active in this thread. Write: with joinsight.measure(spark) as measured:"
-        )
-    with Measured(classic_context(session)) as measured:
+    context = SparkContext._active_spark_context
+    if context is None:
+        raise JoinsightError("No classic SparkSession is running in this process.")
+    with Measured(context) as measured:
         measured.value = what()
     return measured
 

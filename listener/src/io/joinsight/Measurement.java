@@ -16,6 +16,9 @@ import org.apache.spark.SparkContext;
 public final class Measurement {
   private static final int POLL_MS = 5;
 
+  /** A job may go on without its query, for example that of a broadcast that came too late. */
+  private static final int JOBS_MS = 5_000;
+
   private final SparkContext context;
   private final JoinsightListener listener;
   private Application application;
@@ -46,6 +49,7 @@ public final class Measurement {
    */
   public byte[] stop(long timeoutMs) throws Throwable {
     long end = System.nanoTime() + 1_000_000 * timeoutMs;
+    long jobsEnd = System.nanoTime() + 1_000_000L * JOBS_MS;
     Map<Long, Snapshot> latest = new LinkedHashMap<>();
     try {
       do {
@@ -58,7 +62,7 @@ public final class Measurement {
         // Spark reports the end of a query's last job after the query has returned
         if (latest.values().stream().noneMatch(Measurement::waitsForJobs)) break;
         Thread.sleep(POLL_MS);
-      } while (System.nanoTime() < end);
+      } while (System.nanoTime() < Math.min(end, jobsEnd));
     } finally {
       listener.leave(context);
     }
