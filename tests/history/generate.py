@@ -147,7 +147,7 @@ def _rows(
             "root_execution_id": execution_id,
             "sequence": execution_id + 2,
             "description": query.title,
-            "call_site": "",
+            "call_site": f"save at /jobs/{job.name}.py:{20 + execution_id}",
         }
         if job.schedule == "stream":
             changes["streaming_query_id"] = str(UUID(int=Random(job.name).getrandbits(128), version=4))
