@@ -27,7 +27,7 @@ LAYERS = (
     ("demo",),
     ("cli",),
     ("measurement",),
-    ("variants",),
+    ("variants", "cell_magic"),
 )
 LAYER = {module: number for number, modules in enumerate(LAYERS) for module in modules}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -61,3 +61,10 @@ def compare(variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: 
     from joinsight.variants import compare
 
     return compare(variants, runs, check)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the cell magic ``%%joinsight``; called by ``%load_ext joinsight``."""
+    from joinsight.cell_magic import load
+
+    load(shell)

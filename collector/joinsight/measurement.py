@@ -111,6 +111,9 @@ class MeasuredExecution:
     def __repr__(self) -> str:
         return f"<execution {self.row.execution_id}: {self.title}>"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
     def _repr_html_(self) -> str:
         return notebook([self._stored])
 
@@ -173,6 +176,9 @@ class Measured:
             return "<measurement that has not ended>"
         return f"<measurement of {len(self._executions)} executions>"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self) if self._executions is None else str(self))
+
     def _repr_html_(self) -> str:
         return notebook([each._stored for each in self.executions])
 
@@ -181,14 +187,19 @@ def measure(what: Any) -> Measured:
     """Implements `joinsight.measure`."""
     if not callable(what):
         return Measured(classic_context(what))
+    with Measured(active_context()) as measured:
+        measured.value = what()
+    return measured
+
+
+def active_context() -> Any:
+    """The SparkContext of this process. Raises `JoinsightError` if there is none."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None:
         raise JoinsightError("No classic SparkSession is running in this process.")
-    with Measured(context) as measured:
-        measured.value = what()
-    return measured
+    return context
 
 
 def _measured(document: Execution) -> MeasuredExecution:

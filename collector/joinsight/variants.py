@@ -73,6 +73,9 @@ class Variants:
     def __repr__(self) -> str:
         return f"<comparison of {', '.join(variant.name for variant in self.variants)}>"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
     def _repr_html_(self) -> str:
         columns = [column for column in self._table() if any(column.cells)]
         head = "".join(f"<th>{html.escape(column.header)}</th>" for column in columns)

@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 from pyspark.sql import SparkSession
 
 import joinsight
@@ -82,6 +84,13 @@ for wrong in (
         joinsight.compare(wrong)
     except JoinsightError as error:
         out["refused"].append(str(error))
+shell = InteractiveShell.instance()
+shell.user_ns.update(spark=spark)
+with capture_output() as shown:
+    shell.run_line_magic("load_ext", "joinsight")
+    shell.run_cell_magic("joinsight", "", "spark.table('facts').count()")
+    shell.run_cell_magic("joinsight", "", "1 / 0")
+out["cells"] = [{**{"text/html": ""}, **each.data} for each in shown.outputs], shown.stdout
 spark.stop()
 try:
     joinsight.measure(spark)

@@ -51,3 +51,8 @@ def test_queries_are_measured(version: str, spark_environment: Callable[[str], d
     assert differ.startswith("The results differ: 1,000 rows (hash ") and "7 rows (hash " in differ
     assert nothing == "'a' ran no query: return a DataFrame, or call an action such as count()."
     assert one.startswith("Nothing to compare")
+    cells, printed = said["cells"]
+    assert "1000" in printed and "ZeroDivisionError" in printed, "a cell's own output and error are shown"
+    of_count, of_error = cells[-2:]
+    assert "count" in of_count["text/plain"] and "data:image/svg+xml" in of_count["text/html"]
+    assert of_error["text/plain"] == "No queries ran."
