@@ -47,6 +47,7 @@ def test_help_and_completion_import_no_command(arguments: list[str], environment
         ("export", set()),
         ("rollup", set()),
         *((name, {"msgspec"}) for name in ("queries", "joins", "shuffles", "broadcasts", "findings", "plan")),
+        ("regressions", {"msgspec"}),
         ("ship", {"httpx", "msgspec", "rich"}),
         ("backfill", {"rich", "msgspec"}),
         ("diff", {"alembic", "psycopg", "rich", "sqlalchemy", "msgspec"}),

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
-from joinsight import reading
-from joinsight.cli import table
-from joinsight.cli.console import console, cut_at, print_line
 from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
-from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.present import execution_name, query_title, short_key, when
 from joinsight.present.regressions import KINDS, measure, value
-from joinsight.store.database import check_schema, open_database
-from joinsight.tables import Row
 from joinsight.terminal import to_json
+
+if TYPE_CHECKING:
+    from joinsight.tables import Row
 
 _MINIMUM_RUNS = 5
 """As in `joinsight_regressions`."""
@@ -69,6 +66,9 @@ def regressions(
     The latest runs since --since are compared with earlier runs of the same query in the same job. The most costly
     regressions come first.
     """
+    from joinsight import reading  # here, because the help needs no database
+    from joinsight.store.database import check_schema, open_database
+
     given = {name: value for name, value in thresholds.items() if value is not None}
     with open_database(database_url, data) as engine:
         check_schema(engine)
@@ -86,12 +86,12 @@ def regressions(
     if is_cut:
         click.echo(f"{limit:,} shown, there are more (--limit)", err=True)
     elif counted is not None:
-        click.echo(reading.EMPTY if is_empty else _nothing(counted, since, least), err=True)
+        click.echo(reading.EMPTY if is_empty else _nothing(counted, since, least, reading.RECENT_RUNS), err=True)
 
 
-def _nothing(counted: Row, since: datetime, least: int) -> str:
+def _nothing(counted: Row, since: datetime, least: int, recent: int) -> str:
     """Why there is nothing to show: no runs, too few, or no regression."""
-    needed = f"a query needs {reading.RECENT_RUNS} successful runs since {when(since)} and {least} before"
+    needed = f"a query needs {recent} successful runs since {when(since)} and {least} before"
     if not counted["queries"]:
         return f"No successful runs since {when(since)}."
     if not counted["comparable"]:
@@ -101,6 +101,12 @@ def _nothing(counted: Row, since: datetime, least: int) -> str:
 
 
 def _print(rows: list[Row]) -> None:
+    from rich.text import Text
+
+    from joinsight.cli import table
+    from joinsight.cli.console import console, cut_at, print_line
+    from joinsight.cli.table import Column
+
     columns = [
         Column("job", [row["job_name"] for row in rows], flexible=True),
         Column("query", [short_key(row["query_shape"]) for row in rows]),

@@ -6,9 +6,12 @@ Turns rows of `reading` into plain text; `cli` and `pages` do the layout.
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from joinsight.plan.texts import join_on, without_ids
-from joinsight.tables import Row
+
+if TYPE_CHECKING:
+    from joinsight.tables import Row
 
 _SHORT_KEY = 8
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from joinsight.display import bytes_text, duration_text
-from joinsight.tables import Row
+
+if TYPE_CHECKING:
+    from joinsight.tables import Row
 
 KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
 
