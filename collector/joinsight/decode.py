@@ -31,7 +31,7 @@ MAX_DOCUMENT_BYTES = 16 << 20
 MAX_PLAN_NODES = 50_000
 """Maximum nodes of one plan."""
 MAX_PLANS = 20_000
-"""Maximum plans of an execution. This limit and the five below also apply to all documents of a request together."""
+"""Maximum plans of an execution. This limit and the six below also apply to all documents of a request together."""
 MAX_NODES = 200_000
 """Maximum nodes of all plans. Each reference counts: it takes a few bytes, but its row is written in full."""
 MAX_METRICS = 500_000
@@ -42,6 +42,8 @@ MAX_STAGES = 100_000
 """Maximum stage attempts."""
 MAX_NAMED_STAGES = 1_000_000
 """Maximum references to stage attempts by jobs and by the metrics of final plans."""
+MAX_SAMPLE_KEYS = 200_000
+"""Maximum keys of samples of its stage attempts."""
 MAX_HINT_CHARACTERS = 1_000
 """Maximum characters of the hint of one side of a join."""
 
@@ -52,6 +54,7 @@ _LIMITS = {
     "characters": MAX_CHARACTERS,
     "stages": MAX_STAGES,
     "named stages": MAX_NAMED_STAGES,
+    "keys of samples": MAX_SAMPLE_KEYS,
 }
 _CHUNK = 1 << 20
 _SLICE = 16 << 10
@@ -203,6 +206,7 @@ def _check(e: Execution) -> Mapping[str, int]:
     _add(size, "plans", len(e.plans))
     _add(size, "stages", len(e.stages))
     _add(size, "metrics", len(e.accumulators) + len(e.announced))
+    _add(size, "keys of samples", sum(len(stage.samples) for stage in e.stages))
     characters = list(map(_characters, e.nodes))
     for p, plan in enumerate(e.plans):
         if len(plan.nodes) > MAX_PLAN_NODES:

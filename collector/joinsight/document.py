@@ -48,6 +48,8 @@ Numbers = Annotated[
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 Attempt = Annotated[str, Meta(max_length=64)]
 
+SampleKey = Annotated[str, Meta(max_length=256)]
+
 ExecutionState = Literal["running", "succeeded", "failed", "lost"]
 JobState = Literal["running", "succeeded", "failed"]
 StageState = Literal["pending", "running", "succeeded", "failed", "skipped"]
@@ -230,6 +232,14 @@ class Stage(StageTotals, frozen=True):
     run_time: Annotated[Spread | None, Meta(description="milliseconds per task")] = None
     shuffle_read: Annotated[Spread | None, Meta(description="bytes per task, local and remote")] = None
     shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
+    samples: Annotated[
+        dict[SampleKey, Count],
+        Meta(
+            max_length=501,
+            description="how often tasks were seen at what: number of samples by `group`, `group codegen` or `group"
+            " codegen function` of generated code, or `operator name`; docs/task-time.md lists the groups",
+        ),
+    ] = {}
 
 
 class Listener(Struct, frozen=True):

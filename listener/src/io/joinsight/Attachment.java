@@ -37,4 +37,25 @@ public final class Attachment {
     listener.join(context);
     return null;
   }
+
+  /**
+   * Attaches a listener while the context starts, before its application has an id; returns null if {@code
+   * spark.extraListeners} has one, which Spark makes later.
+   */
+  static JoinsightListener attachFirst(SparkContext context, SparkConf conf) {
+    for (String other : conf.get("spark.extraListeners", "").split(",")) {
+      if (other.trim().equals(JoinsightListener.class.getName())) return null;
+    }
+    JoinsightListener listener = new JoinsightListener(conf);
+    if (listener.problem() == null) context.addSparkListener(listener);
+    return listener;
+  }
+
+  /** The listener of this class loader that is attached; null if there is none. */
+  static JoinsightListener present(SparkContext context) {
+    for (SparkListenerInterface present : context.listenerBus().listeners()) {
+      if (present instanceof JoinsightListener) return (JoinsightListener) present;
+    }
+    return null;
+  }
 }

@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 
 /** Writes documents, a JSON object each, under version 1 of the JSON Schema. Used by the sender's thread only. */
@@ -267,6 +268,15 @@ final class Documents {
       summary(g, summary);
       g.writeNumberField("max_task", stage.maxTask(i));
       g.writeEndObject();
+    }
+    if (!stage.samples().isEmpty()) samples(g, stage.samples());
+    g.writeEndObject();
+  }
+
+  private static void samples(JsonGenerator g, Map<String, Long> samples) throws IOException {
+    g.writeObjectFieldStart("samples");
+    for (Map.Entry<String, Long> entry : new TreeMap<>(samples).entrySet()) {
+      g.writeNumberField(entry.getKey(), entry.getValue());
     }
     g.writeEndObject();
   }

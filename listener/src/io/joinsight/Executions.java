@@ -300,6 +300,16 @@ final class Executions {
     return values;
   }
 
+  /** Adds samples of a stage's tasks, which may come after the end of their execution. */
+  void samples(TaskSamples samples) {
+    StageAttempt attempt = attemptOf(samples.stageId, samples.attempt);
+    if (attempt == null) return;
+    long bytes = attempt.heapBytes();
+    attempt.addSamples(samples);
+    if (!lastIsFinished) memory.add(attempt.heapBytes() - bytes);
+    lastExecution.changed = true;
+  }
+
   private StageValues valuesOf(int stageId, int attempt) {
     if (stageId != lastStage) cacheStage(stageId);
     return lastValues == null || lastValues.attempt != attempt ? null : lastValues;

@@ -1,5 +1,7 @@
 package io.joinsight;
 
+import java.util.Queue;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.BiFunction;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -33,6 +35,7 @@ import scala.Option;
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
   private static final int MAX_FAILURES = 10;
+  private static final int MAX_SAMPLES = 10_000; // messages of executors that wait for the bus's thread
 
   private volatile boolean off = true;
   private String problem; // why it never started; null if it did
@@ -45,6 +48,7 @@ public final class JoinsightListener extends SparkListener {
   private int failures;
   private volatile boolean progressDue;
   private Thread clock;
+  private final Queue<TaskSamples> samples = new LinkedBlockingQueue<>(MAX_SAMPLES);
 
   /** Called by Spark while the SparkContext starts, before the application's id is known. */
   public JoinsightListener(SparkConf conf) {
@@ -103,6 +107,15 @@ public final class JoinsightListener extends SparkListener {
     executions.emitProgress();
   }
 
+  /** Takes samples of an executor, from any thread. If too many wait they are dropped: the others are still true. */
+  void offer(TaskSamples ofStage) {
+    if (!off) samples.offer(ofStage);
+  }
+
+  private void addSamples() {
+    for (TaskSamples each = samples.poll(); each != null; each = samples.poll()) executions.samples(each);
+  }
+
   @Override
   public void onApplicationStart(SparkListenerApplicationStart event) {
     if (off || applicationKnown) return;
@@ -120,6 +133,7 @@ public final class JoinsightListener extends SparkListener {
     try {
       off = true;
       clock.interrupt();
+      addSamples();
       executions.emitProgress();
       application.endedAt = event.time();
       if (applicationKnown) sink.close(settings.shutdownTimeoutMs);
@@ -133,6 +147,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       if (!applicationKnown) applicationMissed();
+      addSamples();
       if (event instanceof SparkListenerSQLExecutionStart) {
         events.start((SparkListenerSQLExecutionStart) event);
       } else if (event instanceof SparkListenerSQLAdaptiveExecutionUpdate) {
@@ -186,6 +201,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       events.stageCompleted(event);
+      addSamples();
     } catch (Throwable t) {
       failed(t);
     }
@@ -217,6 +233,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       events.heartbeat(event);
+      addSamples();
       progressIfDue();
     } catch (Throwable t) {
       failed(t);

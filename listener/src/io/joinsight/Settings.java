@@ -34,6 +34,9 @@ final class Settings {
   static final String TOKEN_FILE = PREFIX + "tokenFile";
   static final String TOKEN_VARIABLE = "JOINSIGHT_TOKEN";
   static final String TOKENS = TOKEN_VARIABLE + ", " + TOKEN_FILE;
+  static final String SAMPLE_INTERVAL = PREFIX + "sampleInterval";
+  private static final String DEFAULT_SAMPLE_INTERVAL = "50ms";
+  private static final long MIN_SAMPLE_INTERVAL_MS = 10;
   private static final String CA_FILE = PREFIX + "caFile";
   private static final String SPOOL = PREFIX + "spool";
   private static final String SPOOL_LIMIT = PREFIX + "spoolLimit";
@@ -61,6 +64,11 @@ final class Settings {
     progressIntervalMs = duration(conf, PREFIX + "progressInterval", "10s", 100);
     shutdownTimeoutMs = duration(conf, SHUTDOWN_TIMEOUT, "10s", 0);
     requestTimeoutMs = (int) Math.min(3_600_000, duration(conf, REQUEST_TIMEOUT, "30s", 100));
+    long sampleIntervalMs = duration(conf, SAMPLE_INTERVAL, DEFAULT_SAMPLE_INTERVAL, 0);
+    if (sampleIntervalMs > 0 && sampleIntervalMs < MIN_SAMPLE_INTERVAL_MS) {
+      String value = conf.get(SAMPLE_INTERVAL);
+      problems.add(SAMPLE_INTERVAL + "=" + value + " is too short; it must be 0 or " + MIN_SAMPLE_INTERVAL_MS + "ms");
+    }
     trusted = trusted(conf);
     spool = spool(conf);
     spoolLimit = bytes(conf, SPOOL_LIMIT, "256m", 1 << 20);
@@ -73,6 +81,11 @@ final class Settings {
     for (String key : Arrays.asList(TOKEN_FILE, CA_FILE, REQUEST_TIMEOUT, SHUTDOWN_TIMEOUT, SPOOL_LIMIT))
       copy.remove(key);
     return copy.set(ENABLED, "true").set(URL, "http://localhost").set(SPOOL, "none");
+  }
+
+  /** How often executors with the plugin sample their tasks, in milliseconds; 0: never. */
+  static long sampleInterval(SparkConf conf) {
+    return conf.getTimeAsMs(SAMPLE_INTERVAL, DEFAULT_SAMPLE_INTERVAL);
   }
 
   /** The settings with this prefix, without it. */

@@ -1,6 +1,8 @@
 package io.joinsight;
 
 import java.util.BitSet;
+import java.util.Collections;
+import java.util.Map;
 
 /** An attempt of a stage: its times, the totals of its tasks, and the distribution over tasks of three measures. */
 final class StageAttempt {
@@ -13,6 +15,7 @@ final class StageAttempt {
   private static final int FINISHES = 5;
   private static final int ROWS = 6;
   private static final int ATTEMPT_BYTES = 600; // approximate
+  private static final int SAMPLES_BYTES = 150; // approximate, for each key
 
   /** Names of the {@link #summary summaries} in the document. */
   static final String[] SUMMARIES = {"run_time", "shuffle_read", "shuffle_read_records"};
@@ -42,6 +45,7 @@ final class StageAttempt {
   private long firstLaunch = -1; // of all tasks
   private long lastFinish = -1; // of successful tasks
   private final BitSet done;
+  private TaskSamples samples; // null: none
 
   /** {@code stage}: as its job announced it; of a later attempt, what its own event says comes later. */
   StageAttempt(Stage stage, int attempt, Memory memory) {
@@ -66,7 +70,7 @@ final class StageAttempt {
   }
 
   long heapBytes() {
-    return ATTEMPT_BYTES + (long) Integer.BYTES * parents.length
+    return ATTEMPT_BYTES + (long) Integer.BYTES * parents.length + (long) SAMPLES_BYTES * samples().size()
         + (values != null ? values.heapBytes() : (long) SUMMARIES.length * Histogram.BYTES);
   }
 
@@ -114,6 +118,7 @@ final class StageAttempt {
     copy.baseTime = baseTime;
     copy.firstLaunch = firstLaunch;
     copy.lastFinish = lastFinish;
+    copy.samples = samples == null ? null : samples.copy();
     return copy;
   }
 
@@ -152,6 +157,16 @@ final class StageAttempt {
   private void add(int summary, int index, long taskId, long value) {
     if (values != null) values.set(summary, index, Math.max(0, value));
     else addToHistogram(summary, Math.max(0, value), taskId);
+  }
+
+  void addSamples(TaskSamples more) {
+    if (samples == null) samples = new TaskSamples(stageId, attempt);
+    samples.addAll(more);
+  }
+
+  /** How often its tasks were seen at what, by {@link Stacks#key}. */
+  Map<String, Long> samples() {
+    return samples == null ? Collections.emptyMap() : samples.counts();
   }
 
   /** The distribution over the tasks that succeeded; null if none did. */

@@ -1,0 +1,107 @@
+package io.joinsight;
+
+import java.util.Collections;
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.api.plugin.SparkPlugin;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The listener, and samples of what its tasks do: {@code spark.plugins=io.joinsight.JoinsightPlugin} in place of {@code
+ * spark.extraListeners}. Every executor loads this class, so the jar must be on their class path too.
+ *
+ * <p>The driver attaches the listener and passes samples to it; each executor has a {@link Sampler}. Like the listener,
+ * no method throws.
+ */
+public final class JoinsightPlugin implements SparkPlugin {
+  private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
+
+  @Override
+  public DriverPlugin driverPlugin() {
+    return new Driver();
+  }
+
+  @Override
+  public ExecutorPlugin executorPlugin() {
+    return new Executor();
+  }
+
+  private static final class Driver implements DriverPlugin {
+    private SparkContext context;
+    private JoinsightListener listener; // null: spark.extraListeners makes it later
+
+    /** Returns what the executors' side is told: how often to sample. */
+    @Override
+    public Map<String, String> init(SparkContext context, PluginContext plugin) {
+      try {
+        this.context = context;
+        listener = Attachment.attachFirst(context, plugin.conf());
+        long interval = listener != null && listener.problem() != null ? 0 : Settings.sampleInterval(plugin.conf());
+        return Collections.singletonMap(Settings.SAMPLE_INTERVAL, Long.toString(interval));
+      } catch (Throwable t) {
+        warn("Joinsight's plugin could not start; the job is not affected", t);
+        return Collections.emptyMap();
+      }
+    }
+
+    @Override
+    public Object receive(Object message) {
+      try {
+        if (listener == null) listener = Attachment.present(context);
+        if (listener != null) listener.offer(TaskSamples.ofMessage(message));
+      } catch (Throwable t) {
+        warn("Joinsight could not read samples of an executor; the job is not affected", t);
+      }
+      return null;
+    }
+  }
+
+  private static final class Executor implements ExecutorPlugin {
+    private volatile Sampler sampler;
+
+    @Override
+    public void init(PluginContext plugin, Map<String, String> fromDriver) {
+      try {
+        long interval = Long.parseLong(fromDriver.getOrDefault(Settings.SAMPLE_INTERVAL, "0"));
+        if (interval == 0) return;
+        Sampler starting = new Sampler(interval, plugin::send);
+        starting.start();
+        sampler = starting;
+      } catch (Throwable t) {
+        warn("Joinsight does not sample the tasks of this executor; the job is not affected", t);
+      }
+    }
+
+    @Override
+    public void onTaskStart() {
+      if (sampler != null) sampler.taskStarted();
+    }
+
+    @Override
+    public void onTaskSucceeded() {
+      if (sampler != null) sampler.taskEnded();
+    }
+
+    @Override
+    public void onTaskFailed(org.apache.spark.TaskFailedReason reason) {
+      if (sampler != null) sampler.taskEnded();
+    }
+
+    @Override
+    public void shutdown() {
+      if (sampler != null) sampler.stop();
+    }
+  }
+
+  static void warn(String message, Throwable t) {
+    try {
+      LOG.warn(message, t);
+    } catch (Throwable ignored) {
+      // Nothing may reach the job
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package io.joinsight;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/** Counts of samples of a stage attempt's tasks, by {@link Stacks#key}. */
+final class TaskSamples {
+  /** Distinct keys that are kept for a stage attempt; further ones count as {@link Stacks#OTHER}. */
+  static final int MAX_KEYS = 500;
+
+  private static final int MESSAGE_LENGTH = 4;
+
+  final int stageId;
+  final int attempt;
+  private final Map<String, Long> counts = new HashMap<>();
+
+  TaskSamples(int stageId, int attempt) {
+    this.stageId = stageId;
+    this.attempt = attempt;
+  }
+
+  Map<String, Long> counts() {
+    return counts;
+  }
+
+  void add(String key, long count) {
+    boolean known = counts.size() < MAX_KEYS || counts.containsKey(key);
+    counts.merge(known ? key : Stacks.OTHER, count, Long::sum);
+  }
+
+  void addAll(TaskSamples others) {
+    others.counts.forEach(this::add);
+  }
+
+  TaskSamples copy() {
+    TaskSamples copy = new TaskSamples(stageId, attempt);
+    copy.counts.putAll(counts);
+    return copy;
+  }
+
+  /** As classes of the JDK only, which any class loader on the driver finds. */
+  Object[] toMessage() {
+    String[] keys = counts.keySet().toArray(new String[0]);
+    long[] values = new long[keys.length];
+    for (int i = 0; i < keys.length; i++) values[i] = counts.get(keys[i]);
+    return new Object[] {stageId, attempt, keys, values};
+  }
+
+  static TaskSamples ofMessage(Object message) {
+    Object[] parts = (Object[]) message;
+    if (parts.length != MESSAGE_LENGTH) throw new IllegalArgumentException("samples of another version of Joinsight");
+    TaskSamples samples = new TaskSamples((Integer) parts[0], (Integer) parts[1]);
+    String[] keys = (String[]) parts[2];
+    for (int i = 0; i < keys.length; i++) samples.add(keys[i], ((long[]) parts[3])[i]);
+    return samples;
+  }
+}

@@ -1,0 +1,152 @@
+"""The plugin: executors sample what their tasks do, and the driver reports it with their stages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.spark.sink import Sink
+from tests.versions import BOTH_SCALA, NEWEST, SUPPORTED
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+
+pytestmark = pytest.mark.spark
+PLUGIN = "io.joinsight.JoinsightPlugin"
+TASKS, ROWS, SLEEP = 2, 20, 100
+
+# Tasks sleep in one operator, 2 s each however fast the machine is; it is interpreted, as `reflect` has no code
+SCRIPT = f"""
+import sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.appName("samples").config("spark.ui.enabled", "false")
+for pair in sys.argv[1:]:
+    builder = builder.config(*pair.split("=", 1))
+spark = builder.getOrCreate()
+sleep = "reflect('java.lang.Thread', 'sleep', {SLEEP}L + 0 * id)"
+def query(name, sql):
+    spark.sparkContext.setJobDescription(name)
+    spark.sql(sql).collect()
+query("below", f"SELECT count(*) FROM range(0, {TASKS * ROWS}, 1, {TASKS}) WHERE {{sleep}} IS NOT NULL")
+query("above", f"SELECT id, {{sleep}} FROM (SELECT id FROM range({TASKS * ROWS}) GROUP BY id)")
+query("code", "SELECT max(sha2(sha2(string(id), 512), 512)) FROM range(0, 1000000, 1, 2)")
+spark.sparkContext.setJobDescription("rdd")
+spark.sparkContext.parallelize([1], 1).map(lambda x: __import__("time").sleep(1)).collect()
+spark.stop()
+"""
+
+
+def run(sink: Sink, environment: dict[str, str], tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the script with the plugin."""
+    path = tmp_path / "job.py"
+    path.write_text(SCRIPT)
+    conf = {
+        "spark.master": f"local[{TASKS}]",
+        "spark.driver.extraClassPath": str(listener_jar()),
+        "spark.plugins": PLUGIN,
+        "spark.joinsight.url": sink.url,
+        "spark.joinsight.sampleInterval": "20ms",
+        "spark.sql.shuffle.partitions": str(TASKS),
+        "spark.sql.adaptive.enabled": "false",
+        **more,
+    }
+    command = [sys.executable, str(path), *(f"{key}={value}" for key, value in conf.items())]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def samples(documents: list[dict[str, Any]]) -> dict[str, list[Counter[str]]]:
+    """Of each query's last document the samples of each stage that ran, by the query's description."""
+    last: dict[int, Execution] = {}
+    for each in documents:
+        document = decode_document(msgspec.json.encode(each))
+        if isinstance(document, Execution) and document.state != "running":
+            last[document.execution_id] = document
+    return {e.description: [Counter(s.samples) for s in e.stages if s.state == "succeeded"] for e in last.values()}
+
+
+@pytest.mark.parametrize("version", BOTH_SCALA)
+def test_samples_of_tasks(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
+) -> None:
+    """Stages have samples of the code that their tasks were in; the listener is attached once."""
+    done = run(sink, spark_environment(version), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Joinsight stops" not in done.stderr
+    taken = sink.taken()
+    assert len({document["listener"]["id"] for document in taken}) == 1
+    check(samples(taken))
+
+
+def within(group: str, stage: Counter[str]) -> int:
+    """Samples of a group, with whatever code asked for it."""
+    return sum(count for key, count in stage.items() if key.startswith(group))
+
+
+def check(found: dict[str, list[Counter[str]]]) -> None:
+    """The samples of a sleeping operator are those of its stage."""
+    assert found.keys() == {"below", "above", "code"}
+    least = TASKS * ROWS  # a look at each row at least, where nothing disturbs five
+    sleeping, counting = found["below"]
+    assert within("operator Filter", sleeping) >= least, sleeping
+    assert within("operator Filter", counting) == 0
+    reading, above = found["above"]
+    assert within("operator Project", above) >= least, above
+    assert within("operator Project", reading) == 0
+    hashing, _ = found["code"]
+    assert within("code 1 ", hashing) > 0, hashing
+
+
+def test_with_the_listener(sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
+    """The plugin beside `spark.extraListeners`: one listener, which has the samples."""
+    done = run(sink, spark_environment(NEWEST), tmp_path, **{"spark.extraListeners": LISTENER})
+    assert done.returncode == 0, done.stderr
+    taken = sink.taken()
+    assert len({document["listener"]["id"] for document in taken}) == 1
+    check(samples(taken))
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("settings", "logged"),
+    [
+        ({"spark.joinsight.sampleInterval": "0"}, ""),
+        ({"spark.joinsight.sampleInterval": "1ms"}, "sampleInterval=1ms is too short; it must be 0 or 10ms"),
+        ({"spark.joinsight.enabled": "false"}, ""),
+    ],
+)
+def test_without_samples(
+    sink: Sink,
+    spark_environment: Callable[[str], dict[str, str]],
+    tmp_path: Path,
+    settings: dict[str, str],
+    logged: str,
+) -> None:
+    """Sampling can be switched off; an invalid interval switches Joinsight off with one message."""
+    done = run(sink, spark_environment(NEWEST), tmp_path, **settings)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("oinsight is off") == bool(logged)
+    assert logged in done.stderr
+    assert not any(stage for stages in samples(sink.taken()).values() for stage in stages)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_samples_of_executors(
+    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
+) -> None:
+    """Two executors in JVMs of their own send their samples to the driver; they get the jar from it."""
+    settings = {
+        "spark.master": f"local-cluster[{TASKS},1,1024]",
+        "spark.executor.memory": "512m",
+        "spark.jars": str(listener_jar()),
+    }
+    done = run(sink, spark_environment(version), tmp_path, **settings)
+    assert done.returncode == 0, done.stderr
+    check(samples(sink.taken()))
