@@ -902,7 +902,14 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
 def test_every_column_exists() -> None:
     """Rows name columns of the store and no others, and give what the store needs."""
     spread = Spread(1, 2, 3, 4, 5)
-    stage = Stage(1, 0, "a", 4, "succeeded", run_time=spread, shuffle_read=spread, shuffle_read_records=spread)
+    stage = Stage(
+        *(1, 0, "a", 4, "succeeded"),
+        run_time=spread,
+        shuffle_read=spread,
+        shuffle_read_records=spread,
+        run_time_ms=9,
+        samples={"other": 1},
+    )
     rows = stored_rows(replanned("Exchange | SinglePartition", EVERYTHING, stages=[stage]))
     rows["application"] = [as_columns(application_row(application())), as_columns(application_row_of(execution()))]
     assert rows.pop("finding") == []

@@ -47,6 +47,7 @@ from joinsight.tables import (
     plan_version,
     segment,
     stage,
+    task_time,
 )
 from joinsight.tables import shuffle as shuffle_table
 from joinsight.tables.views import v_finding_groups
@@ -297,6 +298,8 @@ class StoredPlan:
     """The worst first."""
     segments: list[Row]
     """The critical path, in the order of time."""
+    task_times: list[Row]
+    """What the run time of its stages went into."""
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
@@ -319,6 +322,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         by_table["node_metric"],
         _worst_first(by_table["finding"]),
         by_table["segment"],
+        by_table["task_time"],
     )
 
 
@@ -335,6 +339,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, node_metric, key),
         _worst_first(_of(connection, finding, key)),
         _of(connection, segment, key),
+        _of(connection, task_time, key),
     )
 
 

@@ -4,6 +4,7 @@
 
     Execution ──► execution, stage
         jobs, stages ──► critical path ──► segment
+        samples, metrics ──► task_time
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
@@ -12,6 +13,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +32,7 @@ from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE
 from joinsight.plan.outline import outline
+from joinsight.plan.task_time import Spent, task_times
 from joinsight.search import words
 from joinsight.tables import (
     ApplicationRow,
@@ -45,6 +48,7 @@ from joinsight.tables import (
     SegmentRow,
     ShuffleRow,
     StageRow,
+    TaskTimeRow,
     from_metrics,
 )
 from joinsight.title import title
@@ -76,6 +80,7 @@ class Rows:
     joins: Sequence[JoinRow]
     stage: Sequence[StageRow]
     segment: Sequence[SegmentRow]
+    task_time: Sequence[TaskTimeRow]
     finding: Sequence[FindingRow] = ()
     """Set by the `Finder`."""
 
@@ -140,11 +145,12 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         commit_ms=dependencies.commit_ms(facts),
         nodes=dependencies.exchanges(facts),
     )
+    spent = list(task_times(facts, e.stages))
     return Rows(
         execution=_execution(facts, broadcasts),
         plan_version=list(_plan_versions(facts)),
         aqe_decision=list(_decisions(facts)),
-        plan_node=[_plan_node(facts, node) for node in facts.graph.nodes],
+        plan_node=_plan_nodes(facts, spent),
         plan_edge=[
             PlanEdgeRow(**facts.key, position=position, child_id=child, parent_id=parent)
             for position, (child, parent) in enumerate(facts.graph.edges)
@@ -155,6 +161,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         joins=joins,
         stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
         segment=list(_segments(facts, path)),
+        task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
     )
 
 
@@ -336,7 +343,15 @@ def _decisions(facts: _Facts) -> Iterator[AqeDecisionRow]:
         positions[decision.version] += 1
 
 
-def _plan_node(facts: _Facts, node: Node) -> PlanNodeRow:
+def _plan_nodes(facts: _Facts, spent: Iterable[Spent]) -> list[PlanNodeRow]:
+    parts: dict[int | None, list[Spent]] = defaultdict(list)
+    for each in spent:
+        parts[each.node_id].append(each)
+    return [_plan_node(facts, node, parts[node.id]) for node in facts.graph.nodes]
+
+
+def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow:
+    errors = [each.error_ms for each in spent if each.error_ms is not None]
     return PlanNodeRow(
         **facts.key,
         node_id=node.id,
@@ -345,6 +360,9 @@ def _plan_node(facts: _Facts, node: Node) -> PlanNodeRow:
         simple=node.simple,
         cluster_id=node.cluster,
         is_cluster=node.is_cluster,
+        task_time_ms=_sum(each.ms for each in spent),
+        task_time_error_ms=math.ceil(math.hypot(*errors)) if errors else None,
+        task_time_method=("sampled" if errors else "metrics") if spent else None,
         metadata=dict(node.metadata) or None,
     )
 
@@ -553,6 +571,21 @@ def _segments(facts: _Facts, path: CriticalPath) -> Iterator[SegmentRow]:
             node_id=segment.node_id,
             nested_execution_id=segment.nested_id,
         )
+
+
+def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:
+    return TaskTimeRow(
+        **facts.key,
+        position=position,
+        stage_id=spent.stage_id,
+        stage_attempt=spent.stage_attempt,
+        part=spent.part,
+        node_id=spent.node_id,
+        samples=spent.samples,
+        task_time_ms=spent.ms,
+        task_time_error_ms=spent.error_ms,
+        method=spent.method,
+    )
 
 
 def _stages(metrics: Mapping[str, Accumulator], *names: str) -> list[int]:

@@ -239,6 +239,9 @@ CREATE TABLE plan_node (
     simple text NOT NULL,
     cluster_id integer,
     is_cluster boolean NOT NULL,
+    task_time_ms bigint,
+    task_time_error_ms bigint,
+    task_time_method text,
     metadata jsonb,
     CONSTRAINT pk_plan_node PRIMARY KEY (started_at, application_id, attempt_id, execution_id, node_id)
 ) PARTITION BY RANGE (started_at);
@@ -253,6 +256,9 @@ COMMENT ON COLUMN plan_node.name IS 'the operator, e.g. SortMergeJoin';
 COMMENT ON COLUMN plan_node.simple IS 'Spark''s simpleString: the operator with its arguments';
 COMMENT ON COLUMN plan_node.cluster_id IS 'node id of the WholeStageCodegen cluster around it';
 COMMENT ON COLUMN plan_node.is_cluster IS 'whether it is a WholeStageCodegen cluster';
+COMMENT ON COLUMN plan_node.task_time_ms IS 'run time of tasks that went into it (docs/task-time.md); NULL: unknown';
+COMMENT ON COLUMN plan_node.task_time_error_ms IS 'its standard error; NULL: not sampled';
+COMMENT ON COLUMN plan_node.task_time_method IS 'sampled, or metrics: measured by Spark';
 COMMENT ON COLUMN plan_node.metadata IS 'metadata of file scans: location, format, filters, read schema';
 CREATE TABLE plan_node_default PARTITION OF plan_node DEFAULT;
 
@@ -732,6 +738,40 @@ COMMENT ON COLUMN stage.shuffle_read_rows_median IS 'shuffle rows read by a task
 COMMENT ON COLUMN stage.shuffle_read_rows_p95 IS 'shuffle rows read by a task: p95';
 COMMENT ON COLUMN stage.shuffle_read_rows_max IS 'shuffle rows read by a task: max';
 CREATE TABLE stage_default PARTITION OF stage DEFAULT;
+
+CREATE TABLE task_time (
+    started_at timestamptz NOT NULL,
+    application_id text NOT NULL,
+    attempt_id text NOT NULL,
+    execution_id bigint NOT NULL,
+    position integer NOT NULL,
+    stage_id integer NOT NULL,
+    stage_attempt integer NOT NULL,
+    part text NOT NULL,
+    node_id integer,
+    samples bigint,
+    task_time_ms bigint NOT NULL,
+    task_time_error_ms bigint,
+    method text NOT NULL,
+    CONSTRAINT pk_task_time PRIMARY KEY (started_at, application_id, attempt_id, execution_id, position),
+    CONSTRAINT ck_task_time_method CHECK (method IN ('sampled', 'metrics', 'stage')),
+    CONSTRAINT ck_task_time_part CHECK (part IN ('code', 'sort', 'aggregation', 'hashed_relation', 'operator', 'shuffle_read', 'scan', 'cached_scan', 'python', 'shuffle_write', 'file_write', 'cache_build', 'collect', 'other', 'rest'))
+) PARTITION BY RANGE (started_at);
+COMMENT ON TABLE task_time IS 'A part of the run time of a stage attempt; the parts of an attempt add up to its run_time_ms.';
+COMMENT ON COLUMN task_time.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN task_time.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN task_time.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN task_time.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN task_time.position IS '0 for the first; the parts of a stage attempt follow one another, the largest first';
+COMMENT ON COLUMN task_time.stage_id IS 'the stage';
+COMMENT ON COLUMN task_time.stage_attempt IS 'attempt of that stage';
+COMMENT ON COLUMN task_time.part IS 'what the tasks were at (docs/task-time.md)';
+COMMENT ON COLUMN task_time.node_id IS 'node of the final plan: the operator, or the codegen stage if its code holds several; NULL: unknown';
+COMMENT ON COLUMN task_time.samples IS 'number of samples; NULL: not sampled';
+COMMENT ON COLUMN task_time.task_time_ms IS 'the time, summed over tasks';
+COMMENT ON COLUMN task_time.task_time_error_ms IS 'its standard error; NULL: not sampled';
+COMMENT ON COLUMN task_time.method IS 'sampled; metrics: measured by Spark; stage: the rest of a stage without samples';
+CREATE TABLE task_time_default PARTITION OF task_time DEFAULT;
 
 
 CREATE TABLE finding (

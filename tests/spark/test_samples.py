@@ -35,8 +35,8 @@ def query(name, sql):
     spark.sparkContext.setJobDescription(name)
     spark.sql(sql).collect()
 query("below", f"SELECT count(*) FROM range(0, {TASKS * ROWS}, 1, {TASKS}) WHERE {{sleep}} IS NOT NULL")
-query("above", f"SELECT id, {{sleep}} FROM (SELECT id FROM range({TASKS * ROWS}) GROUP BY id)")
-query("code", "SELECT max(sha2(sha2(string(id), 512), 512)) FROM range(0, 1000000, 1, 2)")
+query("above", f"SELECT id, {{sleep}} FROM (SELECT id % 1000 AS id FROM range({TASKS * ROWS}) GROUP BY 1)")
+query("code", "SELECT sum(crc32(sha2(string(id), 512))) FROM range(0, 1000000, 1, 2)")
 spark.sparkContext.setJobDescription("rdd")
 spark.sparkContext.parallelize([1], 1).map(lambda x: __import__("time").sleep(1)).collect()
 spark.stop()
@@ -62,7 +62,7 @@ def run(sink: Sink, environment: dict[str, str], tmp_path: Path, **more: str) ->
 
 
 def samples(documents: list[dict[str, Any]]) -> dict[str, list[Counter[str]]]:
-    """Of each query's last document the samples of each stage that ran, by the query's description."""
+    """The samples of each stage that ran in each query's last document, by the query's description."""
     last: dict[int, Execution] = {}
     for each in documents:
         document = decode_document(msgspec.json.encode(each))
@@ -96,9 +96,8 @@ def check(found: dict[str, list[Counter[str]]]) -> None:
     sleeping, counting = found["below"]
     assert within("operator Filter", sleeping) >= least, sleeping
     assert within("operator Filter", counting) == 0
-    reading, above = found["above"]
-    assert within("operator Project", above) >= least, above
-    assert within("operator Project", reading) == 0
+    _, above = found["above"]
+    assert within("operator HashAggregate", above) >= least, above  # which returns the projection too
     hashing, _ = found["code"]
     assert within("code 1 ", hashing) > 0, hashing
 

@@ -47,7 +47,9 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
 """
 _numbers = itertools.count(1)
 TASKS = Spread(1, 2, 3, 4, 5)
-RAN = Stage(7, 0, "count at Query.scala:1", 2, "succeeded", 2, submitted_at_ms=STARTED_AT_MS, run_time=TASKS)
+RAN = Stage(
+    7, 0, "count at Query.scala:1", 2, "succeeded", 2, submitted_at_ms=STARTED_AT_MS, run_time=TASKS, run_time_ms=9
+)
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from joinsight.present import (
     short_key,
     when,
 )
+from joinsight.present.task_time import by_operator
 from joinsight.present.time_spent import by_cause
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
@@ -84,6 +85,7 @@ def print_stored(
             "findings": stored.findings,
             "metrics": stored.metrics,
             "segments": stored.segments,
+            "task_times": stored.task_times,
         }
         click.echo(to_json(everything))
         return
@@ -99,6 +101,7 @@ def print_execution(
     for number in versions:
         print_plan(out, stored, number, metrics=metrics)
     print_time(out, stored)
+    print_task_time(out, stored)
     print_findings_of(out, stored)
 
 
@@ -150,6 +153,16 @@ def print_time(out: Console, stored: StoredPlan) -> None:
     for each in spent:
         length = f"{each.cause:<9} {duration_text(each.ms):>8} {each.share:>6.1%}"
         out.print(Text(f"  {length}  {each.places}".rstrip()), soft_wrap=True)
+
+
+def print_task_time(out: Console, stored: StoredPlan) -> None:
+    """Print what the run time of tasks went into, the largest part first, if something of it was sampled."""
+    spent = by_operator(stored)
+    if spent:
+        out.print(Text("Task time:", "bold"))
+    for each in spent:
+        length = f"{each.part:<15} {duration_text(each.ms):>8} {each.error:<8} {each.share:>6.1%}"
+        out.print(Text(f"  {length}  {visible_line(each.place)}".rstrip()), soft_wrap=True)
 
 
 def print_findings_of(out: Console, stored: StoredPlan) -> None:

@@ -113,6 +113,8 @@ class Operator:
     """The first of these that a node has is its size."""
     time: tuple[str, ...] = _TIME
     """The sum of those of these metrics that a node has is its time; each is in the unit of its type."""
+    code_prefix: str = ""
+    """What its names in generated code begin with, where that is not its name in lower case."""
     elsewhere: Mapping[NativeEngine, str] = field(default_factory=dict)
     """Its names in native engines, where they do not end with Spark's name."""
 
@@ -144,20 +146,23 @@ OPERATORS: tuple[Operator, ...] = (
         BROADCAST_HASH_JOIN,
         "join",
         is_broadcast_join=True,
+        code_prefix="bhj",
         elsewhere={"Auron": "NativeBroadcastJoin", "Gluten": "BroadcastHashJoinExecTransformer"},
     ),
     Operator(
         "SortMergeJoin",
         "join",
+        code_prefix="smj",
         elsewhere={"Auron": "NativeSortMergeJoinExec", "Gluten": "SortMergeJoinExecTransformer"},
     ),
     Operator(AS_OF_JOIN, "join"),
     Operator(
         "ShuffledHashJoin",
         "join",
+        code_prefix="shj",
         elsewhere={"Comet": "CometHashJoin", "Gluten": "ShuffledHashJoinExecTransformer"},
     ),
-    Operator(NESTED_LOOP_JOIN, "join", is_broadcast_join=True, compares_pairs=True),
+    Operator(NESTED_LOOP_JOIN, "join", is_broadcast_join=True, compares_pairs=True, code_prefix="bnlj"),
     Operator(CARTESIAN_PRODUCT, "join", compares_pairs=True),
     # Sources
     Operator(_CACHED, "cached_scan"),
@@ -174,9 +179,9 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(SORT, "sort", keeps_rows=True, is_never_larger=True),
     Operator("Union", keeps_rows=True),
     Operator("Coalesce", is_arrangement=True),
-    Operator("HashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
+    Operator("HashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="hashAgg"),
     Operator("ObjectHashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
-    Operator("SortAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
+    Operator("SortAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="sortAgg"),
     Operator("CollectLimit", "limit", shape_name="Limit"),
     Operator("GlobalLimit", "limit", shape_name="Limit"),
     Operator("LocalLimit", "limit", is_arrangement=True),
@@ -272,6 +277,13 @@ def join_strategy(name: str) -> str | None:
     """One of `JOIN_STRATEGIES` if the node is a join (``SortMergeJoin(skew=true)`` is one too), else None."""
     operator = of(name)
     return operator.name if operator.kind == "join" else None
+
+
+def code_prefix(name: str) -> str:
+    """What the names of an operator's variables and functions in generated code begin with (``smj``, ``project``)."""
+    operator = of(name)
+    scan = {"scan": "scan", "cached_scan": "memoryScan"}.get(operator.kind, "")
+    return operator.code_prefix or (name.lower() if name == _LOCAL_TABLE else scan) or name.lower()
 
 
 def cached_table(name: str) -> str:

@@ -33,6 +33,7 @@ from joinsight.tables.rollup import ROLLUPS, baseline, rollup_day, rollup_operat
 from joinsight.tables.segment import SegmentRow, segment
 from joinsight.tables.shuffle import ShuffleRow, shuffle
 from joinsight.tables.stage import StageRow, stage
+from joinsight.tables.task_time import TaskTimeRow, task_time
 
 TABLES = (
     application,
@@ -44,6 +45,7 @@ TABLES = (
     finding,
     segment,
     stage,
+    task_time,
     plan_version,
     aqe_decision,
     plan_node,

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Index
 
-from joinsight.tables.declare import Bytes, ExecutionKey, Int, Json, Long, Rows, Strings, column, required, table_of
+from joinsight.tables.declare import Bytes, ExecutionKey, Int, Json, Long, Ms, Rows, Strings, column, required, table_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,9 @@ class PlanNodeRow(ExecutionKey):
     simple: str = required("Spark's simpleString: the operator with its arguments")
     cluster_id: Int | None = column("node id of the WholeStageCodegen cluster around it")
     is_cluster: bool = required("whether it is a WholeStageCodegen cluster")
+    task_time_ms: Ms | None = column("run time of tasks that went into it (docs/task-time.md); NULL: unknown")
+    task_time_error_ms: Ms | None = column("its standard error; NULL: not sampled")
+    task_time_method: str | None = column("sampled, or metrics: measured by Spark")
     metadata: Strings | None = column("metadata of file scans: location, format, filters, read schema")
 
 

@@ -1,0 +1,30 @@
+"""Table `task_time`: what the run time of a stage's tasks went into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from joinsight.plan.task_time import METHODS, PARTS
+from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required, table_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTimeRow(ExecutionKey):
+    """A part of the run time of a stage attempt; the parts of an attempt add up to its run_time_ms."""
+
+    position: Int = required("0 for the first; the parts of a stage attempt follow one another, the largest first")
+    stage_id: Int = required("the stage")
+    stage_attempt: Int = required("attempt of that stage")
+    part: str = required("what the tasks were at (docs/task-time.md)", one_of=PARTS)
+    node_id: Int | None = column(
+        "node of the final plan: the operator, or the codegen stage if its code holds several; NULL: unknown"
+    )
+    samples: Long | None = column("number of samples; NULL: not sampled")
+    task_time_ms: Ms = required("the time, summed over tasks")
+    task_time_error_ms: Ms | None = column("its standard error; NULL: not sampled")
+    method: str = required(
+        "sampled; metrics: measured by Spark; stage: the rest of a stage without samples", one_of=METHODS
+    )
+
+
+task_time = table_of(TaskTimeRow, "task_time", key=("position",))
