@@ -109,7 +109,7 @@ def main() -> None:
     options = parser.parse_args()
     made = documents(options.documents)
     rows = [rows_of(each) for each in made]
-    with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder)) as engine:
+    with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder), create=True) as engine:
         upgrade(engine)
         partitions.create(engine, {partitions.month_of(each.execution.started_at) for each in rows})
         writer = Writer(engine)
