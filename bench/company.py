@@ -207,6 +207,7 @@ def main() -> None:
 def load(options: argparse.Namespace, folder: Path, collector: subprocess.Popen[bytes], log: Path) -> None:
     """Measure each rate."""
     while not (listening := [line for line in log.read_text().splitlines() if '"collecting"' in line]):
+        assert collector.poll() is None, log.read_text()
         time.sleep(0.1)
     port = int(json.loads(listening[0])["url"].rpartition(":")[2])
     drivers = [Driver(number, port) for number in range(options.drivers)]

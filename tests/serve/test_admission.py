@@ -14,7 +14,8 @@ from tests.serve.real import in_threads, post_from, service, until, writers_that
 
 from joinsight.demo.runner import collector
 from joinsight.serve import admission, app, ingest
-from joinsight.serve.admission import MAX_SENDER_WRITING, MAX_WRITING, Sender, WriteSlots
+from joinsight.serve.admission import MAX_SENDER_WRITING, MAX_WRITING, WriteSlots
+from joinsight.serve.pending import Pending
 
 GREEDY, GOOD = "127.0.0.2", "127.0.0.3"
 
@@ -87,52 +88,120 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_slots_go_round() -> None:
+def pending(address: str, token: str | None = None, size: int = 100) -> Pending:
+    return Pending(bytearray(size), {"client": address, "token": token})
+
+
+class Writing:
+    """Slots whose groups are written when the test says so."""
+
+    def __init__(self) -> None:
+        self.slots = WriteSlots(self._write)
+        self.groups: list[list[Pending]] = []
+        self._ends: list[asyncio.Event] = []
+
+    async def _write(self, group: list[Pending]) -> None:
+        self.groups.append(group)
+        self._ends.append(asyncio.Event())
+        await self._ends[-1].wait()
+
+    async def end(self, group: int) -> None:
+        """The group is written, and the next one begins."""
+        self._ends[group].set()
+        await settle()
+
+    @property
+    def names(self) -> list[str]:
+        """The addresses of each group."""
+        return ["".join(str(each.key[0]) for each in group) for group in self.groups]
+
+
+def test_slots_go_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Senders that wait get slots in rotation, however many more one of them asks for."""
+    monkeypatch.setattr(admission, "MAX_GROUP_REQUESTS", 1)
 
     async def scenario() -> str:
-        slots, given = WriteSlots(), []
-
-        async def one(sender: Sender) -> None:
-            await slots.acquire(sender)
-            given.append(sender)
-
-        asked = [asyncio.ensure_future(one((name, None))) for name in "aaaaaabbbcd"]
+        writing = Writing()
+        for name in "aaaaaabbbcd":
+            writing.slots.add(pending(name))
         await settle()
-        assert len(given) == MAX_WRITING
-        for number in range(len(asked)):
-            slots.release(given[number])
-            await settle()
-        return "".join(address for address, _ in given)
+        assert len(writing.groups) == MAX_WRITING
+        for number in range(11):
+            await writing.end(number)
+        return "".join(writing.names)
 
     assert asyncio.run(scenario()) == "aabbacbdaaa"
+
+
+def test_requests_that_wait_for_a_slot_are_written_together() -> None:
+    """A request that finds a free slot is written at once; those that wait form a group, one of each sender in turn."""
+
+    async def scenario() -> list[str]:
+        writing = Writing()
+        for name in "aabbccccdde":
+            writing.slots.add(pending(name))
+        await settle()
+        for group in range(2):
+            await writing.end(group)
+        return writing.names
+
+    assert asyncio.run(scenario()) == ["a", "a", "b", "b", "cdecdcc"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "groups"),
+    [
+        ([pending(name) for name in "cdefghi"], ["cdef", "ghi"]),  # the number of requests
+        ([pending("c"), pending("d", size=950), pending("e", size=50)], ["c", "de"]),  # their size
+        ([pending("c", size=2_000), pending("d", size=2_000), pending("e")], ["c", "d", "e"]),
+        ([pending("c"), Pending(bytearray(), {"client": "d", "token": None}, alone=True), pending("e")], list("cde")),
+    ],
+)
+def test_groups_are_limited(monkeypatch: pytest.MonkeyPatch, waiting: list[Pending], groups: list[str]) -> None:
+    """In requests and in bytes; a larger request, and one that failed together with others, is written alone."""
+    monkeypatch.setattr(admission, "MAX_GROUP_REQUESTS", 4)
+    monkeypatch.setattr(admission, "MAX_GROUP_BYTES", 1_000)
+
+    async def scenario() -> list[str]:
+        writing = Writing()
+        for name in "aabb":
+            writing.slots.add(pending(name))
+        for each in waiting:
+            writing.slots.add(each)
+        await settle()
+        for group in range(MAX_WRITING + len(groups) - 1):
+            await writing.end(group)
+        return writing.names[MAX_WRITING:]
+
+    assert asyncio.run(scenario()) == groups
 
 
 def test_a_token_is_a_sender() -> None:
     """Those who share an address, behind a proxy say, have slots of their own if their tokens have other names."""
 
     async def scenario() -> None:
-        slots = WriteSlots()
+        writing = Writing()
         for token in ("one", "one", "other", "other"):
-            await asyncio.wait_for(slots.acquire(("proxy", token)), 5)
+            assert writing.slots.add(pending("proxy", token)).done()
 
     asyncio.run(scenario())
 
 
 def test_a_slot_that_comes_too_late() -> None:
-    """A slot whose sender has gone goes to the next one, be it before it was assigned or just then."""
+    """A request that stops waiting is not written, be it before a slot is free or just then."""
 
     async def scenario() -> None:
-        slots, sender = WriteSlots(), ("a", None)
+        writing = Writing()
         for _ in range(MAX_SENDER_WRITING):
-            await slots.acquire(sender)
-        early, late, last = [asyncio.ensure_future(slots.acquire(sender)) for _ in range(3)]
+            writing.slots.add(pending("a"))
+        early, late, last = (pending("a") for _ in range(3))
+        starts = [writing.slots.add(each) for each in (early, late, last)]
         await settle()
-        early.cancel()
-        await settle()
-        slots.release(sender)
-        late.cancel()
-        await settle()
-        assert early.cancelled() and late.cancelled() and last.done()
+        writing.slots.remove(early)
+        starts[1].cancel()
+        await writing.end(0)
+        writing.slots.remove(late)
+        assert not starts[0].done() and starts[1].cancelled() and starts[2].done()
+        assert writing.groups[2:] == [[last]]
 
     asyncio.run(scenario())

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Awaitable, Callable
 from types import TracebackType
+from typing import cast
+
+from joinsight.serve.pending import Pending, Sender
 
 MAX_WAITING = 64
 """Maximum requests waiting to be written, including those being written."""
@@ -16,12 +20,13 @@ MAX_CLIENT_BYTES = 64 << 20
 """`MAX_HELD_BYTES` for one client; two of the largest requests."""
 
 MAX_WRITING = 4
-"""Maximum batches decoded and written concurrently; more would not be faster and would take memory."""
+"""Maximum groups of requests decoded and written concurrently; more would not be faster and would take memory."""
 MAX_SENDER_WRITING = 2
 """`MAX_WRITING` for one sender, so that slow batches of one sender leave slots for the others."""
-
-Sender = tuple[str, str | None]
-"""The client's address, and the name of its token or None."""
+MAX_GROUP_REQUESTS = 32
+"""Maximum requests that are written together."""
+MAX_GROUP_BYTES = 256 << 10
+"""Maximum bytes of requests that are written together; a larger request is written alone."""
 
 
 class Busy(Exception):
@@ -89,41 +94,73 @@ class Lease:
 
 
 class WriteSlots:
-    """Slots to decode and write, assigned to waiting senders in rotation. For one thread only."""
+    """Slots to decode and write, each for a group of requests; senders take turns. For one thread only.
 
-    def __init__(self) -> None:
-        self._writing: Counter[Sender] = Counter()
-        self._waiting: dict[Sender, deque[asyncio.Future[None]]] = {}  # in the order of rotation
+    While a slot is free, no request waits. Requests that have waited for the same slot are written together.
+    """
 
-    async def acquire(self, sender: Sender) -> None:
-        """Wait for a slot; `release` returns it."""
-        slot = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(sender, deque()).append(slot)
+    def __init__(self, write: Callable[[list[Pending]], Awaitable[None]]) -> None:
+        """`write` writes a group; it must not raise."""
+        self._write = write
+        self._writing: Counter[Sender] = Counter()  # groups with requests of a sender
+        self._waiting: dict[Sender, deque[Pending]] = {}  # in the order of rotation
+        self._starts: dict[Pending, asyncio.Future[None]] = {}  # of those that wait
+        self._groups: set[asyncio.Future[None]] = set()
+
+    def add(self, request: Pending) -> asyncio.Future[None]:
+        """Wait for a slot: the future is done when the request has one."""
+        start = self._starts[request] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(request.key, deque()).append(request)
         self._assign()
-        try:
-            await slot
-        except asyncio.CancelledError:
-            if not slot.cancelled():  # it was assigned at the same moment
-                self.release(sender)
-            raise
+        return start
 
-    def release(self, sender: Sender) -> None:
-        """Return a slot."""
-        self._writing[sender] -= 1
-        if not self._writing[sender]:
-            del self._writing[sender]  # addresses come and go
-        self._assign()
+    def remove(self, request: Pending) -> None:
+        """Stop waiting, if it still waits."""
+        if self._starts.pop(request, None) is None:
+            return
+        waiting = self._waiting[request.key]
+        waiting.remove(request)
+        if not waiting:
+            del self._waiting[request.key]  # addresses come and go
 
     def _assign(self) -> None:
-        while self._writing.total() < MAX_WRITING:
-            eligible = (sender for sender in self._waiting if self._writing[sender] < MAX_SENDER_WRITING)
+        while len(self._groups) < MAX_WRITING and (group := self._next_group()):
+            task = asyncio.ensure_future(self._run(group, {request.key for request in group}))
+            self._groups.add(task)
+
+    def _next_group(self) -> list[Pending]:
+        """Requests that may be written together, one of each sender in turn."""
+        group: list[Pending] = []
+        senders: set[Sender] = set()
+        size = 0
+        while len(group) < MAX_GROUP_REQUESTS:
+            eligible = (each for each in self._waiting if each in senders or self._writing[each] < MAX_SENDER_WRITING)
             sender = next(eligible, None)
             if sender is None:
-                return
-            slots = self._waiting.pop(sender)
-            slot = slots.popleft()
-            if slots:
-                self._waiting[sender] = slots
-            if not slot.cancelled():
-                self._writing[sender] += 1
-                slot.set_result(None)
+                break
+            request = self._waiting[sender][0]
+            if self._starts[request].cancelled():
+                self.remove(request)
+                continue
+            size += len(request.body)
+            if group and (request.alone or size > MAX_GROUP_BYTES):
+                break
+            start = self._starts[request]
+            self.remove(request)
+            if sender in self._waiting:
+                self._waiting[sender] = self._waiting.pop(sender)  # to the end of the rotation
+            start.set_result(None)
+            group.append(request)
+            senders.add(sender)
+            if request.alone:
+                break
+        self._writing.update(senders)
+        return group
+
+    async def _run(self, group: list[Pending], senders: set[Sender]) -> None:
+        try:
+            await self._write(group)
+        finally:
+            self._writing -= Counter(senders)
+            self._groups.remove(cast("asyncio.Future[None]", asyncio.current_task()))
+            self._assign()

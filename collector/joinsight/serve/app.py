@@ -44,12 +44,13 @@ from joinsight.decode import MAX_REQUEST_BYTES
 from joinsight.errors import DocumentError, TooLarge
 from joinsight.findings import Finder
 from joinsight.serve.access import forbidden, guarded, unsupported_media_type
-from joinsight.serve.admission import Admission, Busy, Lease, Sender, WriteSlots
+from joinsight.serve.admission import Admission, Busy, Lease, WriteSlots
 from joinsight.serve.health import Health
-from joinsight.serve.ingest import Closed, Ingest, Ingested
+from joinsight.serve.ingest import Ingest
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
+from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
 from joinsight.serve.protocol import ENTITLED
 from joinsight.serve.tokens import Tokens
 
@@ -104,7 +105,7 @@ class Collector:
         self._throttled = throttled
         self._admission = Admission()
         metrics.show_admission(self._admission)
-        self._slots = WriteSlots()
+        self._slots = WriteSlots(lambda group: run_in_threadpool(ingest.ingest, group))
         self._waiting: set[asyncio.Future[Any]] = set()
         self._closed = False
 
@@ -171,15 +172,13 @@ class Collector:
         return token
 
     async def _store(self, request: Request, sender: dict[str, str | None]) -> Ingested:
-        client = sender["client"] or ""
-        key = client, sender["token"]
         try:
-            with self._admission.lease(client) as lease:
-                body = await self._cancellable(self._receive(request, lease, key))
+            with self._admission.lease(sender["client"] or "") as lease:
+                body = await self._cancellable(self._receive(request, lease))
                 try:
-                    ingested = await run_in_threadpool(self._ingest.ingest, body, sender)
-                finally:
-                    self._slots.release(key)
+                    ingested = await self._write(Pending(body, sender))
+                except WriteAlone:
+                    ingested = await self._write(Pending(body, sender, alone=True))
         except Busy as busy:
             raise _retry_later(429, str(busy)) from None
         except SQLAlchemyError as error:
@@ -192,19 +191,29 @@ class Collector:
         self._health.database_answered()
         return ingested
 
-    async def _receive(self, request: Request, lease: Lease, sender: Sender) -> bytearray:
-        """The body, after a slot to write it was acquired: the caller releases the slot."""
+    async def _receive(self, request: Request, lease: Lease) -> bytearray:
         try:
             body = await asyncio.wait_for(_read(request, lease), BODY_SECONDS)
         except asyncio.TimeoutError:
             reason = f"the body did not arrive within {BODY_SECONDS} s"
             raise HTTPException(408, reason, {"Connection": "close"}) from None
         lease.enqueue()
-        try:
-            await asyncio.wait_for(self._slots.acquire(sender), SLOT_SECONDS)
-        except asyncio.TimeoutError:
-            raise _retry_later(503, "the database is too slow for the load") from None
         return body
+
+    async def _write(self, pending: Pending) -> Ingested:
+        """The result, when it is committed."""
+        start = self._slots.add(pending)
+        if not start.done():
+            try:
+                await self._cancellable(asyncio.wait_for(start, SLOT_SECONDS))
+            except asyncio.TimeoutError:
+                raise _retry_later(503, "the database is too slow for the load") from None
+            finally:
+                self._slots.remove(pending)
+        try:
+            return await asyncio.wrap_future(pending.result)
+        finally:
+            del pending  # an exception refers to it, which would refer to the exception
 
     async def _cancellable(self, work: Coroutine[Any, Any, _T]) -> _T:
         """The result of `work`; `close` cancels it."""

@@ -1,53 +1,49 @@
-"""Ingests a batch: decodes, writes and counts it, and reports refused documents. Independent of HTTP."""
+"""Ingests requests: decodes, writes and counts their documents, and reports refused ones. Independent of HTTP.
+
+Requests that arrive while others are written are written together, in one transaction: each transaction costs as much
+as several documents. Each request still gets its own result, after the commit. If anything goes wrong, except that
+PostgreSQL refuses a document, which the writer isolates, each request of the group is written again, alone.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Engine, event
 
 from joinsight.decode import Batch, Stamp, decode_request
 from joinsight.document import Document
+from joinsight.errors import DocumentError, TooLarge
 from joinsight.findings import Finder
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Metrics
+from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
 from joinsight.store.writer import Writer, Written
 
 LOCK_SECONDS = 10
 """Longest wait for a lock in PostgreSQL, of another writer or of someone who alters a table."""
+GROUP_LOCK_SECONDS = 2
+"""`LOCK_SECONDS` for requests that are written together, so that none waits long for a lock that another one needs."""
+MAX_GROUP_PARTS = 50_000
+"""Maximum nodes, metrics, stages and lines of requests that are written together: some 100 usual documents."""
 _LOGGED_REFUSALS = 5
 
 log = logging.getLogger("joinsight")
 
 
-class Closed(Exception):
-    """The collector is shutting down; nothing of the batch is committed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """The result for a batch."""
-
-    accepted: int
-    """Number of committed documents."""
-    refused: list[tuple[int, str]]
-    """Refused lines in order: number, from 1, and reason."""
-
-
 class Ingest:
-    """Writes batches to the database; safe to use from several threads."""
+    """Writes requests to the database; safe to use from several threads."""
 
     def __init__(self, engine: Engine, finder: Finder, metrics: Metrics) -> None:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # existing connections have no limit
         self._writer = Writer(engine, finder, self._check_cancelled)
         self._metrics = metrics
-        self._writing: set[int] = set()  # ids of threads; adding to a set and removing from it are atomic
+        self._writing: dict[int, int] = {}  # requests by id of thread; its operations are atomic
         self._closed = False
 
     def close(self) -> None:
@@ -56,52 +52,102 @@ class Ingest:
 
     @property
     def writing(self) -> int:
-        """Number of batches that are being decoded and written."""
-        return len(self._writing)
+        """Number of requests that are being decoded and written."""
+        return sum(list(self._writing.values()))
 
-    def ingest(self, body: bytearray, sender: Mapping[str, str | None]) -> Ingested:
-        """Commit a batch except documents that will never be accepted; `sender` is for the log.
-
-        Raises `TooLarge` or `DocumentError` for a batch that cannot be decoded at all, `Closed`, and SQLAlchemy's
-        errors when the database is unavailable: nothing is committed then.
-        """
-        self._writing.add(threading.get_ident())
+    def ingest(self, requests: Sequence[Pending]) -> None:
+        """Commit the documents of each request, except those that will never be accepted, and set its result."""
+        self._writing[threading.get_ident()] = len(requests)
+        together: Sequence[tuple[Pending, Batch]]
+        waiting: Sequence[Pending]
         try:
-            batch, written = self._decode_and_write(body)
+            waiting = sorted(requests, key=lambda each: len(each.body))  # quick ones first
+            while waiting:
+                together, waiting = self._decode(waiting)
+                self._write(together)
+        except BaseException as error:
+            _fail([each for each in requests if not each.result.done()], error)
+            requests, waiting, together = (), (), []  # an exception refers to these, which would refer to it
         finally:
-            self._writing.discard(threading.get_ident())
-        _log_refusals(batch, sender)
-        return Ingested(len(batch.documents) - len(written.refused), batch.refused)
+            del self._writing[threading.get_ident()]
 
     def _check_cancelled(self) -> None:
         """Raise `Closed` after `close`."""
         if self._closed:
             raise Closed
 
-    def _decode_and_write(self, body: bytearray) -> tuple[Batch, Written]:
-        metrics = self._metrics
-        self._check_cancelled()
-        metrics.count("joinsight_received_bytes_total", len(body))
+    def _decode(self, requests: Sequence[Pending]) -> tuple[list[tuple[Pending, Batch]], Sequence[Pending]]:
+        """Those of the first requests that are written together; and the rest, not decoded, as it would take memory."""
+        together: list[tuple[Pending, Batch]] = []
+        parts = 0
+        for position, request in enumerate(requests):
+            self._check_cancelled()
+            started = time.perf_counter()
+            try:
+                batch = decode_request(request.body)
+            except (DocumentError, TooLarge) as error:
+                self._count_received(request)
+                request.result.set_exception(error)
+                continue
+            parts += sum(batch.size[unit] for unit in ("nodes", "metrics", "stages"))
+            parts += len(batch.documents) + len(batch.refused)
+            if together and parts > MAX_GROUP_PARTS:
+                return together, requests[position:]
+            self._count_received(request, batch, time.perf_counter() - started)
+            together.append((request, batch))
+        return together, ()
+
+    def _count_received(self, request: Pending, batch: Batch | None = None, seconds: float = 0) -> None:
+        if request.alone:
+            return  # it was counted together with others
+        self._metrics.count("joinsight_received_bytes_total", len(request.body))
+        if batch is not None:
+            self._metrics.observe("joinsight_decode_seconds", seconds)
+            self._metrics.observe("joinsight_batch_documents", len(batch.documents) + len(batch.refused))
+
+    def _write(self, together: Sequence[tuple[Pending, Batch]]) -> None:
+        """Write these requests in one transaction, and set their results."""
         started = time.perf_counter()
-        batch = decode_request(body)
-        decoded = time.perf_counter()
-        metrics.observe("joinsight_decode_seconds", decoded - started)
-        metrics.observe("joinsight_batch_documents", len(batch.documents) + len(batch.refused))
-        written = self._writer.write([document for _, document in batch.documents], batch.stamps)
-        metrics.observe("joinsight_write_seconds", time.perf_counter() - decoded)
+        documents = [document for _, batch in together for _, document in batch.documents]
+        stamps = [stamp for _, batch in together for stamp in batch.stamps]
+        is_group = len(together) > 1
+        try:
+            written = self._writer.write(documents, stamps, GROUP_LOCK_SECONDS if is_group else None)
+        except Exception as error:
+            is_of_all = not is_group or isinstance(error, Closed)
+            _fail([request for request, _ in together], error if is_of_all else WriteAlone())
+            together = ()  # an exception refers to these, which would refer to it
+            return
+        self._metrics.observe("joinsight_write_seconds", time.perf_counter() - started)
+        self._count(written, [batch for _, batch in together])
+        reasons = {id(document): reason for document, reason in written.refused}
+        for request, batch in together:
+            refused = [(line, reasons[id(each)]) for line, each in batch.documents if id(each) in reasons]
+            accepted = len(batch.documents) - len(refused)
+            batch.refused += refused
+            batch.refused.sort()
+            _log_refusals(batch, request.sender)
+            request.result.set_result(Ingested(accepted, batch.refused))
+
+    def _count(self, written: Written, batches: Sequence[Batch]) -> None:
+        metrics = self._metrics
         metrics.written()
-        for kind, number in batch.refused_by_kind.items():
-            metrics.count("joinsight_refused_documents_total", number, kind)
+        refused = len(written.refused)
+        for batch in batches:
+            refused += len(batch.refused)
+            for kind, number in batch.refused_by_kind.items():
+                metrics.count("joinsight_refused_documents_total", number, kind)
         metrics.count("joinsight_refused_documents_total", len(written.refused) - written.faults, "database")
         metrics.count("joinsight_refused_documents_total", written.faults, "fault")
-        for document, reason in written.refused:
-            batch.refused.append((next(line for line, each in batch.documents if each is document), reason))
-        batch.refused.sort()
-        for outcome, number in ("stored", written.stored), ("stale", written.stale), ("refused", len(batch.refused)):
+        for outcome, number in ("stored", written.stored), ("stale", written.stale), ("refused", refused):
             metrics.count("joinsight_documents_total", number, outcome)
         for rows in written.finished:
             metrics.finished(rows)
-        return batch, written
+
+
+def _fail(requests: Sequence[Pending], error: BaseException) -> None:
+    for request in requests:
+        request.result.set_exception(error)
 
 
 def _limit_locks(connection: Any, _: object) -> None:

@@ -6,7 +6,7 @@ applications, in the order of their keys, before anything else. Then it reads wh
 any, and copied in. Findings of executions that have ended are computed in between.
 
 A document that cannot be stored is refused on its own: because no rows can be made of it, or because
-PostgreSQL refuses them.
+PostgreSQL refuses them. Only then a batch takes more than one transaction.
 """
 
 from __future__ import annotations
@@ -80,6 +80,15 @@ class Written:
     faults: int = 0
     """Refused documents that no rows could be made of: faults of this program."""
 
+    def add(self, other: Written) -> None:
+        """Add the result of another batch."""
+        self.stored += other.stored
+        self.stale += other.stale
+        self.repaired += other.repaired
+        self.finished += other.finished
+        self.refused += other.refused
+        self.faults += other.faults
+
 
 class Writer:
     """Writes batches through an engine; safe to use from several threads."""
@@ -94,30 +103,28 @@ class Writer:
         self._months: set[str] = set()
         self._lock = threading.Lock()
 
-    def write(self, documents: Sequence[Document], refused: Sequence[delivery.Refused] = ()) -> Written:
+    def write(
+        self,
+        documents: Sequence[Document],
+        refused: Sequence[delivery.Refused] = (),
+        lock_seconds: int | None = None,
+    ) -> Written:
         """Store a batch and commit. Raises SQLAlchemy's `DBAPIError` when the database is unavailable or faulty.
 
         `refused` are documents of the same request that were refused: they are only counted. If PostgreSQL refuses a
-        value that the schema of documents allows, the batch is written document by document.
+        value that the schema of documents allows, each half of the batch is written by itself, until the culprits are
+        found. `lock_seconds` limits the wait for a lock more than the connection does.
         """
         try:
-            return self._write(documents, refused)
+            return self._write(documents, refused, lock_seconds)
         except (DBAPIError, UnicodeEncodeError) as error:
             if not _is_refusal(error):
                 raise
             if len(documents) + len(refused) <= 1:  # the culprit
                 return self._refuse(documents, reason(error).splitlines()[0])
-        for each in refused:
-            self.write([], [each])
         written = Written()
-        for document in documents:
-            one = self.write([document])
-            written.stored += one.stored
-            written.repaired += one.repaired
-            written.stale += one.stale
-            written.finished += one.finished
-            written.refused += one.refused
-            written.faults += one.faults
+        for half in _halves(documents, refused):
+            written.add(self.write(*half, lock_seconds))
         return written
 
     def _refuse(self, culprits: Sequence[Document], reason: str) -> Written:
@@ -127,11 +134,15 @@ class Writer:
             self.write([], written.refused)
         return written
 
-    def _write(self, documents: Sequence[Document], refused: Sequence[delivery.Refused]) -> Written:
+    def _write(
+        self, documents: Sequence[Document], refused: Sequence[delivery.Refused], lock_seconds: int | None
+    ) -> Written:
         newest, unreadable = self._newest(documents)
         executions = {_row_key(made.execution): (d, made) for d, made in newest if isinstance(made, Rows)}
         self._make_partitions(started_at for started_at, *_ in executions)
         with self._engine.begin() as connection:
+            if lock_seconds is not None:
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{lock_seconds}s'")
             stored = _write_applications(connection, newest)
             before = _stored(connection, tables.execution, list(executions))
             accepted = {
@@ -195,6 +206,18 @@ class Writer:
                 partitions.create(self._engine, months)
                 # Past months are not cached: they may be pruned at any time, and a late document creates them again
                 self._months |= {month for month in months if month >= partitions.month_of(datetime.now(timezone.utc))}
+
+
+def _halves(
+    documents: Sequence[Document], refused: Sequence[delivery.Refused]
+) -> Iterator[tuple[Sequence[Document], Sequence[delivery.Refused]]]:
+    if documents and refused:
+        yield (), refused
+        yield documents, ()
+        return
+    middle = (len(documents) + len(refused)) // 2
+    yield documents[:middle], refused[:middle]
+    yield documents[middle:], refused[middle:]
 
 
 def _is_refusal(error: DBAPIError | UnicodeEncodeError) -> bool:
