@@ -108,6 +108,7 @@ def make_requests(drivers: int, number: int, first: int, vary: bool) -> list[Req
         driver, execution_id = index % drivers, first + index
         document = msgspec.structs.replace(
             recorded[(index // drivers + driver) % len(recorded)],
+            origin="live",
             application_id=f"application-{driver:04}",
             job_name=f"job-{driver % 200}",
             execution_id=execution_id,

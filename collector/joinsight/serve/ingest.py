@@ -64,10 +64,12 @@ class Ingest:
             waiting = sorted(requests, key=lambda each: len(each.body))  # quick ones first
             while waiting:
                 together, waiting = self._decode(waiting)
-                self._write(together)
+                if together:
+                    self._write(together)
         except BaseException as error:
-            _fail([each for each in requests if not each.result.done()], error)
-            requests, waiting, together = (), (), []  # an exception refers to these, which would refer to it
+            undone = [each for each in requests if not each.result.done()]
+            _fail(undone, error, is_group=len(requests) > 1)
+            requests, waiting, together, undone = (), (), (), []  # an exception refers to these: else both would stay
         finally:
             del self._writing[threading.get_ident()]
 
@@ -87,7 +89,7 @@ class Ingest:
                 batch = decode_request(request.body)
             except (DocumentError, TooLarge) as error:
                 self._count_received(request)
-                request.result.set_exception(error)
+                request.result.set_exception(error.with_traceback(None))
                 continue
             parts += sum(batch.size[unit] for unit in ("nodes", "metrics", "stages"))
             parts += len(batch.documents) + len(batch.refused)
@@ -114,9 +116,8 @@ class Ingest:
         try:
             written = self._writer.write(documents, stamps, GROUP_LOCK_SECONDS if is_group else None)
         except Exception as error:
-            is_of_all = not is_group or isinstance(error, Closed)
-            _fail([request for request, _ in together], error if is_of_all else WriteAlone())
-            together = ()  # an exception refers to these, which would refer to it
+            _fail([request for request, _ in together], error, is_group=is_group)
+            together = ()  # an exception refers to these: else both would stay
             return
         self._metrics.observe("joinsight_write_seconds", time.perf_counter() - started)
         self._count(written, [batch for _, batch in together])
@@ -145,9 +146,10 @@ class Ingest:
             metrics.finished(rows)
 
 
-def _fail(requests: Sequence[Pending], error: BaseException) -> None:
+def _fail(requests: Sequence[Pending], error: BaseException, *, is_group: bool) -> None:
+    """Let requests fail; after a group, nobody knows yet which of them is at fault."""
     for request in requests:
-        request.result.set_exception(error)
+        request.result.set_exception(WriteAlone() if is_group and not isinstance(error, Closed) else error)
 
 
 def _limit_locks(connection: Any, _: object) -> None:

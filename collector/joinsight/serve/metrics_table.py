@@ -317,7 +317,7 @@ GROUPS = (
             _histogram(
                 "joinsight_write_seconds",
                 "seconds",
-                "Time to write a batch to PostgreSQL, including computing its rows and findings",
+                "Time to write one or several requests to PostgreSQL, including computing rows and findings",
                 _WRITE_SECONDS,
             ),
             _counter(

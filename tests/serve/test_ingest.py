@@ -1,0 +1,155 @@
+"""Requests that are written together: each has the result that it would have alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import OperationalError
+from tests.documents import execution, request
+from tests.serve.real import get, in_threads, post, until, writers_that_wait
+
+from joinsight.demo.runner import collector
+from joinsight.errors import DocumentError
+from joinsight.findings import Finder
+from joinsight.rows import Rows
+from joinsight.serve import admission, ingest
+from joinsight.serve.ingest import Ingest
+from joinsight.serve.metrics import Metrics
+from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
+from joinsight.store import writer
+
+LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=5_000))  # too long for an index
+
+
+def pending(body: bytes, alone: bool = False) -> Pending:
+    return Pending(bytearray(body), {"client": "127.0.0.1", "token": None}, alone)
+
+
+def of(name: str, number: int = 0) -> bytes:
+    """The body of a request with one execution of an application."""
+    return request(execution(application_id=name, execution_id=number))
+
+
+def stored(engine: Engine, prefix: str) -> dict[str, int]:
+    """The applications with this prefix that have executions, and the transaction that wrote the last of them."""
+    rows = "SELECT application_id, max(CAST(CAST(xmin AS text) AS bigint)) FROM execution"
+    statement = text(f"{rows} WHERE application_id LIKE :prefix GROUP BY 1")
+    with engine.connect() as connection:
+        return dict(connection.execute(statement, {"prefix": f"{prefix}%"}).tuples())
+
+
+@contextmanager
+def held(engine: Engine, *names: str) -> Iterator[None]:
+    """Lock the rows of these applications, which are stored first."""
+    for name in names:
+        writer.Writer(engine).write([execution(application_id=name, execution_id=1_000)])
+    with engine.connect() as connection:
+        lock = text("SELECT 1 FROM application WHERE application_id = ANY(:names) FOR UPDATE")
+        connection.execute(lock, {"names": list(names)})
+        yield
+
+
+def make_ingest(engine: Engine) -> Ingest:
+    return Ingest(engine, Finder(), Metrics(5))
+
+
+def test_each_has_its_own_result(engine: Engine) -> None:
+    """Bad lines, documents that only PostgreSQL refuses, and bodies that are no request concern only their sender."""
+    mixed = (
+        execution(application_id="own-b"),
+        b"no JSON",
+        execution(application_id="own-b", execution_id=1, job_name=LONG),
+    )
+    group = [pending(each) for each in (of("own-a"), request(*mixed), b"no gzip", of("own-c"), of("own-a"))]
+    make_ingest(engine).ingest(group)
+    assert group[0].result.result() == Ingested(1, [])
+    accepted = group[1].result.result()
+    assert (accepted.accepted, [line for line, _ in accepted.refused]) == (1, [2, 3])
+    assert "exceeds btree version" in accepted.refused[1][1]
+    with pytest.raises(DocumentError, match="not gzip"):
+        group[2].result.result()
+    assert group[3].result.result() == group[4].result.result() == Ingested(1, [])
+    assert stored(engine, "own-").keys() == {"own-a", "own-b", "own-c"}
+
+
+def test_a_lock_that_one_needs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the group is written then; alone, the others are."""
+    monkeypatch.setattr(ingest, "GROUP_LOCK_SECONDS", 1)
+    monkeypatch.setattr(ingest, "LOCK_SECONDS", 1)
+    shared = make_ingest(engine)
+    names = ("lock-stuck", "lock-good")
+    with held(engine, "lock-stuck"):
+        group = [pending(of(name)) for name in names]
+        shared.ingest(group)
+        assert all(isinstance(each.result.exception(), WriteAlone) for each in group)
+        assert "lock-good" not in stored(engine, "lock-")
+        alone = [pending(of(name), alone=True) for name in names]
+        for each in alone:
+            shared.ingest([each])
+        assert isinstance(alone[0].result.exception(), OperationalError)
+        assert alone[1].result.result() == Ingested(1, [])
+        assert "lock-good" in stored(engine, "lock-")
+
+
+@pytest.mark.parametrize("is_bad", [False, True], ids=["good", "bad"])
+def test_over_http(engine: Engine, monkeypatch: pytest.MonkeyPatch, is_bad: bool) -> None:
+    """Requests that wait for a slot are written in one transaction; if one of them is at fault, it alone fails."""
+    prefix = f"http-{is_bad}-"
+    copy = writer._copy_children
+
+    def faulty(connection: Connection, executions: Collection[Rows]) -> None:
+        if is_bad and any(rows.execution.application_id == f"{prefix}c" for rows in executions):
+            raise RuntimeError("unthought of")
+        copy(connection, executions)
+
+    monkeypatch.setattr(writer, "_copy_children", faulty)
+    monkeypatch.setattr(admission, "MAX_WRITING", 1)
+    answers: dict[str, int] = {}
+
+    def send(name: str) -> None:
+        answers[name] = post(url, of(f"{prefix}{name}")).status_code
+
+    with collector(engine, 0, []) as (url, _):
+        with held(engine, f"{prefix}first"):
+            join_first = in_threads(lambda: send("first"))
+            until(lambda: writers_that_wait(engine) == 1, "the slot is taken")
+            join = in_threads(*(lambda name=name: send(name) for name in "abc"))
+            until(lambda: "waiting 4.0" in get(url + "/metrics").text, "the others wait")
+        join_first()
+        join()
+    assert answers == {"first": 200, "a": 200, "b": 200, "c": 500 if is_bad else 200}
+    found = stored(engine, prefix)
+    assert found.keys() == {f"{prefix}{name}" for name in ("first", *"abc"[: 3 - is_bad])}
+    assert len(set(found.values())) == (3 if is_bad else 2)
+
+
+def test_bounds(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents with more parts than a transaction takes are written one after the other."""
+    shared = make_ingest(engine)
+    shared.ingest(group := [pending(of(f"parts-{number}")) for number in range(3)])
+    assert len(set(stored(engine, "parts-").values())) == 1
+    monkeypatch.setattr(ingest, "MAX_GROUP_PARTS", 1)
+    shared.ingest(group := [*group, *(pending(of(f"parts-{number}", 1)) for number in range(3))][3:])
+    assert [each.result.result() for each in group] == [Ingested(1, [])] * 3
+    assert len(set(stored(engine, "parts-").values())) == 3
+
+
+def test_after_the_end(engine: Engine) -> None:
+    """Nothing is written, and each request is told."""
+    shared = make_ingest(engine)
+    shared.close()
+    shared.ingest(group := [pending(of("closed-a")), pending(of("closed-b"))])
+    assert all(isinstance(each.result.exception(), Closed) for each in group)
+    assert not stored(engine, "closed-")
+
+
+def test_a_sender_that_no_longer_waits(engine: Engine) -> None:
+    """Its documents are written, and so are the others'."""
+    group = [pending(of("gone-a")), pending(of("gone-b"))]
+    assert not group[0].result.cancel()
+    make_ingest(engine).ingest(group)
+    assert [each.result.result() for each in group] == [Ingested(1, [])] * 2
