@@ -56,8 +56,8 @@ def record(connection: Connection, documents: Sequence[Document], refused: Seque
         update = updates.setdefault(_key(stamp), _Update())
         update.refused += [(stamp.sequence, stamp.sequence), *stamp.supersedes]
         update.reason = reason
-    for key in sorted(updates):
-        connection.execute(_MERGE, _row(key, updates[key]))
+    if updates:
+        connection.execute(_MERGE, [_row(key, updates[key]) for key in sorted(updates)])
 
 
 def _key(document: Document | Stamp) -> _Key:
