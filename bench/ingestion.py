@@ -29,6 +29,7 @@ from joinsight import tables
 from joinsight.document import Document, Execution
 from joinsight.findings import Finder
 from joinsight.findings.finding import NoHistory
+from joinsight.gc_tuning import collect_seldom
 from joinsight.rows import Plans, Rows, execution_rows
 from joinsight.store import partitions
 from joinsight.store.database import open_database, upgrade
@@ -107,6 +108,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 20])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    collect_seldom()  # as the collector does
     made = documents(options.documents)
     rows = [rows_of(each) for each in made]
     with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder), create=True) as engine:

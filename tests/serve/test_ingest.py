@@ -39,7 +39,7 @@ def stored(engine: Engine, prefix: str) -> dict[str, int]:
     rows = "SELECT application_id, max(CAST(CAST(xmin AS text) AS bigint)) FROM execution"
     statement = text(f"{rows} WHERE application_id LIKE :prefix GROUP BY 1")
     with engine.connect() as connection:
-        return dict(connection.execute(statement, {"prefix": f"{prefix}%"}).tuples())
+        return {row[0]: row[1] for row in connection.execute(statement, {"prefix": f"{prefix}%"})}
 
 
 @contextmanager
