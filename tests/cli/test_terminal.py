@@ -324,3 +324,11 @@ def test_nothing_writes_but_through_the_one_place() -> None:
     body = ast.parse((package / "cli/__init__.py").read_text()).body
     [its] = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "main"]
     assert ast.unparse(its.body[1]) == "guard()"
+
+
+def test_a_text_is_written_in_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There rich would show what is printed to a text, and leave the text empty."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    written = io.StringIO()
+    console.text_console(written).print("plan")
+    assert written.getvalue() == "plan\n"

@@ -24,7 +24,7 @@ def console() -> Console:
 
 def text_console(text: TextIO) -> Console:
     """A console that writes plain text, of which nothing is cut."""
-    return _Console(text, width=WIDTH)
+    return _Console(text, width=WIDTH, is_terminal=False)
 
 
 def cut_at(out: Console) -> int | None:
@@ -63,8 +63,16 @@ def progress() -> Progress:
 class _Console(Console):
     """Writes past the guard, so that its own colours work, and applies `visible` itself; texts are not markup."""
 
-    def __init__(self, stream: TextIO, width: int | None = None) -> None:
-        super().__init__(file=unguarded(stream), width=width, highlight=False, markup=False, emoji=False)
+    def __init__(self, stream: TextIO, width: int | None = None, is_terminal: bool | None = None) -> None:
+        super().__init__(
+            file=unguarded(stream),
+            width=width,
+            force_terminal=is_terminal,
+            force_jupyter=False,  # else rich would show texts in the notebook instead of writing them
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """All that is printed passes here, of whatever type."""
