@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscop
 LISTENER := $(shell find listener -name '*.java') listener/build_hook.py
 JAVA := $(shell find listener tests bench -name '*.java')
 .DEFAULT_GOAL := help
+# Images of Python set it; the tests start Python hundreds of times, and would compile everything each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-matrix check format dev jar docs site dist clean
 
