@@ -33,6 +33,7 @@ public final class StacksTest {
     check(
         "shuffle_read", "org.apache.spark.shuffle.IndexShuffleBlockResolver.getBlockData",
         "org.apache.spark.storage.ShuffleBlockFetcherIterator.fetchLocalBlocks", WRITER);
+    check("shuffle_read", "org.apache.spark.shuffle.sort.SortShuffleManager.getReader", SQL + "ShuffledRowRDD.compute");
     check("scan 1", SQL + "datasources.FileScanRDD$$anon$1.hasNext", GENERATED + "1.columnartorow_nextBatch_0$");
     check("python 2", SQL + "python.BatchEvalPythonEvaluatorFactory.x", GENERATED + "2.processNext");
     // Writers, with what they call

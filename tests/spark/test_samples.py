@@ -68,7 +68,8 @@ def samples(documents: list[dict[str, Any]]) -> dict[str, list[Counter[str]]]:
         document = decode_document(msgspec.json.encode(each))
         if isinstance(document, Execution) and document.state != "running":
             last[document.execution_id] = document
-    return {e.description: [Counter(s.samples) for s in e.stages if s.state == "succeeded"] for e in last.values()}
+    stages = {e.description: sorted(e.stages, key=lambda stage: stage.id) for e in last.values()}
+    return {name: [Counter(s.samples) for s in each if s.state == "succeeded"] for name, each in stages.items()}
 
 
 @pytest.mark.parametrize("version", BOTH_SCALA)

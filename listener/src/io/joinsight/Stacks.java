@@ -36,6 +36,7 @@ final class Stacks {
       {"org.apache.spark.shuffle.BlockStoreShuffleReader", "shuffle_read"},
       {"org.apache.spark.sql.execution.ShuffledRowRDD", "shuffle_read"},
       {"org.apache.spark.shuffle.IndexShuffleBlockResolver", SKIPPED}, // both write and read through it
+      {"org.apache.spark.shuffle.sort.SortShuffleManager", SKIPPED}, // likewise
       {"org.apache.spark.shuffle.", "shuffle_write"},
       {"org.apache.spark.sql.execution.exchange.ShuffleExchangeExec", "shuffle_write"},
       // Sources
