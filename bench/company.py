@@ -34,12 +34,15 @@ from sqlalchemy import text
 
 from bench.ingestion import documents
 from joinsight.decode import HEADERS
+from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _EXPRESSIONS = re.compile(rb"(?<=#)\d+|(?<=plan_id=)\d+")
 _METRICS = re.compile(rb'(?<="id":)\d+(?=,"type")|(?<="metric":)\d+')
-_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **HEADERS}.items())
+_TOKEN = "a-token-of-this-benchmark"
+_SENT = {"Host": "localhost", "Authorization": f"Bearer {_TOKEN}", **HEADERS}
+_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in _SENT.items())
 _KEPT_SECONDS = 5
 """How long Java keeps a connection that is not used."""
 
@@ -77,7 +80,7 @@ class Driver:
     async def post(self, body: bytes) -> tuple[str, bool]:
         """The status, and whether the answer has Retry-After."""
         kept, self._kept = self._kept, None
-        if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS:
+        if kept is not None and time.monotonic() - kept[0] < _KEPT_SECONDS and not kept[1].at_eof():
             _, reader, writer = kept
         else:
             if kept is not None:
@@ -197,7 +200,8 @@ def main() -> None:
         command = [sys.executable, "-c", "from joinsight.cli import main; main()", "serve", "--port", "0"]
         with log.open("w") as output:
             arguments = ["--data", str(folder), "--log-format", "json"]
-            collector = subprocess.Popen([*command, *arguments], stderr=output)
+            environment = {**os.environ, TOKEN_VARIABLE: _TOKEN}
+            collector = subprocess.Popen([*command, *arguments], stderr=output, env=environment)
         try:
             load(options, folder, collector, log)
         finally:

@@ -283,6 +283,20 @@ def test_who_is_idle_makes_room(engine: Engine, few: None) -> None:
         assert b"503 Service Unavailable" in answer(kept[0])
 
 
+def test_who_is_idle_does_not_linger(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that go are told, also when more go than are waited for until they close: there is nothing left to read."""
+    monkeypatch.setattr(protocol, "MAX_LEAVING", 1)
+    shown = "Authorization: Bearer good"
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        kept = []
+        for number in range(24):
+            kept.append(stack.enter_context(dial(url, f"127.0.0.{number % 5 + 2}")))
+            kept[-1].sendall(head(len(request()), shown) + request())
+            assert status(kept[-1]) == 200
+        told = [b"503 Service Unavailable" in answer(each) for each in kept[:4]]
+    assert told == [True] * 4
+
+
 def test_when_all_are_at_work_the_next_one_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 with Retry-After and its reason, also to one who sends a large body before he listens; nothing is reset."""
     monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 3)

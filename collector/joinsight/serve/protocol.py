@@ -252,6 +252,11 @@ class Connection(asyncio.Protocol):
         """Whether no request is being processed."""
         return self._state is None
 
+    @property
+    def is_between_requests(self) -> bool:
+        """Whether a response has been sent, and nothing of a further request has arrived."""
+        return self.idle and "idle" in self._deadlines and "head" not in self._deadlines
+
     # Its end
 
     def close(self) -> None:
@@ -264,14 +269,15 @@ class Connection(asyncio.Protocol):
 
     def turn_away(self) -> None:
         """Answer 503 and process nothing more. Further data is read and discarded: a reset would make the client lose
-        the response."""
+        the response. Between two requests there is nothing to read, and the connection does not linger."""
+        lingers = not self.is_between_requests
         if self._transport is None or self.answering or self._connections.leaving > MAX_LEAVING:
             self._abort()
             return
         self._disconnect_http(ConnectionAbortedError())
         self._cancel_deadline("head")
         self._transport.write(_TOO_MANY)
-        if self._transport.can_write_eof():
+        if lingers and self._transport.can_write_eof():
             self._transport.write_eof()
         else:
             self._transport.close()
