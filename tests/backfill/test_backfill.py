@@ -58,7 +58,6 @@ def told(report: Report) -> dict[str, str]:
     return {each.entry.path.rpartition("/")[2]: each.entry.outcome for each in report.done}
 
 
-@pytest.mark.parametrize("by", ["here", "by Spark"], indirect=True)
 def test_every_log_is_stored_and_only_once(by: Any, empty: Engine, logs: Path, engine: Engine) -> None:
     """Logs of all versions and codecs below a folder give the rows of their documents; then they are left alone."""
     writer = Writer(engine)

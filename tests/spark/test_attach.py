@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select
-from tests.versions import BOTH_SCALA, NEWEST, SCALA_2_12
+from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
@@ -133,7 +133,8 @@ def stored(engine: Engine, name: str) -> int:
         return int(count or 0) if states == ["ended"] else -1
 
 
-@pytest.mark.parametrize("version", BOTH_SCALA)
+@pytest.mark.matrix  # in the normal run, by test_call_sites
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_before_the_first_session(run: Run, engine: Engine, version: str) -> None:
     """In a new process the builder is enough to attach the listener."""
     done = run(FRESH.replace("fresh", f"fresh {version}"), version=version)
@@ -143,7 +144,7 @@ def test_attaches_before_the_first_session(run: Run, engine: Engine, version: st
     assert stored(engine, f"fresh {version}") == 1
 
 
-@pytest.mark.matrix  # in the normal run, by a cell that is run again
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, version: str) -> None:
     """A JVM that runs already is given the jar; each SparkContext is an application of its own."""
@@ -154,7 +155,7 @@ def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, v
     assert stored(engine, f"second {version}") == stored(engine, f"third {version}") == 1
 
 
-@pytest.mark.matrix  # in the normal run, by a cell that is run again
+@pytest.mark.matrix  # in the normal run, by test_measure
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -> None:
     """In a notebook whose session runs already, the listener joins in and takes its job name and tags."""
@@ -178,7 +179,8 @@ def test_attaching_twice_is_attaching_once(run: Run, engine: Engine) -> None:
     assert stored(engine, "twice") == 1
 
 
-@pytest.mark.parametrize("version", BOTH_SCALA)
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_a_cell_that_is_run_again(run: Run, engine: Engine, version: str) -> None:
     """An attached listener stays; other settings give a warning that names them and need another context."""
     done = run(CELLS.replace("cells", f"cells {version}"), version=version)
@@ -262,6 +264,7 @@ WRONG = {
 }
 
 
+@pytest.mark.matrix
 def test_the_job_runs_on_whatever_is_wrong(run: Run, engine: Engine) -> None:
     """A wrong jar, URL or token is reported, and does not change the job's result and exit code."""
     contexts = (

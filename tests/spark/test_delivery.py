@@ -168,7 +168,8 @@ def ship(url: str, folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "joinsight.cli", "ship", "--url", url, str(folder)], check=True)
 
 
-@pytest.mark.parametrize("restarts", [2, pytest.param(12, marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("restarts", [2, 12])
 def test_everything_goes_wrong(engine: Engine, start: Callable[..., Job], tmp_path: Path, restarts: int) -> None:
     """Two collectors behind one address, killed and restarted; sessions of the database killed; all kinds of faults."""
     name = f"everything-{restarts}"

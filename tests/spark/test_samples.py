@@ -103,6 +103,7 @@ def check(found: dict[str, list[Counter[str]]]) -> None:
     assert within("code 1 ", hashing) > 0, hashing
 
 
+@pytest.mark.matrix
 def test_with_the_listener(sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
     """The plugin beside `spark.extraListeners`: one listener, which has the samples."""
     done = run(sink, spark_environment(NEWEST), tmp_path, **{"spark.extraListeners": LISTENER})
