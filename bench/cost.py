@@ -21,15 +21,10 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.sink import Sink, listening
-from tests.waiting import until
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import Execution
-from joinsight.rows import Rows, execution_rows
+import joinsight
+from joinsight.rows import Rows
 
 
 def main() -> None:
@@ -40,8 +35,7 @@ def main() -> None:
     parser.add_argument("--short", type=float, default=1.0)
     parser.add_argument("--delays", type=float, nargs="+", default=[1.0, 2.0, 4.0, 6.0])
     arguments = parser.parse_args()
-    with listening() as sink:
-        results = measured(arguments, sink)
+    results = measured(arguments)
     print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{arguments.rounds} rounds; stages of {arguments.long} s and {arguments.short} s; milliseconds, medians")
     print("| delayed | by | slack before | predicted | measured | difference, of each round |")
@@ -55,14 +49,11 @@ def main() -> None:
 Found = dict[tuple[str, float], list[tuple[int, int, int]]]
 
 
-def measured(arguments: argparse.Namespace, sink: Sink) -> Found:
+def measured(arguments: argparse.Namespace) -> Found:
     """Slack, predicted and measured growth of each round, by which stage was delayed and by how much."""
     builder = SparkSession.builder.master("local[2]").appName("cost").config("spark.ui.enabled", "false")
     settings = {
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.extraListeners": LISTENER,
-        "spark.joinsight.url": sink.url,
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.shuffle.partitions": "1",
     }
@@ -70,13 +61,13 @@ def measured(arguments: argparse.Namespace, sink: Sink) -> Found:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     found: Found = {}
-    run(spark, sink, 0, 0)
+    run(spark, 0, 0)
     for number in range(arguments.rounds):
         for which in ("short", "long"):
             for delay in arguments.delays:
-                plain = run(spark, sink, arguments.long, arguments.short)
+                plain = run(spark, arguments.long, arguments.short)
                 long = arguments.long + delay * (which == "long")
-                slow = run(spark, sink, long, arguments.short + delay * (which == "short"))
+                slow = run(spark, long, arguments.short + delay * (which == "short"))
                 slack = max(stage.slack_ms or 0 for stage in plain.stage)
                 predicted = max(0, round(1000 * delay) - (slack if which == "short" else 0))
                 grown = (slow.execution.duration_ms or 0) - (plain.execution.duration_ms or 0)
@@ -86,23 +77,11 @@ def measured(arguments: argparse.Namespace, sink: Sink) -> Found:
     return found
 
 
-def run(spark: SparkSession, sink: Sink, long: float, short: float) -> Rows:
+def run(spark: SparkSession, long: float, short: float) -> Rows:
     """Run the query; returns its rows."""
-    name = f"run {time.monotonic_ns()}"
-    spark.sparkContext.setJobDescription(name)
     left, right = slow(spark, "a", long), slow(spark, "b", short)
-    left.repartition(1, "k").join(right.repartition(1, "k"), "k").collect()
-
-    def arrived() -> Execution | None:
-        documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken() if each.get("ended_at_ms")]
-        mine = [each for each in documents if isinstance(each, Execution) and each.description == name]
-        return max(mine, key=lambda each: each.sequence, default=None)
-
-    until(lambda: arrived() is not None, "the document of a run")
-    e = arrived()
-    assert e is not None
-    sink.requests.clear()
-    return execution_rows(e)
+    (execution,) = joinsight.measure(left.repartition(1, "k").join(right.repartition(1, "k"), "k").collect).executions
+    return execution.rows
 
 
 def slow(spark: SparkSession, column: str, seconds: float) -> DataFrame:
