@@ -70,7 +70,7 @@ class Seen:
 
 
 class Driver:
-    """An address of its own, and a connection that is kept as long as Java's client does."""
+    """An address of its own, and a connection, kept for the time for which Java's client keeps one."""
 
     def __init__(self, number: int, port: int) -> None:
         self.address = f"127.1.{number // 250}.{number % 250 + 1}"

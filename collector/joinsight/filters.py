@@ -82,7 +82,7 @@ class Sort:
     """A sort order of a list. Each has an index, declared with its table."""
 
     expression: Callable[[ModuleType], ColumnElement[Any]]
-    """Of `joinsight.tables`."""
+    """Takes the module `joinsight.tables`; returns what the list is sorted by."""
     meaning: str
     is_nullable: bool = True
 

@@ -268,17 +268,25 @@ def test_who_holds_most_loses_first(engine: Engine, monkeypatch: pytest.MonkeyPa
         assert status(modest) == 200
 
 
+SHOWN = "Authorization: Bearer good"
+
+
+def idle(stack: ExitStack, url: str, number: int) -> list[socket.socket]:
+    """Connections from five addresses that have delivered a document, with a token, and do nothing now."""
+    kept = []
+    for each in range(number):
+        kept.append(stack.enter_context(dial(url, f"127.0.0.{each % 5 + 2}")))
+        kept[-1].sendall(head(len(request()), SHOWN) + request())
+        assert status(kept[-1]) == 200
+    return kept
+
+
 def test_who_is_idle_makes_room(engine: Engine, few: None) -> None:
     """Among those who have a right to be here, the ones that are doing nothing go."""
-    shown = "Authorization: Bearer good"
     with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
-        kept = []
-        for number in range(20):
-            kept.append(stack.enter_context(dial(url, f"127.0.0.{number % 5 + 2}")))
-            kept[-1].sendall(head(len(request()), shown) + request())
-            assert status(kept[-1]) == 200
+        kept = idle(stack, url, 20)
         new = stack.enter_context(dial(url, "127.0.0.9"))
-        new.sendall(head(len(request()), shown) + request())
+        new.sendall(head(len(request()), SHOWN) + request())
         assert status(new) == 200
         assert b"503 Service Unavailable" in answer(kept[0])
 
@@ -286,13 +294,8 @@ def test_who_is_idle_makes_room(engine: Engine, few: None) -> None:
 def test_who_is_idle_does_not_linger(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that go are told, also when more go than are waited for until they close: there is nothing left to read."""
     monkeypatch.setattr(protocol, "MAX_LEAVING", 1)
-    shown = "Authorization: Bearer good"
     with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
-        kept = []
-        for number in range(24):
-            kept.append(stack.enter_context(dial(url, f"127.0.0.{number % 5 + 2}")))
-            kept[-1].sendall(head(len(request()), shown) + request())
-            assert status(kept[-1]) == 200
+        kept = idle(stack, url, 24)
         told = [b"503 Service Unavailable" in answer(each) for each in kept[:4]]
     assert told == [True] * 4
 
