@@ -17,7 +17,9 @@ import joinsight
 from joinsight.errors import JoinsightError
 
 warnings.simplefilter("error", joinsight.JoinsightWarning)
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.joinsight.shutdownTimeout", "1s")
+spark = builder.getOrCreate()
 spark.range(1000).selectExpr("id", "id % 7 AS key").createOrReplaceTempView("facts")
 QUERY = "SELECT /*+ {hint} */ count(*) FROM facts a JOIN facts b ON a.id = b.id"
 
@@ -91,6 +93,9 @@ with capture_output() as shown:
     shell.run_cell_magic("joinsight", "", "spark.table('facts').count()")
     shell.run_cell_magic("joinsight", "", "1 / 0")
 out["cells"] = [{**{"text/html": ""}, **each.data} for each in shown.outputs], shown.stdout
+with joinsight.measure(spark):
+    joinsight.attach(SparkSession.builder, url="http://127.0.0.1:9")
+out["attached"] = sum("Joinsight" in name for name in listeners())
 spark.stop()
 try:
     joinsight.measure(spark)

@@ -56,3 +56,4 @@ def test_queries_are_measured(version: str, spark_environment: Callable[[str], d
     of_count, of_error = cells[-2:]
     assert "count" in of_count["text/plain"] and "data:image/svg+xml" in of_count["text/html"]
     assert of_error["text/plain"] == "No queries ran."
+    assert said["attached"] == 1, "a listener of a measurement does not stand for one that reports to a collector"

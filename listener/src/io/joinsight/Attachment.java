@@ -25,6 +25,7 @@ public final class Attachment {
         context.removeSparkListener(present);
         continue;
       }
+      if (type.getMethod("delivers").invoke(present).equals(false)) continue;
       Object differing = type.getMethod("differing", SparkConf.class).invoke(present, conf);
       if (differing.equals("")) return null;
       return "Joinsight is already attached to this SparkContext with other settings, which apply until the context is"
@@ -51,10 +52,12 @@ public final class Attachment {
     return listener;
   }
 
-  /** The listener of this class loader that is attached; null if there is none. */
+  /** The listener of this class loader that reports to a collector; null if there is none. */
   static JoinsightListener present(SparkContext context) {
     for (SparkListenerInterface present : context.listenerBus().listeners()) {
-      if (present instanceof JoinsightListener) return (JoinsightListener) present;
+      if (!(present instanceof JoinsightListener)) continue;
+      JoinsightListener listener = (JoinsightListener) present;
+      if (listener.delivers()) return listener;
     }
     return null;
   }

@@ -88,6 +88,11 @@ public final class JoinsightListener extends SparkListener {
     return problem;
   }
 
+  /** Whether it reports to a collector; false for that of a {@link Measurement}. */
+  public boolean delivers() {
+    return sink instanceof Sender;
+  }
+
   /** Describes its settings that differ from those in {@code conf}; empty if none does. */
   public String differing(SparkConf conf) {
     return settings.differing(conf);
