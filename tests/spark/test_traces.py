@@ -77,6 +77,9 @@ CHANGES = [
     (re.compile(r"(@|Lambda[$/]|/0x)[0-9a-f$/x]+"), r"\1N"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]+"), "UUID"),
     (re.compile(r"(Native|Generated|Direct)(MethodAccessor\w*|MethodHandleAccessor)\S*"), "Accessor"),
+    # Py4J calls a method or its bridge, in the order in which this run of Java happens to list the two
+    (re.compile(r"^(\s*at [\w.$]+)\(.*\)\n(?:\1\(.*\)\n)+", re.MULTILINE), r"\1(N)\n"),
+    (re.compile(r"\.\.\. \d+ more"), "... N more"),
 ]
 
 
