@@ -67,7 +67,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with embedded_postgres(folder) as embedded_url:
         admin = create_engine(embedded_url, isolation_level="AUTOCOMMIT")
         with admin.connect() as connection:
-            connection.execute(text("ALTER SYSTEM SET fsync = off"))  # nothing of it has to outlive the machine
+            for setting in ("fsync", "full_page_writes"):  # nothing of it has to outlive the machine
+                connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
             connection.execute(text("SELECT pg_reload_conf()"))
         admin.dispose()
         yield embedded_url
@@ -83,7 +84,8 @@ def make_database(postgres: str) -> Iterator[Callable[..., str]]:
     def make(template: str = "template1") -> str:
         names.append(f"test_{os.getpid()}_{len(names)}")
         with admin.connect() as connection:
-            connection.execute(text(f'CREATE DATABASE "{names[-1]}" TEMPLATE "{template}"'))
+            # Copying files takes a third of the CPU of copying through the write-ahead log, the default
+            connection.execute(text(f'CREATE DATABASE "{names[-1]}" TEMPLATE "{template}" STRATEGY file_copy'))
         return make_url(postgres).set(database=names[-1]).render_as_string(hide_password=False)
 
     yield make

@@ -16,7 +16,8 @@ from joinsight.document import Execution
 from joinsight.findings import Finder
 from joinsight.rows import execution_rows
 
-SIZE = 100
+SIZE = {hostile.aggregates: 100, hostile.versions: 100}
+"""How large a document is, if not 50: the first few dozen of these are cheaper than those that follow."""
 
 
 class Compared(int):
@@ -51,7 +52,8 @@ def work(shape: Callable[[int], Execution], size: int) -> int:
 def test_work_grows_with_the_document(shape: Callable[[int], Execution]) -> None:
     """Twice the document takes twice the work, whatever its shape."""
     read(shape(1))  # what is done once
-    assert work(shape, 2 * SIZE) < 2.05 * work(shape, SIZE)
+    size = SIZE.get(shape, 50)
+    assert work(shape, 2 * size) < 2.05 * work(shape, size)
 
 
 @pytest.mark.parametrize(("shape", "what"), hostile.TOO_MUCH, ids=lambda each: getattr(each, "__name__", each))

@@ -331,7 +331,8 @@ def test_those_who_do_not_go_are_cut_off(engine: Engine, few: None, monkeypatch:
     with collector(engine, 0, ["good"]) as (url, server), ExitStack() as stack:
         for number in range(60):
             stack.enter_context(dial(url, f"127.0.0.{number % 10 + 2}"))
-            assert len(server.connections.open) <= 20 + 4 + 1
+            # one more is being accepted; those that are cut off leave in the next round of the event loop
+            until(lambda: len(server.connections.open) <= 20 + 4 + 1, "only a few are answered at a time")
         until(lambda: len(server.connections.open) == 20, "those who were told have gone")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.documents import stored_rows
 from tests.spark.sink import Sink
 from tests.spark.test_listener import run
-from tests.versions import NEWEST, SUPPORTED
+from tests.versions import SUPPORTED
 
 from joinsight.decode import decode_document
 from joinsight.document import Execution
@@ -87,9 +87,8 @@ spark.stop()
 """
 
 
-@pytest.mark.parametrize(
-    "version", [pytest.param(each, marks=() if each == NEWEST else pytest.mark.matrix) for each in SUPPORTED]
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_each_query_has_its_line(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:

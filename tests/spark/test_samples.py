@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.spark.sink import Sink
-from tests.versions import BOTH_SCALA, NEWEST, SUPPORTED
+from tests.versions import NEWEST, SCALA_2_12, SUPPORTED
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
@@ -72,7 +72,8 @@ def samples(documents: list[dict[str, Any]]) -> dict[str, list[Counter[str]]]:
     return {name: [Counter(s.samples) for s in each if s.state == "succeeded"] for name, each in stages.items()}
 
 
-@pytest.mark.parametrize("version", BOTH_SCALA)
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", (SCALA_2_12, NEWEST))
 def test_samples_of_tasks(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:

@@ -585,10 +585,9 @@ def test_users_lock_is_free_after_a_kill(folder: Path) -> None:
 # Paths and accounts
 
 
-@pytest.mark.parametrize("name", ["a 'b' \"c\" $HOME `id` \\n;&|*?#=", "ä→日本"])
-def test_any_path(new: Path, name: str) -> None:
-    """Spaces, quotes and all that means something to a shell or to a settings file may be in the path."""
-    folder = new / name
+def test_any_path(new: Path) -> None:
+    """Spaces, quotes, any letter, and all that means something to a shell or a settings file may be in the path."""
+    folder = new / "a 'b' \"c\" $HOME `id` \\n;&|*?#= ä→日本"
     with embedded_postgres(folder) as url:
         assert ask(url, "SELECT 1") == (1,)
         assert stop(folder)
