@@ -16,7 +16,7 @@ from joinsight.document import Execution
 from joinsight.findings import Finder
 from joinsight.rows import execution_rows
 
-SIZE = {hostile.aggregates: 100, hostile.versions: 100}
+SIZE: dict[Callable[[int], Execution], int] = {hostile.aggregates: 100, hostile.versions: 100}
 """How large a document is, if not 50: the first few dozen of these are cheaper than those that follow."""
 
 
