@@ -27,7 +27,8 @@ LAYERS = (
     ("demo",),
     ("cli",),
     ("measurement",),
-    ("variants", "cell_magic"),
+    ("variants", "cell_magic", "golden", "budgets"),
+    ("checking", "pytest_plugin"),
 )
 LAYER = {module: number for number, modules in enumerate(LAYERS) for module in modules}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

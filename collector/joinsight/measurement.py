@@ -7,12 +7,16 @@ driver's JVM, and hands them over at the end; here they become the same rows, te
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from joinsight.attach import JoinsightWarning, call_with_context, classic_context, listener_jar
 from joinsight.cli import read
@@ -22,6 +26,8 @@ from joinsight.document import Execution
 from joinsight.errors import JoinsightError
 from joinsight.findings import Finder
 from joinsight.pages.notebook import notebook
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.simplified import Operator, simplified
 from joinsight.present import query_title
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Rows, execution_rows
@@ -37,6 +43,7 @@ from joinsight.tables import (
     StageRow,
 )
 
+_Self = TypeVar("_Self", bound="Measured")
 _MEASUREMENT = "io.joinsight.Measurement"
 _TIMEOUT_S = 60
 _FINDER = Finder()
@@ -99,6 +106,15 @@ class MeasuredExecution:
         return self.rows.finding
 
     @cached_property
+    def plan(self) -> Sequence[Operator]:
+        """The final plan without what changes from run to run: docs/pytest.md."""
+        nodes = tuple(
+            Node(n.node_id, n.name, n.simple, metadata=n.metadata or {}, is_cluster=n.is_cluster) for n in self.nodes
+        )
+        edges = tuple((edge.child_id, edge.parent_id) for edge in self.rows.plan_edge)
+        return simplified(Graph(nodes, edges), {join.node_id: join.hint for join in self.joins if join.hint})
+
+    @cached_property
     def _stored(self) -> StoredPlan:
         return stored_plan(self.rows)
 
@@ -128,9 +144,10 @@ class Measured:
         self._context = context
         self._handle: Any = None
         self._executions: tuple[MeasuredExecution, ...] | None = None
+        self._lines: Sequence[bytes] = ()
         self.value: Any = None
 
-    def __enter__(self) -> Measured:
+    def __enter__(self: _Self) -> _Self:
         if self._handle is not None or self._executions is not None:
             raise JoinsightError("This measurement has been used already; call joinsight.measure again.")
         from py4j.protocol import Py4JJavaError
@@ -154,8 +171,9 @@ class Measured:
                 raise
             warnings.warn(f"Nothing was measured: {failure}", JoinsightWarning, stacklevel=2)
             return
-        documents = map(decode_document, lines)
-        self._executions = tuple(_measured(each) for each in documents if isinstance(each, Execution))
+        documents = [(line, decode_document(line)) for line in lines]
+        self._lines = [line for line, each in documents if isinstance(each, Execution)]
+        self._executions = tuple(measured_execution(each) for _, each in documents if isinstance(each, Execution))
         if dropped:
             more = f"{dropped} executions were not measured, because they did not fit into spark.joinsight.memoryLimit."
             warnings.warn(more, JoinsightWarning, stacklevel=2)
@@ -166,6 +184,17 @@ class Measured:
         if self._executions is None:
             raise JoinsightError("The measurement has not ended: read it after the `with` block.")
         return self._executions
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the executions to a file, which `joinsight gate` compares with another."""
+        Path(path).write_bytes(self.documents())
+
+    def documents(self, job_name: str | None = None) -> bytes:
+        """The execution documents, a line each, as the listener makes them; with another name of the job."""
+        if job_name is None:
+            return b"".join(line + b"\n" for line in self._lines)
+        named = ({**msgspec.json.decode(line), "job_name": job_name} for line in self._lines)
+        return b"".join(msgspec.json.encode(each) + b"\n" for each in named)
 
     def __str__(self) -> str:
         """What `joinsight plan` prints for each execution."""
@@ -202,6 +231,7 @@ def active_context() -> Any:
     return context
 
 
-def _measured(document: Execution) -> MeasuredExecution:
+def measured_execution(document: Execution) -> MeasuredExecution:
+    """The rows and findings of a document."""
     rows = execution_rows(document)
     return MeasuredExecution(replace(rows, finding=_FINDER.rows(rows)))

@@ -80,7 +80,7 @@ class Identity:
     def shape(self, graph: Graph) -> Shape:
         """The shape of a plan; cached for one graph: without AQE, the first and the last plan are the same."""
         if self._last is None or self._last[0] is not graph:
-            self._last = graph, Shape(graph, self._label)
+            self._last = graph, Shape(graph, self.label)
         return self._last[1]
 
     def query_shape(self, graph: Graph) -> str | None:
@@ -105,13 +105,13 @@ class Identity:
 
     def fingerprint_text(self, graph: Graph) -> str:
         """The text behind `plan_fingerprint`: a line for each operator, with its number and those of its inputs."""
-        _, inputs, _ = _skip(graph, _is_wrapper)
+        _, inputs, _ = skip(graph, _is_wrapper)
         kept = [n for n in graph.nodes if not n.is_cluster and not (_is_wrapper(n) and len(inputs[n.id]) == 1)]
         number = {node.id: position for position, node in enumerate(kept)}
         lines = []
         for node in kept:
             below = " ".join(str(number[top]) for top in inputs[node.id])
-            lines.append(f"{number[node.id]} {self._run_label(node)} <- {below}".rstrip(" <-"))
+            lines.append(f"{number[node.id]} {self.run_label(node)} <- {below}".rstrip(" <-"))
         return "\n".join(lines)
 
     def operator_keys(self, graph: Graph) -> dict[int, str]:
@@ -128,20 +128,20 @@ class Identity:
         for node in graph.nodes:
             kind = operators.of(node.name).kind
             if kind in _KEYED:
-                own = shape.labels[node.id] if kind == "join" else self._run_label(node, origin=False)
+                own = shape.labels[node.id] if kind == "join" else self.run_label(node, origin=False)
                 keys[node.id] = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
         return keys
 
     # Labels describe one operator
 
-    def _label(self, node: Node) -> str:
+    def label(self, node: Node) -> str:
+        """What an operator does, without how."""
         known = self._labels.get((node.name, node.simple))
         if known is None:
             known = self._labels[node.name, node.simple] = self._read_label(node)
         return known
 
     def _read_label(self, node: Node) -> str:
-        """What an operator does, without how."""
         name = node.name
         operator = operators.of(name)
         join = texts.join_text(name, node.simple)
@@ -161,7 +161,7 @@ class Identity:
             arguments = _PATH.sub("path#0", arguments)
         return f"{operator.shape_name or name}{self._text(arguments).rstrip()}"
 
-    def _run_label(self, node: Node, *, origin: bool = True) -> str:
+    def run_label(self, node: Node, *, origin: bool = True) -> str:
         """What an operator does and how; with `origin`, also why Spark added an exchange."""
         known = self._run_labels.get((node.name, node.simple, origin))
         if known is None:
@@ -173,7 +173,7 @@ class Identity:
         kind = operators.of(name).kind
         join = texts.join_text(name, simple)
         if join is not None:
-            return f"{name} {join.build_side} {self._label(node)}"
+            return f"{name} {join.build_side} {self.label(node)}"
         if kind == "shuffle":
             shuffle = texts.shuffle_text(simple)
             keys = ", ".join(self._text(key) for key in shuffle.keys)
@@ -184,7 +184,7 @@ class Identity:
             return simple
         if kind in ("pruning", "reused_exchange"):
             return name
-        label = self._label(node)
+        label = self.label(node)
         return label if label.startswith(name) else f"{name}: {label}"
 
     def _scan(self, node: Node) -> str:
@@ -229,13 +229,13 @@ class Shape:
 
     def __init__(self, graph: Graph, label: Callable[[Node], str]) -> None:
         nodes = {node.id: node for node in graph.nodes}
-        self.order, self.inputs, self.roots = _skip(graph, _is_outside_shape)
+        self.order, self.inputs, self.roots = skip(graph, _is_outside_shape)
         self.labels: dict[int, str] = {}
         self.digests: dict[int, str] = {}
-        aggregates: dict[int, _Aggregate] = {}
+        aggregates: dict[int, Aggregate] = {}
         for node_id in self.order:
             inputs = self.inputs[node_id]
-            aggregate = _aggregate(nodes[node_id])
+            aggregate = Aggregate.of(nodes[node_id])
             if aggregate is not None:
                 aggregates[node_id] = aggregate
                 below = aggregates.get(inputs[0]) if len(inputs) == 1 else None
@@ -253,7 +253,7 @@ class Shape:
 
 
 @dataclass(slots=True)
-class _Aggregate:
+class Aggregate:
     """One step of an aggregate: Spark computes partial aggregates, merges them, and completes them."""
 
     keys: str
@@ -261,12 +261,24 @@ class _Aggregate:
     filters: set[str] = field(default_factory=set)  # FILTER (WHERE ...), which Spark prints for partial functions only
     taken: int = 0  # number of steps below whose filters it has taken
 
-    def take(self, below: _Aggregate) -> None:
+    @staticmethod
+    def of(node: Node) -> Aggregate | None:
+        """One step of an aggregate; None for any other node."""
+        if operators.of(node.name).kind != "aggregate":
+            return None
+        keys, between, functions = node.simple.partition("], functions=[")
+        if not between:
+            return None
+        split = texts.split(functions.removesuffix(")").removesuffix("]"))
+        return Aggregate(keys.partition("=[")[2], split, {each for each in split if " FILTER (WHERE " in each})
+
+    def take(self, below: Aggregate) -> None:
         """Merge the step below into this one."""
         self.filters |= below.filters
         self.taken = below.taken + 1 if below.filters else 0
 
-    def completes(self, below: _Aggregate) -> bool:
+    def completes(self, below: Aggregate) -> bool:
+        """Whether the step below is an earlier one of the same aggregate."""
         if below.taken >= _MAX_STEPS:
             return False
         if below.functions:
@@ -275,20 +287,11 @@ class _Aggregate:
         return distinct or (not self.functions and self.keys == below.keys)
 
     def node(self, node_id: int) -> Node:
+        """The whole aggregate."""
         functions = [_PARTIAL.sub("", function).partition(" FILTER (WHERE ")[0] for function in self.functions]
         name = operators.AGGREGATE
         text = f"{name} keys=[{self.keys}] functions=[{', '.join(functions + sorted(self.filters))}]"
         return Node(node_id, name, text)
-
-
-def _aggregate(node: Node) -> _Aggregate | None:
-    if operators.of(node.name).kind != "aggregate":
-        return None
-    keys, between, functions = node.simple.partition("], functions=[")
-    if not between:
-        return None
-    split = texts.split(functions.removesuffix(")").removesuffix("]"))
-    return _Aggregate(keys.partition("=[")[2], split, {each for each in split if " FILTER (WHERE " in each})
 
 
 def _is_wrapper(node: Node) -> bool:
@@ -298,14 +301,18 @@ def _is_wrapper(node: Node) -> bool:
 def _is_outside_shape(node: Node) -> bool:
     """An operator that is not part of the shape."""
     operator = operators.of(node.name)
-    if operator.kind == "sort":
-        return not node.simple.endswith("], true, 0")  # an ORDER BY
-    if operator.kind == "group_limit":
-        return node.simple.endswith(", Partial")
-    return operator.is_wrapper or operator.is_arrangement
+    return is_half(node) or operator.is_wrapper or operator.is_arrangement
 
 
-def _skip(graph: Graph, skipped: Callable[[Node], bool]) -> tuple[list[int], dict[int, list[int]], list[int]]:
+def is_half(node: Node) -> bool:
+    """Whether it only prepares rows for another operator: a sort that is no ORDER BY, the first of two limits."""
+    kind = operators.of(node.name).kind
+    if kind == "sort":
+        return not node.simple.endswith("], true, 0")
+    return kind == "group_limit" and node.simple.endswith(", Partial")
+
+
+def skip(graph: Graph, skipped: Callable[[Node], bool]) -> tuple[list[int], dict[int, list[int]], list[int]]:
     """Node ids, inputs before consumers; the inputs of each, skipped nodes replaced by theirs; and the roots."""
     nodes = {node.id: node for node in graph.nodes}
     children = graph.children()

@@ -104,6 +104,8 @@ class Operator:
     """What people call it where it is a source of rows that has no name of its own."""
     shape_name: str = ""
     """Its name in a query's shape, where several operators do the same in different ways."""
+    known_as: str = ""
+    """What people call a join with this strategy."""
     is_broadcast_join: bool = False
     compares_pairs: bool = False
     """A join that compares all pairs of rows."""
@@ -126,7 +128,7 @@ class Operator:
 
 EXCHANGE, BROADCAST_EXCHANGE, REUSED_EXCHANGE = "Exchange", "BroadcastExchange", "ReusedExchange"
 ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
-SUBQUERY, AGGREGATE = "Subquery", "Aggregate"
+SUBQUERY, AGGREGATE, FILTER, SCAN = "Subquery", "Aggregate", "Filter", "Scan"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
 CARTESIAN_PRODUCT = "CartesianProduct"
 AS_OF_JOIN = "SortMergeAsOfJoin"
@@ -145,6 +147,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         BROADCAST_HASH_JOIN,
         "join",
+        known_as="broadcast",
         is_broadcast_join=True,
         code_prefix="bhj",
         elsewhere={"Auron": "NativeBroadcastJoin", "Gluten": "BroadcastHashJoinExecTransformer"},
@@ -152,21 +155,30 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         "SortMergeJoin",
         "join",
+        known_as="sort-merge",
         code_prefix="smj",
         elsewhere={"Auron": "NativeSortMergeJoinExec", "Gluten": "SortMergeJoinExecTransformer"},
     ),
-    Operator(AS_OF_JOIN, "join"),
+    Operator(AS_OF_JOIN, "join", known_as="as-of"),
     Operator(
         "ShuffledHashJoin",
         "join",
+        known_as="shuffled hash",
         code_prefix="shj",
         elsewhere={"Comet": "CometHashJoin", "Gluten": "ShuffledHashJoinExecTransformer"},
     ),
-    Operator(NESTED_LOOP_JOIN, "join", is_broadcast_join=True, compares_pairs=True, code_prefix="bnlj"),
-    Operator(CARTESIAN_PRODUCT, "join", compares_pairs=True),
+    Operator(
+        NESTED_LOOP_JOIN,
+        "join",
+        known_as="a nested loop join",
+        is_broadcast_join=True,
+        compares_pairs=True,
+        code_prefix="bnlj",
+    ),
+    Operator(CARTESIAN_PRODUCT, "join", known_as="a cartesian product", compares_pairs=True),
     # Sources
     Operator(_CACHED, "cached_scan"),
-    Operator("Scan", "scan", source_name="objects"),
+    Operator(SCAN, "scan", source_name="objects"),
     Operator("Scan ExistingRDD", "scan", source_name="RDD"),
     Operator("Scan OneRowRelation", "scan", source_name="one row"),
     Operator(_LOCAL_TABLE, "scan", source_name="local rows"),
@@ -174,7 +186,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("CommandResult", source_name="result of a command"),
     Operator("EmptyRelation", "empty", source_name="no rows"),
     # Operators that change rows
-    Operator("Filter", "filter", is_never_larger=True),
+    Operator(FILTER, "filter", is_never_larger=True),
     Operator("Project", "project", keeps_rows=True),
     Operator(SORT, "sort", keeps_rows=True, is_never_larger=True),
     Operator("Union", keeps_rows=True),

@@ -186,14 +186,15 @@ def _cached(name: str, label: str, inputs: Sequence[_Outline]) -> _Outline:
 def _source(node: Node, label: str) -> _Outline:
     """A scan, or another operator without inputs: what it reads, and its partition filters."""
     columns, _, filters = label.partition("[")[2].partition("] WHERE ")
-    source = _Outline((("", _source_name(node)),), columns=_items(columns.partition("]")[0]))
+    source = _Outline((("", source_name(node)),), columns=_items(columns.partition("]")[0]))
     operator = operators.of(node.name)
     if operator.kind == "scan":
         return source.filtered(_columns(" AND ".join(_conditions(filters))))
     return source if operator.source_name else _Outline(steps=(_command(node),))
 
 
-def _source_name(node: Node) -> str:
+def source_name(node: Node) -> str:
+    """What people call what a scan reads: a table, the end of a path."""
     name = node.name.strip()
     known = operators.of(name).source_name
     if known:

@@ -1,0 +1,91 @@
+"""What the pytest plugin measures and checks."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from joinsight.attach import classic_context
+from joinsight.budgets import broken
+from joinsight.errors import JoinsightError
+from joinsight.golden import difference, from_text, sections, to_text
+from joinsight.measurement import Measured, active_context
+
+if TYPE_CHECKING:
+    from joinsight.pytest_plugin import Joinsight
+
+
+class Checked(Measured):
+    """Measured queries of a test."""
+
+    def __init__(self, context: Any, fixture: Joinsight) -> None:
+        super().__init__(context)
+        self._fixture = fixture
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        if self._fixture.record is not None:
+            with self._fixture.record.open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # processes of pytest-xdist write too
+                file.write(self.documents(job_name=self._fixture.test))
+
+    def must(self, *budgets: str) -> None:
+        """Fail if the queries do not keep these: ``no cartesian product``, ``at most 2 shuffles``; see docs/pytest.md.
+
+        Raises `AssertionError` with all that are broken and the plans, `JoinsightError` for one that is not understood.
+        """
+        __tracebackhide__ = True
+        wrong = broken(budgets, self.executions)
+        if wrong:
+            of = f"{len(wrong)} of {len(budgets)} budgets are" if len(budgets) > 1 else "The budget is"
+            self._fail("\n".join([f"{of} broken:", *(f"  {each}" for each in wrong)]))
+
+    def must_match(self, name: str | None = None) -> None:
+        """Fail if the plans are not those of the golden file, which ``--joinsight-update`` writes.
+
+        The file is named after the test, or `name`. Raises `AssertionError` with what changed, in sentences and lines.
+        """
+        __tracebackhide__ = True
+        path, found = self._fixture.golden_file(name), sections(self.executions)
+        if self._fixture.updates:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, to_text(found))
+            return
+        if not path.exists():
+            self._fail(f"There is no golden plan {path}: write it with pytest --joinsight-update, and commit it.")
+        try:
+            expected = from_text(path.read_text("utf-8"))
+        except (JoinsightError, UnicodeDecodeError) as error:
+            raise JoinsightError(f"{path} cannot be read: {error}") from None
+        changed = difference(expected, found)
+        if changed:
+            self._fail(
+                f"The plans differ from {path}:\n\n{changed}\n\nIf they may, pytest --joinsight-update writes them."
+            )
+
+    def _fail(self, message: str) -> None:
+        __tracebackhide__ = True
+        self._fixture.page.write_text(f'<!doctype html><meta charset="utf-8">{self._repr_html_()}', "utf-8")
+        raise AssertionError(f"{message}\n\n{self}\n\nDrawn: {self._fixture.page.as_uri()}")
+
+
+def checked(fixture: Joinsight, what: Any) -> Checked:
+    """Implements the fixture's `measure`."""
+    if not callable(what):
+        return Checked(classic_context(what), fixture)
+    with Checked(active_context(), fixture) as measured:
+        measured.value = what()
+    return measured
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and only if it changes."""
+    if path.exists() and path.read_bytes() == text.encode():
+        return
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_bytes(text.encode())
+    unfinished.replace(path)

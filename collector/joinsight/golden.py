@@ -1,0 +1,121 @@
+"""Golden plans: the simplified plans of measured queries as a text, and what a difference from such a text means.
+
+::
+
+    # orders ⋈ customers → by segment → sum(amount)
+    set spark.sql.autoBroadcastJoinThreshold=-1
+    Aggregate keys=[segment] functions=[sum(amount)]
+    ...
+
+A section for each execution with a plan: its title, which is for people only, the settings that decide about plans,
+where they are set, and the plan's lines (`plan.simplified`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from joinsight.errors import JoinsightError
+from joinsight.measurement import MeasuredExecution
+from joinsight.plan.explained import explained
+from joinsight.plan.simplified import from_lines, to_lines
+
+SETTINGS = (
+    "spark.sql.adaptive.autoBroadcastJoinThreshold",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.cbo.enabled",
+    "spark.sql.cbo.joinReorder.enabled",
+    "spark.sql.join.preferSortMergeJoin",
+    "spark.sql.sources.bucketing.enabled",
+)
+"""The settings in a golden plan."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One execution."""
+
+    title: str
+    settings: Mapping[str, str]
+    lines: Sequence[str]
+
+    @property
+    def compared(self) -> list[str]:
+        """All but the title."""
+        return [*(f"set {key}={value}" for key, value in sorted(self.settings.items())), *self.lines]
+
+
+def sections(executions: Iterable[MeasuredExecution]) -> list[Section]:
+    """The sections of a golden plan; an execution without a plan has none."""
+    found = []
+    for each in executions:
+        lines = to_lines(each.plan)
+        settings = each.row.configuration or {}
+        if lines:
+            found.append(Section(each.title, {key: settings[key] for key in SETTINGS if key in settings}, lines))
+    return found
+
+
+def to_text(found: Sequence[Section]) -> str:
+    """The content of a golden file."""
+    return "\n".join("\n".join([f"# {each.title}", *each.compared, ""]) for each in found)
+
+
+def from_text(text: str) -> list[Section]:
+    """Read a golden file. Raises `JoinsightError` with the line that is not one of `to_text`."""
+    found = []
+    for part in text.replace("\r\n", "\n").strip("\n").split("\n\n"):
+        lines = part.split("\n") if part else []
+        title = lines.pop(0).removeprefix("# ") if part.startswith("#") else ""
+        settings = {}
+        while lines and lines[0].startswith("set "):
+            key, _, value = lines.pop(0)[4:].partition("=")
+            settings[key] = value
+        try:
+            from_lines(lines)
+        except ValueError as error:
+            raise JoinsightError(f"{str(error)!r} is not a line that can stand here") from None
+        if lines:
+            found.append(Section(title, settings, lines))
+    return found
+
+
+def difference(before: Sequence[Section], after: Sequence[Section]) -> str:
+    """What the difference means, in sentences, then line by line; empty if plans and settings are equal."""
+    if [each.compared for each in before] == [each.compared for each in after]:
+        return ""
+    texts = []
+    if len(before) != len(after):
+        texts.append(f"It ran {_queries(len(before))}, and now runs {_queries(len(after))}.")
+    for old, new in zip(before, after, strict=False):
+        if old.compared != new.compared:
+            about = [] if len(before) == len(after) == 1 else [f"# {new.title}"]
+            texts.append("\n".join([*about, *meanings(old, new), "", *_changed(old.compared, new.compared)]))
+    for each in before[len(after) :]:
+        texts.append("\n".join([f"# {each.title}", *(f"- {line}" for line in each.compared)]))
+    for each in after[len(before) :]:
+        texts.append("\n".join([f"# {each.title}", *(f"+ {line}" for line in each.compared)]))
+    return "\n\n".join(texts)
+
+
+def meanings(old: Section, new: Section) -> list[str]:
+    """What changed, in sentences, causes first; empty if plan and settings are equal."""
+    if old.compared == new.compared:
+        return []
+    keys = sorted(old.settings.keys() | new.settings.keys())
+    settings = {key: (old.settings.get(key), new.settings.get(key)) for key in keys}
+    changed = {key: pair for key, pair in settings.items() if pair[0] != pair[1]}
+    found = explained(from_lines(old.lines), from_lines(new.lines), changed)
+    return found or ["The same operators are in another order."]
+
+
+def _changed(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of both, marked with - and + where they differ."""
+    return [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
+
+
+def _queries(number: int) -> str:
+    return "1 query" if number == 1 else f"{number} queries"

@@ -1,0 +1,140 @@
+"""Budgets: each form kept and broken, on executions that Spark recorded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.conftest import ROOT
+
+from joinsight.budgets import broken
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.errors import JoinsightError
+from joinsight.measurement import MeasuredExecution, measured_execution
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+def recorded(*names: str) -> list[MeasuredExecution]:
+    documents = [decode_document(line) for name in names for line in (CORPUS / name).read_bytes().splitlines()]
+    return [measured_execution(each) for each in documents if isinstance(each, Execution)]
+
+
+SKEWED = recorded("spark-skewed-join-split.ndjson")
+FAILED = recorded("spark-broadcast-that-failed.ndjson")
+PRUNED = recorded("spark-dynamic-partition-pruning.ndjson")
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        "no cartesian product",
+        "no cartesian products",
+        "at most 4 shuffles",
+        "at least 4 shuffles",
+        "exactly 4 shuffles",
+        "exactly 1 query",
+        "at  most 1\tjoin",
+        "no broadcast",
+        "no broadcast joins",
+        "exactly 1 sort-merge join",
+        "no shuffled hash joins",
+        "no nested loop join",
+        "shuffle bytes below 62 MB",
+        "shuffle bytes below 59 MiB",
+        "shuffle bytes below 0.062GB",
+        "broadcast bytes below 1 B",
+        "spilled bytes below 1 kB",
+        "task time below 1 h",
+        "wall time below 60 min",
+        "the join is sort-merge",
+        "every join is sort-merge",
+        "the join on customer_id is sort-merge",
+        "the join on customer_id = customer_id is sort-merge",
+        "no finding",
+        "no findings above info",
+    ],
+)
+def test_a_budget_that_is_kept(budget: str) -> None:
+    assert broken([budget], SKEWED) == []
+
+
+BROKEN = [
+    ("at most 3 shuffles", "there are 4 (by segment; by segment, receipt; by customer_id; by customer_id)"),
+    ("exactly 5 shuffles", "there are 4 (by segment; by segment, receipt; by customer_id; by customer_id)"),
+    ("no sort-merge join", "there is 1 (join on customer_id)"),
+    ("at least 2 queries", f"there is 1 ({SKEWED[0].title})"),
+    ("at least 1 cartesian product", "there are 0"),
+    ("shuffle bytes below 61 MB", "it is 58.9 MiB"),
+    ("the join on customer_id is broadcast", "the join on customer_id is sort-merge"),
+    ("every join is shuffled hash", "the join on customer_id is sort-merge"),
+    ("the join on store_id is broadcast", "there is no such join; there is a join on customer_id"),
+]
+
+
+@pytest.mark.parametrize(("budget", "found"), BROKEN)
+def test_a_budget_that_is_broken(budget: str, found: str) -> None:
+    """Says what there is."""
+    assert broken([budget], SKEWED) == [f"{budget}: {found}"]
+
+
+def is_budget(text: str) -> bool:
+    try:
+        broken([text], SKEWED)
+    except JoinsightError:
+        return False
+    return True
+
+
+def test_budgets_in_the_docs() -> None:
+    """Each sentence in the page's table is a budget, and so is each word beside it, in its place."""
+    table = (ROOT / "docs/pytest.md").read_text().partition("| Budget | Also |")[2].partition("\n\n")[0]
+    rows = [re.findall("`(.*?)`", line) for line in table.splitlines()[2:]]
+    assert len(rows) == 7
+    places = ("{}", "no {}", "{} shuffles", "{} below 1 B", "{} below 1 h", "every join is {}")
+    for sentence, *also in rows:
+        assert is_budget(sentence)
+        for word in also:
+            assert any(is_budget(place.format(word)) for place in places), word
+
+
+def test_several() -> None:
+    """All that are broken are listed, over all queries of a test."""
+    both = [*SKEWED, *PRUNED]
+    assert broken(["exactly 2 joins", "no broadcast", "the join is broadcast"], both) == [
+        "no broadcast: there is 1 (32.0 MiB)",
+        "the join is broadcast: there are 2: join on customer_id; join on day",
+    ]
+    assert broken(["the join on day is broadcast", "at most 1 broadcast"], both) == []
+
+
+def test_findings() -> None:
+    """By severity."""
+    (wrong,) = broken(["no finding above warning", "no finding"], FAILED)[:1]
+    assert wrong.startswith("no finding above warning: critical: The query failed")
+    assert broken(["no finding"], []) == []
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        "",
+        "no cartesian joins",
+        "at most two shuffles",
+        "at most 2 exchanges",
+        "shuffle bytes below 10 TB",
+        "shuffle bytes below ten MB",
+        "shuffle bytes above 10 MB",
+        "task time below 10 MB",
+        "the join on a is fast",
+        "a join is broadcast",
+        "no finding above critical",
+        "no finding above error",
+    ],
+)
+def test_what_is_no_budget(budget: str) -> None:
+    """Is an error that shows the forms, and never a budget that is kept."""
+    with pytest.raises(JoinsightError, match=r"is not a budget\. Budgets are:\n  no cartesian product"):
+        broken([budget], SKEWED)
