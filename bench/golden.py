@@ -30,7 +30,7 @@ from tests.exactness import tpch
 from tests.spark import decisions_workload
 
 import joinsight
-from joinsight.golden import Section, difference, from_text, meanings, sections, to_text
+from joinsight.golden import Section, difference, from_text, meanings, to_text
 
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 EQUALITY = re.compile(r"^(\s*(?:AND )?)((?:\w+\.)?(\w+) = (?:\w+\.)?(\w+))$", re.MULTILINE)
@@ -137,7 +137,7 @@ def golden(session: SparkSession, text: str) -> list[Section]:
     """The golden plan of a query."""
     with joinsight.measure(session) as measured:
         session.sql(text).collect()
-    return sections(measured.executions)
+    return [each.section for each in measured.executions if each.plan]
 
 
 def noticed(folder: Path, arguments: argparse.Namespace) -> None:
@@ -186,7 +186,10 @@ def ran(spark: SparkSession, text: str, settings: Mapping[str, str], known: dict
         try:
             with joinsight.measure(spark) as measured:
                 spark.sql(text).collect()
-            known[key] = sections(measured.executions), [each.row.plan_fingerprint for each in measured.executions]
+            known[key] = (
+                [each.section for each in measured.executions if each.plan],
+                [each.row.plan_fingerprint for each in measured.executions],
+            )
         except Exception as error:
             print(f"{error}\n{text}"[:1000], file=sys.stderr)
             known[key] = [], []

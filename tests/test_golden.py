@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from tests.test_budgets import PRUNED, SKEWED, recorded
 
 from joinsight.errors import JoinsightError
-from joinsight.golden import Section, difference, from_text, sections, to_text
+from joinsight.golden import Section, difference, from_text, to_text
+from joinsight.measurement import MeasuredExecution
+
+
+def sections(executions: Iterable[MeasuredExecution]) -> list[Section]:
+    return [each.section for each in executions]
+
 
 BROADCAST = sections(recorded("spark-aqe-to-broadcast.ndjson"))
 HASHED = sections(recorded("spark-aqe-to-shuffled-hash.ndjson"))

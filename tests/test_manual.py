@@ -44,7 +44,7 @@ def test_a_terminal_gets_it_set_and_the_address(
     assert "https://joinsight.github.io/joinsight/runbook/#joinsightskew" in shown
 
 
-@pytest.mark.parametrize(("target", "names"), [("finding", "findings, guarantees"), ("runbook#skew", "joinsightskew")])
+@pytest.mark.parametrize(("target", "names"), [("finding", "findings, gate"), ("runbook#skew", "joinsightskew")])
 def test_what_is_not_there_is_said(target: str, names: str) -> None:
     """The error lists the valid names."""
     with pytest.raises(NotFound, match=names):

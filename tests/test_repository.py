@@ -46,6 +46,15 @@ def test_it_follows_its_schema(path: Path, schema: str) -> None:
     run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path)
 
 
+def test_the_workflow_in_the_docs(tmp_path: Path) -> None:
+    """The example for `joinsight gate` conforms too."""
+    path = tmp_path / "plans.yml"
+    path.write_text((ROOT / "docs/gate.md").read_text().partition("```yaml\n")[2].partition("```")[0])
+    test_it_follows_its_schema(path, "github-workflows")
+    [job] = read(path)["jobs"].values()
+    assert any("joinsight gate" in step.get("run", "") for step in job["steps"])
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_may_do_no_more_than_it_must(path: Path) -> None:
     """Workflows are read-only unless a job requests more; actions have versions, and jobs a timeout."""

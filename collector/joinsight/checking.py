@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from joinsight.attach import classic_context
 from joinsight.budgets import broken
 from joinsight.errors import JoinsightError
-from joinsight.golden import difference, from_text, sections, to_text
+from joinsight.golden import difference, from_text, to_text
 from joinsight.measurement import Measured, active_context
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Checked(Measured):
         The file is named after the test, or `name`. Raises `AssertionError` with what changed, in sentences and lines.
         """
         __tracebackhide__ = True
-        path, found = self._fixture.golden_file(name), sections(self.executions)
+        path, found = self._fixture.golden_file(name), [each.section for each in self.executions if each.plan]
         if self._fixture.updates:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(path, to_text(found))

@@ -18,9 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.errors import JoinsightError
-from joinsight.measurement import MeasuredExecution
 from joinsight.plan.explained import explained
-from joinsight.plan.simplified import from_lines, to_lines
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.simplified import Operator, from_lines, simplified, to_lines
+from joinsight.tables import JoinRow, PlanEdgeRow, PlanNodeRow
 
 SETTINGS = (
     "spark.sql.adaptive.autoBroadcastJoinThreshold",
@@ -48,15 +49,17 @@ class Section:
         return [*(f"set {key}={value}" for key, value in sorted(self.settings.items())), *self.lines]
 
 
-def sections(executions: Iterable[MeasuredExecution]) -> list[Section]:
-    """The sections of a golden plan; an execution without a plan has none."""
-    found = []
-    for each in executions:
-        lines = to_lines(each.plan)
-        settings = each.row.configuration or {}
-        if lines:
-            found.append(Section(each.title, {key: settings[key] for key in SETTINGS if key in settings}, lines))
-    return found
+def plan_of(nodes: Iterable[PlanNodeRow], edges: Iterable[PlanEdgeRow], joins: Iterable[JoinRow]) -> Sequence[Operator]:
+    """The simplified final plan of an execution, from its rows."""
+    drawn = tuple(Node(n.node_id, n.name, n.simple, metadata=n.metadata or {}, is_cluster=n.is_cluster) for n in nodes)
+    graph = Graph(drawn, tuple((edge.child_id, edge.parent_id) for edge in edges))
+    return simplified(graph, {join.node_id: join.hint for join in joins if join.hint})
+
+
+def section(title: str, configuration: Mapping[str, str] | None, plan: Sequence[Operator]) -> Section:
+    """The section of an execution with these settings."""
+    settings = configuration or {}
+    return Section(title, {key: settings[key] for key in SETTINGS if key in settings}, to_lines(plan))
 
 
 def to_text(found: Sequence[Section]) -> str:

@@ -25,9 +25,9 @@ from joinsight.decode import decode_document
 from joinsight.document import Execution
 from joinsight.errors import JoinsightError
 from joinsight.findings import Finder
+from joinsight.golden import Section, plan_of, section
 from joinsight.pages.notebook import notebook
-from joinsight.plan.graph import Graph, Node
-from joinsight.plan.simplified import Operator, simplified
+from joinsight.plan.simplified import Operator
 from joinsight.present import query_title
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Rows, execution_rows
@@ -108,11 +108,12 @@ class MeasuredExecution:
     @cached_property
     def plan(self) -> Sequence[Operator]:
         """The final plan without what changes from run to run: docs/pytest.md."""
-        nodes = tuple(
-            Node(n.node_id, n.name, n.simple, metadata=n.metadata or {}, is_cluster=n.is_cluster) for n in self.nodes
-        )
-        edges = tuple((edge.child_id, edge.parent_id) for edge in self.rows.plan_edge)
-        return simplified(Graph(nodes, edges), {join.node_id: join.hint for join in self.joins if join.hint})
+        return plan_of(self.nodes, self.rows.plan_edge, self.joins)
+
+    @property
+    def section(self) -> Section:
+        """The plan as a golden file has it."""
+        return section(self.title, self.row.configuration, self.plan)
 
     @cached_property
     def _stored(self) -> StoredPlan:

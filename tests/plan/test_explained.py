@@ -110,6 +110,8 @@ def test_a_join_that_is_gone() -> None:
         "1 less broadcast.",
     ]
     assert "A join on c (broadcast) is new." in said(without, THREE)
+    hinted = THREE.replace("(c = c)", "(c = c) hint: broadcast right")
+    assert "The join on c (broadcast, hint broadcast right) is gone." in said(hinted, without)
 
 
 def test_a_join_without_a_condition() -> None:

@@ -40,6 +40,7 @@ _SECTIONS = {
     },
     "Compare": {
         "diff": ("diff", "Compare two executions: plan, settings and numbers."),
+        "gate": ("gate", "Compare the queries of a branch with those of main, for CI."),
         "regressions": ("regressions", "List queries and operators that have become worse."),
     },
     "Manage": {

@@ -54,6 +54,11 @@ class Join(NamedTuple):
         return f"join on {self.key}" if self.key else f"join of {' and '.join(self.sources) or 'all rows'}"
 
     @property
+    def how(self) -> str:
+        """Its strategy, and its hint if it has one."""
+        return STRATEGIES[self.strategy] + (f", hint {self.hint}" if self.hint else "")
+
+    @property
     def is_cartesian(self) -> bool:
         """Whether all pairs of rows are in its result."""
         return self.type == "Inner" and not self.on
@@ -140,10 +145,10 @@ def _of_joins(a: Facts, b: Facts) -> Iterator[str]:
         elif old.side != now.side and old.side and now.side:
             yield f"{name} now builds its {now.side.lower()} side, was its {old.side.lower()} one."
     for join in gone:
-        yield f"The {join.name} ({STRATEGIES[join.strategy]}) is gone."
+        yield f"The {join.name} ({join.how}) is gone."
     for join in new:
-        yield f"A {join.name} ({STRATEGIES[join.strategy]}) is new."
-    if not gone and not new and a.order != b.order and Counter(_words(a.order)) == Counter(_words(b.order)):
+        yield f"A {join.name} ({join.how}) is new."
+    if a.order != b.order and Counter(_words(a.order)) == Counter(_words(b.order)):
         yield f"The inputs of joins are in another order: {a.order} is now {b.order}."
 
 

@@ -1,0 +1,154 @@
+"""Reads the runs of queries of one side, from a file of documents or a database."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Table, select, text, tuple_
+
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.errors import ConfigurationError, DocumentError
+from joinsight.golden import Section, plan_of, section
+from joinsight.present import query_title
+from joinsight.rows import execution_rows
+from joinsight.tables import (
+    EXECUTION_KEY,
+    ExecutionRow,
+    JoinRow,
+    PlanEdgeRow,
+    PlanNodeRow,
+    application,
+    as_columns,
+    execution,
+    joins,
+    plan_edge,
+    plan_node,
+)
+
+MEASURES: Mapping[str, str] = {
+    "shuffle_write_bytes": "shuffled bytes",
+    "broadcast_bytes": "broadcast bytes",
+    "disk_spilled_bytes": "spilled bytes",
+    "task_time_ms": "task time",
+    "duration_ms": "wall time",
+}
+"""The columns of an execution that are shown of both sides, and what they are called."""
+
+_GZIP = b"\x1f\x8b"
+_AT_ONCE = 200
+"""Executions whose plans are read by one statement."""
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class QueryRun:
+    """A run of a query."""
+
+    job: str
+    shape: str | None
+    spark_version: str
+    section: Section
+    numbers: Mapping[str, int | None]
+    """By column of `MEASURES`."""
+    error: str | None
+    """Why it failed; None if it did not."""
+
+
+def read_file(path: Path) -> list[QueryRun]:
+    """The executions with a plan in a file of documents, a line each, gzip or not.
+
+    Raises `ConfigurationError` for a file that cannot be read, with the line that is not a document.
+    """
+    try:
+        content = path.read_bytes()
+        lines = (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines()
+    except (OSError, EOFError, gzip.BadGzipFile) as error:
+        raise _unreadable(path, str(error)) from None
+    runs = []
+    for number, line in enumerate(lines, 1):
+        try:
+            document = decode_document(line)
+        except DocumentError as error:
+            raise _unreadable(path, f"line {number} is not a document: {error}") from None
+        if isinstance(document, Execution) and document.plans:
+            rows = execution_rows(document)
+            its = document.listener.spark_version
+            runs.append(_run(rows.execution, its, rows.plan_node, rows.plan_edge, rows.joins))
+    if not runs:
+        raise _unreadable(path, "no query in it has a plan")
+    return runs
+
+
+def read_database(engine: Engine, since: datetime, jobs: Sequence[str]) -> list[QueryRun]:
+    """The last run of each query of each job, of these jobs if any are given, that started since and has ended."""
+    c = execution.c
+    latest = (
+        select(execution)
+        .where(c.started_at >= since, c.state.in_(("succeeded", "failed")), c.query_shape.is_not(None))
+        .prefix_with(text("DISTINCT ON (job_name, query_shape)"))
+        .order_by(c.job_name, c.query_shape, *(c[name].desc() for name in EXECUTION_KEY))
+    )
+    if jobs:
+        latest = latest.where(c.job_name.in_(jobs))
+    with engine.connect() as connection:
+        rows = [ExecutionRow(**row) for row in connection.execute(latest).mappings()]
+        rows.sort(key=lambda row: (row.job_name, row.started_at, row.execution_id))
+        return [
+            run for at in range(0, len(rows), _AT_ONCE) for run in _with_plans(connection, rows[at : at + _AT_ONCE])
+        ]
+
+
+def _with_plans(connection: Connection, rows: Sequence[ExecutionRow]) -> Iterator[QueryRun]:
+    keys = [_key(row) for row in rows]
+    attempts = tuple_(application.c.application_id, application.c.attempt_id)
+    chosen = select(*attempts.clauses, application.c.spark_version).where(attempts.in_([key[1:3] for key in keys]))
+    versions = {(row[0], row[1]): row[2] for row in connection.execute(chosen)}
+    nodes = _children(connection, plan_node, PlanNodeRow, keys)
+    edges = _children(connection, plan_edge, PlanEdgeRow, keys)
+    joined = _children(connection, joins, JoinRow, keys)
+    for row, key in zip(rows, keys, strict=True):
+        yield _run(row, versions[key[1:3]], nodes[key], edges[key], joined[key])
+
+
+def _children(
+    connection: Connection, table: Table, row_type: type[_R], keys: Sequence[tuple[Any, ...]]
+) -> dict[tuple[Any, ...], list[_R]]:
+    key = tuple_(*(table.c[name] for name in EXECUTION_KEY))
+    found: dict[tuple[Any, ...], list[_R]] = {each: [] for each in keys}
+    statement = select(table).where(key.in_(keys)).order_by(*table.primary_key)
+    for row in connection.execute(statement).mappings():
+        found[tuple(row[name] for name in EXECUTION_KEY)].append(row_type(**row))
+    return found
+
+
+def _key(row: ExecutionRow) -> tuple[Any, ...]:
+    return tuple(getattr(row, name) for name in EXECUTION_KEY)
+
+
+def _run(
+    row: ExecutionRow,
+    spark_version: str,
+    nodes: Sequence[PlanNodeRow],
+    edges: Sequence[PlanEdgeRow],
+    joined: Sequence[JoinRow],
+) -> QueryRun:
+    plan = plan_of(nodes, edges, joined)
+    return QueryRun(
+        row.job_name,
+        row.query_shape,
+        spark_version,
+        section(query_title(as_columns(row)), row.configuration, plan),
+        {name: getattr(row, name) for name in MEASURES},
+        (row.error or "for an unknown reason") if row.state == "failed" else None,
+    )
+
+
+def _unreadable(path: Path, problem: str) -> ConfigurationError:
+    remedy = "Write it with pytest --joinsight-record or measured.save (docs/gate.md)."
+    return ConfigurationError("FILE", str(path), problem, remedy)

@@ -1,0 +1,208 @@
+"""`joinsight gate` on executions that Spark recorded: files, databases, accepted changes, and the reports."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from tests.conftest import ROOT
+
+from joinsight.cli import cli
+from joinsight.decode import decode_document
+from joinsight.errors import ConfigurationError
+from joinsight.gate.accepted import Accepted, read_accepted
+from joinsight.gate.pairs import Pair, pairs
+from joinsight.gate.report import Verdict, junit_xml, markdown
+from joinsight.gate.runs import QueryRun, read_database, read_file
+from joinsight.store.database import connect
+from joinsight.store.writer import Writer
+
+CORPUS = ROOT / "tests/corpus"
+BEFORE, AFTER = "spark-aqe-to-broadcast.ndjson", "spark-aqe-to-shuffled-hash.ndjson"
+OTHERS = ("spark-skewed-join-split.ndjson", "spark-dynamic-partition-pruning.ndjson")
+GROWTH = 1.2
+
+
+def documents(name: str, **changes: Any) -> bytes:
+    """The executions of a recorded file, as runs of the job ``sales``."""
+    lines = [json.loads(line) for line in (CORPUS / name).read_bytes().splitlines()]
+    changed = [{**line, "job_name": "sales", **changes} for line in lines if "execution_id" in line]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in changed)
+
+
+@pytest.fixture
+def side(tmp_path: Path) -> Callable[..., str]:
+    """Writes a file of these recorded executions, and gives its path."""
+
+    def write(*names: str, **changes: Any) -> str:
+        path = tmp_path / f"{'-'.join(names)}{len(changes)}"
+        path.write_bytes(b"".join(documents(name, **changes) for name in names))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def runs(side: Callable[..., str]) -> list[QueryRun]:
+    """Runs of two queries."""
+    return read_file(Path(side(*OTHERS)))
+
+
+def gate(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["gate", *arguments])
+
+
+def test_nothing_changed(side: Callable[..., str]) -> None:
+    """Exit code 0, and the list of what was compared."""
+    done = gate(side(*OTHERS), side(*OTHERS))
+    assert done.exit_code == 0
+    assert done.output.startswith("# No query has changed\n\nSpark 4.3.0. 2 queries compared, 2 unchanged.\n")
+
+
+def test_a_changed_plan(side: Callable[..., str], tmp_path: Path) -> None:
+    """The query of another shape is found by its plan; then somebody accepts the change."""
+    base, head = side(BEFORE, OTHERS[0]), side(AFTER, *OTHERS)
+    accepted, junit = tmp_path / "accepted.json", tmp_path / "junit.xml"
+    done = gate(base, head, "--junit", str(junit))
+    assert done.exit_code == 3
+    assert done.output.startswith("# 1 query has changed\n\nSpark 4.3.0. 2 queries compared, 1 unchanged.\n")
+    assert "- The join on key was broadcast, is now shuffled hash.\n" in done.output
+    assert "\n- BroadcastHashJoin BuildRight Inner (key = key)\n+ ShuffledHashJoin BuildRight" in done.output
+    assert "New queries: 1<" in done.output
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    [failure] = suite.iter("failure")
+    assert "The join on key was broadcast, is now shuffled hash." in (failure.text or "")
+
+    assert gate(base, head, "--accepted", str(accepted)).exit_code == 3, "no file yet"
+    again = gate(base, head, "--accepted", str(accepted), "--accept")
+    assert again.exit_code == 0
+    assert again.output.startswith("# No query has changed beyond what was accepted\n")
+    [change] = read_accepted(accepted)
+    assert (change.job, len(change.change)) == ("sales", 4)
+    text = accepted.read_text()
+    assert gate(base, head, "--accepted", str(accepted)).exit_code == 0
+    assert gate(head, base, "--accepted", str(accepted)).exit_code == 3, "the other way is another change"
+    assert gate(base, head, "--accepted", str(accepted), "--accept").exit_code == 0
+    assert accepted.read_text() == text, "nothing twice"
+
+
+def test_more_shuffled_bytes(runs: list[QueryRun]) -> None:
+    """From 20 % and 1 MiB on; what is accepted may grow by as much."""
+    run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20})
+
+    def grown(size: int | None) -> Pair:
+        return Pair(run, replace(run, numbers={**run.numbers, "shuffle_write_bytes": size}))
+
+    assert grown(12 << 20).changes(GROWTH) == [] == grown(None).changes(GROWTH) == grown(1 << 20).changes(GROWTH)
+    assert grown(13 << 20).changes(GROWTH) == ["Shuffled bytes grew from 10.0 MiB to 13.0 MiB."]
+    assert grown((10 << 20) + (1 << 20) - 1).changes(1.01) == []
+    accepted = Accepted("sales", "", [], grown(13 << 20).plans, 13 << 20)
+    assert accepted.covers(grown(15 << 20), GROWTH)
+    assert not accepted.covers(grown(16 << 20), GROWTH)
+
+
+def test_a_query_that_fails(runs: list[QueryRun]) -> None:
+    """Its plan is not its final one; nobody can accept it."""
+    failed = replace(runs[0], error="no space left\nmore", section=runs[1].section)
+    pair = Pair(runs[0], failed)
+    assert pair.changes(GROWTH) == ["It fails: no space left"]
+    assert not Accepted("sales", "", [], pair.plans).covers(pair, GROWTH)
+    assert Pair(failed, runs[0]).changes(GROWTH) == [] == Pair(failed, failed).changes(GROWTH)
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("ab")] * 3)), st.lists(st.tuples(*[st.sampled_from("ab")] * 3)))
+def test_every_run_is_in_one_pair(base: list[tuple[str, ...]], head: list[tuple[str, ...]]) -> None:
+    """Both sides are of one job; queries of the same shape are paired before others."""
+    [run] = read_file(CORPUS / OTHERS[0])
+    sides = [
+        [replace(run, job=job, shape=shape, section=replace(run.section, lines=[line])) for job, shape, line in side]
+        for side in (base, head)
+    ]
+    found = pairs(*sides)
+    for number, side in enumerate(sides):
+        kept = [(pair.base, pair.head)[number] for pair in found]
+        assert Counter(map(id, filter(None, kept))) == Counter(map(id, side))
+    both = [(pair.base, pair.head) for pair in found if pair.base and pair.head]
+    assert all(old.job == new.job for old, new in both)
+    same = sum((Counter((r.job, r.shape) for r in sides[0]) & Counter((r.job, r.shape) for r in sides[1])).values())
+    assert sum(old.shape == new.shape for old, new in both) == same
+
+
+HOSTILE = (
+    "[x](https://evil.example) <img src=x onerror=alert(1)> ![](//evil.example/p.png) https://evil.example"
+    " www.evil.example @team #12 `code` | a | **b** </details><script>alert(1)</script> &lt;b&gt; \x1b[31m \x00\n# x"
+)
+
+
+def test_texts_of_queries_are_no_markup(runs: list[QueryRun]) -> None:
+    """Titles, jobs, errors, settings and plans of a stranger's branch."""
+    lines = ["```", f"Scan {' '.join(HOSTILE.split())}[a]", "</details>"]
+    evil = replace(runs[0], job=HOSTILE, section=replace(runs[0].section, title=HOSTILE, lines=lines))
+    failed = replace(evil, error=HOSTILE)
+    changed = Pair(replace(runs[0], job=HOSTILE), evil)
+    verdicts = [Verdict(pair, pair.changes(GROWTH)) for pair in (changed, Pair(runs[0], failed), Pair(None, failed))]
+    assert all(verdict.changes for verdict in verdicts[:2])
+    text = markdown(verdicts)
+    html = MarkdownIt("commonmark").enable("table").render(text)
+    for markup in ("<a ", "<img", "<script", "<strong", "<h1>x", "<td>a"):
+        assert markup not in html, markup
+    assert html.count("</details>") == html.count("<details>") == 3
+    assert "fails: \\[x\\](https\\://evil" in text and " www\\.evil" in text
+    assert "@\u2060team" in text and "#\u206012" in text
+    ElementTree.fromstring(junit_xml(verdicts))
+
+
+def test_databases(make_store: Callable[[], str], side: Callable[..., str]) -> None:
+    """The last run of each query in a database, the same as from files."""
+    earlier = {"started_at_ms": 1_767_225_600_000, "ended_at_ms": 1_767_225_601_000, "execution_id": 1}
+    old, new, other = documents(OTHERS[0], **earlier), documents(OTHERS[0]), documents(OTHERS[1], job_name="other")
+    url = make_store()
+    with connect(url) as engine:
+        Writer(engine).write([decode_document(line) for each in (old, new, other) for line in each.splitlines()])
+        since = datetime(2020, 1, 1, tzinfo=timezone.utc)
+        [run] = read_database(engine, since, ["sales"])
+        assert [each.job for each in read_database(engine, since, [])] == ["other", "sales"]
+        assert read_database(engine, datetime.now(timezone.utc), []) == []
+    [expected] = read_file(Path(side(OTHERS[0])))
+    assert run == expected
+    assert gate(url, side(OTHERS[0]), "--since", "2020-01-01", "--job", "sales").exit_code == 0
+    nothing = gate(url, side(OTHERS[0]), "--job", "nobody")
+    assert isinstance(nothing.exception, ConfigurationError)
+    assert "no queries are there" in str(nothing.exception)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, side: Callable[..., str]) -> None:
+    """Each error names the file, the line and the way out."""
+    good = Path(side(OTHERS[0])).read_bytes()
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(good))
+    assert len(read_file(packed)) == 1
+    for content, problem in (
+        (good + good[:-20], "line 2 is not a document: not JSON"),
+        (gzip.compress(good)[:-9], "Compressed file ended"),
+        (b"", "no query in it has a plan"),
+        (b"\xff\xfe", "line 1 is not a document"),
+    ):
+        packed.write_bytes(content)
+        with pytest.raises(ConfigurationError, match=problem):
+            read_file(packed)
+    with pytest.raises(ConfigurationError, match="No such file"):
+        read_file(tmp_path / "missing")
+    assert isinstance(gate(side(*OTHERS), side(*OTHERS), "--accept").exception, ConfigurationError)
+    for content in (b"{}", b'[{"job": 1}]', b'[{"job":"a","query":"","change":[],"plans":"","plan":1}]', b"\xff"):
+        packed.write_bytes(content)
+        with pytest.raises(ConfigurationError, match="joinsight gate --accept writes it"):
+            read_accepted(packed)
