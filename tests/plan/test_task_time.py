@@ -105,6 +105,18 @@ def test_a_sample_becomes_a_node(key: str, node: str) -> None:
     assert 0 < row["task_time_error_ms"] < 100
 
 
+def test_a_codegen_stage_of_one_operator() -> None:
+    """A loop over what it reads is that operator's too: there is no other."""
+    alone = """
+    WholeStageCodegen (1) | | duration=1
+      HashAggregate | (keys=[g#9])
+        InputAdapter
+          Exchange | hashpartitioning(g#9, 4) | records read=4
+    """
+    (row,) = spent(alone, {"code 1 hashAgg_doAggregateWithKeys_0": 3})
+    assert row["node"] == "aggregate"
+
+
 def test_parts_add_up() -> None:
     """Shares of the run time, with their standard error, rounded so that they add up."""
     found = spent(JOIN, {"code 5 smj_findNextJoinRows_0": 1, "shuffle_write": 1, "shuffle_read 2": 1, "other": 0})

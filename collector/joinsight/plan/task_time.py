@@ -194,7 +194,7 @@ class _Places:
         if part != "code":
             kinds = {"sort": "sort", "aggregation": "aggregate", "hashed_relation": "join"}
             inside = [node for node in inside if operators.of(node.name).kind == kinds[part]]
-        found = _single(inside)
+        found = _single(inside or members)
         return cluster.id if found is None else found
 
     def _inlined(self, members: Sequence[Node], function: str) -> list[Node]:
