@@ -9,8 +9,8 @@ from joinsight.plan.critical_path import Broadcast
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
 
-_WRITES = ("shuffle bytes written", "shuffle records written", "shuffle write time")
-_READS = ("records read", "local bytes read", "remote bytes read")
+WRITES = ("shuffle bytes written", "shuffle records written", "shuffle write time")
+READS = ("records read", "local bytes read", "remote bytes read")
 
 
 def broadcasts(facts: PlanMetrics) -> Iterator[Broadcast]:
@@ -27,7 +27,7 @@ def broadcasts(facts: PlanMetrics) -> Iterator[Broadcast]:
 def exchanges(facts: PlanMetrics) -> dict[int, int]:
     """The node id of the shuffle that a stage writes, by stage."""
     shuffles = [node for node in facts.graph.nodes if operators.is_shuffle(node.name)]
-    return {stage: node.id for node in shuffles for stage in _stages(facts, node, _WRITES)}
+    return {stage: node.id for node in shuffles for stage in _stages(facts, node, WRITES)}
 
 
 def commit_ms(facts: PlanMetrics) -> int:
@@ -46,7 +46,7 @@ def _below(facts: PlanMetrics, broadcast: Node) -> frozenset[int]:
             continue
         seen.add(node.id)
         if operators.is_shuffle(node.name):
-            stages |= _stages(facts, node, _READS)
+            stages |= _stages(facts, node, READS)
         elif not operators.is_broadcast(node.name):
             stages |= _stages(facts, node)
             if node.cluster is not None:

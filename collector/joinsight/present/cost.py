@@ -1,0 +1,133 @@
+"""The bill of a stored execution, with the texts of its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from joinsight.document import Accumulator, Metric
+from joinsight.plan import cost, operators
+from joinsight.plan.cost import Bill, Item
+from joinsight.plan.critical_path import Segment
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.metrics import PlanMetrics
+from joinsight.plan.outline import shortened
+from joinsight.plan.task_time import Spent
+from joinsight.present.tree import clean
+from joinsight.reading import StoredPlan
+
+_LONGEST = 90
+"""Characters of an operator with its arguments."""
+RESTS: Mapping[str, str] = {
+    "prepare": "the driver, before anything ran",
+    "replan": "the driver, between query stages of AQE",
+    "driver": "the driver, between stages",
+    "broadcast": "the driver, for a broadcast",
+    "commit": "the commit of the write",
+    "finish": "the driver, after the last job",
+    "nested": "executions that this one started",
+    "waiting": "no slot was free for its tasks",
+}
+"""What nobody but the driver and the scheduler did, by cause."""
+ACTIVITIES: Mapping[str, str] = {
+    "file_write": "writing files",
+    "cache_build": "filling a cache",
+    "collect": "encoding rows for the driver",
+    "other": "no operator: starting up, compiling code",
+}
+
+
+def read_bill(stored: StoredPlan) -> Bill:
+    """What the execution cost."""
+    segments = (
+        Segment(
+            row["cause"],
+            row["start_ms"],
+            row["end_ms"],
+            row["stage_id"],
+            row["stage_attempt"],
+            row["node_id"],
+            row["nested_execution_id"],
+        )
+        for row in stored.segments
+    )
+    spent = (
+        Spent(
+            row["stage_id"],
+            row["stage_attempt"],
+            row["part"],
+            row["node_id"],
+            row["samples"],
+            row["task_time_ms"],
+            row["task_time_error_ms"],
+            row["method"],
+        )
+        for row in stored.task_times
+    )
+    return cost.bill(_facts(stored), segments, spent)
+
+
+def _facts(stored: StoredPlan) -> PlanMetrics:
+    """The final plan with the measurements that a bill needs."""
+    version = stored.version(None)
+    graph = Graph((), ())
+    if version is not None:
+        nodes = (
+            Node(
+                node["id"],
+                node["name"],
+                node["simple"],
+                [Metric(name, number, kind) for number, name, kind in node["metrics"]],
+                cluster=node["cluster"],
+                is_cluster=node["is_cluster"],
+            )
+            for node in version["nodes"]
+        )
+        graph = Graph(tuple(nodes), tuple((child, parent) for child, parent in version["edges"]))
+    measured = {
+        row["accumulator_id"]: Accumulator(
+            row["accumulator_id"], row["type"], row["count"], row["total"], max_stage=row["max_stage_id"]
+        )
+        for row in stored.metrics
+        if row["count"] is not None
+    }
+    return PlanMetrics(graph, measured)
+
+
+class Labels:
+    """Names the lines of a bill."""
+
+    def __init__(self, stored: StoredPlan) -> None:
+        version = stored.version(None)
+        self._nodes: Mapping[int, Any] = {node["id"]: node for node in version["nodes"]} if version else {}
+
+    def item(self, item: Item) -> str:
+        """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting: no slot was free``."""
+        if item.kind == "rest":
+            return f"{item.name}: {RESTS.get(item.name, 'no stage is known')}"
+        if item.kind == "activity":
+            return ACTIVITIES[item.name]
+        if item.kind == "operator" and item.node_id is not None:
+            return self.operator(item.node_id)
+        return self.shared(item)
+
+    def operator(self, node_id: int) -> str:
+        """The operator with its arguments; scans and broadcasts without, as theirs say little."""
+        node = self._nodes[node_id]
+        is_named = operators.is_scan(node["name"]) or operators.is_broadcast(node["name"])
+        return shortened(clean(node["name"] if is_named else node["simple"]) or node["name"], _LONGEST)
+
+    def name(self, node_id: int) -> str:
+        """Its name."""
+        return clean(self._nodes[node_id]["name"])
+
+    def place(self, item: Item) -> str:
+        """Where operators ran that cannot be told apart: ``stage 7``, ``WholeStageCodegen (5)``."""
+        return f"stage {item.stage_id}" if item.node_id is None else self.name(item.node_id)
+
+    def shared(self, item: Item) -> str:
+        """The same, with the operators."""
+        names = [self.name(i) for i in item.operators]
+        counted = {name: names.count(name) for name in names}
+        text = ", ".join(name if times == 1 else f"{times} {name}" for name, times in counted.items())
+        return f"{self.place(item)}: {text}" if text else self.place(item)
