@@ -64,8 +64,10 @@ def url(engine: Engine) -> str:
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_lines_fit_the_terminal(url: str, columns: int) -> None:
     """Texts are cut, and columns are left out where the terminal is narrow; a wide one shows more."""
-    shown = on_a_terminal(columns, "queries", "shuffles --limit 1", "joins", "plan 1", JOINSIGHT_DATABASE_URL=url)
-    assert shown.count("exit 0") == 4
+    shown = on_a_terminal(
+        columns, "queries", "shuffles --limit 1", "joins", "plan 1", "cost 1", JOINSIGHT_DATABASE_URL=url
+    )
+    assert shown.count("exit 0") == 5
     lines = _COLOUR.sub("", shown).splitlines()
     assert max(map(len, lines)) <= columns, shown
     assert ("too narrow for: operator, type, left rows" in shown) == (columns == 60)

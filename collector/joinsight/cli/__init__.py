@@ -33,6 +33,7 @@ _SECTIONS = {
         "ui": ("ui", "Open the pages in a browser."),
         "queries": ("lists", "List SQL executions."),
         "plan": ("lists", "Draw the plan of an execution with the cost of each operator."),
+        "cost": ("lists", "Show what each operator and each join of an execution cost."),
         "joins": ("lists", "List joins: strategy, rows in and out, build side, spill."),
         "shuffles": ("lists", "List shuffles: bytes written, partitions, wait and skew."),
         "broadcasts": ("lists", "List broadcasts: outcome, size in memory, time on the driver."),

@@ -1,4 +1,4 @@
-"""Commands that show what is stored: queries, plan, shuffles, broadcasts, joins.
+"""Commands that show what is stored: queries, plan, cost, shuffles, broadcasts, joins.
 
 Their help is quick: what prints them, which needs the database's modules, is imported when they run.
 """
@@ -57,6 +57,22 @@ def plan(**options: Any) -> None:
     EXECUTION is an id from `joinsight queries`: 12, APPLICATION/12, or last.
     """
     from joinsight.cli.read import print_stored
+
+    print_stored(**options)
+
+
+@click.command()
+@database_options
+@click.argument("execution")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all lines and raw numbers.")
+def cost(**options: Any) -> None:
+    """Show what each operator and each join of an execution cost.
+
+    EXECUTION is an id from `joinsight queries`: 12, APPLICATION/12, or last. Wall time is how long the execution
+    waited, task time is summed over tasks; both are divided completely. Each join is shown with the sorts, shuffles
+    and broadcasts that it alone made necessary.
+    """
+    from joinsight.cli.cost import print_stored
 
     print_stored(**options)
 

@@ -1,0 +1,187 @@
+"""What `joinsight cost` prints: the operators of an execution, and each join with what it made necessary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from joinsight import reading
+from joinsight.cli import table
+from joinsight.cli.console import console, cut_at, print_text
+from joinsight.cli.read import print_header
+from joinsight.cli.table import Column
+from joinsight.display import duration_text
+from joinsight.document import ENDED
+from joinsight.plan.cost import Bill, JoinCost, divide
+from joinsight.present.cost import Labels, read_bill
+from joinsight.reading import StoredPlan
+from joinsight.store.database import check_schema, open_database
+from joinsight.terminal import to_json, visible_line
+
+_MOST = 20
+"""Lines of operators; the rest is summed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a table; an empty text is an empty cell."""
+
+    what: Text
+    node: str = ""
+    wall: str = ""
+    wall_share: str = ""
+    tasks: str = ""
+    error: str = ""
+    task_share: str = ""
+
+
+def print_stored(execution: str, *, database_url: str | None, data: Path | None, as_json: bool) -> None:
+    """Print the bill of the execution of this name."""
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+    bill = read_bill(stored)
+    if as_json:
+        click.echo(to_json(_named(stored, bill)))
+        return
+    print_bill(console(), stored, bill)
+
+
+def _named(stored: StoredPlan, bill: Bill) -> dict[str, Any]:
+    """The bill with the texts of its lines."""
+    labels = Labels(stored)
+    return {
+        "execution": stored.execution,
+        "items": [{"label": labels.item(item), **asdict(item)} for item in bill.items],
+        "joins": [{"label": labels.operator(join.node_id), **asdict(join)} for join in bill.joins],
+    }
+
+
+def print_bill(out: Console, stored: StoredPlan, bill: Bill) -> None:
+    """Print the operators, then the joins, the largest first."""
+    print_header(out, stored)
+    labels = Labels(stored)
+    if stored.execution["state"] not in ENDED:
+        out.print(Text("Only task time: what an execution waited for is known when it has ended.", "yellow"))
+    _print_table(out, "Cost:", list(_items(bill, labels)))
+    joins = [line for join in bill.joins for line in _join(join, bill, labels)]
+    if joins:
+        _print_table(out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins)
+    print_text(out, Text(f"\n{_footnote(stored)}", "dim"))
+
+
+def _print_table(out: Console, title: str, rows: Sequence[_Line]) -> None:
+    out.print(Text(f"\n{title}", "bold"))
+    columns = [
+        Column("wall time", [line.wall for line in rows], right=True),
+        Column("% wall", [line.wall_share for line in rows], right=True),
+        Column("task time", [line.tasks for line in rows], right=True),
+        Column("error", [line.error for line in rows], drop=2),
+        Column("% tasks", [line.task_share for line in rows], right=True),
+        Column("node", [line.node for line in rows], right=True, drop=1),
+        Column("what", [line.what for line in rows], flexible=True),
+    ]
+    for line in table.lines(columns, cut_at(out)):
+        out.print(line, soft_wrap=True)
+
+
+def _items(bill: Bill, labels: Labels) -> Iterator[_Line]:
+    """A line for each item, and the sums."""
+    wall = [item.wall_ms for item in bill.items]
+    tasks = [item.task_time_ms for item in bill.items]
+    wall_shares, task_shares = _shares(wall), _shares(tasks)
+
+    def line(items: slice, what: Text, node_id: int | None = None, error_ms: int | None = None) -> _Line:
+        return _Line(
+            what,
+            "" if node_id is None else str(node_id),
+            _duration(sum(wall[items])),
+            _percent(sum(wall_shares[items])),
+            _duration(sum(tasks[items])),
+            _error(error_ms),
+            _percent(sum(task_shares[items])),
+        )
+
+    for i, item in enumerate(bill.items[:_MOST]):
+        what = Text(visible_line(labels.item(item)), "dim" if item.kind == "rest" else "")
+        yield line(slice(i, i + 1), what, item.node_id if item.kind == "operator" else None, item.task_time_error_ms)
+    if len(wall) > _MOST:
+        yield line(slice(_MOST, None), Text(f"{len(wall) - _MOST} more", "dim"))
+    yield line(slice(None), Text("total", "bold"))
+
+
+def _shares(values: Sequence[int]) -> list[int]:
+    """In thousandths, rounded so that they add up."""
+    return list(divide(1_000, dict(enumerate(values))).values()) if any(values) else [0] * len(values)
+
+
+def _percent(thousandths: int) -> str:
+    return f"{thousandths / 10:.1f}" if thousandths else ""
+
+
+def _duration(ms: int) -> str:
+    return duration_text(ms) if ms else ""
+
+
+def _error(ms: int | None) -> str:
+    return "" if ms is None else f"± {duration_text(ms)}"
+
+
+def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
+    """The join with all that it made necessary, then each part of it that is known."""
+    wall, tasks = sum(item.wall_ms for item in bill.items), sum(item.task_time_ms for item in bill.items)
+    least = "≥ " if join.shared else ""
+    yield _Line(
+        Text(visible_line(labels.operator(join.node_id)), "bold"),
+        str(join.node_id),
+        _known(least, join.wall_ms) if wall else "",
+        _share(join.wall_ms, wall),
+        _known(least, join.task_time_ms),
+        _error(join.task_time_error_ms),
+        task_share=_share(join.task_time_ms, tasks),
+    )
+    items = {item.node_id: item for item in bill.items if item.kind == "operator"}
+    for node_id in (join.node_id, *join.needed):
+        item = items.get(node_id)
+        if item is not None:
+            yield _Line(
+                Text("  the join itself" if node_id == join.node_id else f"  {visible_line(labels.name(node_id))}"),
+                str(node_id),
+                _duration(item.wall_ms),
+                tasks=_duration(item.task_time_ms),
+                error=_error(item.task_time_error_ms),
+            )
+    for item in join.shared:
+        times = ((item.wall_ms, "wall time"), (item.task_time_ms, "task time"))
+        amounts = ", ".join(f"{duration_text(ms)} {name}" for ms, name in times if ms)
+        yield _Line(Text(f"  plus a part of {visible_line(labels.place(item))} ({amounts})", "dim"))
+    if join.wall_ms is None and not join.shared:
+        yield _Line(Text("  nothing of it was measured", "dim"))
+    for node_id in join.not_its_own:
+        name = visible_line(labels.name(node_id))
+        yield _Line(Text(f"  without {name}, which the query asked for or others read", "dim"), str(node_id))
+
+
+def _known(least: str, ms: int | None) -> str:
+    return f"{least}{duration_text(ms)}" if ms or (ms == 0 and not least) else "?"
+
+
+def _share(ms: int | None, whole: int) -> str:
+    return f"{100 * ms / whole:.1f}" if ms and whole else ""
+
+
+def _footnote(stored: StoredPlan) -> str:
+    text = "Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost."
+    if any(row["samples"] is not None for row in stored.task_times) or not stored.task_times:
+        return text
+    return (
+        f"{text}\nThe operators of a stage cannot be told apart, because tasks were not sampled. For that, use the"
+        " plugin: joinsight docs task-time."
+    )

@@ -1,0 +1,87 @@
+"""What `joinsight cost` prints of a stored execution."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine
+from tests.documents import application
+from tests.plan.test_cost import MERGED, ended, ran
+
+from joinsight.cli import cli
+from joinsight.store.writer import Writer
+
+SAMPLED = MERGED.format(left="REPARTITION_BY_COL", sorted="false")
+
+
+@pytest.fixture(scope="module")
+def url(engine: Engine) -> str:
+    """A sort-merge join with samples (1), without (2), and while it runs (3)."""
+    samples = {"operator__SortMergeJoin": 30, "operator__Filter": 20, "shuffle_read": 30, "other": 50}
+    with_samples, without = ran(7, 200, 900, 1_000, **samples), ran(7, 200, 900, 1_000)
+    Writer(engine).write([
+        application(),
+        ended(SAMPLED, with_samples, execution_id=1, sequence=2, description="merged"),
+        ended(SAMPLED, without, execution_id=2, sequence=3),
+        ended(SAMPLED, with_samples, execution_id=3, sequence=4, state="running", ended_at_ms=None),
+    ])  # fmt: skip
+    return engine.url.render_as_string(hide_password=False)
+
+
+def cost(url: str, *arguments: str) -> str:
+    """What it prints."""
+    result = CliRunner().invoke(cli, ["cost", *arguments], env={"JOINSIGHT_DATABASE_URL": url})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+BILL = """\
+Cost:
+wall time  % wall  task time  error    % tasks  node  what
+   269 ms    26.9     384 ms  ± 43 ms     38.4        no operator: starting up, compiling code
+   200 ms    20.0                                     prepare: the driver, before anything ran
+   162 ms    16.2     231 ms  ± 37 ms     23.1     1  SortMergeJoin [k], [k], Inner
+   161 ms    16.1     231 ms  ± 37 ms     23.1     4  Exchange hashpartitioning(k, 4), REPARTITION_BY_COL
+   108 ms    10.8     154 ms  ± 32 ms     15.4        stage 7: HashAggregate, SortMergeJoin, 2 Sort
+   100 ms    10.0                                     finish: the driver, after the last job
+    1.0 s   100.0      1.0 s             100.0        total
+
+Joins, each with the sorts, shuffles and broadcasts that only it needed:
+wall time  % wall  task time  error    % tasks  node  what
+ ≥ 162 ms    16.2   ≥ 231 ms  ± 37 ms     23.1     1  SortMergeJoin [k], [k], Inner
+   162 ms             231 ms  ± 37 ms              1    the join itself
+                                                        plus a part of stage 7 (108 ms wall time, 154 ms task time)
+                                                   4    without Exchange, which the query asked for or others read
+
+Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost.
+"""
+
+
+def test_the_bill(url: str) -> None:
+    """Operators and remainders, the largest first, with sums; then the joins with what they needed."""
+    assert cost(url, "1").partition("\n\n")[2] == BILL
+
+
+def test_without_samples(url: str) -> None:
+    """The join's stage is one line, and the join costs at least what Spark measured; how to learn more is printed."""
+    shown = cost(url, "2")
+    assert "≥ 35 ms" in shown and "plus a part of stage 7 (658 ms wall time, 940 ms task time)" in shown
+    assert "joinsight docs task-time" in shown
+
+
+def test_before_the_end(url: str) -> None:
+    """Wall time is not known yet."""
+    shown = cost(url, "3")
+    assert "Only task time" in shown
+    assert "% wall" not in shown and "% tasks" in shown
+
+
+def test_json(url: str) -> None:
+    """The same lines, with raw numbers and all operators of each join."""
+    bill = json.loads(cost(url, "1", "--json"))
+    assert bill["execution"]["duration_ms"] == sum(item["wall_ms"] for item in bill["items"]) == 1_000
+    assert {item["label"]: item["task_time_ms"] for item in bill["items"]}["SortMergeJoin [k], [k], Inner"] == 231
+    (join,) = bill["joins"]
+    assert (join["node_id"], join["needed"], join["not_its_own"]) == (1, [2, 6, 7], [4])
