@@ -59,6 +59,7 @@ NO_NODE = -1
 DEFAULT_BROADCAST_THRESHOLD = 10 * 1024 * 1024
 DEFAULT_SHUFFLE_PARTITIONS = 200
 
+_ROWS_AND_BYTES = (("rows_written", ("bytes_written",)), ("rows_read", ("local_bytes_read", "remote_bytes_read")))
 _NOT_MEASURED = Accumulator(0, "", 0)
 _TABLES = re.compile(r"`[^`]+`|(?<=/)[^/\],\s]+(?=[\],])")
 """Names in quotes, and the last parts of paths."""
@@ -414,7 +415,10 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         columns["rows_read_max"] = read.max
         columns["rows_read_max_task_id"] = read.max_task
         columns["skew_ratio"] = read.max / read.median if read.median else None
-    reads = [facts.nodes[i] for i in facts.consumers(node) if facts.nodes[i].name == AQE_READ]
+    reads = [facts.nodes[i] for i in facts.consumers(node) if _is_aqe_read(facts.nodes[i])]
+    for rows, size in _ROWS_AND_BYTES:  # engines announce counts that they never set
+        if columns[rows] == 0 and any(columns[each] for each in size):
+            columns[rows] = None
     for aqe_read in reads[:1]:
         columns["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)
         columns |= from_metrics(ShuffleRow, facts.metrics(aqe_read), AQE_READ)
@@ -424,13 +428,17 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         operator_key=facts.plans.operator_keys[node.id],
         partitioning=text.partitioning,
         keys=list(text.keys),
-        origin=text.origin,
+        origin=text.origin or next(filter(None, (texts.origin(part.simple) for part in facts.parts(node))), None),
         consumers=len(facts.consumers(node)),
         join_nodes=joins_of.get(node.id, []),
         map_stages=_stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
         reduce_stages=_stages(metrics, "records read", "local bytes read", "remote bytes read"),
         **columns,
     )
+
+
+def _is_aqe_read(node: Node) -> bool:
+    return operators.of(node.name).kind == "shuffle_read"
 
 
 def _broadcast(facts: _Facts, node: Node) -> BroadcastRow:
@@ -457,7 +465,7 @@ def _broadcast(facts: _Facts, node: Node) -> BroadcastRow:
 def _shuffled_bytes(facts: _Facts, broadcast: Node) -> int | None:
     """The data size of the shuffle whose rows are broadcast; None unless they come directly from a shuffle."""
     below = facts.inputs(broadcast)
-    if len(below) == 1 and facts.nodes[below[0]].name == AQE_READ:
+    if len(below) == 1 and _is_aqe_read(facts.nodes[below[0]]):
         below = facts.inputs(facts.nodes[below[0]])
     shuffles = [facts.nodes[i] for i in below if operators.is_shuffle(facts.nodes[i].name)]
     return facts.total(shuffles[0], DATA_SIZE) if shuffles else None
@@ -475,7 +483,7 @@ def _join(facts: _Facts, node: Node) -> JoinRow | None:
     if built is not None and operators.is_broadcast(facts.nodes[built].name):
         of_broadcast = from_metrics(BroadcastRow, facts.metrics(facts.nodes[built]))
         measured |= {"build_bytes": of_broadcast["size_bytes"], "build_ms": of_broadcast["build_ms"]}
-    sorts = [facts.nodes[child] for child in below if facts.nodes[child].name == operators.SORT]
+    sorts = [facts.nodes[child] for child in below if operators.of(facts.nodes[child].name).kind == "sort"]
     hint = facts.plans.hints.get(facts.plans.operator_keys[node.id]) or None
     verdict = could_be_broadcast(
         text,

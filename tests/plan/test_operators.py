@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import joinsight
 from joinsight.plan import operators
-from joinsight.plan.operators import OPERATORS, is_broadcast, is_scan, is_shuffle, join_strategy, of
+from joinsight.plan.engines import ENGINES, NOT_SPARKS, Engine
+from joinsight.plan.operators import OPERATORS, Operator, is_broadcast, is_scan, is_shuffle, join_strategy, of
 
 PACKAGE = Path(joinsight.__file__).parent
 NAMES = {operator.name for operator in OPERATORS} | {"Scan"}
@@ -61,11 +63,26 @@ def test_scans(name: str, scan: bool) -> None:
     assert is_scan(name) is scan
 
 
-def test_other_engines_names_stand_for_sparks() -> None:
-    """Each has the row of the operator that it replaces; none is there that the rules recognize anyway."""
-    elsewhere = [(name, operator) for operator in OPERATORS for name in operator.elsewhere.values()]
-    assert all(of(name) is operator for name, operator in elsewhere)
-    assert not any(name.endswith(operator.name) for name, operator in elsewhere)
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_other_engines_names_stand_for_sparks(engine: Engine) -> None:
+    """Each has the traits of the operator that it replaces, and its engine; no name is declared twice."""
+    names = [name for names in engine.operators.values() for name in names]
+    assert len(set(names)) == len(names)
+    for spark, native in engine.operators.items():
+        for name in native:
+            expected = Operator("", "scan") if spark == "Scan" else of(spark)
+            assert replace(of(name), engine=None, metric_names={}) == expected
+            assert of(name).engine == engine.name
+
+
+def test_metrics_of_engines_are_sparks() -> None:
+    """What an engine's metric is said to be is a metric that some code reads, of a kind of operator that it has."""
+    read = {name for operator in OPERATORS for name in (*operator.rows, *operator.bytes, *operator.time)}
+    read |= {"number of partitions", NOT_SPARKS}
+    for engine in ENGINES:
+        kinds = {of(name).kind for names in engine.operators.values() for name in names}
+        assert set(engine.metrics) - {""} <= kinds
+        assert {spark for names in engine.metrics.values() for spark in names.values()} <= read
 
 
 def test_few_and_short_names_are_kept() -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from joinsight.findings.thresholds import Thresholds
 from joinsight.incomplete import APPROXIMATED
+from joinsight.plan import operators
 from joinsight.rows import Rows
 from joinsight.tables import ExecutionRow, JoinRow, NodeMetricRow, PlanNodeRow, ShuffleRow, StageRow
 
@@ -100,7 +101,8 @@ class Case:
     def _metrics(self) -> Mapping[int, Mapping[str, NodeMetricRow]]:
         found: dict[int, dict[str, NodeMetricRow]] = defaultdict(dict)
         for row in self.rows.node_metric:
-            found[row.node_id][row.name] = row
+            node = self.nodes.get(row.node_id)
+            found[row.node_id][row.name if node is None else operators.of(node.name).metric(row.name)] = row
         return found
 
     def metrics(self, node_id: int) -> Mapping[str, NodeMetricRow]:

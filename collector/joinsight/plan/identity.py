@@ -151,7 +151,7 @@ class Identity:
             on += [_sorted_sides(each) for each in _conjuncts(self._text(join.condition or ""))]
             return f"Join {_join_type(join.join_type)} {' '.join(sorted(set(on)))}"
         if operator.kind == "filter":
-            return f"{name} {' AND '.join(self._filters(node.simple.removeprefix(name).strip()))}"
+            return f"{operator.name} {' AND '.join(self._filters(node.simple.removeprefix(name).strip()))}"
         if operators.is_scan(name):
             return self._scan(node)
         if name.startswith(operators.SUBQUERY):
@@ -159,7 +159,7 @@ class Identity:
         arguments = node.simple.removeprefix(name) if node.simple.startswith(name) else node.simple
         if name.startswith("Execute "):
             arguments = _PATH.sub("path#0", arguments)
-        return f"{operator.shape_name or name}{self._text(arguments).rstrip()}"
+        return f"{operator.shape_name or operator.name or name}{self._text(arguments).rstrip()}"
 
     def run_label(self, node: Node, *, origin: bool = True) -> str:
         """What an operator does and how; with `origin`, also why Spark added an exchange."""

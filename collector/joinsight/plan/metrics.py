@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from joinsight.document import Accumulator
 from joinsight.plan import operators
 from joinsight.plan.graph import Graph, Node
-from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS
+from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS, is_finer
 
+_VALUES = ("sum", "min", "median", "p95", "max")
 _ENDS = operators.SOURCES | {"join"}
 """Operators below which no values are derived."""
 
@@ -46,11 +49,17 @@ class PlanMetrics:
         self._fed_by: dict[int, Input] = {}
 
     def metrics(self, node: Node) -> Mapping[str, Accumulator]:
-        """The measured metrics of a node, by Spark's names."""
+        """The measured metrics of a node and the `parts` of its exchange, by Spark's names and in Spark's units."""
         known = self._metrics.get(node.id)
         if known is None:
-            known = {m.name: self.accumulators[m.id] for m in node.metrics if m.id in self.accumulators}
-            self._metrics[node.id] = known
+            known = self._metrics[node.id] = {}
+            operator = operators.of(node.name)
+            for each in (node, *self.parts(node)):
+                for metric in each.metrics:
+                    name = operator.metric(metric.name)
+                    if metric.id in self.accumulators and name and (name not in known or name == metric.name):
+                        measured = self.accumulators[metric.id]
+                        known[name] = _in_ms(measured) if is_finer(metric.type, name) else measured
         return known
 
     def total(self, node: Node, name: str) -> int | None:
@@ -60,7 +69,25 @@ class PlanMetrics:
 
     def consumers(self, node: Node) -> list[int]:
         """The ids of the nodes that read its rows."""
-        return self.parents.get(node.id, [])
+        above = self.parents.get(node.id, [])
+        parts = self.parts(node) if above else ()
+        if not parts:
+            return above
+        known = {part.id for part in parts}
+        return [i for part in (node, *parts) for i in self.parents.get(part.id, ()) if i not in known]
+
+    def parts(self, node: Node) -> list[Node]:
+        """The other operators of the same exchange, above it."""
+        if operators.of(node.name).kind != "shuffle":
+            return []
+        parts: list[Node] = []
+        todo = list(self.parents.get(node.id, ()))
+        while todo:
+            above = self.nodes[todo.pop()]
+            if operators.of(above.name).kind == "exchange_part" and above not in parts:
+                parts.append(above)
+                todo += self.parents.get(above.id, ())
+        return parts
 
     def inputs(self, node: Node) -> list[int]:
         """The ids of the nodes whose rows `node` reads, the left one first; without subqueries."""
@@ -88,8 +115,17 @@ class PlanMetrics:
                 node_id = below[0]
         fed = self._fed_by[node_id]
         for node in reversed(above):
-            fed = replace(fed, is_whole=fed.is_whole and operators.of(node.name).is_never_larger)
-            if any(metric.name == OUTPUT_ROWS for metric in node.metrics):
+            operator = operators.of(node.name)
+            fed = replace(fed, is_whole=fed.is_whole and operator.is_never_larger)
+            if any(operator.metric(metric.name) == OUTPUT_ROWS for metric in node.metrics):
                 fed = replace(fed, rows=self.total(node, OUTPUT_ROWS))
             self._fed_by[node.id] = fed
         return fed
+
+
+def _in_ms(measured: Accumulator) -> Accumulator:
+    """A measurement in nanoseconds as one in milliseconds."""
+    values = {name: getattr(measured, name) for name in _VALUES}
+    return msgspec.structs.replace(
+        measured, **{name: None if value is None else value // 1_000_000 for name, value in values.items()}
+    )

@@ -1,22 +1,26 @@
 """The table of operators: the kind of each operator of a plan and its effect on rows, by name.
 
-An operator of Spark that needs special treatment has a row in `OPERATORS`. Native engines put a prefix in front of
-Spark's names of exchanges and joins (``CometExchange``), which `of` recognises, or use the names in `elsewhere`. All
+An operator of Spark, or of a table format, that needs special treatment has a row in `OPERATORS`. `engines` declares
+which of these an operator of a native engine stands for; `of` gives that row, with the engine's names of metrics. All
 other operators are of kind ``other``: they are drawn, but no values are derived from them.
 
-Source: Spark 3.4 to 4.3; the names of the engines: their own code, and the maps of NVIDIA/spark-rapids-tools.
+Source: Spark 3.4 to 4.3, and the names of 3.0 to 3.3 that differ; Delta Lake, Apache Iceberg.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from joinsight.plan.engines import ENGINES, EXCHANGE_PART, FRAME, Engine, EngineName
 
 Kind = Literal[
     "shuffle",
     "broadcast",
     "reused_exchange",
+    "exchange_part",  # an engine shows one shuffle as several operators; its metrics are those of the shuffle below
     "shuffle_read",  # how AQE reads a shuffle
     "join",
     "scan",
@@ -30,6 +34,7 @@ Kind = Literal[
     "group_limit",
     "subquery",
     "reused_subquery",
+    "write",
     "pruning",  # dynamic partition pruning, by the rows that a join broadcasts
     "codegen",  # the cluster around the operators of a whole-stage-codegen stage
     "adapter",  # Spark's own graph leaves it out
@@ -38,7 +43,6 @@ Kind = Literal[
 ]
 SOURCES: frozenset[Kind] = frozenset({"scan", "cached_scan", "empty"})
 """The plan below these ran separately, or not at all."""
-NativeEngine = Literal["Auron", "Comet", "Gluten", "Photon", "RAPIDS"]
 SideName = Literal["left", "right"]
 JoinType = Literal[
     "Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "LeftSingle", "ExistenceJoin"
@@ -117,13 +121,20 @@ class Operator:
     """The sum of those of these metrics that a node has is its time; each is in the unit of its type."""
     code_prefix: str = ""
     """What its names in generated code begin with, where that is not its name in lower case."""
-    elsewhere: Mapping[NativeEngine, str] = field(default_factory=dict)
-    """Its names in native engines, where they do not end with Spark's name."""
+    engine: EngineName | None = None
+    """The native engine whose operator this is; `name` is that of Spark's."""
+    metric_names: Mapping[str, str] = field(default_factory=dict)
+    """Spark's names of the engine's metrics."""
 
     @property
     def is_exchange(self) -> bool:
         """A shuffle or a broadcast."""
         return self.kind in ("shuffle", "broadcast")
+
+    def metric(self, name: str) -> str:
+        """Spark's name of a metric; empty if it counts something else than Spark's metric of this name."""
+        known = self.metric_names.get(name)
+        return _metric_name(name) if known is None else known
 
 
 EXCHANGE, BROADCAST_EXCHANGE, REUSED_EXCHANGE = "Exchange", "BroadcastExchange", "ReusedExchange"
@@ -137,36 +148,31 @@ _CACHED, _CACHED_BY_NAME = "InMemoryTableScan", "Scan In-memory table"
 _LOCAL_TABLE = "LocalTableScan"
 _CODEGEN = "WholeStageCodegen"
 
+_WRITES = (
+    *("AppendData", "AppendDataExecV1", "OverwriteByExpression", "OverwriteByExpressionExecV1"),
+    *("OverwritePartitionsDynamic", "ReplaceData", "WriteDelta", "WriteToDataSourceV2", "InsertOnlyMerge"),
+    *("CreateTableAsSelect", "ReplaceTableAsSelect", "AtomicCreateTableAsSelect", "AtomicReplaceTableAsSelect"),
+    *("DeleteFromTable", "Execute InsertIntoHadoopFsRelationCommand", "Execute InsertIntoHiveTable"),
+    *("Execute SaveIntoDataSourceCommand", "Execute InsertIntoDataSourceCommand", "Execute WriteIntoDeltaCommand"),
+    *("Execute CreateDataSourceTableAsSelectCommand", "Execute CreateDeltaTableCommand"),
+    *("Execute MergeIntoCommand", "Execute MergeIntoCommandEdge", "Execute DeleteCommand", "Execute UpdateCommand"),
+    *("Execute DeleteCommandEdge", "Execute UpdateCommandEdge", "Execute OptimizeTableCommand"),
+)
+
 OPERATORS: tuple[Operator, ...] = (
     # Exchanges
-    Operator(EXCHANGE, "shuffle", is_arrangement=True, elsewhere={"Photon": "PhotonShuffleExchangeSink"}),
+    Operator(EXCHANGE, "shuffle", is_arrangement=True),
+    Operator(EXCHANGE_PART, "exchange_part", is_wrapper=True, keeps_rows=True, is_never_larger=True),
+    Operator("DeltaOptimizedWriter", "shuffle", is_arrangement=True),
     Operator(BROADCAST_EXCHANGE, "broadcast", is_arrangement=True, rows=(OUTPUT_ROWS,)),
     Operator(REUSED_EXCHANGE, "reused_exchange", is_arrangement=True, keeps_rows=True),
     Operator(AQE_READ, "shuffle_read", is_arrangement=True, keeps_rows=True, is_never_larger=True),
+    Operator("CustomShuffleReader", "shuffle_read", is_arrangement=True, keeps_rows=True, is_never_larger=True),
     # Joins
-    Operator(
-        BROADCAST_HASH_JOIN,
-        "join",
-        known_as="broadcast",
-        is_broadcast_join=True,
-        code_prefix="bhj",
-        elsewhere={"Auron": "NativeBroadcastJoin", "Gluten": "BroadcastHashJoinExecTransformer"},
-    ),
-    Operator(
-        "SortMergeJoin",
-        "join",
-        known_as="sort-merge",
-        code_prefix="smj",
-        elsewhere={"Auron": "NativeSortMergeJoinExec", "Gluten": "SortMergeJoinExecTransformer"},
-    ),
+    Operator(BROADCAST_HASH_JOIN, "join", known_as="broadcast", is_broadcast_join=True, code_prefix="bhj"),
+    Operator("SortMergeJoin", "join", known_as="sort-merge", code_prefix="smj"),
     Operator(AS_OF_JOIN, "join", known_as="as-of"),
-    Operator(
-        "ShuffledHashJoin",
-        "join",
-        known_as="shuffled hash",
-        code_prefix="shj",
-        elsewhere={"Comet": "CometHashJoin", "Gluten": "ShuffledHashJoinExecTransformer"},
-    ),
+    Operator("ShuffledHashJoin", "join", known_as="shuffled hash", code_prefix="shj"),
     Operator(
         NESTED_LOOP_JOIN,
         "join",
@@ -198,6 +204,8 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("GlobalLimit", "limit", shape_name="Limit"),
     Operator("LocalLimit", "limit", is_arrangement=True),
     Operator("WindowGroupLimit", "group_limit"),
+    # Writes; those of Delta Lake run their joins and shuffles in executions of their own
+    *(Operator(name, "write") for name in _WRITES),
     # Subqueries
     Operator(SUBQUERY, "subquery"),
     Operator("ReusedSubquery", "reused_subquery", is_wrapper=True),
@@ -207,6 +215,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(ADAPTIVE_PLAN, is_wrapper=True, keeps_rows=True),
     Operator("ColumnarToRow", is_wrapper=True, keeps_rows=True, is_never_larger=True),
     Operator("RowToColumnar", is_wrapper=True, keeps_rows=True, is_never_larger=True),
+    Operator(FRAME, is_wrapper=True, keeps_rows=True, is_never_larger=True),
     Operator("WriteFiles", is_wrapper=True),
     Operator(_CODEGEN, "codegen"),
     Operator("InputAdapter", "adapter", is_wrapper=True),
@@ -219,6 +228,8 @@ JOIN_STRATEGIES = tuple(operator.name for operator in OPERATORS if operator.kind
 PAIRWISE_JOINS = tuple(operator.name for operator in OPERATORS if operator.compares_pairs)
 
 _MOST_NAMES, _LONGEST_NAME = 4_096, 200
+_UNIT = re.compile(r" (?:\((?:bytes|ms)\)|total \(min, med, max\))$")
+_MILLISECONDS = frozenset({*_TIME, "fetch wait time"} - {"shuffle write time"})
 
 
 class _Names(dict[str, Operator]):
@@ -232,13 +243,27 @@ class _Names(dict[str, Operator]):
 
 
 _NAMES = _Names({operator.name: operator for operator in OPERATORS})
-for _operator in OPERATORS:
-    _NAMES.update(dict.fromkeys(_operator.elsewhere.values(), _operator))
 _SUFFIXES = tuple(_NAMES[name] for name in (BROADCAST_EXCHANGE, EXCHANGE, *JOIN_STRATEGIES))
 _SCAN, _SUBQUERY, _OTHER = Operator("", "scan"), Operator("", "subquery"), Operator("")
+_COMPOSED: Mapping[str, Operator] = {**_NAMES, "Scan": _SCAN}
+_EXECUTE = "Execute "
 
 of = _NAMES.__getitem__
 """The operator of this name; an unknown one has an empty name and the kind ``other``."""
+
+
+def _in_engine(operator: Operator, engine: Engine) -> Operator:
+    names = {**engine.metrics.get("", {}), **engine.metrics.get(operator.kind, {})}
+    return replace(operator, engine=engine.name, metric_names=names)
+
+
+_NATIVE = {
+    name: _in_engine(_COMPOSED[spark], engine)
+    for engine in ENGINES
+    for spark, names in engine.operators.items()
+    for name in names
+}
+_NAMES.update(_NATIVE)
 
 
 def _recognized(name: str) -> Operator:
@@ -247,12 +272,43 @@ def _recognized(name: str) -> Operator:
         return _NAMES[_CODEGEN]
     if name.startswith((_CACHED, _CACHED_BY_NAME)):
         return _NAMES[_CACHED]
+    if name.partition(" ")[0] in _NATIVE:  # GpuScan parquet
+        return _NATIVE[name.partition(" ")[0]]
+    base = name.partition("(")[0].strip()  # SortMergeJoin(skew=true)
+    native = next(filter(None, (_native(base, engine) for engine in ENGINES)), None)
+    if native is not None:
+        return native
     if "Scan" in name:  # Scan parquet t, BatchScan t, Scan ExistingRDD
         return _SCAN
     if "Subquery" in name:  # ProjectedBroadcastValueSubquery
         return _SUBQUERY
-    base = name.partition("(")[0].strip()  # SortMergeJoin(skew=true)
     return next((operator for operator in _SUFFIXES if base.endswith(operator.name)), _OTHER)
+
+
+def _native(name: str, engine: Engine) -> Operator | None:
+    """An operator with Spark's name between a prefix and a suffix of the engine."""
+    if name in _NATIVE:
+        return _NATIVE[name]
+    execute, bare = (_EXECUTE, name.rpartition(_EXECUTE)[2]) if _EXECUTE in name else ("", name)
+    for prefix in engine.prefixes:
+        suffix = next((each for each in engine.suffixes if bare.endswith(each)), "")
+        spark = execute + bare.removeprefix(prefix).removesuffix(suffix)
+        if not bare.startswith(prefix) or not (prefix or suffix):
+            continue
+        known = _COMPOSED.get(spark) or next((each for each in _SUFFIXES if prefix and spark.endswith(each.name)), None)
+        if known is not None:
+            return _in_engine(known, engine)
+    return None
+
+
+def _metric_name(name: str) -> str:
+    """A metric's name without what Spark 2 and some engines append: ``data size (bytes)``."""
+    return _UNIT.sub("", name) if name.endswith(")") else name
+
+
+def is_finer(type_: str, metric: str) -> bool:
+    """Whether a metric is in nanoseconds where Spark's metric of this name is in milliseconds."""
+    return type_ == "nsTiming" and metric in _MILLISECONDS
 
 
 def is_shuffle(name: str) -> bool:
@@ -300,4 +356,4 @@ def code_prefix(name: str) -> str:
 
 def cached_table(name: str) -> str:
     """The name of the cached table that a scan reads; empty if it has none."""
-    return "" if name == _CACHED else name.removeprefix(_CACHED_BY_NAME).strip()
+    return name.removeprefix(_CACHED_BY_NAME).strip() if name.startswith(_CACHED_BY_NAME) else ""

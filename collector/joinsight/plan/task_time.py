@@ -113,14 +113,15 @@ def _by_metrics(facts: PlanMetrics) -> Mapping[int, Sequence[Spent]]:
     """The times that Spark measured in one stage only, by stage."""
     found = defaultdict(list)
     for node in facts.graph.nodes:
+        operator = operators.of(node.name)
         for metric in node.metrics:
-            measured = facts.accumulators.get(metric.id)
-            if metric.name not in _MEASURED or measured is None or len(measured.stages) != 1:
+            measured, name = facts.accumulators.get(metric.id), operator.metric(metric.name)
+            if name not in _MEASURED or measured is None or len(measured.stages) != 1:
                 continue
             (stage,) = measured.stages
             ms = (measured.sum or 0) // (1_000_000 if metric.type == "nsTiming" else 1)
             if ms > 0:
-                found[stage].append(Spent(stage, 0, _MEASURED[metric.name], node.id, None, ms, None, "metrics"))
+                found[stage].append(Spent(stage, 0, _MEASURED[name], node.id, None, ms, None, "metrics"))
     return found
 
 

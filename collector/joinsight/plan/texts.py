@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
+from joinsight.plan.engines import PARTITIONINGS
 from joinsight.plan.operators import AS_OF_JOIN, CARTESIAN_PRODUCT, JOIN_TYPES, JoinType, SideName, join_strategy
 
 _JOIN_TYPE = re.compile(rf"({'|'.join(JOIN_TYPES)})(\(.*\))?")
-_BUILD_SIDES: Mapping[str, SideName] = {"BuildLeft": "left", "BuildRight": "right"}
+_BUILD_SIDES: Mapping[str, SideName] = {
+    f"{word}{side.capitalize()}": side for word in ("Build", "GpuBuild", "Broadcast") for side in ("left", "right")
+}
 _PLAN_ID = re.compile(r"\[(?:plan_)?id=#?\d+\]")
 _ORIGIN = re.compile(r"[A-Z][A-Z_]+")
+_NAME = re.compile(r"\w*")
 _PARTITIONS = re.compile(r"[0-9]{1,10}")
 _FLAGS = re.compile(r"(?:, (?:true|false)){1,4}$")  # at the end of a broadcast hash join: isNullAwareAntiJoin etc.
 _EXPRESSION_ID = re.compile(r"#\d+L?")
@@ -76,21 +80,26 @@ def shuffle_text(simple: str) -> ShuffleText:
     if not parts:
         return ShuffleText()
     name, arguments = _call(parts[0])
+    name = PARTITIONINGS.get(name, name)
     keys = split(arguments) if arguments else []
     partitions = None
     if keys and _PARTITIONS.fullmatch(keys[-1]):
         partitions = int(keys.pop())
     if name == "SinglePartition":
         partitions = 1
-    origin = next((part for part in parts[1:] if _ORIGIN.fullmatch(part)), None)
-    return ShuffleText(name, tuple(keys), partitions, origin)
+    return ShuffleText(name if _NAME.fullmatch(name) else None, tuple(keys), partitions, origin(simple))
+
+
+def origin(simple: str) -> str | None:
+    """``ENSURE_REQUIREMENTS``: why there is an exchange, from its text or that of one of its parts."""
+    return next((part for part in split(_after_name(simple)) if _ORIGIN.fullmatch(part)), None)
 
 
 @cached
 def broadcast_mode(simple: str) -> str | None:
     """``HashedRelationBroadcastMode(List(...),false)`` of a ``BroadcastExchange``: the mode's text."""
     parts = [part for part in split(_after_name(simple)) if not _PLAN_ID.fullmatch(part)]
-    return parts[0] if parts else None
+    return parts[0] if parts and not _is_list(parts[0]) else None
 
 
 @cached
@@ -103,8 +112,11 @@ def join_text(name: str, simple: str) -> JoinText | None:
     parts = split(_FLAGS.sub("", arguments))
     keys: list[tuple[str, ...]] = []
     lists = 4 if strategy == AS_OF_JOIN else 2
-    while parts and len(keys) < lists and parts[0].startswith("[") and parts[0].endswith("]"):
+    first = next((position for position, part in enumerate(parts) if _is_list(part)), 0)
+    before, parts = parts[:first], parts[first:]  # what engines print before the keys: a type, or a partitioning
+    while parts and len(keys) < lists and _is_list(parts[0]):
         keys.append(tuple(split(parts.pop(0)[1:-1])))
+    parts = [part for part in before if _JOIN_TYPE.fullmatch(part)] + parts
     if strategy == AS_OF_JOIN:
         keys, parts = _as_of(keys, parts)
     join_type: JoinType | None = None
@@ -116,6 +128,8 @@ def join_text(name: str, simple: str) -> JoinText | None:
             build_side = _BUILD_SIDES[part]
         elif type_match and join_type is None:
             join_type = cast(JoinType, type_match[1])
+        elif join_type and part in ("true", "false"):
+            break  # from here on, an engine prints its settings
         else:
             rest.append(part)
     if strategy == CARTESIAN_PRODUCT:  # has no type: with a condition it is an inner join
@@ -173,6 +187,10 @@ def split(text: str) -> list[str]:
             start = position + 1
     parts.append(text[start:].strip())
     return [part for part in parts if part]
+
+
+def _is_list(text: str) -> bool:
+    return text.startswith("[") and text.endswith("]")
 
 
 def _after_name(simple: str) -> str:

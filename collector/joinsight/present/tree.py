@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings import skewed_shuffle
 from joinsight.plan import operators
-from joinsight.plan.operators import FILES_SIZE
+from joinsight.plan.operators import FILES_SIZE, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present import ratio_text
 from joinsight.reading import StoredPlan
@@ -134,7 +134,8 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     clusters = {node["id"]: _cluster(tree, node) for node in version["nodes"] if node["is_cluster"]}
     for node in tree.nodes.values():
         node.cluster = clusters.get(node.row["cluster"])
-        _measure(node, dict(tree.metrics(node.row)))
+        operator = operators.of(node.name)
+        _measure(node, operator, {operator.metric(name): row for name, row in tree.metrics(node.row)})
     total = sum(node.time_ms or 0 for node in tree.nodes.values())
     for node in tree.nodes.values():
         node.time_share = (node.time_ms or 0) / total if total else 0.0
@@ -150,8 +151,7 @@ def _cluster(tree: PlanTree, node: Row) -> Cluster:
     return Cluster(number[0] if number else "", "" if spent is None else duration_text(spent))
 
 
-def _measure(node: TreeNode, by_name: Mapping[str, Row]) -> None:
-    operator = operators.of(node.name)
+def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> None:
     node.rows = next((by_name[name]["total"] for name in operator.rows if name in by_name), None)
     size = next((name for name in operator.bytes if name in by_name), None)
     if size is not None:

@@ -1,0 +1,292 @@
+"""Native engines: which of Spark's operators each of theirs stands for, and what their metrics are in Spark's terms.
+
+A metric that is not listed keeps its name, because most engines use Spark's. None of these engines runs in our tests:
+names are from their public source and documents, and for Photon, which has none, from NVIDIA/spark-rapids-tools and
+published plans. What an engine does not measure, or measures differently, stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+EngineName = Literal["Auron", "Comet", "Gluten", "Photon", "RAPIDS"]
+NOT_SPARKS = ""
+"""What stands for a metric that has a name of Spark's, but counts something else."""
+FRAME = "frame"
+"""Instead of Spark's name: an operator that only passes rows on, as batches of another size or kind."""
+EXCHANGE_PART = "exchange part"
+"""Instead of Spark's name: a part of an exchange that the engine shows as several operators."""
+
+_ROWS, _BUILD_TIME, _BUILD_SIZE = "number of output rows", "time to build hash map", "data size of build side"
+_SORT_TIME, _AGGREGATION_TIME, _SCAN_TIME = "sort time", "time in aggregation build", "scan time"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A native engine."""
+
+    name: EngineName
+    prefixes: tuple[str, ...]
+    """What its names begin with; the rest is Spark's name if it is not in `operators`."""
+    operators: Mapping[str, tuple[str, ...]]
+    """Its names, by Spark's name."""
+    metrics: Mapping[str, Mapping[str, str]]
+    """Spark's names of metrics by its own, by the kind of operator; "" for all kinds."""
+    unknown: str
+    """What stays unknown, and why: a sentence for the documentation."""
+    suffixes: tuple[str, ...] = ("Exec",)
+    """What follows Spark's name."""
+
+
+ENGINES: tuple[Engine, ...] = (
+    Engine(
+        "Comet",
+        ("Comet",),
+        {
+            "Exchange": ("CometExchange", "CometColumnarExchange"),
+            "BroadcastExchange": ("CometBroadcastExchange",),
+            "BroadcastHashJoin": ("CometBroadcastHashJoin",),
+            "SortMergeJoin": ("CometSortMergeJoin",),
+            "ShuffledHashJoin": ("CometHashJoin",),
+            "BroadcastNestedLoopJoin": ("CometBroadcastNestedLoopJoin",),
+            "Scan": ("CometScan", "CometNativeScan", "CometBatchScan", "CometIcebergNativeScan", "CometCsvNativeScan"),
+            "LocalTableScan": ("CometLocalTableScan",),
+            "InMemoryTableScan": ("CometInMemoryTableScan",),
+            "Filter": ("CometFilter",),
+            "Project": ("CometProject",),
+            "Sort": ("CometSort",),
+            "Union": ("CometUnion",),
+            "Coalesce": ("CometCoalesce",),
+            "HashAggregate": ("CometHashAggregate",),
+            "CollectLimit": ("CometCollectLimit",),
+            "GlobalLimit": ("CometGlobalLimit",),
+            "LocalLimit": ("CometLocalLimit",),
+            "WindowGroupLimit": ("CometWindowGroupLimitExec",),
+            "SubqueryBroadcast": ("CometSubqueryBroadcast",),
+            "SubqueryAdaptiveBroadcast": ("CometSubqueryAdaptiveBroadcast",),
+            "ColumnarToRow": ("CometColumnarToRow", "CometNativeColumnarToRow", "CometColumnarToRowView"),
+            "RowToColumnar": ("CometSparkToColumnar", "CometSparkRowToColumnar", "CometSparkColumnarToColumnar"),
+            "WriteFiles": ("CometWriteFiles",),
+            "AppendData": ("CometNativeWrite", "CometIcebergWrite", "CometIcebergDeltaWrite"),
+        },
+        {
+            "join": {
+                "Number of rows produced": _ROWS,
+                "number of rows produced": _ROWS,
+                "Total time for collecting build-side of join": _BUILD_TIME,
+                "total time for collecting build-side of join": _BUILD_TIME,
+            },
+            "sort": {"total time (in ms) spent in this operator": _SORT_TIME},
+            "aggregate": {"total time (in ms) spent in this operator": _AGGREGATION_TIME},
+        },
+        "Spills of joins and sorts: Comet counts bytes on disk, Spark bytes in memory."
+        " The mode of a broadcast, which Comet does not print.",
+    ),
+    Engine(
+        "Gluten",
+        ("Columnar", "Velox", "CH", "Gluten", ""),
+        {
+            "Exchange": ("ColumnarExchange", "GPUColumnarExchange"),
+            "BroadcastExchange": ("ColumnarBroadcastExchange",),
+            "BroadcastHashJoin": (
+                "BroadcastHashJoinExecTransformer",
+                "CHBroadcastHashJoinExecTransformer",
+                "GlutenBroadcastHashJoinExecTransformer",
+            ),
+            "SortMergeJoin": ("SortMergeJoinExecTransformer", "CHSortMergeJoinExecTransformer"),
+            "ShuffledHashJoin": (
+                "ShuffledHashJoinExecTransformer",
+                "CHShuffledHashJoinExecTransformer",
+                "GlutenShuffledHashJoinExecTransformer",
+            ),
+            "BroadcastNestedLoopJoin": (
+                "BroadcastNestedLoopJoinExecTransformer",
+                "VeloxBroadcastNestedLoopJoinExecTransformer",
+                "CHBroadcastNestedLoopJoinExecTransformer",
+            ),
+            "CartesianProduct": ("CartesianProductExecTransformer",),
+            "Scan": (
+                "ScanTransformer",
+                "FileSourceScanExecTransformer",
+                "BatchScanTransformer",
+                "BatchScanExecTransformer",
+                "HiveTableScanExecTransformer",
+                "IcebergScanTransformer",
+                "DeltaScanTransformer",
+            ),
+            "Filter": ("FilterExecTransformer", "CHFilterExecTransformer"),
+            "Project": ("ProjectExecTransformer",),
+            "Sort": ("SortExecTransformer",),
+            "Union": ("ColumnarUnion", "UnionExecTransformer"),
+            "Coalesce": ("ColumnarCoalesce",),
+            "HashAggregate": (
+                "HashAggregateExecTransformer",
+                "HashAggregateTransformer",
+                "RegularHashAggregateExecTransformer",
+                "FlushableHashAggregateExecTransformer",
+                "FlushableHashAggregateTransformer",
+                "CHHashAggregateExecTransformer",
+            ),
+            "CollectLimit": ("ColumnarCollectLimit",),
+            "GlobalLimit": ("LimitExecTransformer", "LimitTransformer"),
+            "WindowGroupLimit": ("WindowGroupLimitExecTransformer", "CHWindowGroupLimitExecTransformer"),
+            "SubqueryBroadcast": ("ColumnarSubqueryBroadcast",),
+            "ColumnarToRow": ("VeloxColumnarToRow", "VeloxColumnarToRowExec", "CHNativeColumnarToRow"),
+            "RowToColumnar": ("RowToVeloxColumnar", "RowToCHNativeColumnar"),
+            "WriteFiles": ("WriteFilesExecTransformer", "ColumnarWriteFiles", "VeloxColumnarWriteFiles"),
+            "AppendData": ("VeloxIcebergAppendData", "ColumnarAppendData"),
+            FRAME: (
+                "InputIteratorTransformer",
+                "VeloxResizeBatches",
+                "VeloxAppendBatches",
+                "ArrowColumnarToVeloxColumnar",
+            ),
+            "WholeStageCodegen": ("WholeStageCodegenTransformer",),
+        },
+        {
+            "join": {"time of hash build": _BUILD_TIME},
+            "sort": {"time of sort": _SORT_TIME},
+            "aggregate": {"time of aggregation": _AGGREGATION_TIME, "time of aggregating": _AGGREGATION_TIME},
+            "scan": {"time of scan": _SCAN_TIME},
+        },
+        "Spills of joins and sorts: Velox counts the bytes that it wrote, ClickHouse none. `build_bytes` of shuffled"
+        " hash joins. The time that a driver takes to build a broadcast: tasks build it. With ClickHouse, the times of"
+        " sorts and builds.",
+        suffixes=("ExecTransformer", "ExecBaseTransformer", "Transformer", "Exec"),
+    ),
+    Engine(
+        "RAPIDS",
+        ("Gpu",),
+        {
+            "Exchange": ("GpuColumnarExchange",),
+            "BroadcastExchange": ("GpuBroadcastExchange",),
+            "AQEShuffleRead": ("GpuCustomShuffleReader",),
+            "BroadcastHashJoin": ("GpuBroadcastHashJoin",),
+            "SortMergeJoin": ("GpuSortMergeJoin",),
+            "ShuffledHashJoin": (
+                "GpuShuffledHashJoin",
+                "GpuShuffledSymmetricHashJoin",
+                "GpuShuffledAsymmetricHashJoin",
+            ),
+            "BroadcastNestedLoopJoin": ("GpuBroadcastNestedLoopJoin",),
+            "CartesianProduct": ("GpuCartesianProduct",),
+            "Scan": ("GpuScan", "GpuBatchScan", "GpuFileGpuScan", "GpuFileSourceScan"),
+            "InMemoryTableScan": ("GpuInMemoryTableScan",),
+            "Filter": ("GpuFilter",),
+            "Project": ("GpuProject", "GpuTieredProject", "GpuProjectAst"),
+            "Sort": ("GpuSort",),
+            "Union": ("GpuUnion",),
+            "Coalesce": ("GpuCoalesce",),
+            "HashAggregate": ("GpuHashAggregate",),
+            "CollectLimit": ("GpuCollectLimit",),
+            "GlobalLimit": ("GpuGlobalLimit",),
+            "LocalLimit": ("GpuLocalLimit",),
+            "WindowGroupLimit": ("GpuWindowGroupLimit",),
+            "SubqueryBroadcast": ("GpuSubqueryBroadcast",),
+            "ColumnarToRow": ("GpuColumnarToRow", "GpuBringBackToHost", "GpuBroadcastToRow", "GpuBroadcastToCpu"),
+            "RowToColumnar": ("GpuRowToColumnar", "HostColumnarToGpu"),
+            "WriteFiles": ("GpuWriteFiles",),
+            "AppendData": ("GpuAppendData", "GpuRapidsDeltaWrite"),
+            FRAME: ("GpuCoalesceBatches", "GpuShuffleCoalesce"),
+        },
+        {
+            "": {"output rows": _ROWS},
+            "shuffle": {
+                "output rows": "shuffle records written",
+                "shuffle records written": NOT_SPARKS,  # batches
+                "records read": NOT_SPARKS,
+                "partition data size": NOT_SPARKS,
+            },
+            "broadcast": {"collect batch time": "time to collect", "build time": "time to build"},
+            "shuffle_read": {"partitions": "number of partitions"},
+            "join": {"build time": _BUILD_TIME, "build side size": _BUILD_SIZE},
+            "aggregate": {"aggregation time": _AGGREGATION_TIME},
+        },
+        "Rows that a shuffle reads, and so its skew: RAPIDS counts batches. Spills of joins and sorts: they are from"
+        " the GPU to the host. The build side of a symmetric join, which is chosen while it runs.",
+    ),
+    Engine(
+        "Photon",
+        ("Photon",),
+        {
+            "Exchange": ("PhotonShuffleExchangeSink",),
+            EXCHANGE_PART: ("PhotonShuffleMapStage", "PhotonShuffleExchangeSource"),
+            "BroadcastExchange": ("PhotonBroadcastExchange",),
+            "BroadcastHashJoin": ("PhotonBroadcastHashJoin", "PhotonHashJoin"),
+            "ShuffledHashJoin": ("PhotonShuffledHashJoin", "PhotonShuffleHashJoin"),
+            "BroadcastNestedLoopJoin": ("PhotonBroadcastNestedLoopJoin",),
+            "Scan": ("PhotonScan", "PhotonRowToColumnarScan"),
+            "Filter": ("PhotonFilter",),
+            "Project": ("PhotonProject",),
+            "Sort": ("PhotonSort",),
+            "Union": ("PhotonUnion", "PhotonUnionShuffleExchangeSink"),
+            "HashAggregate": ("PhotonAgg", "PhotonGroupingAgg", "PhotonGroupingAggWithRollup"),
+            "GlobalLimit": ("PhotonGlobalLimit",),
+            "LocalLimit": ("PhotonLocalLimit",),
+            "Range": ("PhotonRange",),
+            "SubqueryBroadcast": ("PhotonSubqueryBroadcast",),
+            "ColumnarToRow": ("PhotonColumnarToRow",),
+            "RowToColumnar": ("PhotonRowToColumnar",),
+            FRAME: ("PhotonResultStage", "PhotonUnionShuffleMapStage", "PhotonAdapter"),
+        },
+        {"shuffle": {"part of shuffle file write": "shuffle write time"}},
+        "Whatever Photon does not report under Spark's names; its metrics are not documented. A broadcast that"
+        " executors make (`EXECUTOR_BROADCAST`) is a shuffle with this origin, as Photon runs it.",
+    ),
+    Engine(
+        "Auron",
+        ("Native",),
+        {
+            "Exchange": ("NativeShuffleExchange",),
+            "BroadcastExchange": ("NativeBroadcastExchange",),
+            "BroadcastHashJoin": ("NativeBroadcastJoin", "NativeBroadcastJoinExec"),
+            "SortMergeJoin": ("NativeSortMergeJoin", "NativeSortMergeJoinExec"),
+            "ShuffledHashJoin": ("NativeShuffledHashJoin", "NativeShuffledHashJoinExec"),
+            "BroadcastNestedLoopJoin": ("NativeBroadcastNestedLoopJoin",),
+            "Scan": (
+                "NativeParquetScan",
+                "NativeOrcScan",
+                "NativeParquetHiveTableScan",
+                "NativeHiveTableScan",
+                "NativeIcebergTableScan",
+                "NativePaimonTableScan",
+                "NativePaimonV2TableScan",
+            ),
+            "Filter": ("NativeFilter",),
+            "Project": ("NativeProject", "NativeProjectExec", "NativeRenameColumns", "NativeRenameColumnsExec"),
+            "Sort": ("NativeSort",),
+            "Union": ("NativeUnion",),
+            "Coalesce": ("NativeCoalesce",),
+            "HashAggregate": ("NativeAgg", "NativeHashAggregate"),
+            "SortAggregate": ("NativeSortAggregate",),
+            "CollectLimit": ("NativeCollectLimit",),
+            "GlobalLimit": ("NativeGlobalLimit",),
+            "LocalLimit": ("NativeLocalLimit",),
+            "WindowGroupLimit": ("NativeWindowGroupLimit",),
+            "RowToColumnar": ("ConvertToNative",),
+            "WriteFiles": ("NativeParquetSink", "NativeOrcSink"),
+            "Execute InsertIntoHiveTable": (
+                "Execute NativeParquetInsertIntoHiveTable",
+                "Execute NativeOrcInsertIntoHiveTable",
+            ),
+        },
+        {
+            "": {"Native.output_rows": _ROWS},
+            "join": {"Native.build_hash_map_time": _BUILD_TIME},
+            "sort": {"Native.elapsed_compute": _SORT_TIME},
+            "aggregate": {"Native.elapsed_compute": _AGGREGATION_TIME},
+        },
+        "`build_bytes` of shuffled hash joins. Spills of joins and sorts: Auron counts those to memory and to disk, not"
+        " the bytes that they had in memory.",
+    ),
+)
+
+PARTITIONINGS: Mapping[str, str] = {
+    "gpuhashpartitioning": "hashpartitioning",
+    "gpurangepartitioning": "rangepartitioning",
+    "gpuroundrobinpartitioning": "RoundRobinPartitioning",
+    "gpusinglepartitioning$": "SinglePartition",
+}
+"""Spark's names of partitionings, by those of RAPIDS."""
