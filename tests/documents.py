@@ -140,8 +140,8 @@ def draw(drawing: str) -> tuple[list[PlanNode], list[Accumulator]]:
           Exchange | hashpartitioning(k#1, 8), [plan_id=3] | records read=1+2+9, data size=?
 
     A line is a name, its arguments and its metrics; what stands behind a bar may be left out. ``1+2+9`` are the values
-    of three tasks, ``?`` was announced and not measured. Equal lines with a plan_id share their accumulators, as a
-    reused exchange and its original do.
+    of three tasks, ``?`` was announced and not measured, ``sort time:nsTiming=5`` has another type than Spark's. Equal
+    lines with a plan_id share their accumulators, as a reused exchange and its original do.
     """
     nodes: list[PlanNode] = []
     accumulators: dict[int, Accumulator] = {}
@@ -158,7 +158,8 @@ def draw(drawing: str) -> tuple[list[PlanNode], list[Accumulator]]:
             known[key] = []
             for text in filter(None, measured.split(", ")):
                 metric_name, _, values = text.partition("=")
-                metric = Metric(metric_name, 100 * len(known) + len(known[key]), type_of(metric_name))
+                metric_name, _, kind = metric_name.partition(":")
+                metric = Metric(metric_name, 100 * len(known) + len(known[key]), kind or type_of(metric_name))
                 known[key].append(metric)
                 if values != "?":
                     accumulators[metric.id] = measure(metric, [int(value) for value in values.split("+")])

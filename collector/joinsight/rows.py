@@ -59,7 +59,6 @@ NO_NODE = -1
 DEFAULT_BROADCAST_THRESHOLD = 10 * 1024 * 1024
 DEFAULT_SHUFFLE_PARTITIONS = 200
 
-_ROWS_AND_BYTES = (("rows_written", ("bytes_written",)), ("rows_read", ("local_bytes_read", "remote_bytes_read")))
 _NOT_MEASURED = Accumulator(0, "", 0)
 _TABLES = re.compile(r"`[^`]+`|(?<=/)[^/\],\s]+(?=[\],])")
 """Names in quotes, and the last parts of paths."""
@@ -416,9 +415,6 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         columns["rows_read_max_task_id"] = read.max_task
         columns["skew_ratio"] = read.max / read.median if read.median else None
     reads = [facts.nodes[i] for i in facts.consumers(node) if _is_aqe_read(facts.nodes[i])]
-    for rows, size in _ROWS_AND_BYTES:  # engines announce counts that they never set
-        if columns[rows] == 0 and any(columns[each] for each in size):
-            columns[rows] = None
     for aqe_read in reads[:1]:
         columns["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)
         columns |= from_metrics(ShuffleRow, facts.metrics(aqe_read), AQE_READ)

@@ -108,7 +108,7 @@ def test_no_other_module_names_an_operator() -> None:
     named = {
         f"{path.relative_to(PACKAGE)}:{line}: {text}"
         for path in PACKAGE.rglob("*.py")
-        if path != PACKAGE / "plan/operators.py"
+        if path not in (PACKAGE / "plan/operators.py", PACKAGE / "plan/engines.py")
         for line, text in literals(ast.parse(path.read_text()))
         if text.strip() in NAMES
     }

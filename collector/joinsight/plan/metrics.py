@@ -10,8 +10,12 @@ import msgspec
 from joinsight.document import Accumulator
 from joinsight.plan import operators
 from joinsight.plan.graph import Graph, Node
-from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS, is_finer
+from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS, ROWS_WRITTEN, is_finer
 
+_ROWS_AND_BYTES = (
+    (ROWS_WRITTEN, ("shuffle bytes written",)),
+    ("records read", ("local bytes read", "remote bytes read")),
+)
 _VALUES = ("sum", "min", "median", "p95", "max")
 _ENDS = operators.SOURCES | {"join"}
 """Operators below which no values are derived."""
@@ -60,6 +64,8 @@ class PlanMetrics:
                     if metric.id in self.accumulators and name and (name not in known or name == metric.name):
                         measured = self.accumulators[metric.id]
                         known[name] = _in_ms(measured) if is_finer(metric.type, name) else measured
+            if operator.engine and operator.kind == "shuffle":
+                _drop_unset(known)
         return known
 
     def total(self, node: Node, name: str) -> int | None:
@@ -121,6 +127,13 @@ class PlanMetrics:
                 fed = replace(fed, rows=self.total(node, OUTPUT_ROWS))
             self._fed_by[node.id] = fed
         return fed
+
+
+def _drop_unset(metrics: dict[str, Accumulator]) -> None:
+    """Drop the rows of a shuffle that an engine announces and never sets: 0, although bytes were counted."""
+    for rows, sizes in _ROWS_AND_BYTES:
+        if rows in metrics and not metrics[rows].sum and any(metrics[each].sum for each in sizes if each in metrics):
+            del metrics[rows]
 
 
 def _in_ms(measured: Accumulator) -> Accumulator:

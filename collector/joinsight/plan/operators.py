@@ -142,6 +142,7 @@ ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
 SUBQUERY, AGGREGATE, FILTER, SCAN = "Subquery", "Aggregate", "Filter", "Scan"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
 CARTESIAN_PRODUCT = "CartesianProduct"
+WRITE_V2 = "WriteToDataSourceV2"
 AS_OF_JOIN = "SortMergeAsOfJoin"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
 _CACHED, _CACHED_BY_NAME = "InMemoryTableScan", "Scan In-memory table"
@@ -150,7 +151,7 @@ _CODEGEN = "WholeStageCodegen"
 
 _WRITES = (
     *("AppendData", "AppendDataExecV1", "OverwriteByExpression", "OverwriteByExpressionExecV1"),
-    *("OverwritePartitionsDynamic", "ReplaceData", "WriteDelta", "WriteToDataSourceV2", "InsertOnlyMerge"),
+    *("OverwritePartitionsDynamic", "ReplaceData", "WriteDelta", WRITE_V2, "InsertOnlyMerge"),
     *("CreateTableAsSelect", "ReplaceTableAsSelect", "AtomicCreateTableAsSelect", "AtomicReplaceTableAsSelect"),
     *("DeleteFromTable", "Execute InsertIntoHadoopFsRelationCommand", "Execute InsertIntoHiveTable"),
     *("Execute SaveIntoDataSourceCommand", "Execute InsertIntoDataSourceCommand", "Execute WriteIntoDeltaCommand"),

@@ -132,10 +132,10 @@ def shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
 
 def _add(node: Node, label: str, inputs: Sequence[_Outline]) -> _Outline:
     """The outline up to an operator."""
-    name = node.name
-    kind = operators.of(name).kind
+    operator = operators.of(node.name)
+    kind, name = operator.kind, operator.name or node.name
     if kind == "cached_scan":
-        return _cached(name, label, inputs)
+        return _cached(node.name, label, inputs)
     if kind == "scan" or not inputs:
         return _source(node, label)
     if kind == "join":
@@ -150,7 +150,7 @@ def _add(node: Node, label: str, inputs: Sequence[_Outline]) -> _Outline:
         return replace(below, columns=_items(label.partition("[")[2].removesuffix("]")))
     if "Aggregate" in label and (match := _AGGREGATE.search(label)):
         return _aggregated(below, match[1], match[2])
-    if name.startswith("Execute ") or _WRITES.match(name):
+    if kind == "write" or name.startswith("Execute ") or _WRITES.match(name):
         return below.then(_command(node))
     step = next((make(label) for pattern, make in _STEPS if pattern.search(name)), None)
     return below.then(*step) if step else below
@@ -281,7 +281,8 @@ def _between(label: str, opening: str) -> str:
 
 def _command(node: Node) -> _Step:
     """What a command does, and to which table or path."""
-    name = node.name.removeprefix("Execute ").removesuffix("Command").removesuffix("Exec")
+    name = operators.of(node.name).name or node.name
+    name = name.removeprefix("Execute ").removesuffix("Command").removesuffix("Exec")
     simple = node.simple[:_MAX_READ].removeprefix(node.name).strip()
     table = _table(match[0]) if (match := _QUOTED_TABLE.search(simple)) else ""
     if name.startswith("InsertInto"):
@@ -290,7 +291,7 @@ def _command(node: Node) -> _Step:
         path = _path(match[0], 2) if (match := _PATH.match(simple)) else ""
         formats = [part for part in texts.split(simple)[1:4] if part not in ("true", "false") and part[:1] != "["]
         return _Step(f"save to {formats[0].lower()[:_MAX_NAME] if formats else 'files'} {path}".rstrip())
-    if name == "WriteToDataSourceV2":
+    if name == operators.WRITE_V2:
         return _Step("write")
     if not table and name.endswith("AsSelect"):
         table = next((_table(part) for part in texts.split(simple)[:3] if _NAME.fullmatch(part)), "")
