@@ -53,6 +53,7 @@ docs: $(VENV)/.dev ## regenerate views, data dictionary, metrics page, tables of
 	$(BIN)/python -m joinsight.findings.page docs/findings.md
 	$(BIN)/python -m joinsight.plan.decisions docs/aqe.md
 	$(BIN)/python -m joinsight.plan.critical_path docs/critical-path.md
+	$(BIN)/python -m joinsight.plan.engines_page docs/engines.md
 	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
 	$(BIN)/python -m dashboards
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dashboards.limits import SKEWED
 from dashboards.sql import EXECUTION_KEY, JOB, TAG, TIME, in_words
+from joinsight.plan.engines import ROWS
 
 MOST_NODES = 1500
 """Maximum nodes for Grafana's panel; the collector's own page draws any number."""
@@ -24,6 +25,8 @@ DETAILS = {
 """The details that a click on a node shows."""
 WIDTH, HEIGHT = 190, 150
 """Distances between neighbours, in units of Grafana's drawing, where a circle has 80."""
+
+_ROWS = ", ".join(f"'{name}'" for name in ROWS)
 
 CHOSEN = f"""
     chosen AS (
@@ -91,7 +94,7 @@ NODES = f"""{_TREE},
         SELECT node_id, join_type, output_rows, spill_bytes, {in_words("left_keys")} AS keys {of_chosen("joins")}
     ),
     measured AS (
-        SELECT node_id, max(total) FILTER (WHERE name = 'number of output rows') AS rows,
+        SELECT node_id, max(total) FILTER (WHERE name IN ({_ROWS})) AS rows,
             max(total) FILTER (WHERE name = 'size of files read') AS file_bytes
         {of_chosen("node_metric")} GROUP BY node_id
     ),
@@ -132,7 +135,7 @@ ORDER BY node_id
 EDGES = f"""{_TREE},
     counted AS (
         SELECT node_id, max(total) AS rows {of_chosen("node_metric")}
-            AND name IN ('number of output rows', 'shuffle records written') AND total IS NOT NULL
+            AND name IN ({_ROWS}, 'shuffle records written') AND total IS NOT NULL
         GROUP BY node_id
     ),
     silent AS (  -- operators that count no rows and have one input: a line is as thick below them as above

@@ -14,6 +14,7 @@ from joinsight import manual
 from joinsight.findings import HEURISTICS, link
 from joinsight.findings.page import table as thresholds
 from joinsight.generated import written_into
+from joinsight.plan import engines_page
 from joinsight.plan.critical_path import table as causes
 from joinsight.plan.decisions import table as decisions
 from joinsight.serve.metrics_page import page as metrics_page
@@ -35,7 +36,15 @@ def test_the_metrics_are_current() -> None:
 
 @pytest.mark.parametrize(
     ("page", "name", "table"),
-    [("findings.md", "thresholds", thresholds), ("aqe.md", "kinds", decisions), ("critical-path.md", "causes", causes)],
+    [
+        ("findings.md", "thresholds", thresholds),
+        ("aqe.md", "kinds", decisions),
+        ("critical-path.md", "causes", causes),
+        *(
+            ("engines.md", table.__name__, table)
+            for table in (engines_page.names, engines_page.metrics, engines_page.unknown)
+        ),
+    ],
 )
 def test_a_generated_table_is_current(page: str, name: str, table: Callable[[], Iterator[str]]) -> None:
     """The page has the table that `make docs` writes."""

@@ -99,11 +99,11 @@ class Case:
 
     @cached_property
     def _metrics(self) -> Mapping[int, Mapping[str, NodeMetricRow]]:
-        found: dict[int, dict[str, NodeMetricRow]] = defaultdict(dict)
+        found: dict[int, list[tuple[str, NodeMetricRow]]] = defaultdict(list)
         for row in self.rows.node_metric:
-            node = self.nodes.get(row.node_id)
-            found[row.node_id][row.name if node is None else operators.of(node.name).metric(row.name)] = row
-        return found
+            found[row.node_id].append((row.name, row))
+        named = {i: self.nodes[i].name if i in self.nodes else "" for i in found}
+        return {i: operators.of(named[i]).by_sparks_names(rows) for i, rows in found.items()}
 
     def metrics(self, node_id: int) -> Mapping[str, NodeMetricRow]:
         """The metrics of a node by Spark's name."""

@@ -274,15 +274,22 @@ ENGINES: tuple[Engine, ...] = (
         },
         {
             "": {"Native.output_rows": _ROWS},
+            "shuffle": {"Native.output_rows": NOT_SPARKS},  # rows read
+            "broadcast": {"Native.output_rows": NOT_SPARKS},
             "join": {"Native.build_hash_map_time": _BUILD_TIME},
             "sort": {"Native.elapsed_compute": _SORT_TIME},
             "aggregate": {"Native.elapsed_compute": _AGGREGATION_TIME},
         },
         "`build_bytes` of shuffled hash joins. Spills of joins and sorts: Auron counts those to memory and to disk, not"
-        " the bytes that they had in memory.",
+        " the bytes that they had in memory. The driver's times of a broadcast, which Auron announces and never sets.",
     ),
 )
 
+ROWS = (
+    _ROWS,
+    *dict.fromkeys(own for e in ENGINES for names in e.metrics.values() for own in names if names[own] == _ROWS),
+)
+"""All names of the metric that counts the rows that an operator returns."""
 PARTITIONINGS: Mapping[str, str] = {
     "gpuhashpartitioning": "hashpartitioning",
     "gpurangepartitioning": "rangepartitioning",

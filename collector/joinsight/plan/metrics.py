@@ -56,14 +56,11 @@ class PlanMetrics:
         """The measured metrics of a node and the `parts` of its exchange, by Spark's names and in Spark's units."""
         known = self._metrics.get(node.id)
         if known is None:
-            known = self._metrics[node.id] = {}
             operator = operators.of(node.name)
-            for each in (node, *self.parts(node)):
-                for metric in each.metrics:
-                    name = operator.metric(metric.name)
-                    if metric.id in self.accumulators and name and (name not in known or name == metric.name):
-                        measured = self.accumulators[metric.id]
-                        known[name] = _in_ms(measured) if is_finer(metric.type, name) else measured
+            metrics = (m for each in (node, *self.parts(node)) for m in each.metrics if m.id in self.accumulators)
+            named = operator.by_sparks_names((m.name, self.accumulators[m.id]) for m in metrics)
+            known = {name: _in_ms(each) if is_finer(each.type, name) else each for name, each in named.items()}
+            self._metrics[node.id] = known
             if operator.engine and operator.kind == "shuffle":
                 _drop_unset(known)
         return known

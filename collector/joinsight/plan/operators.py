@@ -10,9 +10,9 @@ Source: Spark 3.4 to 4.3, and the names of 3.0 to 3.3 that differ; Delta Lake, A
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from joinsight.plan.engines import ENGINES, EXCHANGE_PART, FRAME, Engine, EngineName
 
@@ -60,6 +60,8 @@ JOIN_TYPES: Mapping[JoinType, tuple[SideName, ...]] = {
     "ExistenceJoin": ("right",),
 }
 """Join types with the sides that Spark may broadcast: those whose rows the join need not preserve."""
+
+_T = TypeVar("_T")
 
 DATA_SIZE = "data size"
 """An exchange's data in memory, which AQE compares with the broadcast threshold."""
@@ -135,6 +137,15 @@ class Operator:
         """Spark's name of a metric; empty if it counts something else than Spark's metric of this name."""
         known = self.metric_names.get(name)
         return _metric_name(name) if known is None else known
+
+    def by_sparks_names(self, metrics: Iterable[tuple[str, _T]]) -> dict[str, _T]:
+        """Metrics by Spark's names; of several for one name, the one that has it."""
+        found: dict[str, _T] = {}
+        for own, measured in metrics:
+            name = self.metric(own)
+            if name and (name == own or name not in found):
+                found[name] = measured
+        return found
 
 
 EXCHANGE, BROADCAST_EXCHANGE, REUSED_EXCHANGE = "Exchange", "BroadcastExchange", "ReusedExchange"

@@ -135,7 +135,7 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     for node in tree.nodes.values():
         node.cluster = clusters.get(node.row["cluster"])
         operator = operators.of(node.name)
-        _measure(node, operator, {operator.metric(name): row for name, row in tree.metrics(node.row)})
+        _measure(node, operator, operator.by_sparks_names(tree.metrics(node.row)))
     total = sum(node.time_ms or 0 for node in tree.nodes.values())
     for node in tree.nodes.values():
         node.time_share = (node.time_ms or 0) / total if total else 0.0
