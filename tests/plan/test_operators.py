@@ -76,7 +76,7 @@ def test_other_engines_names_stand_for_sparks(engine: Engine) -> None:
 
 
 def test_metrics_of_engines_are_sparks() -> None:
-    """What an engine's metric is said to be is a metric that some code reads, of a kind of operator that it has."""
+    """Each metric of an engine stands for a metric that some code reads, of a kind of operator that the engine has."""
     read = {name for operator in OPERATORS for name in (*operator.rows, *operator.bytes, *operator.time)}
     read |= {"number of partitions", NOT_SPARKS}
     for engine in ENGINES:
