@@ -6,6 +6,8 @@ seeds, in fresh sessions, with other ids. Each difference from the first golden 
 **Noticed.** Mutants of the TPC-H queries: a hint dropped, a key cast, a filter removed, a Python function around a key,
 bucketing lost, no broadcasts, another order of joins. A mutant whose final plan is the same (`plan_fingerprint`) is
 none. Counted is which differ, and whether the sentences name the cause.
+
+**Cheap.** The same query is run with and without a measurement and a golden plan, in turns.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import os
 import platform
 import random
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -54,6 +58,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--sessions", type=int, default=10, help="in each process")
     parser.add_argument("--mutants", type=int, default=400, help="at most; 0: none")
+    parser.add_argument("--pairs", type=int, default=100, help="runs with and without a measurement; 0: none")
     parser.add_argument("--verbose", action="store_true", help="print each miss")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -68,6 +73,8 @@ def main() -> None:
             steady(folder, arguments)
         if arguments.mutants:
             noticed(folder, arguments)
+        if arguments.pairs:
+            cheap(folder, arguments.pairs)
 
 
 def steady(folder: Path, arguments: argparse.Namespace) -> None:
@@ -95,7 +102,7 @@ def steady(folder: Path, arguments: argparse.Namespace) -> None:
 def repeat(folder: Path, out: Path, sessions: int) -> None:
     """Run all queries in new sessions of one Spark, in an order that varies."""
     texts: dict[str, list[str]] = defaultdict(list)
-    spark = new_spark(folder)
+    spark = new_spark(out.with_suffix(""))
     decisions_workload.write_tables(spark)
     queries: list[tuple[str, Mapping[str, str], str]] = [
         (f"TPC-H {n}", {}, text) for n, text in tpch.read_queries(folder / "tpch").items()
@@ -118,12 +125,12 @@ def repeat(folder: Path, out: Path, sessions: int) -> None:
     out.write_text(json.dumps(texts))
 
 
-def new_spark(folder: Path) -> SparkSession:
+def new_spark(warehouse: Path) -> SparkSession:
     """A Spark whose small data behave like large."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     for key, value in tpch.session_options().items():
         builder = builder.config(key, value)
-    return builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
+    return builder.config("spark.sql.warehouse.dir", str(warehouse)).getOrCreate()
 
 
 def prepare(session: SparkSession, folder: Path) -> None:
@@ -142,7 +149,7 @@ def golden(session: SparkSession, text: str) -> list[Section]:
 
 def noticed(folder: Path, arguments: argparse.Namespace) -> None:
     """Run the mutants beside their originals."""
-    spark = new_spark(folder)
+    spark = new_spark(folder / "warehouse")
     prepare(spark, folder)
     for table, key in (("orders", "o_custkey"), ("customer", "c_custkey")):
         for name, how in ((f"{table}_bucketed", "bucketed"), (f"{table}_plain", "plain")):
@@ -171,6 +178,26 @@ def noticed(folder: Path, arguments: argparse.Namespace) -> None:
     for kind, counter in [*sorted(counted.items()), ("all", sum(counted.values(), Counter()))]:
         figures = (counter[name] for name in ("mutants", "noticed", "named", "the same plan"))
         print(f"| {kind} | {' | '.join(map(str, figures))} |")
+
+
+def cheap(folder: Path, number: int) -> None:
+    """Compare a test's query with the same in a measurement, whose golden plan is compared."""
+    spark = new_spark(folder / "warehouse")
+    prepare(spark, folder)
+    text = tpch.read_queries(folder / "tpch")["3"]
+    kept = golden(spark, text)
+    extra = []
+    for _ in range(number):
+        begin = time.perf_counter()
+        spark.sql(text).collect()
+        between = time.perf_counter()
+        if difference(kept, golden(spark, text)):
+            raise AssertionError("The golden plan is another one.")
+        extra.append((time.perf_counter() - between) - (between - begin))
+    spark.stop()
+    half = extra[number // 2 :]  # the first ones warm the JVM
+    middle, low, high = statistics.median(half), *statistics.quantiles(half, n=4)[::2]
+    print(f"a measurement and a golden plan: {middle * 1000:.0f} ms a test ({low * 1000:.0f} to {high * 1000:.0f})")
 
 
 Ran = tuple[list[Section], list[str | None]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 import venv
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -21,6 +23,15 @@ from joinsight.document import Execution
 
 OLDER = [pytest.param(version, marks=pytest.mark.matrix) for version in SUPPORTED if version != NEWEST]
 PLANS = Path("tests/plans/test_sales")
+
+
+CELLS = (
+    "from pyspark.sql import SparkSession\nimport joinsight\n"
+    "spark = SparkSession.builder.master('local[2]').config('spark.ui.enabled', 'false').getOrCreate()",
+    "%load_ext joinsight",
+    "%%joinsight\nspark.range(1000).groupBy('id').count().count()",
+    "with joinsight.measure(spark) as measured:\n    spark.range(10).join(spark.range(10), 'id').collect()\nmeasured",
+)
 
 
 @pytest.fixture
@@ -85,13 +96,25 @@ def test_budgets_and_golden_plans(
 def test_an_installed_wheel_with_processes(
     spark_environment: Callable[[str], dict[str, str]], project: Path, tmp_path: Path
 ) -> None:
-    """In an environment of its own, tests on two processes write golden plans and a record; then nothing differs."""
+    """In its own environment: two processes write golden plans, which then match, and a notebook shows plans."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")
     venv.create(tmp_path / "venv", with_pip=True)
     python = str(tmp_path / "venv/bin/python")
-    install = [python, "-m", "pip", "install", "-q", f"{wheel}[spark]", f"pyspark=={NEWEST}", "pytest", "pytest-xdist"]
+    install = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        f"{wheel}[spark]",
+        f"pyspark=={NEWEST}",
+        "pytest",
+        "pytest-xdist",
+        "nbconvert",
+        "ipykernel",
+    ]
     subprocess.run(install, check=True)
     environment = {
         key: value for key, value in spark_environment(NEWEST).items() if key not in ("PYTHONPATH", "SPARK_HOME")
@@ -110,4 +133,16 @@ def test_an_installed_wheel_with_processes(
     assert plans["test_report.plan"] == before
     assert set(outcomes(project, environment, *only, python=python).values()) == {""}
     hinted = outcomes(project, {**environment, "HINT": "/*+ MERGE(orders) */"}, "-k", "report", python=python)
-    assert "has a new hint (merge left)" in hinted["test_report"]
+    assert "the join on customer_id is broadcast: the join on customer_id is sort-merge\n" in hinted["test_report"]
+    notebook = tmp_path / "cells.ipynb"
+    nbformat = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}}
+    cells: list[dict[str, Any]] = [
+        {"id": str(at), "cell_type": "code", "metadata": {}, "source": cell, "outputs": [], "execution_count": None}
+        for at, cell in enumerate(CELLS)
+    ]
+    notebook.write_text(json.dumps({**nbformat, "cells": cells}))
+    convert = [python, "-m", "nbconvert", "--execute", "--to", "html", str(notebook)]
+    subprocess.run(convert, env=environment, check=True)
+    html = notebook.with_suffix(".html").read_text()
+    assert html.count("data:image/svg+xml") >= 2, "the drawings of two cells, light and dark"
+    assert "Where the time went" in html
