@@ -1,13 +1,14 @@
 """Loads a collector as a company's drivers do: ``python -m bench.company --help``.
 
-**Data.** The documents of a recorded event log, a request for each, from drivers with an application, a listener and a
-loopback address of their own. ``--vary`` gives each driver other ids of expressions, plans and accumulators, as drivers
-have that ran something else before. **Load.** An open loop: requests leave at their times, however slow the answers
-are; nothing is repeated. The collector is `joinsight serve` with the embedded PostgreSQL, on the same machine; requests
-are made before the clock starts. **Measures.** Answers by status; the time from when a request was due to its answer,
-which is when its rows can be read; the CPU of collector, PostgreSQL and this process in cores; the collector's memory
-over time. In the end the executions in the database are counted: each accepted one must be there. ``--rate`` takes
-several rates, one after the other, against the same collector.
+**Data.** The documents of a recorded event log, a request for each, from drivers with an application, a listener, a
+connection and a loopback address of their own, or as many addresses as ``--addresses`` says. ``--vary`` gives each
+driver other ids of expressions, plans and accumulators, as drivers have that ran something else before. **Load.** An
+open loop: requests leave at their times, however slow the answers are; nothing is repeated. The collector is `joinsight
+serve` with the embedded PostgreSQL, on the same machine; requests are made before the clock starts. **Measures.**
+Answers by status; the time from when a request was due to its answer, which is when its rows can be read; the CPU of
+collector, PostgreSQL and this process in cores; the collector's memory over time. In the end the executions in the
+database are counted: each accepted one must be there. ``--rate`` takes several rates, one after the other, against the
+same collector.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Seen:
 class Driver:
     """An address of its own, and a connection, kept for the time for which Java's client keeps one."""
 
-    def __init__(self, number: int, port: int) -> None:
+    def __init__(self, number: int, port: int, addresses: int) -> None:
+        number %= addresses
         self.address = f"127.1.{number // 250}.{number % 250 + 1}"
         self.port = port
         self._kept: tuple[float, asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -191,6 +193,7 @@ def postgres_pids(folder: Path) -> list[int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drivers", type=int, default=1000)
+    parser.add_argument("--addresses", type=int, default=1000, help="that these share")
     parser.add_argument("--rate", type=float, nargs="*", default=[167, 1670], help="executions a second")
     parser.add_argument("--seconds", type=float, nargs="*", default=[60, 20], help="for each rate")
     parser.add_argument("--vary", action="store_true", help="other ids in the documents of each driver")
@@ -215,7 +218,7 @@ def load(options: argparse.Namespace, folder: Path, collector: subprocess.Popen[
         assert collector.poll() is None, log.read_text()
         time.sleep(0.1)
     port = int(json.loads(listening[0])["url"].rpartition(":")[2])
-    drivers = [Driver(number, port) for number in range(options.drivers)]
+    drivers = [Driver(number, port, options.addresses) for number in range(options.drivers)]
     accepted = first = 0
     print(
         " rate/s  accepted  answers                        p50 ms  p99 ms  cores: collector, PostgreSQL, load; load avg"

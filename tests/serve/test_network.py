@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
@@ -25,6 +28,7 @@ from tests.serve.real import (
     locked,
     post,
     post_from,
+    service,
     status,
     until,
     writers_that_wait,
@@ -33,6 +37,7 @@ from tests.serve.real import (
 from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.serve import admission, app, ingest, protocol
+from joinsight.serve.tokens import TOKEN_VARIABLE
 
 
 @pytest.fixture
@@ -291,13 +296,92 @@ def test_who_is_idle_makes_room(engine: Engine, few: None) -> None:
         assert b"503 Service Unavailable" in answer(kept[0])
 
 
-def test_who_is_idle_does_not_linger(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that go are told, also when more go than are waited for until they close: there is nothing left to read."""
+def test_all_that_go_are_told(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when more go than are waited for until they close: those who were told first are cut off."""
     monkeypatch.setattr(protocol, "MAX_LEAVING", 1)
     with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
         kept = idle(stack, url, 24)
         told = [b"503 Service Unavailable" in answer(each) for each in kept[:4]]
     assert told == [True] * 4
+
+
+def test_a_request_that_was_on_its_way_is_answered(engine: Engine, few: None) -> None:
+    """A kept connection is turned away while its next request is being sent: the response is not lost by a reset."""
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        kept = idle(stack, url, 21)
+        until(lambda: kept[0].recv(1, socket.MSG_PEEK), "it is told")
+        body = os.urandom(20 << 20)
+        kept[0].sendall(head(len(body), SHOWN) + body)
+        assert b"HTTP/1.1 503 Service Unavailable" in answer(kept[0])
+
+
+@pytest.mark.parametrize("number", [1_000, 300], ids=["room for all", "room for 20"])
+def test_a_thousand_drivers(engine: Engine, request: pytest.FixtureRequest, number: int) -> None:
+    """All that connect at once get an HTTP response, 200 or one with Retry-After, also far above the limits."""
+    if number == 300:
+        request.getfixturevalue("few")
+    if protocol.raise_open_files() < 3 * number:
+        pytest.skip(f"this machine allows fewer than {3 * number} open files")
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        body = good("a thousand drivers")
+        drivers = [stack.enter_context(dial(url, f"127.0.0.{each % 5 + 2}")) for each in range(number)]
+        for each in drivers:
+            each.sendall(head(len(body), SHOWN, "Connection: close") + body)
+        answers = [answer(each) for each in drivers]
+    statuses = Counter(each[9:12] for each in answers)
+    assert set(statuses) <= {b"200", b"429", b"503"}
+    assert statuses[b"200"]
+    assert all(b"\r\nretry-after: 5\r\n" in each.lower() for each in answers if each[9:12] != b"200")
+    if number == 1_000:
+        assert not any(b"too many connections" in each for each in answers)
+
+
+def test_who_is_gone_before_it_is_told(engine: Engine, few: None) -> None:
+    """Clients that have closed their connections when these are accepted and turned away do not disturb the others."""
+    with collector(engine, 0, ["good"]) as (url, server), dial(url) as first, ExitStack() as stack:
+        until(lambda: server.connections.open, "it is connected")
+        (connection,) = server.connections.open
+        held = threading.Event()
+        connection._loop.call_soon_threadsafe(held.wait)
+        for _ in range(5):
+            dial(url, "127.0.0.2").close()
+        here = [stack.enter_context(dial(url, "127.0.0.2")) for _ in range(5)]
+        held.set()
+        for each in (first, *here):
+            each.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert status(each) == 200
+
+
+def test_many_connections_and_few_files(engine: Engine) -> None:
+    """However many connections wait to be accepted, enough open files remain for those that are served."""
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))"
+    database = engine.url.render_as_string(hide_password=False)
+    with service(database, patch=few, environment={TOKEN_VARIABLE: "good"}) as running, ExitStack() as stack:
+        running.signal(signal.SIGSTOP)
+        for number in range(400):
+            stack.enter_context(dial(running.url, f"127.0.0.{number % 40 + 2}"))
+        running.signal(signal.SIGCONT)
+        shown = {"Authorization": "Bearer good"}
+        assert post(running.url, good("few files"), headers=shown).status_code == 200
+        running.signal(signal.SIGTERM)
+        assert running.end() == 0
+        assert len(running.logged("too many connections")) == 1
+        assert [event for event in running.log if event["level"] == "error"] == []
+
+
+def test_who_shows_no_right_has_less_room(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections without a token are limited in number, however much room there is for others."""
+    monkeypatch.setattr(protocol, "MAX_UNENTITLED", 3)
+    with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
+        kept = idle(stack, url, 10)
+        silent = [stack.enter_context(dial(url, f"127.0.0.{each + 10}")) for each in range(8)]
+        assert [answer(each)[:12] for each in silent[:5]] == [b"HTTP/1.1 503"] * 5
+        for each in kept:
+            each.sendall(head(len(request()), SHOWN) + request())
+            until(lambda each=each: b"accepted" in each.recv(65_536), "it is served")  # type: ignore[misc]
+        for each in silent[5:]:
+            each.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert status(each) == 200
 
 
 def test_when_all_are_at_work_the_next_one_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,9 +411,10 @@ def test_when_all_are_at_work_the_next_one_is_told(engine: Engine, monkeypatch: 
 def test_those_who_do_not_go_are_cut_off(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rejected client that does not read the response holds nothing for long; only a few are answered at a time."""
     monkeypatch.setattr(protocol, "MAX_LEAVING", 4)
-    monkeypatch.setattr(protocol, "GOODBYE_SECONDS", 1)
     with collector(engine, 0, ["good"]) as (url, server), ExitStack() as stack:
         for number in range(60):
+            if number == 50:
+                monkeypatch.setattr(protocol, "GOODBYE_SECONDS", 1)
             stack.enter_context(dial(url, f"127.0.0.{number % 10 + 2}"))
             # one more is being accepted; those that are cut off leave in the next round of the event loop
             until(lambda: len(server.connections.open) <= 20 + 4 + 1, "only a few are answered at a time")

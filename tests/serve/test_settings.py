@@ -128,6 +128,7 @@ def test_the_log_of_a_service(engine: Engine) -> None:
         "readers": 0,
         "database": engine.url.render_as_string(hide_password=True),
         "schema": log[1]["schema"],
+        "connections": 4_096,
         "version": __version__,
     }
     first = log[2]
@@ -138,6 +139,21 @@ def test_the_log_of_a_service(engine: Engine) -> None:
     assert (log[8]["status"], log[8]["reason"][:23]) == (400, "the request is not gzip")
     password = engine.url.password
     assert password and password not in "".join(running.lines)
+
+
+def test_open_files(engine: Engine) -> None:
+    """The limit of open files is raised as far as possible; one too low for all connections is logged, and one too low
+    to work is an invalid setting."""
+    url = engine.url.render_as_string(hide_password=False)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))".format
+    with service(url, patch=limit(300, 1_000)) as running:
+        assert running.logged("collecting")[0]["connections"] == 500
+        assert running.logged("the limit of open files (1000) allows 500 connections; with 8192, it would be 4096")
+    refused = Service(url, patch=limit(100, 200))
+    assert refused.end() == 2
+    assert "the limit of open files='200': the collector needs at least 256. Raise it to 8192: ulimit -n 8192" in (
+        "".join(refused.lines)
+    )
 
 
 def record(message: str, *, error: Exception | None = None, **about: object) -> logging.LogRecord:

@@ -16,6 +16,7 @@ from joinsight.gc_tuning import collect_seldom
 from joinsight.serve.background import background_tasks
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
+from joinsight.serve.protocol import MAX_CONNECTIONS, OPEN_FILES
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_listener
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import check_schema, open_database
@@ -109,8 +110,17 @@ def serve(
             readers=listener.tokens.readers,
             database=engine.url.render_as_string(hide_password=True),
             schema=schema,
+            connections=server.connections.limits.connections,
             version=__version__,
         )
+        if listener.open_files < OPEN_FILES:
+            log.warning(
+                "the limit of open files (%d) allows %d connections; with %d, it would be %d",
+                listener.open_files,
+                server.connections.limits.connections,
+                OPEN_FILES,
+                MAX_CONNECTIONS,
+            )
         if listener.tokens.open:
             log.warning("no token is set: any user of this machine can send, no other machine can")
         elif not listener.tokens.readers:

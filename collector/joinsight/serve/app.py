@@ -51,7 +51,7 @@ from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
 from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
-from joinsight.serve.protocol import ENTITLED
+from joinsight.serve.protocol import entitle
 from joinsight.serve.tokens import Tokens
 
 RETRY_AFTER_SECONDS = 5
@@ -149,7 +149,7 @@ class Collector:
             log.exception("internal error, the sender will retry", extra=fields(**sender))
             response = JSONResponse({"error": "internal error; the collector's log has the details"}, 500)
         if response.status_code == 200:
-            setattr(request.state, ENTITLED, True)
+            entitle(request.scope)
         self.metrics.count("joinsight_requests_total", 1, str(response.status_code))
         return response
 
@@ -165,7 +165,7 @@ class Collector:
                 self._throttled.unauthenticated(client)
                 raise HTTPException(401, "the bearer token is missing or wrong")
             self.metrics.count("joinsight_token_requests_total", 1, token)
-            setattr(request.state, ENTITLED, True)
+            entitle(request.scope)
         if reason := unsupported_media_type(request):
             self._throttled.warning("request with an unsupported media type refused", client, reason)
             raise HTTPException(415, reason)

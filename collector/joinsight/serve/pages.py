@@ -43,7 +43,7 @@ from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View, number
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
-from joinsight.serve.protocol import ENTITLED
+from joinsight.serve.protocol import entitle
 from joinsight.serve.summaries import MOST_REGRESSIONS, Summaries, summary, took_too_long
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
@@ -218,7 +218,7 @@ class Pages:
             return None
         shown = request.headers.get("authorization", "")
         if self._tokens.reader(shown):
-            setattr(request.state, ENTITLED, True)
+            entitle(request.scope)
             return None
         if shown:
             self._throttled.unauthenticated(request.client.host if request.client else "")

@@ -6,20 +6,22 @@ application. All other time belongs to the client: sending a request's head, sen
 response, reading a response.
 
 When there are too many connections, unentitled ones are closed first. A client becomes entitled by a token or, without
-tokens, by a stored batch; the application records it in the request's state (`ENTITLED`). Among unentitled connections,
-the oldest one of the address with the most connections is closed, so that a client with a token has time to send it,
-however many others connect. Idle entitled connections are next. Rejected clients get 503, as do new clients when all
-connections are entitled and busy.
+tokens, by a stored batch; the application says so (`entitle`). Among unentitled connections, the oldest one of the
+address with the most connections is closed, so that a client with a token has time to send it, however many others
+connect. Idle entitled connections are next. Rejected clients get 503, as do new clients when all
+connections are entitled and busy. How many connections are too many depends on the limit of open files (`Limits`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
+import resource
 import ssl
 from collections import Counter
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,16 +37,23 @@ IDLE_SECONDS = 60
 """Between a response and the next request on the same connection; then uvicorn closes it."""
 GOODBYE_SECONDS = 3
 """From closing a connection to its end, because TLS waits for the client's close_notify."""
-MAX_CONNECTIONS = 800
-"""With `MAX_LEAVING` and the collector's own files, below the usual limit of 1,024 open files."""
-MAX_CLIENT_CONNECTIONS = 200
+MAX_CONNECTIONS = 4_096
+MAX_CLIENT_CONNECTIONS = 1_024
 """`MAX_CONNECTIONS` for one address."""
+MAX_UNENTITLED = 1_024
+"""`MAX_CONNECTIONS` for unentitled clients, because a connection with TLS takes 256 KiB of memory."""
 FEW_CONNECTIONS = 10
 """Up to this number, an address, such as a machine that runs a few jobs, does not count as holding many."""
-MAX_LEAVING = 100
-"""Connections that are being answered with 503; further ones are aborted."""
-ENTITLED = "entitled"
-"""The key in a request's state by which the application marks its client as entitled."""
+MAX_LEAVING = 512
+"""Connections that have been turned away and are still open; beyond it, the first of them is aborted."""
+MAX_ACCEPTED = 128
+"""Connections that are accepted at once, before any of them is counted."""
+BACKLOG = 2_048
+"""Connections that wait in the kernel to be accepted; those take no files."""
+OPEN_FILES = 2 * MAX_CONNECTIONS
+"""The limit of open files that allows all of these."""
+MIN_OPEN_FILES = 256
+"""The lowest limit of open files with which the collector starts."""
 
 _CONNECTION = "connection"
 _LOG_SECONDS = 60
@@ -53,7 +62,6 @@ _TOO_MANY = (
     b"Retry-After: 5\r\nConnection: close\r\n\r\n"
     b'{"error":"too many connections"}\n'
 )
-_numbers = itertools.count()
 
 log = logging.getLogger("joinsight")
 
@@ -68,7 +76,7 @@ def observed(app: ASGIApp) -> ASGIApp:
             await send(message)
             connection.answering = True
 
-        connection.request_begins(scope["state"])
+        connection.request_begins()
         try:
             await app(scope, receive, observe)
         finally:
@@ -77,13 +85,56 @@ def observed(app: ASGIApp) -> ASGIApp:
     return call
 
 
+def entitle(scope: Scope) -> None:
+    """Mark the client of this request as entitled."""
+    if connection := scope.get("state", {}).get(_CONNECTION):
+        connection.entitle()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many connections there may be; they leave a third of the open files to the collector itself."""
+
+    connections: int
+    of_client: int
+    unentitled: int
+    leaving: int
+    accepted: int
+
+    @classmethod
+    def within(cls, files: int) -> Limits:
+        """The limits of a process that may have so many open files."""
+        return cls(
+            connections=min(MAX_CONNECTIONS, files // 2),
+            of_client=min(MAX_CLIENT_CONNECTIONS, files // 8),
+            unentitled=min(MAX_UNENTITLED, files // 4),
+            leaving=min(MAX_LEAVING, files // 16),
+            accepted=min(MAX_ACCEPTED, files // 64),
+        )
+
+
+def raise_open_files() -> int:
+    """Raise this process's limit of open files to `OPEN_FILES`, as far as it may; returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # macOS has another limit, which only the kernel knows
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+
+
 class Connections:
     """All connections of a server; uvicorn calls `make` for a new one."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
+    def __init__(self, limits: Limits, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
         """`tls` returns the context for a new connection; None: plain HTTP."""
+        self.limits = limits
         self.tls = tls
         self.open: set[Connection] = set()
+        self._staying = _Group()
+        self._unentitled = _Group()
+        self._leaving: dict[Connection, None] = {}  # in this order
         self._log_again_at = 0.0
 
     def make(self, *, app_state: dict[str, Any], **options: Any) -> Connection:
@@ -98,37 +149,88 @@ class Connections:
             if connection.idle:
                 connection.close()
 
-    @property
-    def leaving(self) -> int:
-        """Number of connections that were turned away and are still open."""
-        return sum(each.leaving for each in self.open)
-
     def add(self, new: Connection) -> None:
         """Add a connection; above a limit, turn one away, possibly this one."""
+        first = self._first_to_go(new)
         self.open.add(new)
-        staying = [each for each in self.open if not each.leaving]
-        same = [each for each in staying if each.address == new.address]
-        crowd = same if len(same) > MAX_CLIENT_CONNECTIONS else staying if len(staying) > MAX_CONNECTIONS else None
-        if crowd is None:
+        self._staying.add(new)
+        self._unentitled.add(new)
+        if first is None:
             return
-        first = _first_to_go([each for each in crowd if each is not new]) or new
         now = asyncio.get_running_loop().time()
         if now >= self._log_again_at:
             self._log_again_at = now + _LOG_SECONDS
-            log.warning(
-                "too many connections: closing those without a token first",
-                extra=fields(connections=len(staying), client=first.address, of_client=len(same)),
+            about = fields(
+                connections=len(self._staying), client=first.address, of_client=self._staying.held[new.address]
             )
-        first.leaving = True
-        if first is not new or self.leaving > MAX_LEAVING:
-            first.turn_away()  # a new one is turned away when it can be answered
+            log.warning("too many connections: closing those without a token first", extra=about)
+        self._leave(first)
+        if first is not new:  # a new one is turned away when it can be answered
+            first.turn_away()
+
+    def _first_to_go(self, new: Connection) -> Connection | None:
+        """The connection whose place a new one takes, possibly the new one itself; None if there is room."""
+        of = new.address if self._staying.held[new.address] >= self.limits.of_client else None
+        if (
+            of is None
+            and len(self._staying) < self.limits.connections
+            and len(self._unentitled) < self.limits.unentitled
+        ):
+            return None
+        return self._unentitled.first(of) or _Group(each for each in self._staying if each.idle).first(of) or new
+
+    def _leave(self, connection: Connection) -> None:
+        """Count a connection as one that is turned away."""
+        self._staying.discard(connection)
+        self._unentitled.discard(connection)
+        connection.leaving = True
+        self._leaving[connection] = None
+        if len(self._leaving) > self.limits.leaving:
+            first = next(iter(self._leaving))
+            del self._leaving[first]
+            first.abort()
+
+    def entitle(self, connection: Connection) -> None:
+        """Count a connection no longer as unentitled."""
+        self._unentitled.discard(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that is closed."""
+        self.open.discard(connection)
+        self._leaving.pop(connection, None)
+        self._staying.discard(connection)
+        self._unentitled.discard(connection)
 
 
-def _first_to_go(connections: Sequence[Connection]) -> Connection | None:
-    """The connection to turn away; None if all are entitled and busy."""
-    going = [each for each in connections if not each.entitled] or [each for each in connections if each.idle]
-    held = Counter(each.address for each in going)
-    return max(going, key=lambda each: (max(held[each.address], FEW_CONNECTIONS), -each.number), default=None)
+class _Group:
+    """Connections in the order of their arrival, and how many each address has."""
+
+    def __init__(self, connections: Iterable[Connection] = ()) -> None:
+        self._connections = dict.fromkeys(connections)
+        self.held = Counter([each.address for each in self._connections])
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(self._connections)
+
+    def add(self, connection: Connection) -> None:
+        self._connections[connection] = None
+        self.held[connection.address] += 1
+
+    def discard(self, connection: Connection) -> None:
+        if connection in self._connections:
+            del self._connections[connection]
+            self.held[connection.address] -= 1
+            if not self.held[connection.address]:
+                del self.held[connection.address]  # addresses come and go
+
+    def first(self, of: str | None) -> Connection | None:
+        """The oldest one of this address; of None, that of the address that has most, or of all if none has many."""
+        if of is None and max(self.held.values(), default=0) > FEW_CONNECTIONS:
+            of = self.held.most_common(1)[0][0]
+        return next((each for each in self if of in (None, each.address)), None)
 
 
 class Connection(asyncio.Protocol):
@@ -138,7 +240,6 @@ class Connection(asyncio.Protocol):
     """The protocol that reads requests and writes responses."""
 
     def __init__(self, connections: Connections) -> None:
-        self.number = next(_numbers)
         self.address: str | None = None
         """The client's address, without port."""
         self.leaving = False
@@ -152,8 +253,8 @@ class Connection(asyncio.Protocol):
         self._http_connected = False
         self.answering = False
         """Whether a part of a response has been sent."""
-        self._state: MutableMapping[str, Any] | None = None  # of the current request
-        self._entitled = False
+        self.idle = True
+        """Whether no request is being processed."""
 
     # Called by asyncio
 
@@ -180,7 +281,7 @@ class Connection(asyncio.Protocol):
         except OSError as error:
             log.debug("TLS handshake failed: %s", error)
         if transport is None or transport.is_closing():
-            self._abort()
+            self.abort()
             self.connection_lost(None)
         else:
             self._begin(transport)
@@ -200,7 +301,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         for name in list(self._deadlines):
             self._cancel_deadline(name)
-        self._connections.open.discard(self)
+        self._connections.remove(self)
         self._disconnect_http(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -220,7 +321,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         if self._http_connected:
             self.http.pause_writing()
-        self._set_deadline("read", READ_SECONDS, self._abort)
+        self._set_deadline("read", READ_SECONDS, self.abort)
 
     def resume_writing(self) -> None:
         if self._http_connected:
@@ -229,60 +330,48 @@ class Connection(asyncio.Protocol):
 
     # Called by the application
 
-    def request_begins(self, state: MutableMapping[str, Any]) -> None:
+    def request_begins(self) -> None:
         """Note that the head of a request has been read."""
-        self._state, self.answering = state, False
+        self.idle = self.answering = False
         self._cancel_deadline("head")
         self._cancel_deadline("idle")
 
+    def entitle(self) -> None:
+        """Note that the client has shown that it may be here."""
+        self._connections.entitle(self)
+
     def request_ends(self) -> None:
         """Note that all of the response has been sent."""
-        self._entitled = self.entitled
-        self._state, self.answering = None, False
-        self._set_deadline("idle", IDLE_SECONDS + GOODBYE_SECONDS, self._abort)
+        self.idle, self.answering = True, False
+        self._set_deadline("idle", IDLE_SECONDS + GOODBYE_SECONDS, self.abort)
         self._close_in_time()
-
-    @property
-    def entitled(self) -> bool:
-        """Whether this request or an earlier one has entitled the client."""
-        return self._entitled or (self._state is not None and bool(self._state.get(ENTITLED)))
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request is being processed."""
-        return self._state is None
-
-    @property
-    def is_between_requests(self) -> bool:
-        """Whether a response has been sent, and nothing of a further request has arrived."""
-        return self.idle and "idle" in self._deadlines and "head" not in self._deadlines
 
     # Its end
 
     def close(self) -> None:
         """Close the connection when all that was written is delivered."""
         if self._transport is None:
-            self._abort()
+            self.abort()
         else:
             self._transport.close()
             self._close_in_time()
 
     def turn_away(self) -> None:
-        """Answer 503 and process nothing more. Further data is read and discarded: a reset would make the client lose
-        the response. Between two requests there is nothing to read, and the connection does not linger."""
-        lingers = not self.is_between_requests
-        if self._transport is None or self.answering or self._connections.leaving > MAX_LEAVING:
-            self._abort()
+        """Answer 503 and process nothing more. Further data is read and discarded, also between two requests, when the
+        next one may be on its way: a reset would make the client lose the response."""
+        if self._transport is None or self.answering:
+            self.abort()
             return
         self._disconnect_http(ConnectionAbortedError())
         self._cancel_deadline("head")
         self._transport.write(_TOO_MANY)
-        if lingers and self._transport.can_write_eof():
-            self._transport.write_eof()
+        if self._transport.can_write_eof():
+            with suppress(OSError):  # the client is gone, which reading will tell
+                self._transport.write_eof()
         else:
             self._transport.close()
         self._transport.resume_reading()
-        self._set_deadline("goodbye", GOODBYE_SECONDS, self._abort)
+        self._set_deadline("goodbye", GOODBYE_SECONDS, self.abort)
 
     def _disconnect_http(self, error: Exception | None) -> None:
         """Tell HTTP that the client has disconnected; with an error, HTTP does not touch the transport."""
@@ -292,9 +381,10 @@ class Connection(asyncio.Protocol):
 
     def _close_in_time(self) -> None:
         if self._transport is not None and self._transport.is_closing() and not self.leaving:
-            self._set_deadline("goodbye", GOODBYE_SECONDS, self._abort)
+            self._set_deadline("goodbye", GOODBYE_SECONDS, self.abort)
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
+        """Close the connection at once."""
         if self._link is not None:
             self._link.abort()
 

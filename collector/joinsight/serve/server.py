@@ -22,7 +22,16 @@ from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
 from joinsight.serve.hosts import is_loopback
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
-from joinsight.serve.protocol import IDLE_SECONDS, Connections, observed
+from joinsight.serve.protocol import (
+    BACKLOG,
+    IDLE_SECONDS,
+    MIN_OPEN_FILES,
+    OPEN_FILES,
+    Connections,
+    Limits,
+    observed,
+    raise_open_files,
+)
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
 from joinsight.store.database import check_settings
@@ -37,12 +46,14 @@ log = logging.getLogger("joinsight")
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """The checked settings of `joinsight serve`: a bound socket, tokens, TLS, and the thresholds of findings."""
+    """The checked settings of `joinsight serve`: a bound socket, tokens, TLS, thresholds of findings, open files."""
 
     bound: socket.socket
     tokens: Tokens
     tls: Tls | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
+    open_files: int = field(default_factory=raise_open_files)
+    """The limit of this process."""
 
     @property
     def url(self) -> str:
@@ -72,6 +83,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and log it."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(BACKLOG)  # asyncio's backlog is also the number of connections that it accepts at once
         if self.startup_fields is not None:
             log.info("collecting", extra=self.startup_fields)
 
@@ -132,12 +145,22 @@ def open_listener(
         thresholds = thresholds.overridden(finding_thresholds)
     except ConfigurationError as error:
         errors.append(error)
+    open_files = raise_open_files()
+    if open_files < MIN_OPEN_FILES:
+        errors.append(
+            ConfigurationError(
+                "the limit of open files",
+                str(open_files),
+                f"the collector needs at least {MIN_OPEN_FILES}",
+                f"Raise it to {OPEN_FILES}: ulimit -n {OPEN_FILES}, or LimitNOFILE={OPEN_FILES} in a systemd unit.",
+            )
+        )
     errors += check_settings(database_url, data)
     try:
         if errors:
             raise ConfigurationErrors(errors)
         assert tokens is not None and bound is not None and thresholds is not None
-        yield Listener(bound, tokens, tls, thresholds)
+        yield Listener(bound, tokens, tls, thresholds, open_files)
     finally:
         if bound is not None:
             bound.close()
@@ -173,7 +196,7 @@ def make_server(engine: Engine, listener: Listener, job_names: int = DEFAULT_JOB
     """The server of a collector; run it with ``server.run(sockets=[listener.bound])``."""
     app = make_app(engine, listener.tokens, Finder(listener.thresholds), job_names)
     tls = listener.tls
-    connections = Connections((lambda: tls.context) if tls else None)
+    connections = Connections(Limits.within(listener.open_files), (lambda: tls.context) if tls else None)
     config = uvicorn.Config(
         observed(app),
         http=cast(Any, connections.make),
@@ -182,6 +205,7 @@ def make_server(engine: Engine, listener: Listener, job_names: int = DEFAULT_JOB
         log_config=None,
         log_level="error",
         access_log=False,
+        backlog=connections.limits.accepted,
         server_header=False,
         proxy_headers=PROXIES_VARIABLE in os.environ,
         timeout_keep_alive=IDLE_SECONDS,
