@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOCAL = "file:"
 _GLOB = frozenset("*?[{")
+_EXAMPLES = 3
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -33,6 +34,10 @@ class Listing:
     """Folders that could not be listed, with the reason."""
     empty: list[str] = field(default_factory=list)
     """Folders of rolling logs without a file of events."""
+    left_out: int = 0
+    """Files in folders, and matches of patterns, whose names are not those of event logs."""
+    left_out_examples: list[str] = field(default_factory=list)
+    """The paths of the first of them."""
 
 
 class FileSystem(Protocol):
@@ -51,7 +56,7 @@ class Local:
     def matches(self, path: str) -> list[Status]:
         found = []
         for pattern in _without_braces(path.removeprefix(LOCAL)):
-            names = glob.glob(pattern) if _GLOB.intersection(pattern) else [pattern]  # noqa: PTH207
+            names = sorted(glob.glob(pattern)) if _GLOB.intersection(pattern) else [pattern]  # noqa: PTH207
             found += _statuses(Path(os.path.abspath(name)) for name in names)  # noqa: PTH100
         return found
 
@@ -118,12 +123,11 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
         try:
             matches = file_system.matches(path)
             if not matches:
-                raise JoinsightError(f"{path} does not exist; it must be an event log, or a folder of event logs")
+                raise _missing(path)
             is_named = not _GLOB.intersection(path)
             for status in matches:
                 if not status.is_folder:
-                    if is_named or is_log_name(status.name):
-                        _add(listing, log_of_file(status))
+                    _add_file(listing, status, is_named=is_named)
                 elif is_named:
                     _add_folder(listing, status, file_system.children(status), file_system)
                 else:
@@ -131,6 +135,17 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
         except OSError as error:
             raise JoinsightError(f"{path}: {_text(error)}") from None
     return listing
+
+
+def check_local(paths: Iterable[str]) -> None:
+    """Raises `JoinsightError` if one of these paths, all on this machine's disks, does not exist."""
+    for path in paths:
+        if not Local().matches(path):
+            raise _missing(path)
+
+
+def _missing(path: str) -> JoinsightError:
+    return JoinsightError(f"{path} does not exist; it must be an event log, or a folder of event logs")
 
 
 def _add_below(listing: Listing, folder: Status, file_system: FileSystem) -> None:
@@ -154,8 +169,17 @@ def _add_folder(listing: Listing, folder: Status, children: list[Status], file_s
                 continue
             if child.is_folder:
                 _add_below(listing, child, file_system)
-            elif is_log_name(child.name):
-                _add(listing, log_of_file(child))
+            else:
+                _add_file(listing, child)
+
+
+def _add_file(listing: Listing, file: Status, *, is_named: bool = False) -> None:
+    if is_named or is_log_name(file.name):
+        _add(listing, log_of_file(file))
+        return
+    listing.left_out += 1
+    if len(listing.left_out_examples) < _EXAMPLES:
+        listing.left_out_examples.append(file.path)
 
 
 def _add(listing: Listing, log: LogFile) -> None:

@@ -54,6 +54,10 @@ class Report:
     """Folders that could not be listed, with the reason."""
     empty: list[str] = field(default_factory=list)
     """Folders of rolling logs without a file of events."""
+    left_out: int = 0
+    """Files in folders, and matches of patterns, whose names are not those of event logs."""
+    left_out_examples: list[str] = field(default_factory=list)
+    """The paths of the first of them."""
     seconds: float = 0.0
 
     @property
@@ -100,7 +104,13 @@ def backfill(
     """
     started = time.monotonic()
     listing = find(Local() if spark is None else Hadoop(spark), paths)
-    report = Report(found=len(listing.logs), unreadable=listing.unreadable, empty=listing.empty)
+    report = Report(
+        found=len(listing.logs),
+        unreadable=listing.unreadable,
+        empty=listing.empty,
+        left_out=listing.left_out,
+        left_out_examples=listing.left_out_examples,
+    )
     before = {} if again else event_logs.seen(engine, list(listing.logs))
     changed: list[LogFile] = []
     for key, log in listing.logs.items():
@@ -118,21 +128,36 @@ def backfill(
     return report
 
 
-def can_read_here(paths: Iterable[str]) -> bool:
+def local_paths(paths: Iterable[str]) -> list[str]:
+    """Those of these paths that are on this machine's disks, whatever Spark reads them."""
+    schemes = {path: match[1] if (match := _SCHEME.match(path)) else None for path in paths}
+    local = {"file"} if None not in schemes.values() or _names_file_system() else {"file", None}
+    return [path for path, scheme in schemes.items() if scheme in local]
+
+
+def can_read_here(paths: Sequence[str]) -> bool:
     """Whether these paths are on this machine's disks, and Spark is not configured to run elsewhere."""
-    schemes = {match[1] if (match := _SCHEME.match(path)) else None for path in paths}
-    if None in schemes and "HADOOP_CONF_DIR" in os.environ:  # they may be on its default file system
-        return False
-    return schemes <= {"file", None} and "PYSPARK_GATEWAY_PORT" not in os.environ and not _names_master()
+    is_here = len(local_paths(paths)) == len(set(paths)) and "PYSPARK_GATEWAY_PORT" not in os.environ
+    return is_here and not _spark_sets(r"spark\.master[\s=:]")
 
 
-def _names_master() -> bool:
-    folder = os.environ.get("SPARK_CONF_DIR") or spark_jars().with_name("conf")
+def _names_file_system() -> bool:
+    """Whether paths without a scheme may be on another file system."""
+    if "HADOOP_CONF_DIR" in os.environ or Path(_spark_conf(), "core-site.xml").exists():
+        return True
+    return _spark_sets(r"spark\.hadoop\.fs\.default")
+
+
+def _spark_sets(setting: str) -> bool:
     try:
-        lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
+        lines = Path(_spark_conf(), "spark-defaults.conf").read_text().splitlines()
     except OSError:
         return False
-    return any(re.match(r"\s*spark\.master[\s=:]", line) for line in lines)
+    return any(re.match(rf"\s*{setting}", line) for line in lines)
+
+
+def _spark_conf() -> Path:
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark_jars().with_name("conf"))
 
 
 def _read(spark: SparkSession | None, logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:

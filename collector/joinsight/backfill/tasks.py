@@ -73,6 +73,7 @@ class LogDocuments:
         self._outcome: Outcome | None = None
         self._missing = [f"file {number} of the rolling log is missing" for number in log.missing]
         self._refused: list[str] = []
+        self._has_documents = False
         self.executions: set[int] = set()
 
     def __iter__(self) -> Iterator[Document]:
@@ -90,6 +91,7 @@ class LogDocuments:
                 what = "the application" if number is None else f"execution {number}"
                 self._refused.append(f"{what} could not be converted to a document: {error}")
                 continue
+            self._has_documents = True
             if isinstance(document, Execution):
                 self.executions.add(document.execution_id)
             yield document
@@ -101,6 +103,8 @@ class LogDocuments:
             pass
         assert self._outcome is not None
         problems = [*self._missing, *self._outcome.problems, *self._refused]
+        if self._outcome.lines and not self._has_documents and not self._refused:
+            problems.append("it has no events of an application: it is not an event log, or its beginning is missing")
         return msgspec.structs.replace(self._outcome, problems=problems)
 
 

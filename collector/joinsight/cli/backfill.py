@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
@@ -65,9 +66,11 @@ def backfill(
     Exits with 0 if everything readable was read, with 1 if something should be tried again.
     """
     from joinsight.backfill import run
+    from joinsight.backfill.listing import check_local
     from joinsight.findings.thresholds import VARIABLE, Thresholds, split
     from joinsight.store.database import check_schema, open_database
 
+    check_local(run.local_paths(paths))
     thresholds = Thresholds().overridden(split(os.environ.get(VARIABLE, "")), VARIABLE)
     embedded = not (database_url or os.environ.get(URL_VARIABLE))
     with ExitStack() as stack:
@@ -128,6 +131,8 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 def print_report(out: Console, report: Report) -> None:
     """Print a line for each problem, then the totals."""
+    from joinsight.backfill.listing import LOCAL
+    from joinsight.backfill.log_file import name_of
 
     def print_line(line: str) -> None:
         out.print(line, soft_wrap=True)
@@ -140,7 +145,17 @@ def print_report(out: Console, report: Report) -> None:
         for problem in each.entry.problems:
             print_line(f"{each.entry.path} ({each.entry.outcome}): {problem}")
     if not report.found:
-        print_line("No event logs found. In folders, only files named as Spark names its logs are read.")
+        print_line("No event logs found.")
+    if report.left_out:
+        names = ", ".join(map(name_of, report.left_out_examples))
+        more = ", ..." if report.left_out > len(report.left_out_examples) else ""
+        first = report.left_out_examples[0].removeprefix(LOCAL)
+        files = "1 file was" if report.left_out == 1 else f"{report.left_out:,} files were"
+        print_line(
+            f"{files} left out: their names are not those that Spark gives its event logs ({names}{more})."
+            f" To read them, name each: joinsight backfill {shlex.quote(first)}"
+        )
+    if not report.found:
         return
     done = report.done
     size = report.event_bytes
@@ -182,6 +197,8 @@ def _as_json(report: Report) -> dict[str, Any]:
         "unchanged_partial": report.unchanged_partial,
         "unreadable_folders": report.unreadable,
         "empty_folders": report.empty,
+        "left_out_files": report.left_out,
+        "left_out_examples": report.left_out_examples,
         "executions": _sum(report.done, "executions"),
         "documents_stored": sum(each.stored for each in report.done),
         "executions_repaired": sum(each.repaired for each in report.done),
