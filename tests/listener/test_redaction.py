@@ -172,6 +172,20 @@ PLAN = (
      "Exchange rangepartitioning(k#4L ASC NULLS FIRST, name#1 DESC NULLS LAST, 4), ENSURE_REQUIREMENTS, [plan_id=53]"),
     ("Exchange", "Exchange hashpartitioning(k#4L, c#6, ... 3 more fields), ENSURE_REQUIREMENTS, [plan_id=54]",
      "Exchange hashpartitioning(k#4L, c#6, ... 3 more fields), ENSURE_REQUIREMENTS, [plan_id=54]"),
+    ("CometExchange", "CometExchange hashpartitioning(k#4L, 8), ENSURE_REQUIREMENTS, CometNativeShuffle, [plan_id=57]",
+     "CometExchange hashpartitioning(k#4L, 8), ENSURE_REQUIREMENTS, CometNativeShuffle, [plan_id=57]"),
+    ("ColumnarExchange", "ColumnarExchange hashpartitioning(pmod(k#4L, 17), 8), ENSURE_REQUIREMENTS, [k#4L], [plan_id=58], [shuffle_writer_type=hash]",
+     "ColumnarExchange hashpartitioning(pmod(k#4L, ?), 8), ENSURE_REQUIREMENTS, [k#4L], [plan_id=58], [shuffle_writer_type=hash]"),
+    ("GpuColumnarExchange", "GpuColumnarExchange gpuhashpartitioning(k#4L, 8), true, [id=#59]",
+     "GpuColumnarExchange gpuhashpartitioning(k#4L, 8), true, [id=#59]"),
+    ("PhotonShuffleExchangeSink", "PhotonShuffleExchangeSink hashpartitioning(k#4L, 8)",
+     "PhotonShuffleExchangeSink hashpartitioning(k#4L, 8)"),
+    ("PhotonShuffleMapStage", "PhotonShuffleMapStage EXECUTOR_BROADCAST, [id=#60]",
+     "PhotonShuffleMapStage EXECUTOR_BROADCAST, [id=#60]"),
+    ("GpuShuffledHashJoin", "GpuShuffledHashJoin [k#4L], [k#4L], Inner, GpuBuildRight, (k#4L > 5), false",
+     "GpuShuffledHashJoin [k#4L], [k#4L], Inner, GpuBuildRight, (k#4L > ?), false"),
+    ("CometBroadcastExchange", "CometBroadcastExchange HashedRelationBroadcastMode(List(pmod(k#4L, 9)), true), [plan_id=61]",
+     "CometBroadcastExchange HashedRelationBroadcastMode(List(pmod(k#4L, ?)), true), [plan_id=61]"),
     ("BroadcastExchange", "BroadcastExchange HashedRelationBroadcastMode(List(coalesce(input[0, bigint, true], 9)),false), [plan_id=55]",
      "BroadcastExchange HashedRelationBroadcastMode(List(coalesce(input[0, bigint, true], ?)),false), [plan_id=55]"),
     ("ReusedExchange", "ReusedExchange [k#4L], Exchange hashpartitioning(k#4L, 8), ENSURE_REQUIREMENTS, [plan_id=56]",
@@ -280,6 +294,7 @@ def test_plans_without_literals_are_read_as_before(answers: Any) -> None:
     assert shuffles[0] == ShuffleText("hashpartitioning", ("pmod(k#4L, ?)",), 200, "ENSURE_REQUIREMENTS")
     assert [shuffle.partitions for shuffle in shuffles] == [200, 3, 4, None]
     assert [join_text(text.split(" ")[0], text) for text in simple if "Join" in text.split(" ")[0]] == [
+        JoinText("ShuffledHashJoin", "Inner", "right", ("k#4L",), ("k#4L",), "(k#4L > ?)"),
         JoinText("BroadcastHashJoin", "LeftAnti", "right", ("k#4L",), ("max(?)#30",), "(c#6 < ?)"),
         JoinText("SortMergeJoin", "FullOuter", None, ("concat(name#1, ?)",), ("c#6",), "(k#4L < ?)", True),
         JoinText("BroadcastNestedLoopJoin", "ExistenceJoin", "left", condition="(k#4L > ?)"),

@@ -28,9 +28,9 @@ final class PlanTexts {
   private static final Pattern INTERNAL =
       Pattern.compile("(?:scalar-)?subquery|dynamicpruning|exists|pythonUDF\\d+|obj|id");
 
-  /** The number of partitions, at the end of an Exchange's partitioning. */
+  /** The number of partitions, at the end of an Exchange's partitioning; native engines add more behind it. */
   private static final Pattern PARTITIONS =
-      Pattern.compile("[(, ](\\d{1,10}+)\\)(?:, [A-Z][A-Za-z_]*+)++(?:, \\[plan_id=\\d++\\])?+$");
+      Pattern.compile("[(, ](\\d{1,10}+)\\)(?:, (?:[A-Z][A-Za-z_]*+|true|false))*+(?:, \\[[^\\[\\]]*+\\])*+$");
 
   /** Text before a number that shows that it is not a literal. */
   private static final Pattern BEFORE_NUMBER =
@@ -76,7 +76,10 @@ final class PlanTexts {
       + " FileScan Filter Generate HashAggregate Join LocalTableScan LogicalQueryStage ObjectHashAggregate Project"
       + " Range Relation ResultQueryStage ReusedExchange ReusedSubquery Scan ShuffleQueryStage ShuffledHashJoin"
       + " Sort SortAggregate SortMergeAsOfJoin SortMergeJoin Subquery ProjectedBroadcastValueSubquery"
-      + " SubqueryAdaptiveBroadcast SubqueryBroadcast TableCacheQueryStage Union Window");
+      + " SubqueryAdaptiveBroadcast SubqueryBroadcast TableCacheQueryStage Union Window"
+      + " CometNativeShuffle CometColumnarShuffle EXECUTOR_BROADCAST BroadcastLeft BroadcastRight"
+      + " GpuBuildLeft GpuBuildRight gpuhashpartitioning gpurangepartitioning gpuroundrobinpartitioning"
+      + " gpusinglepartitioning$ shuffle_writer_type=hash shuffle_writer_type=sort");
 
   /** Metadata of scans without literals. A location keeps the values of its partitions. */
   private static final Set<String> PLAIN_METADATA = words("Batched Format Location ReadSchema");
@@ -132,7 +135,7 @@ final class PlanTexts {
   }
 
   private static int partitions(String name, String text) {
-    if (!name.endsWith("Exchange")) return -1;
+    if (!name.contains("Exchange") || name.contains("Broadcast")) return -1;
     Matcher m = PARTITIONS.matcher(text);
     return m.find() ? m.start(1) : -1;
   }
