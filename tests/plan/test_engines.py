@@ -36,7 +36,7 @@ CASES = (
                   CometExchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, CometNativeShuffle, [plan_id=1] | data size=800, shuffle records written=100, shuffle bytes written=400, number of partitions=8
                     CometNativeScan parquet db.sales | [k#1,v#2] | number of output rows=100
                   CometColumnarExchange | hashpartitioning(k#4, 8), ENSURE_REQUIREMENTS, CometColumnarShuffle, [plan_id=2] | data size=160, shuffle records written=20, shuffle bytes written=80, number of partitions=8
-                    CometScan parquet db.returns | [k#4,w#5] | number of output rows=20
+                    CometScan [native_datafusion] parquet db.returns | [k#4,w#5] | number of output rows=20
                 CometBroadcastExchange | [id#8, region#9] | data size=64, number of output rows=5, time to collect=10, time to build=1, time to broadcast=2
                   CometNativeScan parquet db.store | [id#8,region#9] | number of output rows=5
         """,
@@ -204,13 +204,13 @@ CASES = (
                   NativeShuffleExchange | hashpartitioning(k#1, 8), [plan_id=1] | data size=800, shuffle records written=100, shuffle bytes written=400
                     NativeProjectExec | [k#1] | Native.output_rows=100
                       NativeFilter | isnotnull(k#1) | Native.output_rows=100
-                        NativeParquetScan  (db.sales) | Native.output_rows=120
+                        NativeParquetScan db.sales | Native.output_rows=120
                 NativeSort | [k#4 ASC NULLS FIRST], false | Native.output_rows=20, Native.elapsed_compute:nsTiming=5000000
                   NativeShuffleExchange | hashpartitioning(k#4, 8), [plan_id=2] | data size=160, shuffle records written=20, shuffle bytes written=80
                     ConvertToNative | | Native.output_rows=20
                       Scan ExistingRDD | [k#4] | number of output rows=20
               NativeBroadcastExchange | HashedRelationBroadcastMode(List(input[0, bigint, true]),false), [plan_id=3] | data size=64, number of output rows=5, Native.output_rows=500, time to collect=?, time to build=?, time to broadcast=?
-                NativeOrcScan  (db.store) | Native.output_rows=5
+                NativeOrcScan db.store | Native.output_rows=5
         """,
         """
         shuffle 1 hashpartitioning(region#9) 4 - written=12/60 read=12 data=90 ns=5000000 consumers=1
@@ -291,3 +291,46 @@ def test_exchanges_and_joins(case: Case) -> None:
     """Each is stored as Spark's would be, with the engine's numbers; what it does not measure is unknown, never 0."""
     rows = execution_rows(planned(textwrap.dedent(case.plan)))
     assert list(summary(rows)) == textwrap.dedent(case.expected).strip().splitlines()
+
+
+COUNTED = """
+{aggregate}
+  {join} | [k#1], [k#4], Inner{side}
+    {exchange} | {partitioning}(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=1]
+      {scan} parquet db.sales | [k#1] Batched: true
+    {exchange} | {partitioning}(k#4, 8), ENSURE_REQUIREMENTS, [plan_id=2]
+      {scan} parquet db.returns | [k#4] Batched: true
+"""
+COUNT = "HashAggregate | (keys=[k#1], functions=[count(1)])"
+SPARK = (COUNT, "SortMergeJoin", "", "Exchange", "hashpartitioning", "Scan")
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        (COUNT, "CometSortMergeJoin", "", "CometExchange", "hashpartitioning", "CometScan [native_datafusion]"),
+        (
+            "RegularHashAggregateExecTransformer | (keys=[k#1], functions=[count(1)], isStreamingAgg=false)",
+            *("ShuffledHashJoinExecTransformer", ", BuildLeft", "ColumnarExchange", "hashpartitioning"),
+            "ScanTransformer",
+        ),
+        (
+            "GpuHashAggregate | (keys=[k#1], functions=[gpucount(1)]), filters=List(None))",
+            *("GpuShuffledHashJoin", ", GpuBuildRight, false", "GpuColumnarExchange", "gpuhashpartitioning"),
+            "GpuScan",
+        ),
+        (
+            "PhotonGroupingAgg | (keys=[k#1], functions=[count(1)])",
+            *("PhotonShuffledHashJoin", ", BuildRight", "PhotonShuffleExchangeSink", "hashpartitioning", "PhotonScan"),
+        ),
+    ],
+    ids=lambda engine: engine[1],
+)
+def test_keys_are_those_of_spark(engine: tuple[str, ...]) -> None:
+    """Where an engine prints the same expressions as Spark, its runs of a query are found together with Spark's."""
+    names = ("aggregate", "join", "side", "exchange", "partitioning", "scan")
+    spark, native = (
+        execution_rows(planned(COUNTED.format(**dict(zip(names, each, strict=True))))) for each in (SPARK, engine)
+    )
+    assert [row.operator_key for row in native.plan_node] == [row.operator_key for row in spark.plan_node]
+    assert native.execution.query_shape == spark.execution.query_shape

@@ -70,7 +70,8 @@ def test_other_engines_names_stand_for_sparks(engine: Engine) -> None:
     assert len(set(names)) == len(names)
     for spark, native in engine.operators.items():
         for name in native:
-            expected = Operator("", "scan") if spark == "Scan" else of(spark)
+            is_scan = of(spark).kind == "scan" and spark != "LocalTableScan"
+            expected = Operator("", "scan", shape_name=spark) if is_scan else of(spark)
             assert replace(of(name), engine=None, metric_names={}) == expected
             assert of(name).engine == engine.name
 

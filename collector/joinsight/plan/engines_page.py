@@ -17,14 +17,15 @@ def names() -> Iterator[str]:
     """The names of operators, by Spark's."""
     yield "| Spark's operator | in native engines |"
     yield "|---|---|"
-    for operator in OPERATORS:
-        found = [
-            f"{engine.name}: {', '.join(f'`{name}`' for name in engine.operators[operator.name])}"
+    declared = {spark for engine in ENGINES for spark in engine.operators}
+    known = [operator.name for operator in OPERATORS if operator.name in declared]
+    for spark in (*known, *sorted(declared - set(known))):
+        found = (
+            f"{engine.name}: {', '.join(f'`{name}`' for name in engine.operators[spark])}"
             for engine in ENGINES
-            if operator.name in engine.operators
-        ]
-        if found:
-            yield f"| {_CALLED.get(operator.name, f'`{operator.name}`')} | {'<br>'.join(found)} |"
+            if spark in engine.operators
+        )
+        yield f"| {_CALLED.get(spark, f'`{spark}`')} | {'<br>'.join(found)} |"
 
 
 def metrics() -> Iterator[str]:

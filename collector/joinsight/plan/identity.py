@@ -63,6 +63,10 @@ _RUNTIME_FILTER = re.compile(r"dynamicpruning|might_contain\(")
 _PATH = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}:/[^,\]]*|\bpath=[^,\]]*")
 _OBJECT = re.compile(r"\$?\$Lambda[$/\w]*|@[0-9a-f]{4,}\b")
 _GENERATED = re.compile(r"(?<=SPARK_GEN_SUBQ_)\d+|(?<=numPartitions=)\d+")
+_AFTER_FUNCTIONS = re.compile(r"\]\)?, (?:filters|isStreamingAgg)=.*$", re.DOTALL)
+"""What engines print after the functions of an aggregate."""
+_GPU = re.compile(r"(?<![A-Za-z])gpu(?=[a-z]\w*\()")
+"""What RAPIDS puts before the names of functions."""
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
 _KEYED = ("shuffle", "broadcast", "join")
 _MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
@@ -151,12 +155,12 @@ class Identity:
             on += [_sorted_sides(each) for each in _conjuncts(self._text(join.condition or ""))]
             return f"Join {_join_type(join.join_type)} {' '.join(sorted(set(on)))}"
         if operator.kind == "filter":
-            return f"{operator.name} {' AND '.join(self._filters(node.simple.removeprefix(name).strip()))}"
+            return f"{operator.name} {' AND '.join(self._filters(_of_spark(node).removeprefix(name).strip()))}"
         if operators.is_scan(name):
             return self._scan(node)
         if name.startswith(operators.SUBQUERY):
             return operators.SUBQUERY
-        arguments = node.simple.removeprefix(name) if node.simple.startswith(name) else node.simple
+        arguments = _of_spark(node).removeprefix(name)
         if name.startswith("Execute "):
             arguments = _PATH.sub("path#0", arguments)
         return f"{operator.shape_name or operator.name or name}{self._text(arguments).rstrip()}"
@@ -189,7 +193,7 @@ class Identity:
 
     def _scan(self, node: Node) -> str:
         """A source: its name, columns and partition filters, without file locations and pushed filters."""
-        name = _GENERATED.sub("", node.name).strip()
+        name = _GENERATED.sub("", operators.scan_name(node.name)).strip()
         arguments = node.simple.removeprefix("File").removeprefix(node.name).partition("[")[2]
         columns = self._text(f"[{arguments.partition(']')[0]}]") if arguments else ""
         filters = node.metadata.get("PartitionFilters", "").strip()[1:-1]
@@ -209,6 +213,11 @@ class Identity:
         if known is None:
             known = self._texts[text] = normalized(text)
         return known
+
+
+def _of_spark(node: Node) -> str:
+    """The text of a node with Spark's names of functions."""
+    return _GPU.sub("", node.simple) if operators.of(node.name).engine == "RAPIDS" else node.simple
 
 
 def disambiguate(bases: Mapping[int, str]) -> dict[int, str]:
@@ -266,7 +275,7 @@ class Aggregate:
         """One step of an aggregate; None for any other node."""
         if operators.of(node.name).kind != "aggregate":
             return None
-        keys, between, functions = node.simple.partition("], functions=[")
+        keys, between, functions = _AFTER_FUNCTIONS.sub("])", _of_spark(node)).partition("], functions=[")
         if not between:
             return None
         split = texts.split(functions.removesuffix(")").removesuffix("]"))

@@ -241,6 +241,9 @@ PAIRWISE_JOINS = tuple(operator.name for operator in OPERATORS if operator.compa
 
 _MOST_NAMES, _LONGEST_NAME = 4_096, 200
 _UNIT = re.compile(r" (?:\((?:bytes|ms)\)|total \(min, med, max\))$")
+_IMPLEMENTATION = re.compile(r"^\[\w*\] ")
+"""How Comet scans, before the format."""
+_SOURCES = frozenset({_CACHED, _LOCAL_TABLE})
 _MILLISECONDS = frozenset({*_TIME, "fetch wait time"} - {"shuffle write time"})
 
 
@@ -257,7 +260,7 @@ class _Names(dict[str, Operator]):
 _NAMES = _Names({operator.name: operator for operator in OPERATORS})
 _SUFFIXES = tuple(_NAMES[name] for name in (BROADCAST_EXCHANGE, EXCHANGE, *JOIN_STRATEGIES))
 _SCAN, _SUBQUERY, _OTHER = Operator("", "scan"), Operator("", "subquery"), Operator("")
-_COMPOSED: Mapping[str, Operator] = {**_NAMES, "Scan": _SCAN}
+_COMPOSED: Mapping[str, Operator] = {**_NAMES, SCAN: _SCAN}
 _EXECUTE = "Execute "
 
 of = _NAMES.__getitem__
@@ -269,8 +272,13 @@ def _in_engine(operator: Operator, engine: Engine) -> Operator:
     return replace(operator, engine=engine.name, metric_names=names)
 
 
+def _scan_of(spark: str) -> Operator | None:
+    """An engine's scan, which in shapes has Spark's name."""
+    return replace(_SCAN, shape_name=spark) if SCAN in spark.partition(" ")[0] and spark not in _SOURCES else None
+
+
 _NATIVE = {
-    name: _in_engine(_COMPOSED[spark], engine)
+    name: _in_engine(_scan_of(spark) or _COMPOSED[spark], engine)
     for engine in ENGINES
     for spark, names in engine.operators.items()
     for name in names
@@ -336,6 +344,14 @@ def is_broadcast(name: str) -> bool:
 def is_scan(name: str) -> bool:
     """``Scan parquet t``, ``BatchScan t``, ``Scan ExistingRDD``, ``InMemoryTableScan``, ``Scan In-memory table t``."""
     return of(name).kind in ("scan", "cached_scan")
+
+
+def scan_name(name: str) -> str:
+    """A scan's name as Spark would have it: ``Scan parquet t`` for ``GpuScan parquet t``."""
+    operator = of(name)
+    if operator.engine is None or not operator.shape_name:
+        return name
+    return f"{operator.shape_name} {_IMPLEMENTATION.sub('', name.partition(' ')[2])}"
 
 
 def is_subquery(name: str) -> bool:
