@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from tests.documents import planned
 
+from joinsight.present.tree import plan_tree
+from joinsight.reading import stored_plan
 from joinsight.rows import Rows, execution_rows
 
 
@@ -291,6 +293,18 @@ def test_exchanges_and_joins(case: Case) -> None:
     """Each is stored as Spark's would be, with the engine's numbers; what it does not measure is unknown, never 0."""
     rows = execution_rows(planned(textwrap.dedent(case.plan)))
     assert list(summary(rows)) == textwrap.dedent(case.expected).strip().splitlines()
+
+
+def test_the_tree_shows_the_same_numbers() -> None:
+    """It shows rows and not batches, nothing where the engine never sets a count, and milliseconds."""
+    shown = {}
+    for case in CASES:
+        plan = stored_plan(execution_rows(planned(textwrap.dedent(case.plan))))
+        tree = plan_tree(plan, plan.versions[-1])
+        shown[case.name.partition(",")[0]] = {i: (n.rows, n.bytes, n.time_ms) for i, n in tree.nodes.items()}
+    rapids, photon = shown["rapids"], shown["photon"]
+    assert (rapids[4], rapids[5], rapids[12]) == ((12, 60, 5), (40, 70, 7), (5, 64, 13))
+    assert (photon[6], photon[11]) == ((12, 60, 5), (None, 400, None))
 
 
 COUNTED = """

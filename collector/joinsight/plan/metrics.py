@@ -10,12 +10,8 @@ import msgspec
 from joinsight.document import Accumulator
 from joinsight.plan import operators
 from joinsight.plan.graph import Graph, Node
-from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS, ROWS_WRITTEN, is_finer
+from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS, is_finer
 
-_ROWS_AND_BYTES = (
-    (ROWS_WRITTEN, ("shuffle bytes written",)),
-    ("records read", ("local bytes read", "remote bytes read")),
-)
 _VALUES = ("sum", "min", "median", "p95", "max")
 _ENDS = operators.SOURCES | {"join"}
 """Operators below which no values are derived."""
@@ -61,8 +57,8 @@ class PlanMetrics:
             named = operator.by_sparks_names((m.name, self.accumulators[m.id]) for m in metrics)
             known = {name: _in_ms(each) if is_finer(each.type, name) else each for name, each in named.items()}
             self._metrics[node.id] = known
-            if operator.engine and operator.kind == "shuffle":
-                _drop_unset(known)
+            for name in operator.never_set({name: each.sum for name, each in known.items()}):
+                del known[name]
         return known
 
     def total(self, node: Node, name: str) -> int | None:
@@ -124,13 +120,6 @@ class PlanMetrics:
                 fed = replace(fed, rows=self.total(node, OUTPUT_ROWS))
             self._fed_by[node.id] = fed
         return fed
-
-
-def _drop_unset(metrics: dict[str, Accumulator]) -> None:
-    """Drop the rows of a shuffle that an engine announces and never sets: 0, although bytes were counted."""
-    for rows, sizes in _ROWS_AND_BYTES:
-        if rows in metrics and not metrics[rows].sum and any(metrics[each].sum for each in sizes if each in metrics):
-            del metrics[rows]
 
 
 def _in_ms(measured: Accumulator) -> Accumulator:

@@ -68,6 +68,10 @@ DATA_SIZE = "data size"
 OUTPUT_ROWS = "number of output rows"
 ROWS_WRITTEN = "shuffle records written"
 FILES_SIZE = "size of files read"
+_ROWS_AND_BYTES = (
+    (ROWS_WRITTEN, ("shuffle bytes written",)),
+    ("records read", ("local bytes read", "remote bytes read")),
+)
 _BYTES = (
     "shuffle bytes written",
     "data size of build side",
@@ -137,6 +141,11 @@ class Operator:
         """Spark's name of a metric; empty if it counts something else than Spark's metric of this name."""
         known = self.metric_names.get(name)
         return _metric_name(name) if known is None else known
+
+    def never_set(self, totals: Mapping[str, int | None]) -> list[str]:
+        """The metrics that an engine announces and never sets: no rows of a shuffle, although bytes were counted."""
+        pairs = _ROWS_AND_BYTES if self.engine and self.kind == "shuffle" else ()
+        return [rows for rows, sizes in pairs if totals.get(rows) == 0 and any(totals.get(each) for each in sizes)]
 
     def by_sparks_names(self, metrics: Iterable[tuple[str, _T]]) -> dict[str, _T]:
         """Metrics by Spark's names; of several for one name, the one that has it."""
