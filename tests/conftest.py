@@ -24,6 +24,7 @@ from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 
 ROOT = Path(__file__).resolve().parent.parent
+collect_ignore = ["sample_project"]  # tests of somebody else, which fail on purpose
 ENVIRONMENTS = ROOT / ".venvs"
 JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")

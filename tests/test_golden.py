@@ -40,9 +40,7 @@ def test_a_difference() -> None:
         "The join on key was broadcast, is now shuffled hash.",
         "1 less broadcast.",
     ]
-    assert (
-        "- BroadcastHashJoin BuildRight Inner (key = key)\n+ ShuffledHashJoin BuildRight Inner (key = key)\n" in lines
-    )
+    assert "- BroadcastHashJoin by AQE Inner (key = key)\n+ ShuffledHashJoin BuildRight Inner (key = key)\n" in lines
 
 
 def test_other_queries() -> None:

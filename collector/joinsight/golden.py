@@ -18,10 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.errors import JoinsightError
+from joinsight.plan.decisions import JOIN_STRATEGY
 from joinsight.plan.explained import explained
 from joinsight.plan.graph import Graph, Node
+from joinsight.plan.operators import BROADCAST_HASH_JOIN
 from joinsight.plan.simplified import Operator, from_lines, simplified, to_lines
-from joinsight.tables import JoinRow, PlanEdgeRow, PlanNodeRow
+from joinsight.tables import AqeDecisionRow, JoinRow, PlanEdgeRow, PlanNodeRow
 
 SETTINGS = (
     "spark.sql.adaptive.autoBroadcastJoinThreshold",
@@ -49,11 +51,19 @@ class Section:
         return [*(f"set {key}={value}" for key, value in sorted(self.settings.items())), *self.lines]
 
 
-def plan_of(nodes: Iterable[PlanNodeRow], edges: Iterable[PlanEdgeRow], joins: Iterable[JoinRow]) -> Sequence[Operator]:
+def plan_of(
+    nodes: Iterable[PlanNodeRow],
+    edges: Iterable[PlanEdgeRow],
+    joins: Iterable[JoinRow],
+    decisions: Iterable[AqeDecisionRow],
+) -> Sequence[Operator]:
     """The simplified final plan of an execution, from its rows."""
     drawn = tuple(Node(n.node_id, n.name, n.simple, metadata=n.metadata or {}, is_cluster=n.is_cluster) for n in nodes)
     graph = Graph(drawn, tuple((edge.child_id, edge.parent_id) for edge in edges))
-    return simplified(graph, {join.node_id: join.hint for join in joins if join.hint})
+    joins = list(joins)
+    changed = {each.operator_key for each in decisions if each.kind == JOIN_STRATEGY}
+    by_aqe = {join.node_id for join in joins if join.strategy == BROADCAST_HASH_JOIN and join.operator_key in changed}
+    return simplified(graph, {join.node_id: join.hint for join in joins if join.hint}, by_aqe)
 
 
 def section(title: str, configuration: Mapping[str, str] | None, plan: Sequence[Operator]) -> Section:

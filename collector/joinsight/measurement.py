@@ -108,7 +108,7 @@ class MeasuredExecution:
     @cached_property
     def plan(self) -> Sequence[Operator]:
         """The final plan without what changes from run to run: docs/pytest.md."""
-        return plan_of(self.nodes, self.rows.plan_edge, self.joins)
+        return plan_of(self.nodes, self.rows.plan_edge, self.joins, self.decisions)
 
     @property
     def section(self) -> Section:

@@ -79,7 +79,7 @@ def test_a_changed_plan(side: Callable[..., str], tmp_path: Path) -> None:
     assert done.exit_code == 3
     assert done.output.startswith("# 1 query has changed\n\nSpark 4.3.0. 2 queries compared, 1 unchanged.\n")
     assert "- The join on key was broadcast, is now shuffled hash.\n" in done.output
-    assert "\n- BroadcastHashJoin BuildRight Inner (key = key)\n+ ShuffledHashJoin BuildRight" in done.output
+    assert "\n- BroadcastHashJoin by AQE Inner (key = key)\n+ ShuffledHashJoin BuildRight" in done.output
     assert "New queries: 1<" in done.output
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")

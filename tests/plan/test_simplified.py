@@ -12,6 +12,7 @@ from tests.growth import steps
 from tests.plan.test_identity import FINAL, REPORT, graph
 
 from joinsight.document import Execution
+from joinsight.plan.explained import facts, joins_of
 from joinsight.plan.graph import build
 from joinsight.plan.simplified import Operator, from_lines, simplified, to_lines
 
@@ -77,6 +78,41 @@ def test_before_aqe() -> None:
     (join,) = (node.id for node in plan.nodes if node.name == "SortMergeJoin")
     found = to_lines(simplified(plan, {join: "merge right"}))
     assert "SortMergeJoin Inner (store_id = store_id) hint: merge right" in found
+
+
+def test_what_aqe_made_a_broadcast_join() -> None:
+    """Either side may be broadcast, whichever AQE has first: the text is the same."""
+    right = """
+    BroadcastHashJoin | [a#1], [b#2], Inner, BuildRight, false
+      Exchange | hashpartitioning(a#1, 4), ENSURE_REQUIREMENTS, [plan_id=1]
+        Scan parquet t | [a#1]
+      BroadcastExchange | HashedRelationBroadcastMode(List(input[0, bigint, true]),false), [plan_id=2]
+        Exchange | hashpartitioning(b#2, 4), ENSURE_REQUIREMENTS, [plan_id=3]
+          Scan parquet u | [b#2]
+    """
+    left = """
+    BroadcastHashJoin | [a#1], [b#2], Inner, BuildLeft, false
+      BroadcastExchange | HashedRelationBroadcastMode(List(input[0, bigint, true]),false), [plan_id=2]
+        Exchange | hashpartitioning(a#1, 4), ENSURE_REQUIREMENTS, [plan_id=1]
+          Scan parquet t | [a#1]
+      Exchange | hashpartitioning(b#2, 4), ENSURE_REQUIREMENTS, [plan_id=3]
+        Scan parquet u | [b#2]
+    """
+    found = [to_lines(simplified(graph(drawing), {}, {0})) for drawing in (left, right)]
+    assert (
+        found[0]
+        == found[1]
+        == [
+            "BroadcastHashJoin by AQE Inner (a = b)",
+            "├─ Exchange hashpartitioning(a)",
+            "│  Scan t[a]",
+            "└─ Exchange hashpartitioning(b)",
+            "   Scan u[b]",
+        ]
+    )
+    assert lines(left) != lines(right), "without AQE the side is a plan of its own"
+    [join] = joins_of(from_lines(found[0]))
+    assert (join.strategy, join.side, facts(from_lines(found[0])).broadcasts) == ("BroadcastHashJoin", None, 1)
 
 
 def test_an_exchange_that_is_read_twice() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
 from joinsight.findings.phrases import join
+from joinsight.plan.decisions import JOIN_STRATEGY
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
 from joinsight.tables import AqeDecisionRow, JoinRow
 
@@ -43,7 +44,7 @@ def _wasted(case: Case, decision: AqeDecisionRow, found: JoinRow | None) -> int 
     kind = decision.kind
     if kind in ("dropped_stage", "empty_relation"):
         return decision.bytes_before
-    if kind != "join_strategy" or found is None or found.strategy != BROADCAST_HASH_JOIN:
+    if kind != JOIN_STRATEGY or found is None or found.strategy != BROADCAST_HASH_JOIN:
         return None
     # What is not built; a join's text may name no side
     others = {"left": found.right_exchange, "right": found.left_exchange}

@@ -15,15 +15,18 @@ from joinsight.decode import decode_document
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, DocumentError
 from joinsight.golden import Section, plan_of, section
+from joinsight.plan.simplified import Operator
 from joinsight.present import query_title
 from joinsight.rows import execution_rows
 from joinsight.tables import (
     EXECUTION_KEY,
+    AqeDecisionRow,
     ExecutionRow,
     JoinRow,
     PlanEdgeRow,
     PlanNodeRow,
     application,
+    aqe_decision,
     as_columns,
     execution,
     joins,
@@ -79,7 +82,8 @@ def read_file(path: Path) -> list[QueryRun]:
         if isinstance(document, Execution) and document.plans:
             rows = execution_rows(document)
             its = document.listener.spark_version
-            runs.append(_run(rows.execution, its, rows.plan_node, rows.plan_edge, rows.joins))
+            plan = plan_of(rows.plan_node, rows.plan_edge, rows.joins, rows.aqe_decision)
+            runs.append(_run(rows.execution, its, plan))
     if not runs:
         raise _unreadable(path, "no query in it has a plan")
     return runs
@@ -112,8 +116,9 @@ def _with_plans(connection: Connection, rows: Sequence[ExecutionRow]) -> Iterato
     nodes = _children(connection, plan_node, PlanNodeRow, keys)
     edges = _children(connection, plan_edge, PlanEdgeRow, keys)
     joined = _children(connection, joins, JoinRow, keys)
+    decided = _children(connection, aqe_decision, AqeDecisionRow, keys)
     for row, key in zip(rows, keys, strict=True):
-        yield _run(row, versions[key[1:3]], nodes[key], edges[key], joined[key])
+        yield _run(row, versions[key[1:3]], plan_of(nodes[key], edges[key], joined[key], decided[key]))
 
 
 def _children(
@@ -131,14 +136,7 @@ def _key(row: ExecutionRow) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in EXECUTION_KEY)
 
 
-def _run(
-    row: ExecutionRow,
-    spark_version: str,
-    nodes: Sequence[PlanNodeRow],
-    edges: Sequence[PlanEdgeRow],
-    joined: Sequence[JoinRow],
-) -> QueryRun:
-    plan = plan_of(nodes, edges, joined)
+def _run(row: ExecutionRow, spark_version: str, plan: Sequence[Operator]) -> QueryRun:
     return QueryRun(
         row.job_name,
         row.query_shape,

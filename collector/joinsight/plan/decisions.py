@@ -134,11 +134,12 @@ def _amount(size: int | None, rows: int | None) -> str:
     return ", ".join(parts if rows is None else [*parts, f"{rows:,} row{'s' * (rows != 1)}"])
 
 
+JOIN_STRATEGY = "join_strategy"
 KINDS = {
     kind.name: kind
     for kind in (
         DecisionKind(
-            "join_strategy",
+            JOIN_STRATEGY,
             "the strategy of a join changed",
             "the strategies",
             "the new build side: as shuffled, which AQE based its decision on; as built",
@@ -240,7 +241,7 @@ def _strategies(change: Change) -> Iterator[Decision]:
         compared, compared_rows = _written_to(change.before, shuffle)
         yield Decision(
             change.after.version,
-            "join_strategy",
+            JOIN_STRATEGY,
             node.name,
             node.id,
             change.after.keys[node.id],

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from joinsight.plan import operators
-from joinsight.plan.simplified import REUSED, Operator
+from joinsight.plan.simplified import BY_AQE, REUSED, Operator
 
 STRATEGIES: Mapping[str, str] = {each.name: each.known_as for each in operators.OPERATORS if each.kind == "join"}
 """What people call the strategies of joins."""
 
 _JOIN = re.compile(
-    rf"(?P<strategy>{'|'.join(operators.JOIN_STRATEGIES)})(?: Build(?P<side>Left|Right))?"
+    rf"(?P<strategy>{'|'.join(operators.JOIN_STRATEGIES)})(?: Build(?P<side>Left|Right)|(?P<by_aqe>{BY_AQE}))?"
     r" (?P<type>\w+)(?P<on>.*?)(?: hint: (?P<hint>.*))?"
 )
 _EQUALITY = re.compile(r"\((.*?) = (.*?)\)(?= |$)")
@@ -109,7 +109,9 @@ def facts(roots: Sequence[Operator]) -> Facts:
             scans.setdefault(match["source"], Counter())[kind] += 1
         elif label.startswith(f"{operators.FILTER} "):
             filters.update(label.partition(" ")[2].split(" AND "))
-        elif not _JOIN.fullmatch(label):
+        elif match := _JOIN.fullmatch(label):
+            broadcasts += match["by_aqe"] is not None
+        else:
             others[label] += 1
     order = "; ".join(_order(root) for root in roots)
     return Facts(joins_of(roots), order, shuffles, broadcasts, reused, filters, scans, others)

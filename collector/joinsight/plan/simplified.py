@@ -13,13 +13,15 @@
 The only input of an operator is the line below it; several are drawn as branches. It has joins with their strategy,
 exchanges, scans, and all else that is part of a query's shape (`plan.identity`), in the terms of its labels: without
 ids, literals, numbers of partitions, sizes, paths, and what differs between versions of Spark. Partial aggregates
-belong to the aggregate that completes them. An exchange that several operators read is written once, then ``Reused``.
+belong to the aggregate that completes them. Of a join that AQE made a broadcast join the side is left out, because AQE
+broadcasts what is ready first if both sides are small. An exchange that several operators read is written once, then
+``Reused``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joinsight.plan import operators, texts
@@ -28,6 +30,7 @@ from joinsight.plan.identity import Aggregate, Identity, is_half, skip
 from joinsight.plan.outline import source_name
 
 REUSED = "Reused "
+BY_AQE = " by AQE"
 _LINE = re.compile(r"((?:│  |   )*)(├─ |└─ )?([^\s│├└](?:.*\S)?)")
 _NOT_IN_A_LINE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _IMPLIED = re.compile(r"isnotnull\([^()]*\)")
@@ -49,14 +52,20 @@ class Operator:
             todo.extend(reversed(operator.inputs))
 
 
-def simplified(graph: Graph, hints: Mapping[int, str]) -> list[Operator]:
-    """The roots of a plan: one, unless it has none. `hints`: those of joins, by node id."""
+def simplified(graph: Graph, hints: Mapping[int, str], by_aqe: Collection[int] = frozenset()) -> list[Operator]:
+    """The roots of a plan: one, unless it has none.
+
+    `hints`: those of joins, by node id. `by_aqe`: joins that AQE made broadcast joins.
+    """
     nodes = {node.id: node for node in graph.nodes}
     identity = Identity()
     order, inputs, roots = skip(graph, _is_left_out)
     aggregates: dict[int, Aggregate] = {}
     for node_id in order:
         inputs[node_id] = [each for each in inputs[node_id] if not _repeats(nodes[node_id], nodes[each])]
+        if node_id in by_aqe:
+            below = [inputs[each] if operators.is_broadcast(nodes[each].name) else [each] for each in inputs[node_id]]
+            inputs[node_id] = [each for some in below for each in some]
         aggregate = Aggregate.of(nodes[node_id])
         if aggregate is None:
             continue
@@ -64,9 +73,9 @@ def simplified(graph: Graph, hints: Mapping[int, str]) -> list[Operator]:
         above, only = node_id, _only(inputs[node_id])
         if only is not None and operators.of(nodes[only].name).kind == "shuffle":
             above, only = only, _only(inputs[only])
-        below = aggregates.get(only) if only is not None else None
-        if below is not None and only is not None and aggregate.completes(below):
-            aggregate.take(below)
+        partial = aggregates.get(only) if only is not None else None
+        if partial is not None and only is not None and aggregate.completes(partial):
+            aggregate.take(partial)
             inputs[above] = inputs[only]
     made: dict[int, Operator] = {}
 
@@ -76,7 +85,8 @@ def simplified(graph: Graph, hints: Mapping[int, str]) -> list[Operator]:
         node = nodes[node_id]
         if node_id in aggregates:
             node = aggregates[node_id].node(node_id)
-        label = _NOT_IN_A_LINE.sub(" ", _label(node, identity, hints.get(node_id))).strip(" │├└")
+        label = _label(node, identity, hints.get(node_id), by_aqe=node_id in by_aqe)
+        label = _NOT_IN_A_LINE.sub(" ", label).strip(" │├└")
         found = Operator(label or "?")
         if operators.is_reusable(nodes[node_id].name):
             made[node_id] = found
@@ -160,12 +170,13 @@ def _conditions(label: str) -> list[str]:
     return [each for each in label.partition(" ")[2].split(" AND ") if each and not _IMPLIED.fullmatch(each)]
 
 
-def _label(node: Node, identity: Identity, hint: str | None) -> str:
+def _label(node: Node, identity: Identity, hint: str | None, *, by_aqe: bool) -> str:
     name = node.name
     operator = operators.of(name)
     join = texts.join_text(name, node.simple)
     if join is not None:
         side = f" Build{join.build_side.capitalize()}" if join.build_side else ""
+        side = BY_AQE if by_aqe else side
         about = identity.label(node).removeprefix("Join ").strip()
         return f"{operator.name}{side} {about}{f' hint: {hint}' if hint else ''}"
     if operator.kind == "broadcast":
