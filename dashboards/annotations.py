@@ -47,7 +47,9 @@ def _annotation(name: str, sql: str, *, is_on: bool) -> board.AnnotationQuery:
     return made
 
 
-def failures(runs: str = f"FROM execution {HERE}", chosen: str = "", *, link: str = _TO_QUERY) -> board.AnnotationQuery:
+def failures(
+    runs: str = f"FROM execution {HERE} AND NOT is_outer", chosen: str = "", *, link: str = _TO_QUERY
+) -> board.AnnotationQuery:
     """Each execution that failed or was lost."""
     text = f"concat_ws(': ', job_name, {TITLE}, state, left(split_part(error, E'\\n', 1), 200))"
     return _annotation(
@@ -63,7 +65,11 @@ def failures(runs: str = f"FROM execution {HERE}", chosen: str = "", *, link: st
 
 
 def plan_changes(
-    runs: str = f"FROM execution {HERE}", chosen: str = "", *, link: str = _TO_QUERY, is_on: bool = True
+    runs: str = f"FROM execution {HERE} AND NOT is_outer",
+    chosen: str = "",
+    *,
+    link: str = _TO_QUERY,
+    is_on: bool = True,
 ) -> board.AnnotationQuery:
     """Each successful run with another plan than the run before it, of the same query in the same job."""
     text = f"format('%s: %s: plan %s, before %s', job_name, {TITLE}, left(plan_fingerprint, 8), left(plan_before, 8))"

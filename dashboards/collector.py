@@ -216,7 +216,7 @@ def _executions() -> Panel:
         "SQL executions per second by state, as their last document comes. The Overview has them by when they started.",
         [promql(_rate("joinsight_executions_total", "state"), "{{state}}")],
         "ops",
-        Drawn(bars=False, named=("succeeded", "failed", "lost")),
+        Drawn(bars=False, named=("succeeded", "failed", "cancelled", "lost")),
         span=6,
     )
 

@@ -267,7 +267,7 @@ def _states() -> Panel:
             )
         ],
         "short",
-        Drawn(named=("succeeded", "failed", "lost", "running"), interval="1h"),
+        Drawn(named=("succeeded", "failed", "cancelled", "lost", "running"), interval="1h"),
     )
 
 

@@ -28,7 +28,7 @@ def overview() -> dashboard.Dashboard:
 
 
 def _count(what: str) -> Sql:
-    return Sql(f"SELECT count(*) AS executions FROM execution {HERE} AND {what}")
+    return Sql(f"SELECT count(*) AS executions FROM execution {HERE} AND NOT is_outer AND {what}")
 
 
 def _wrong() -> list[Panel]:
@@ -104,14 +104,14 @@ def _states() -> Panel:
             Sql(
                 f"""
                 SELECT {PERIOD}, state AS metric, count(*) AS executions
-                FROM execution {HERE}
+                FROM execution {HERE} AND NOT is_outer
                 GROUP BY time, metric ORDER BY time, metric
                 """,
                 form="time_series",
             )
         ],
         "short",
-        Drawn(named=("succeeded", "failed", "lost", "running")),
+        Drawn(named=("succeeded", "failed", "cancelled", "lost", "running")),
         span=8,
         height=9,
     )
@@ -161,7 +161,7 @@ def _amounts() -> Panel:
                     sum(shuffle_write_bytes)::bigint AS "shuffle written", sum(broadcast_bytes)::bigint AS broadcast,
                     sum(disk_spilled_bytes)::bigint AS "spilled to disk",
                     sum(input_bytes)::bigint AS "read by tasks"
-                FROM execution {HERE}
+                FROM execution {HERE} AND NOT is_outer
                 GROUP BY time ORDER BY time
                 """,
                 form="time_series",
@@ -193,7 +193,7 @@ def _jobs() -> Panel:
                 sum(task_time_ms)::bigint AS task_time_ms, sum(shuffle_write_bytes)::bigint AS shuffle_bytes,
                 sum(broadcast_bytes)::bigint AS broadcast_bytes, sum(disk_spilled_bytes)::bigint AS spilled_bytes,
                 sum(input_bytes)::bigint AS input_bytes, max(started_at) AS last_run
-            FROM execution {HERE}
+            FROM execution {HERE} AND NOT is_outer
             GROUP BY job_name ORDER BY task_time_ms DESC NULLS LAST LIMIT 100
             """
         ),
@@ -230,7 +230,7 @@ def _executions() -> Panel:
             SELECT started_at, job_name, {TITLE} AS title, called_from, state, duration_ms, task_time_ms,
                 shuffle_write_bytes, broadcast_bytes, disk_spilled_bytes, query_shape,
                 application_id, attempt_id, execution_id
-            FROM execution {HERE}
+            FROM execution {HERE} AND NOT is_outer
             ORDER BY task_time_ms DESC NULLS LAST LIMIT 50
             """
         ),

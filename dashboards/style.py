@@ -11,6 +11,7 @@ GROUPS = {
     "states": {
         "succeeded": "green",
         "failed": "red",
+        "cancelled": "light-orange",
         "lost": "dark-red",
         "running": "blue",
         "unknown": "gray",

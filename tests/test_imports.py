@@ -12,7 +12,18 @@ import joinsight
 PACKAGE = Path(joinsight.__file__).parent
 # From the bottom up; a module may import its own layer and those before it.
 LAYERS = (
-    ("errors", "document", "gc_tuning", "terminal", "incomplete", "timeparse", "manual", "generated", "call_sites"),
+    (
+        "errors",
+        "document",
+        "gc_tuning",
+        "terminal",
+        "incomplete",
+        "timeparse",
+        "manual",
+        "generated",
+        "call_sites",
+        "micro_batch",
+    ),
     ("schema", "plan", "decode", "display", "search", "severity", "called_from"),
     ("tables",),
     ("title",),

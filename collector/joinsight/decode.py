@@ -17,6 +17,7 @@ import msgspec
 
 from joinsight.document import SCHEMA_VERSION, Attempt, Document, Execution, Name, Numbers, PlanNode, Sequence
 from joinsight.errors import DocumentError, TooLarge
+from joinsight.micro_batch import is_cancelled
 
 HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
 """The headers that describe the body of a request."""
@@ -155,6 +156,8 @@ def _decode(line: bytes) -> tuple[Document, Mapping[str, int]]:
         raise DocumentError(f"not JSON: {error}", "json") from None
     _check_numbers("supersedes", document.supersedes)
     if isinstance(document, Execution):
+        if document.state == "failed" and is_cancelled(document.description, document.error or ""):
+            document = msgspec.structs.replace(document, state="cancelled")
         return document, _check(document)
     _check_numbers("refused", document.refused)
     for cause, numbers in document.dropped.items():

@@ -50,12 +50,12 @@ Attempt = Annotated[str, Meta(max_length=64)]
 
 SampleKey = Annotated[str, Meta(max_length=256)]
 
-ExecutionState = Literal["running", "succeeded", "failed", "lost"]
+ExecutionState = Literal["running", "succeeded", "failed", "cancelled", "lost"]
 JobState = Literal["running", "succeeded", "failed"]
 StageState = Literal["pending", "running", "succeeded", "failed", "skipped"]
 ApplicationState = Literal["running", "ended"]
 EXECUTION_STATES: tuple[ExecutionState, ...] = get_args(ExecutionState)
-ENDED: tuple[ExecutionState, ...] = ("succeeded", "failed")
+ENDED: tuple[ExecutionState, ...] = ("succeeded", "failed", "cancelled")
 """States of executions whose end is known, unlike that of a lost one."""
 NOT_RUN: tuple[StageState, ...] = ("pending", "skipped")
 """States of stages that ran no task."""

@@ -195,6 +195,15 @@ def _finding_groups(filters: Filters, sort: str) -> Select[Any]:
     return statement.limit(filters.limit)
 
 
+def read_streams(connection: Connection, since: datetime, *, job: str | None = None, limit: int = 20) -> list[Row]:
+    """Runs of streaming queries over the micro-batches since then: the columns of `v_streams`, the latest first."""
+    statement = text(
+        "SELECT * FROM joinsight_streams(:since) WHERE job_name = coalesce(:job, job_name)"
+        " ORDER BY last_batch_at DESC, streaming_run_id LIMIT :limit"
+    )
+    return [dict(row) for row in connection.execute(statement, {"since": since, "job": job, "limit": limit}).mappings()]
+
+
 def finding_since(now: datetime) -> datetime:
     """The start of the time that groups of findings cover by default."""
     return now - timedelta(days=FINDING_DAYS)
@@ -202,7 +211,7 @@ def finding_since(now: datetime) -> datetime:
 
 def _executions(filters: Filters) -> Select[Any]:
     conditions = (*filters.conditions(Of.EXECUTION, execution), *filters.conditions(Of.BOTH, execution))
-    return select(execution).where(*conditions)
+    return select(execution).where(~execution.c.is_outer, *conditions)
 
 
 def _operators(

@@ -23,6 +23,7 @@ from typing import Any
 
 from joinsight.called_from import called_from
 from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
+from joinsight.micro_batch import MicroBatch, micro_batch
 from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
 from joinsight.plan.critical_path import CriticalPath, critical_path
@@ -128,8 +129,9 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     `plans` may come from another run with equal nodes and plans, which saves computing them again.
     """
     facts = _Facts(e, plans or Plans(e))
-    joins = [row for node in facts.graph.nodes if (row := _join(facts, node))]
-    broadcasts = [_broadcast(facts, node) for node in facts.graph.nodes if operators.is_broadcast(node.name)]
+    measured = () if facts.is_outer else facts.graph.nodes
+    joins = [row for node in measured if (row := _join(facts, node))]
+    broadcasts = [_broadcast(facts, node) for node in measured if operators.is_broadcast(node.name)]
     joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange
     for join in joins:
         for exchange in {join.left_exchange, join.right_exchange}:
@@ -149,18 +151,18 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     return Rows(
         execution=_execution(facts, broadcasts),
         plan_version=list(_plan_versions(facts)),
-        aqe_decision=list(_decisions(facts)),
+        aqe_decision=[] if facts.is_outer else list(_decisions(facts)),
         plan_node=_plan_nodes(facts, spent),
         plan_edge=[
             PlanEdgeRow(**facts.key, position=position, child_id=child, parent_id=parent)
             for position, (child, parent) in enumerate(facts.graph.edges)
         ],
         node_metric=_node_metrics(facts),
-        shuffle=[_shuffle(facts, node, joins_of) for node in facts.graph.nodes if operators.is_shuffle(node.name)],
+        shuffle=[_shuffle(facts, node, joins_of) for node in measured if operators.is_shuffle(node.name)],
         broadcast=broadcasts,
         joins=joins,
         stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
-        segment=list(_segments(facts, path)),
+        segment=[] if facts.is_outer else list(_segments(facts, path)),
         task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
     )
 
@@ -222,6 +224,11 @@ class _Facts(PlanMetrics):
             "execution_id": e.execution_id,
         }
         super().__init__(plans.graph, {a.id: a for a in e.accumulators})
+        self.batch = micro_batch(e.description)
+        if self.batch is None and e.streaming_query_id is not None:  # its function has set another description
+            self.batch = MicroBatch(None, e.streaming_query_id, e.job_group, e.streaming_batch_id)
+        is_root = e.root_execution_id == e.execution_id
+        self.is_outer = self.batch is not None and is_root and not e.jobs and e.state not in ("failed", "lost")
         self._retried = {stage.id for stage in e.stages if stage.attempt > 0}
         self.threshold = byte_size(
             e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD
@@ -239,7 +246,7 @@ class _Facts(PlanMetrics):
 
 
 def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRow:
-    e = facts.execution
+    e, batch = facts.execution, facts.batch
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
     named = title(e.description, e.statement or "", facts.plans.outline)
     line = called_from(e.description, e.call_site)
@@ -247,7 +254,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         **facts.key,
         root_execution_id=e.root_execution_id,
         job_name=e.job_name,
-        query_shape=facts.plans.query_shape,
+        query_shape=None if facts.is_outer else facts.plans.query_shape,
         plan_fingerprint=facts.plans.fingerprints[-1] if facts.plans.fingerprints else None,
         state=e.state,
         ended_at=_time(e.ended_at_ms),
@@ -259,8 +266,11 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         error=e.error,
         job_group=e.job_group,
         job_tags=e.job_tags,
-        streaming_query_id=e.streaming_query_id,
-        streaming_batch_id=e.streaming_batch_id,
+        streaming_query_name=batch and batch.query_name,
+        streaming_query_id=batch and batch.query_id,
+        streaming_run_id=batch and batch.run_id,
+        streaming_batch_id=batch and batch.batch_id,
+        is_outer=facts.is_outer,
         tags=e.tags,
         configuration=e.configuration,
         jobs=len(e.jobs),

@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 
 from joinsight.called_from import SHORT_CALL_SITE
+from joinsight.micro_batch import micro_batch
 from joinsight.plan.outline import MAX_CHARACTERS, shortened
 
 _READ = 4_000  # characters of a description
 _IN_PYTHON = ("NativeMethodAccessorImpl.java", "DirectMethodHandleAccessor.java")
-_MICRO_BATCH = re.compile(
-    r"(?P<name>[^\n]{0,200}?)(?:\n|<br/>)?\s*id = [0-9a-f-]{36}(?:\n|<br/>)runId = [0-9a-f-]{36}(?:\n|<br/>)batch = "
-)
 _STATEMENT = re.compile(
     r"[\s(]*(?:SELECT|WITH|INSERT|CREATE|REPLACE|MERGE|UPDATE|DELETE|FROM|VALUES|TABLE|CACHE|UNCACHE|DROP|ALTER|SHOW"
     r"|DESCRIBE|DESC|EXPLAIN|ANALYZE|TRUNCATE|REFRESH|USE|SET|OPTIMIZE|VACUUM|MSCK|LOAD|CALL|BEGIN|DECLARE)\b",
@@ -35,9 +33,9 @@ _LONG_LIST = 40
 def title(description: str, sql: str, outline: str) -> str | None:
     """The title; None if there is neither a plan nor a description. `sql`: the statement, empty for none."""
     text = description[:_READ].strip()
-    batch = _MICRO_BATCH.match(text)
+    batch = micro_batch(text)
     if batch:
-        return shortened(": ".join(part for part in (batch["name"], outline or "micro-batch") if part))
+        return shortened(": ".join(part for part in (batch.query_name, outline or "micro-batch") if part))
     call_site = SHORT_CALL_SITE.fullmatch(text)
     if call_site is None:
         own = _own(text)

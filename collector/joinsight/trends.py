@@ -20,13 +20,13 @@ _ACTIVE = text(
     "SELECT job_name, count(*) AS executions, sum(duration_ms) AS duration_ms, sum(task_time_ms) AS task_time_ms,"
     " sum(shuffle_write_bytes) AS shuffle_write_bytes, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
     " max(started_at) AS last_at"
-    " FROM execution WHERE started_at >= :since"
+    " FROM execution WHERE started_at >= :since AND NOT is_outer"
     " GROUP BY job_name ORDER BY sum(duration_ms) DESC NULLS LAST, job_name LIMIT :limit"
 )
 _LAST_OF_JOBS = text(
     "SELECT job_name, application_id, attempt_id, started_at, duration_ms, shuffle_write_bytes"
     " FROM unnest(CAST(:jobs AS text[])) AS listed(job) CROSS JOIN LATERAL ("
-    "SELECT * FROM execution AS e WHERE e.job_name = listed.job AND e.started_at >= :since"
+    "SELECT * FROM execution AS e WHERE e.job_name = listed.job AND e.started_at >= :since AND NOT e.is_outer"
     f" ORDER BY e.started_at DESC LIMIT {_EXECUTIONS_OF_A_JOB}) AS its"
 )
 _FAILED = text(

@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS runs, min(e.started_at) AS first_run_at, max(e.started_at) AS last_run_at
     FROM execution e
     WHERE e.query_shape = g.query_shape AND e.job_name = g.job_name
-        AND e.started_at >= since AND e.started_at < until AND e.state IN ('succeeded', 'failed')
+        AND e.started_at >= since AND e.started_at < until AND e.state IN ('succeeded', 'failed') AND NOT e.is_outer
 ) AS ran
 CROSS JOIN LATERAL (
     SELECT e.title AS query_title, e.description, f.title, f.advice, f.evidence, f.node_id

@@ -111,8 +111,11 @@ CREATE TABLE execution (
     error text,
     job_group text,
     job_tags text[],
+    streaming_query_name text,
     streaming_query_id text,
+    streaming_run_id text,
     streaming_batch_id bigint,
+    is_outer boolean NOT NULL,
     tags jsonb,
     configuration jsonb,
     jobs integer,
@@ -139,7 +142,7 @@ CREATE TABLE execution (
     updated_at timestamptz NOT NULL,
     CONSTRAINT pk_execution PRIMARY KEY (started_at, application_id, attempt_id, execution_id),
     CONSTRAINT ck_execution_origin CHECK (origin IN ('live', 'event_log')),
-    CONSTRAINT ck_execution_state CHECK (state IN ('running', 'succeeded', 'failed', 'lost'))
+    CONSTRAINT ck_execution_state CHECK (state IN ('running', 'succeeded', 'failed', 'cancelled', 'lost'))
 ) PARTITION BY RANGE (started_at);
 COMMENT ON TABLE execution IS 'A SQL execution: one query as Spark ran it.';
 COMMENT ON COLUMN execution.started_at IS 'when the execution started; the partition''s key';
@@ -150,7 +153,7 @@ COMMENT ON COLUMN execution.root_execution_id IS 'the outermost execution that c
 COMMENT ON COLUMN execution.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';
 COMMENT ON COLUMN execution.query_shape IS 'key of the query, equal in all its runs regardless of the plan; NULL: no plan';
 COMMENT ON COLUMN execution.plan_fingerprint IS 'key of the final plan, equal in all runs with the same plan; NULL: no plan';
-COMMENT ON COLUMN execution.state IS 'running, succeeded, failed or lost';
+COMMENT ON COLUMN execution.state IS 'running, succeeded, failed, cancelled (its job, job group or context was cancelled, or its streaming query stopped) or lost (its driver is gone)';
 COMMENT ON COLUMN execution.ended_at IS 'when it ended; NULL while it is running';
 COMMENT ON COLUMN execution.duration_ms IS 'duration from start to end, milliseconds';
 COMMENT ON COLUMN execution.title IS 'what to call it, in one line: the description or statement that the user gave, else what its plan reads, does and writes; NULL: no description and no plan';
@@ -160,8 +163,11 @@ COMMENT ON COLUMN execution.call_site IS 'Spark''s long call site';
 COMMENT ON COLUMN execution.error IS 'why it failed';
 COMMENT ON COLUMN execution.job_group IS 'Spark''s job group';
 COMMENT ON COLUMN execution.job_tags IS 'Spark''s job tags';
-COMMENT ON COLUMN execution.streaming_query_id IS 'Structured Streaming: the query';
-COMMENT ON COLUMN execution.streaming_batch_id IS 'Structured Streaming: the micro-batch';
+COMMENT ON COLUMN execution.streaming_query_name IS 'Structured Streaming: the query''s name; NULL: it has none';
+COMMENT ON COLUMN execution.streaming_query_id IS 'Structured Streaming: the query, equal in all its runs from a checkpoint';
+COMMENT ON COLUMN execution.streaming_run_id IS 'Structured Streaming: the run of the query, from a start to its stop';
+COMMENT ON COLUMN execution.streaming_batch_id IS 'Structured Streaming: the number of the micro-batch';
+COMMENT ON COLUMN execution.is_outer IS 'whether it is a micro-batch whose work is in executions nested in it: tables of operators have nothing of it, and lists and totals leave it out';
 COMMENT ON COLUMN execution.tags IS 'spark.joinsight.tag.*';
 COMMENT ON COLUMN execution.configuration IS 'allow-listed settings of the session that differ from the defaults';
 COMMENT ON COLUMN execution.jobs IS 'Spark jobs that it ran';
@@ -821,6 +827,7 @@ CREATE TABLE rollup_day (
     executions bigint NOT NULL,
     succeeded bigint NOT NULL,
     failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
     lost bigint NOT NULL,
     incomplete bigint NOT NULL,
     plans bigint NOT NULL,
@@ -847,6 +854,7 @@ COMMENT ON COLUMN rollup_day.description IS 'the first 200 characters of the des
 COMMENT ON COLUMN rollup_day.executions IS 'executions that started';
 COMMENT ON COLUMN rollup_day.succeeded IS 'of these, successful ones';
 COMMENT ON COLUMN rollup_day.failed IS 'failed ones';
+COMMENT ON COLUMN rollup_day.cancelled IS 'those that were cancelled';
 COMMENT ON COLUMN rollup_day.lost IS 'those whose driver was lost';
 COMMENT ON COLUMN rollup_day.incomplete IS 'those whose numbers may be partial';
 COMMENT ON COLUMN rollup_day.plans IS 'number of distinct final plans (plan_fingerprint)';

@@ -46,7 +46,7 @@ COMMENT ON COLUMN v_broadcasts.attempt_id IS 'Spark''s application attempt id; e
 COMMENT ON COLUMN v_broadcasts.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
 COMMENT ON COLUMN v_broadcasts.ended_at IS 'when it ended; NULL while it is running';
 COMMENT ON COLUMN v_broadcasts.duration_ms IS 'duration from start to end, milliseconds';
-COMMENT ON COLUMN v_broadcasts.state IS 'running, succeeded, failed or lost';
+COMMENT ON COLUMN v_broadcasts.state IS 'running, succeeded, failed, cancelled (its job, job group or context was cancelled, or its streaming query stopped) or lost (its driver is gone)';
 COMMENT ON COLUMN v_broadcasts.error IS 'why it failed';
 COMMENT ON COLUMN v_broadcasts.application_name IS 'spark.app.name';
 COMMENT ON COLUMN v_broadcasts.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';

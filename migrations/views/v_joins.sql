@@ -57,7 +57,7 @@ COMMENT ON COLUMN v_joins.attempt_id IS 'Spark''s application attempt id; empty 
 COMMENT ON COLUMN v_joins.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
 COMMENT ON COLUMN v_joins.ended_at IS 'when it ended; NULL while it is running';
 COMMENT ON COLUMN v_joins.duration_ms IS 'duration from start to end, milliseconds';
-COMMENT ON COLUMN v_joins.state IS 'running, succeeded, failed or lost';
+COMMENT ON COLUMN v_joins.state IS 'running, succeeded, failed, cancelled (its job, job group or context was cancelled, or its streaming query stopped) or lost (its driver is gone)';
 COMMENT ON COLUMN v_joins.error IS 'why it failed';
 COMMENT ON COLUMN v_joins.application_name IS 'spark.app.name';
 COMMENT ON COLUMN v_joins.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';

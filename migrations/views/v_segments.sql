@@ -41,7 +41,7 @@ COMMENT ON COLUMN v_segments.attempt_id IS 'Spark''s application attempt id; emp
 COMMENT ON COLUMN v_segments.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
 COMMENT ON COLUMN v_segments.ended_at IS 'when it ended; NULL while it is running';
 COMMENT ON COLUMN v_segments.duration_ms IS 'duration from start to end, milliseconds';
-COMMENT ON COLUMN v_segments.state IS 'running, succeeded, failed or lost';
+COMMENT ON COLUMN v_segments.state IS 'running, succeeded, failed, cancelled (its job, job group or context was cancelled, or its streaming query stopped) or lost (its driver is gone)';
 COMMENT ON COLUMN v_segments.error IS 'why it failed';
 COMMENT ON COLUMN v_segments.application_name IS 'spark.app.name';
 COMMENT ON COLUMN v_segments.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';

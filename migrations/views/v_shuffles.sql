@@ -79,7 +79,7 @@ COMMENT ON COLUMN v_shuffles.attempt_id IS 'Spark''s application attempt id; emp
 COMMENT ON COLUMN v_shuffles.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
 COMMENT ON COLUMN v_shuffles.ended_at IS 'when it ended; NULL while it is running';
 COMMENT ON COLUMN v_shuffles.duration_ms IS 'duration from start to end, milliseconds';
-COMMENT ON COLUMN v_shuffles.state IS 'running, succeeded, failed or lost';
+COMMENT ON COLUMN v_shuffles.state IS 'running, succeeded, failed, cancelled (its job, job group or context was cancelled, or its streaming query stopped) or lost (its driver is gone)';
 COMMENT ON COLUMN v_shuffles.error IS 'why it failed';
 COMMENT ON COLUMN v_shuffles.application_name IS 'spark.app.name';
 COMMENT ON COLUMN v_shuffles.job_name IS 'spark.joinsight.jobName, or the application''s name; stable from run to run';

@@ -124,8 +124,8 @@ def execution_row(
         # The stores keep these of jobs only, and broadcasts have tags of their own
         "job_group": logged.job_group,
         "job_tags": logged.job_tags,
-        "streaming_query_id": logged.streaming_query_id,
-        "streaming_batch_id": logged.streaming_batch_id,
+        **_streaming(spark["description"], logged),
+        "is_outer": _is_outer(spark, jobs),
         "jobs": len(jobs),
         "stages": len(ran),
         "tasks": total("numCompletedIndices"),
@@ -146,6 +146,29 @@ def execution_row(
         "incomplete": None,
         "incomplete_codes": None,
     }
+
+
+_BATCH = re.compile(r"(.*)\nid = (.*)\nrunId = (.*)\nbatch = (.*)")
+
+
+def _streaming(description: str, logged: Logged) -> Row:
+    """The names of a micro-batch: of its description, or as its jobs have them."""
+    batch = _BATCH.fullmatch(description)
+    found: tuple[Any, ...]
+    if batch is None:
+        run = logged.job_group if logged.streaming_query_id else None
+        found = (None, logged.streaming_query_id, run, logged.streaming_batch_id)
+    else:
+        found = (batch[1] or None, batch[2], batch[3], int(batch[4]))
+    return dict(zip(("streaming_query_name", *_STREAMING), found, strict=True))
+
+
+_STREAMING = ("streaming_query_id", "streaming_run_id", "streaming_batch_id")
+
+
+def _is_outer(spark: dict[str, Any], jobs: list[dict[str, Any]]) -> bool:
+    is_root = spark["rootExecutionId"] == spark["executionId"]
+    return bool(_BATCH.fullmatch(spark["description"])) and is_root and not jobs and not spark["errorMessage"]
 
 
 def broadcast_bytes(metrics: list[Row], nodes: list[Row]) -> int | None:

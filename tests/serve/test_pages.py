@@ -124,7 +124,7 @@ def test_an_execution_is_named_as_for_the_command(engine: Engine, path: str, sho
         "/executions/app-plain/12?started_at=soon": (400, "started_at=&#39;soon&#39;: not a valid time."),
         "/?state=gone": (
             400,
-            "state=&#39;gone&#39;: not a valid value. Write one of running, succeeded, failed, lost.",
+            "state=&#39;gone&#39;: not a valid value. Write one of running, succeeded, failed, cancelled, lost.",
         ),
         "/?sort=colour": (400, "Write one of recent, time, size, spill."),
         "/?search=--": (400, "search=&#39;--&#39;: has no letters or digits. Write words, or how they begin."),

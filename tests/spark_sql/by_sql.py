@@ -11,7 +11,8 @@ QUERIES = """
         coalesce(query_shape, '') AS query_shape, origin,
         min(left(description, 200) COLLATE "C") AS description, count(*) AS executions,
         count(*) FILTER (WHERE state = 'succeeded') AS succeeded, count(*) FILTER (WHERE state = 'failed') AS failed,
-        count(*) FILTER (WHERE state = 'lost') AS lost, count(incomplete) AS incomplete,
+        count(*) FILTER (WHERE state = 'cancelled') AS cancelled, count(*) FILTER (WHERE state = 'lost') AS lost,
+        count(incomplete) AS incomplete,
         count(DISTINCT plan_fingerprint) AS plans, sum(duration_ms) AS duration_ms,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms)
             FILTER (WHERE state = 'succeeded') AS duration_ms_median,
@@ -20,7 +21,7 @@ QUERIES = """
         sum(output_bytes) AS output_bytes, sum(shuffle_write_bytes) AS shuffle_write_bytes,
         sum(shuffle_read_bytes) AS shuffle_read_bytes, sum(broadcast_bytes) AS broadcast_bytes,
         sum(disk_spilled_bytes) AS disk_spilled_bytes, max(updated_at) AS newest_at
-    FROM execution GROUP BY 1, 2, 3, 4
+    FROM execution WHERE NOT is_outer GROUP BY 1, 2, 3, 4
 """
 OPERATORS = """
     SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS day, job_name, operator_key, origin, min(subject) AS subject,

@@ -66,6 +66,7 @@ def _execution(job: str, shape: str, duration_ms: int) -> Row:
         "description": "",
         "call_site": "",
         "input_bytes": 1000 * MIB,
+        "is_outer": False,
         "is_adaptive": True,
         "plan_versions": 1,
         "incomplete": None,
@@ -371,9 +372,11 @@ _KEY = "started_at, application_id, attempt_id, execution_id"
 NOISE = [
     f"""
     INSERT INTO execution ({_KEY}, root_execution_id, job_name, query_shape, plan_fingerprint, state, duration_ms,
-        description, call_site, input_bytes, is_adaptive, plan_versions, origin, listener_id, sequence, updated_at)
+        description, call_site, input_bytes, is_outer, is_adaptive, plan_versions, origin, listener_id, sequence,
+        updated_at)
     SELECT CAST(:end AS timestamptz) - run * interval '12 hours', CAST(:job AS text) || shape, '', run, run, :job,
-        :job || shape, 'plan', 'succeeded', 600000 * {_NOISE}, '', '', 1e9 * {_NOISE}, true, 1, 'live', '', 1, now()
+        :job || shape, 'plan', 'succeeded', 600000 * {_NOISE}, '', '', 1e9 * {_NOISE}, false, true, 1, 'live', '', 1,
+        now()
     FROM generate_series(1, 200) shape, generate_series(1, 40) run""",
     f"""
     INSERT INTO shuffle ({_KEY}, node_id, operator_key, bytes_written, rows_written, skew_ratio, fetch_wait_ms)

@@ -95,7 +95,7 @@ def test_rule(case: Case) -> None:
     assert (replaces(case.second, case.first), replaces(case.first, case.second)) == (case.forth, case.back)
 
 
-STATES = ("unknown", "running", "lost", "succeeded", "failed", "ended")
+STATES = ("unknown", "running", "lost", "succeeded", "failed", "cancelled", "ended")
 ALL = [
     Version(origin, state, whole, listener, sequence)
     for origin, state, whole, listener, sequence in itertools.product(

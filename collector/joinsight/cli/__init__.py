@@ -34,6 +34,7 @@ _SECTIONS = {
         "queries": ("lists", "List SQL executions."),
         "plan": ("lists", "Draw the plan of an execution with the cost of each operator."),
         "cost": ("lists", "Show what each operator and each join of an execution cost."),
+        "streams": ("streams", "List streaming queries: rate, durations and state of their micro-batches."),
         "joins": ("lists", "List joins: strategy, rows in and out, build side, spill."),
         "shuffles": ("lists", "List shuffles: bytes written, partitions, wait and skew."),
         "broadcasts": ("lists", "List broadcasts: outcome, size in memory, time on the driver."),

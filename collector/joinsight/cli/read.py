@@ -180,7 +180,7 @@ def query_table(rows: list[Row]) -> list[Column]:
         *_identity(rows),
         _jobs(rows),
         Column("started", [when(r["started_at"]) for r in rows]),
-        Column("state", [_state(r["state"]) for r in rows]),
+        Column("state", [state_text(r["state"]) for r in rows]),
         _short_keys("shape", rows, "query_shape"),
         Column("query", [_title_and_line(r) for r in rows], flexible=True),
         _durations("time", rows, "duration_ms"),
@@ -217,7 +217,7 @@ def broadcast_table(rows: list[Row]) -> list[Column]:
         *_identity(rows),
         _short_keys("operator", rows, "operator_key"),
         Column("query", [query_title(r) for r in rows], flexible=True),
-        Column("outcome", [_state(r["outcome"]) for r in rows]),
+        Column("outcome", [state_text(r["outcome"]) for r in rows]),
         _sizes("size", rows, "size_bytes"),
         _numbers("rows", rows, "rows"),
         _durations("collect", rows, "collect_ms"),
@@ -282,10 +282,11 @@ def _short_keys(header: str, rows: list[Row], name: str) -> Column:
     return Column(header, [short_key(r[name]) for r in rows], drop=3)
 
 
-def _state(state: str) -> Text:
+def state_text(state: str) -> Text:
+    """The state of an execution, in its colour."""
     return Text(
         "ok" if state == "succeeded" else state,
-        style={"failed": "red", "lost": "red", "running": "cyan"}.get(state, ""),
+        style={"failed": "red", "lost": "red", "running": "cyan", "cancelled": "dim"}.get(state, ""),
     )
 
 

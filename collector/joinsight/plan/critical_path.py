@@ -128,7 +128,7 @@ class _Walk:
         assert e.ended_at_ms is not None
         self.start, self.end = e.started_at_ms, max(e.started_at_ms, e.ended_at_ms)
         self.at = self.end
-        self.is_failed = e.state == "failed"
+        self.is_failed = e.state != "succeeded"
         self.gap = "replan" if is_adaptive else "driver"
         self.commit_ms = commit_ms
         self.nodes = nodes

@@ -226,8 +226,8 @@ def _path(path: str, segments: int) -> str:
         return ""
     parts = [part for part in _AUTHORITY.sub("", path).split("/") if part and "=" not in part]
     fixed = [_VARYING.sub("*", part) for part in parts]
-    while len(fixed) > 1 and not fixed[-1].strip("*-_."):
-        fixed.pop()
+    while len(fixed) > 1 and (not fixed[-1].strip("*-_.") or fixed[-1].startswith("part-")):
+        fixed.pop()  # what varies, and a file that Spark wrote: streams name the first one of each micro-batch
     shown = fixed[-1:]
     if segments > 1 and len(fixed) > 1 and _FOLDER.fullmatch(fixed[-2]):
         shown = fixed[-2:]

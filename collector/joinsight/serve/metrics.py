@@ -120,7 +120,7 @@ class Metrics:
     def finished(self, rows: Rows) -> None:
         """Count an execution that succeeded or failed."""
         execution = rows.execution
-        if execution.origin != "live":
+        if execution.origin != "live" or execution.is_outer:
             return
         self._execution(execution)
         for shuffle in rows.shuffle:

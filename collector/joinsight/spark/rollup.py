@@ -30,7 +30,7 @@ _LATE = timedelta(days=1)
 _STALE = """
     SELECT e.day FROM (
         SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS day, count(*) AS executions, max(updated_at) AS newest_at
-        FROM execution GROUP BY 1
+        FROM execution WHERE NOT is_outer GROUP BY 1
     ) AS e LEFT JOIN (
         SELECT day, sum(executions) AS executions, max(newest_at) AS newest_at FROM rollup_day GROUP BY day
     ) AS r ON r.day = e.day
@@ -160,7 +160,7 @@ _SUMS = (
 
 def query_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
     """The rows of `rollup_day`."""
-    columns = ["started_at", "job_name", "query_shape", "origin", "description", "state", "incomplete"]
+    columns = ["started_at", "job_name", "query_shape", "origin", "description", "state", "incomplete", "is_outer"]
     more = ["plan_fingerprint", "duration_ms", "updated_at"]
     succeeded = f.col("state") == "succeeded"
 
@@ -169,13 +169,14 @@ def query_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
 
     return (
         read("execution", [*columns, *more, *_SUMS], ranges)
+        .filter(~f.col("is_outer"))
         .withColumn("day", _day())
         .withColumn("query_shape", f.coalesce("query_shape", f.lit("")))
         .groupBy("day", "job_name", "query_shape", "origin")
         .agg(
             f.min(f.substring("description", 1, 200)).alias("description"),
             f.count(f.lit(1)).alias("executions"),
-            *(count_if(f.col("state") == state).alias(state) for state in ("succeeded", "failed", "lost")),
+            *(count_if(f.col("state") == state).alias(state) for state in ("succeeded", "failed", "cancelled", "lost")),
             count_if(f.col("incomplete").isNotNull()).alias("incomplete"),
             f.countDistinct("plan_fingerprint").alias("plans"),
             f.sum("duration_ms").alias("duration_ms"),

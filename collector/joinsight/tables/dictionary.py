@@ -28,7 +28,8 @@ are stored whole, so truncation affects no key.
 The views `v_broadcasts`, `v_shuffles` and `v_joins` are already joined and cover the most common questions:
 [SQL](sql.md) shows how to use them. Their columns keep their names and meanings from version to version; columns may
 be added. Tables may change.
-`v_regressions` lists [regressions](regressions.md), `v_finding_groups` what was [found](findings.md#groups).
+`v_regressions` lists [regressions](regressions.md), `v_finding_groups` what was [found](findings.md#groups),
+`v_streams` runs of [streaming queries](streaming.md).
 """
 
 

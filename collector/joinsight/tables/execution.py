@@ -20,7 +20,11 @@ class ExecutionRow(ExecutionKey):
     job_name: str = required("spark.joinsight.jobName, or the application's name; stable from run to run")
     query_shape: str | None = column("key of the query, equal in all its runs regardless of the plan; NULL: no plan")
     plan_fingerprint: str | None = column("key of the final plan, equal in all runs with the same plan; NULL: no plan")
-    state: str = required("running, succeeded, failed or lost", one_of=get_args(ExecutionState))
+    state: str = required(
+        "running, succeeded, failed, cancelled (its job, job group or context was cancelled, or its streaming query"
+        " stopped) or lost (its driver is gone)",
+        one_of=get_args(ExecutionState),
+    )
     ended_at: datetime | None = column("when it ended; NULL while it is running")
     duration_ms: Ms | None = column("duration from start to end, milliseconds")
     title: str | None = column(
@@ -35,8 +39,14 @@ class ExecutionRow(ExecutionKey):
     error: str | None = column("why it failed")
     job_group: str | None = column("Spark's job group")
     job_tags: list[str] | None = column("Spark's job tags")
-    streaming_query_id: str | None = column("Structured Streaming: the query")
-    streaming_batch_id: Long | None = column("Structured Streaming: the micro-batch")
+    streaming_query_name: str | None = column("Structured Streaming: the query's name; NULL: it has none")
+    streaming_query_id: str | None = column("Structured Streaming: the query, equal in all its runs from a checkpoint")
+    streaming_run_id: str | None = column("Structured Streaming: the run of the query, from a start to its stop")
+    streaming_batch_id: Long | None = column("Structured Streaming: the number of the micro-batch")
+    is_outer: bool = required(
+        "whether it is a micro-batch whose work is in executions nested in it: tables of operators have nothing of it,"
+        " and lists and totals leave it out"
+    )
     tags: Strings | None = column("spark.joinsight.tag.*")
     configuration: Strings | None = column("allow-listed settings of the session that differ from the defaults")
     jobs: Int | None = column("Spark jobs that it ran")

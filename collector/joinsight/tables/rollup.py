@@ -22,6 +22,7 @@ class RollupDayRow:
     executions: Long = required("executions that started")
     succeeded: Long = required("of these, successful ones")
     failed: Long = required("failed ones")
+    cancelled: Long = required("those that were cancelled")
     lost: Long = required("those whose driver was lost")
     incomplete: Long = required("those whose numbers may be partial")
     plans: Long = required("number of distinct final plans (plan_fingerprint)")

@@ -224,6 +224,40 @@ v_finding_groups = Table(
     info={"query": "SELECT * FROM joinsight_finding_groups(now() - interval '30 days')"},
 )
 
+v_streams = Table(
+    "v_streams",
+    metadata,
+    _column("job_name", Text, "the job"),
+    _column("streaming_query_name", Text, "the query's name; NULL: it has none"),
+    _column("streaming_query_id", Text, "the query, equal in all its runs from a checkpoint"),
+    _column("streaming_run_id", Text, "the run, from a start to its stop; application and run identify a row"),
+    _column("title", Text, "what the last micro-batch did"),
+    _column("state", Text, "the state of the last micro-batch; cancelled: the query was stopped in it"),
+    _column("error", Text, "why the last micro-batch failed"),
+    _column("batches", BigInteger, "micro-batches that ran; one without new data may run none"),
+    _column("failed", BigInteger, "micro-batches that failed"),
+    _column("first_batch_at", DateTime(timezone=True), "start of the first one"),
+    _column("last_batch_at", DateTime(timezone=True), "start of the last one"),
+    _column("last_batch_id", BigInteger, "number of the last one"),
+    _column("batches_per_minute", Double, "between the first and the last one; NULL: there is only one"),
+    _column("duration_ms_median", Double, "median duration of successful ones, milliseconds"),
+    _column("duration_ms_p95", Double, "95 % of successful ones took this or less, milliseconds"),
+    _column("duration_ms_max", BigInteger, "longest duration of a successful one, milliseconds"),
+    *(
+        _column(name, BigInteger, f"sum over the micro-batches: {execution.c[name].comment}")
+        for name in (
+            *("task_time_ms", "input_bytes", "output_bytes", "shuffle_write_bytes", "broadcast_bytes"),
+            "disk_spilled_bytes",
+        )
+    ),
+    _column("state_rows", BigInteger, "rows that stateful operators kept after the last one; NULL: none, or unknown"),
+    _column("state_bytes", BigInteger, "memory that they took for it"),
+    *_key("start of the last micro-batch; key of its execution"),
+    comment="Runs of streaming queries over the micro-batches of the last 7 days:"
+    " joinsight_streams(now() - interval '7 days').",
+    info={"query": "SELECT * FROM joinsight_streams(now() - interval '7 days')"},
+)
+
 OPERATORS: Mapping[str, Table] = {view.name: view.info["of"] for view in metadata.tables.values() if "of" in view.info}
 """The tables that each view is based on, by the view's name."""
 

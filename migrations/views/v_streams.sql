@@ -1,0 +1,32 @@
+-- Written by make docs from collector/joinsight/tables/views.py
+CREATE VIEW v_streams AS
+SELECT * FROM joinsight_streams(now() - interval '7 days');
+COMMENT ON VIEW v_streams IS 'Runs of streaming queries over the micro-batches of the last 7 days: joinsight_streams(now() - interval ''7 days'').';
+COMMENT ON COLUMN v_streams.job_name IS 'the job';
+COMMENT ON COLUMN v_streams.streaming_query_name IS 'the query''s name; NULL: it has none';
+COMMENT ON COLUMN v_streams.streaming_query_id IS 'the query, equal in all its runs from a checkpoint';
+COMMENT ON COLUMN v_streams.streaming_run_id IS 'the run, from a start to its stop; application and run identify a row';
+COMMENT ON COLUMN v_streams.title IS 'what the last micro-batch did';
+COMMENT ON COLUMN v_streams.state IS 'the state of the last micro-batch; cancelled: the query was stopped in it';
+COMMENT ON COLUMN v_streams.error IS 'why the last micro-batch failed';
+COMMENT ON COLUMN v_streams.batches IS 'micro-batches that ran; one without new data may run none';
+COMMENT ON COLUMN v_streams.failed IS 'micro-batches that failed';
+COMMENT ON COLUMN v_streams.first_batch_at IS 'start of the first one';
+COMMENT ON COLUMN v_streams.last_batch_at IS 'start of the last one';
+COMMENT ON COLUMN v_streams.last_batch_id IS 'number of the last one';
+COMMENT ON COLUMN v_streams.batches_per_minute IS 'between the first and the last one; NULL: there is only one';
+COMMENT ON COLUMN v_streams.duration_ms_median IS 'median duration of successful ones, milliseconds';
+COMMENT ON COLUMN v_streams.duration_ms_p95 IS '95 % of successful ones took this or less, milliseconds';
+COMMENT ON COLUMN v_streams.duration_ms_max IS 'longest duration of a successful one, milliseconds';
+COMMENT ON COLUMN v_streams.task_time_ms IS 'sum over the micro-batches: run time of all its tasks, milliseconds';
+COMMENT ON COLUMN v_streams.input_bytes IS 'sum over the micro-batches: bytes that its tasks read from sources, as counted by Spark: for columnar files the columns, not whole files; far too few for Parquet and ORC in Spark 4.3, whose vectored reads run in threads that Spark does not track';
+COMMENT ON COLUMN v_streams.output_bytes IS 'sum over the micro-batches: bytes written to sinks';
+COMMENT ON COLUMN v_streams.shuffle_write_bytes IS 'sum over the micro-batches: shuffle bytes written by its tasks';
+COMMENT ON COLUMN v_streams.broadcast_bytes IS 'sum over the micro-batches: bytes that it broadcast';
+COMMENT ON COLUMN v_streams.disk_spilled_bytes IS 'sum over the micro-batches: bytes written to disk by spilling';
+COMMENT ON COLUMN v_streams.state_rows IS 'rows that stateful operators kept after the last one; NULL: none, or unknown';
+COMMENT ON COLUMN v_streams.state_bytes IS 'memory that they took for it';
+COMMENT ON COLUMN v_streams.started_at IS 'start of the last micro-batch; key of its execution';
+COMMENT ON COLUMN v_streams.application_id IS 'the same';
+COMMENT ON COLUMN v_streams.attempt_id IS 'the same';
+COMMENT ON COLUMN v_streams.execution_id IS 'the same';
