@@ -162,7 +162,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         broadcast=broadcasts,
         joins=joins,
         stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
-        segment=[] if facts.is_outer else list(_segments(facts, path)),
+        segment=list(_segments(facts, path)),
         task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
     )
 

@@ -117,7 +117,7 @@ def execution_row(
         "started_at": started,
         "ended_at": ended,
         "duration_ms": ended - started,
-        "state": "failed" if spark["errorMessage"] else "succeeded",
+        "state": _state(spark["errorMessage"] or ""),
         "description": spark["description"][:MAX_TEXT],
         "call_site": spark["details"][:MAX_CALL_SITE],
         "error": (spark["errorMessage"] or "")[:MAX_TEXT] or None,
@@ -146,6 +146,12 @@ def execution_row(
         "incomplete": None,
         "incomplete_codes": None,
     }
+
+
+def _state(error: str) -> str:
+    if re.search(r"\bJob \d+ cancelled", error):
+        return "cancelled"
+    return "failed" if error else "succeeded"
 
 
 _BATCH = re.compile(r"(.*)\nid = (.*)\nrunId = (.*)\nbatch = (.*)")

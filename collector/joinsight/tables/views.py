@@ -50,7 +50,12 @@ def _taken(table: Table, *names: str, renamed: Mapping[str, str] | None = None) 
 
 
 def _operators(
-    name: str, comment: str, table: Table, *computed: Column[Any], renamed: Mapping[str, str] | None = None
+    name: str,
+    comment: str,
+    table: Table,
+    *computed: Column[Any],
+    renamed: Mapping[str, str] | None = None,
+    where: str = "",
 ) -> Table:
     own = [column.name for column in table.columns if column.name not in EXECUTION_KEY]
     columns = [
@@ -70,7 +75,7 @@ def _operators(
         table=table.name,
         execution_key=", ".join(EXECUTION_KEY),
     )
-    return Table(name, metadata, *columns, comment=comment, info={"of": table, "query": query})
+    return Table(name, metadata, *columns, comment=comment, info={"of": table, "query": query + where})
 
 
 def _named(expression: str, name: str) -> str:
@@ -138,7 +143,8 @@ v_joins = _operators("v_joins", "A join of a final plan, with its execution and 
 
 v_segments = _operators(
     "v_segments",
-    "A part of an execution's time on its critical path, with its execution and application.",
+    "A part of an execution's time on its critical path, with its execution and application; without outer executions"
+    " of micro-batches, whose time is that of the nested ones.",
     segment,
     _column("segment_ms", BigInteger, "its length: end_ms - start_ms", "o.end_ms - o.start_ms"),
     _column(
@@ -147,6 +153,7 @@ v_segments = _operators(
         "segment_ms / duration_ms",
         "(o.end_ms - o.start_ms)::double precision / nullif(e.duration_ms, 0)",
     ),
+    where="\nWHERE NOT e.is_outer",
 )
 
 v_regressions = Table(
