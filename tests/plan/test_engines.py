@@ -340,7 +340,7 @@ SPARK = (COUNT, "SortMergeJoin", "", "Exchange", "hashpartitioning", "Scan")
     ],
     ids=lambda engine: engine[1],
 )
-def test_keys_are_those_of_spark(engine: tuple[str, ...]) -> None:
+def test_keys_and_titles_are_those_of_spark(engine: tuple[str, ...]) -> None:
     """Where an engine prints the same expressions as Spark, its runs of a query are found together with Spark's."""
     names = ("aggregate", "join", "side", "exchange", "partitioning", "scan")
     spark, native = (
@@ -348,3 +348,4 @@ def test_keys_are_those_of_spark(engine: tuple[str, ...]) -> None:
     )
     assert [row.operator_key for row in native.plan_node] == [row.operator_key for row in spark.plan_node]
     assert native.execution.query_shape == spark.execution.query_shape
+    assert native.execution.title == spark.execution.title == "db.sales ⋈ db.returns → by k → count"

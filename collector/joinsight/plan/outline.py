@@ -195,8 +195,8 @@ def _source(node: Node, label: str) -> _Outline:
 
 def source_name(node: Node) -> str:
     """What people call what a scan reads: a table, the end of a path."""
-    name = node.name.strip()
-    known = operators.of(name).source_name
+    name = operators.scan_name(node.name).strip()
+    known = operators.of(node.name.strip()).source_name
     if known:
         return known
     match = _SCAN.match(name)
