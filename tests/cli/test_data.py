@@ -17,6 +17,7 @@ from joinsight.errors import ConfigurationError
 CREATING = {("serve",), ("demo",), ("backfill",), ("db", "upgrade")}
 ARGUMENTS = {
     ("plan",): ["last"],
+    ("cost",): ["last"],
     ("diff",): ["last"],
     ("db", "prune"): ["--keep", "400d"],
     ("db", "grant-reader"): ["reader"],
