@@ -78,6 +78,15 @@ def test_before_the_end(url: str) -> None:
     assert "% wall" not in shown and "% tasks" in shown
 
 
+def test_the_plan(url: str) -> None:
+    """Each operator with its share of the wall time; before the end there is no such column."""
+    env = {"JOINSIGHT_DATABASE_URL": url}
+    shown = CliRunner().invoke(cli, ["plan", "1"], env=env).stdout.splitlines()
+    assert shown[3].split() == ["rows", "bytes", "time", "%", "wall", "skew"]
+    assert [line.split()[-1] for line in shown if "⋈ SortMergeJoin" in line or "⇄" in line][:2] == ["16.2", "16.1"]
+    assert "% wall" not in CliRunner().invoke(cli, ["plan", "3"], env=env).stdout
+
+
 def test_json(url: str) -> None:
     """The same lines, with raw numbers and all operators of each join."""
     bill = json.loads(cost(url, "1", "--json"))

@@ -22,7 +22,8 @@ from joinsight.plan.cost import Bill, bill, divide
 from joinsight.plan.critical_path import Segment, critical_path
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.task_time import METHODS, PARTS, Spent
-from joinsight.present.cost import Labels, read_bill
+from joinsight.present.bill import read_bill
+from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Plans, execution_rows
 

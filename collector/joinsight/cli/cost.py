@@ -19,7 +19,8 @@ from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.document import ENDED
 from joinsight.plan.cost import Bill, JoinCost, divide
-from joinsight.present.cost import Labels, read_bill
+from joinsight.present.bill import read_bill
+from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import to_json, visible_line
@@ -136,7 +137,7 @@ def _error(ms: int | None) -> str:
 
 def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
     """The join with all that it made necessary, then each part of it that is known."""
-    wall, tasks = sum(item.wall_ms for item in bill.items), sum(item.task_time_ms for item in bill.items)
+    wall, tasks = bill.wall_ms, bill.task_time_ms
     least = "≥ " if join.shared else ""
     yield _Line(
         Text(visible_line(labels.operator(join.node_id)), "bold"),

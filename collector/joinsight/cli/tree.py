@@ -1,12 +1,12 @@
-"""Draws a plan as a tree in the terminal: operators with rows, bytes, time and skew.
+"""Draws a plan as a tree in the terminal: operators with rows, bytes, time, share of the wall time, and skew.
 
 A chain of operators runs straight down; only a node with several inputs branches, so that deep plans stay readable::
 
-    SortMergeJoin [k], [k], Inner                     1,000                 52 ms
-    ├─ Sort                                                                 13 ms
-    │  ⇄ Exchange hashpartitioning(k, 200)          100,000   1.5 MiB        8 ms   3.2×
+    SortMergeJoin [k], [k], Inner                     1,000                 52 ms     9.1
+    ├─ Sort                                                                 13 ms     3.0
+    │  ⇄ Exchange hashpartitioning(k, 200)          100,000   1.5 MiB        8 ms    20.7   3.2×
     │  Range                                        100,000
-    └─ ⇶ BroadcastExchange                            1,000   1.0 MiB       40 ms
+    └─ ⇶ BroadcastExchange                            1,000   1.0 MiB       40 ms    11.3
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rich.text import Text
 
 from joinsight.display import row_text
 from joinsight.present import number_text
-from joinsight.present.tree import PlanTree, TreeNode, plan_tree
+from joinsight.present.tree import HOT, PlanTree, TreeNode, plan_tree
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.terminal import visible_line
 
-_ROWS, _BYTES, _TIME, _SKEW = 13, 11, 9, 6
+_ROWS, _BYTES, _TIME, _WALL, _SKEW = 13, 11, 9, 8, 6
 _NUMBERS = _ROWS + _BYTES + _TIME + _SKEW
 _LEAST_LABEL = 20
 _MOST_PADDED = 80
@@ -43,17 +43,23 @@ def draw(plan: StoredPlan, version: Row, *, width: int | None, metrics: bool = F
     """
     shown = plan_tree(plan, version)
     drawn = list(_drawn(shown))
+    wall = _WALL if any(node.wall for node in shown.nodes.values()) else 0
     natural = max((label.cell_len for label, *_ in drawn), default=0) + 1
-    label_width = min(natural, _MOST_PADDED if width is None else max(_LEAST_LABEL, width - _NUMBERS))
+    label_width = min(natural, _MOST_PADDED if width is None else max(_LEAST_LABEL, width - _NUMBERS - wall))
     yield Text(
-        " " * label_width + "rows".rjust(_ROWS) + "bytes".rjust(_BYTES) + "time".rjust(_TIME) + "skew".rjust(_SKEW),
+        " " * label_width
+        + "rows".rjust(_ROWS)
+        + "bytes".rjust(_BYTES)
+        + "time".rjust(_TIME)
+        + ("% wall".rjust(wall) if wall else "")
+        + "skew".rjust(_SKEW),
         style="dim",
     )
     for label, node, rest in drawn:
         if node is None:
             yield label
             continue
-        yield _line(label, node, label_width, is_cut=width is not None)
+        yield _line(label, node, label_width, wall, is_cut=width is not None)
         if metrics:
             yield from _metrics(shown.metrics(node.row), rest)
 
@@ -95,13 +101,14 @@ def _label(node: TreeNode, prefix: str) -> Text:
     return label.append(mark + visible_line(node.text), style=style)
 
 
-def _line(label: Text, node: TreeNode, label_width: int, *, is_cut: bool) -> Text:
+def _line(label: Text, node: TreeNode, label_width: int, wall: int, *, is_cut: bool) -> Text:
     if is_cut:
         label.truncate(label_width - 1, overflow="ellipsis")
     label.pad_right(max(1, label_width - label.cell_len))
     label.append(number_text(node.rows).rjust(_ROWS))
     label.append(node.size.rjust(_BYTES))
     label.append(node.time.rjust(_TIME))
+    label.append(node.wall.rjust(wall), style="bold" if node.wall_share >= HOT else "")
     label.append(node.skew.rjust(_SKEW), style="bold red" if node.is_skewed else "")
     label.rstrip()
     return label

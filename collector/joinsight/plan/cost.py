@@ -88,6 +88,20 @@ class Bill:
     joins: Sequence[JoinCost]
     """The largest first, too; then those of which nothing is known."""
 
+    @property
+    def wall_ms(self) -> int:
+        """The time of the critical path; 0 before the end."""
+        return sum(item.wall_ms for item in self.items)
+
+    @property
+    def task_time_ms(self) -> int:
+        """The time of all tasks."""
+        return sum(item.task_time_ms for item in self.items)
+
+    def operators(self) -> Mapping[int, Item]:
+        """The items that are of one operator, by node."""
+        return {item.node_id: item for item in self.items if item.kind == "operator" and item.node_id is not None}
+
 
 def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]) -> Bill:
     """What the operators of the final plan cost. `segments` and `spent` are those of the execution."""

@@ -13,16 +13,19 @@ from dataclasses import dataclass, field
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings import skewed_shuffle
 from joinsight.plan import operators
+from joinsight.plan.cost import Bill
 from joinsight.plan.operators import FILES_SIZE, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present import ratio_text
+from joinsight.present.bill import read_bill
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 
 # Details that are not about the query: ids, the usual origin of a shuffle, the default catalog
 _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")
-_HOT = 0.2
-"""The share of the time of all nodes from which on a node is marked as expensive."""
+HOT = 0.2
+"""The share of the time from which on a node is marked as expensive."""
+_LEAST_SHARE = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,10 @@ class TreeNode:
     """The sum over tasks; for a broadcast, the time on the driver."""
     time_share: float = 0.0
     """The share of the time of all nodes."""
+    wall_ms: int = 0
+    """How long the execution waited for it, as far as that is known: docs/cost.md."""
+    wall_share: float = 0.0
+    """The share of the execution's time."""
     read: Row | None = None
     """The metric of rows read per task, for a shuffle that several tasks read."""
     findings: list[Row] = field(default_factory=list)
@@ -85,9 +92,14 @@ class TreeNode:
         return "" if self.time_ms is None else duration_text(self.time_ms)
 
     @property
+    def wall(self) -> str:
+        """Its share of the execution's time in percent: ``30.7``."""
+        return f"{self.wall_share:.1%}".removesuffix("%") if self.wall_share >= _LEAST_SHARE else ""
+
+    @property
     def is_hot(self) -> bool:
         """Whether it took much of the time."""
-        return self.time_share >= _HOT
+        return self.time_share >= HOT
 
     @property
     def skew(self) -> str:
@@ -139,10 +151,20 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     total = sum(node.time_ms or 0 for node in tree.nodes.values())
     for node in tree.nodes.values():
         node.time_share = (node.time_ms or 0) / total if total else 0.0
+    if version["is_final"]:
+        _charge(tree, read_bill(plan))
     for finding in plan.findings if version["is_final"] else ():
         if finding["node_id"] in tree.nodes:
             tree.nodes[finding["node_id"]].findings.append(finding)
     return tree
+
+
+def _charge(tree: PlanTree, bill: Bill) -> None:
+    whole = bill.wall_ms
+    for node_id, item in bill.operators().items():
+        if node_id in tree.nodes and whole:
+            tree.nodes[node_id].wall_ms = item.wall_ms
+            tree.nodes[node_id].wall_share = item.wall_ms / whole
 
 
 def _cluster(tree: PlanTree, node: Row) -> Cluster:

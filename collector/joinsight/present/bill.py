@@ -1,0 +1,69 @@
+"""What a stored execution cost: `plan.cost`, from rows."""
+
+from __future__ import annotations
+
+from joinsight.document import Accumulator, Metric
+from joinsight.plan import cost
+from joinsight.plan.cost import Bill
+from joinsight.plan.critical_path import Segment
+from joinsight.plan.graph import Graph, Node
+from joinsight.plan.metrics import PlanMetrics
+from joinsight.plan.task_time import Spent
+from joinsight.reading import StoredPlan
+
+
+def read_bill(stored: StoredPlan) -> Bill:
+    """What the execution cost."""
+    segments = (
+        Segment(
+            row["cause"],
+            row["start_ms"],
+            row["end_ms"],
+            row["stage_id"],
+            row["stage_attempt"],
+            row["node_id"],
+            row["nested_execution_id"],
+        )
+        for row in stored.segments
+    )
+    spent = (
+        Spent(
+            row["stage_id"],
+            row["stage_attempt"],
+            row["part"],
+            row["node_id"],
+            row["samples"],
+            row["task_time_ms"],
+            row["task_time_error_ms"],
+            row["method"],
+        )
+        for row in stored.task_times
+    )
+    return cost.bill(_facts(stored), segments, spent)
+
+
+def _facts(stored: StoredPlan) -> PlanMetrics:
+    """The final plan with the measurements that a bill needs."""
+    version = stored.version(None)
+    graph = Graph((), ())
+    if version is not None:
+        nodes = (
+            Node(
+                node["id"],
+                node["name"],
+                node["simple"],
+                [Metric(name, number, kind) for number, name, kind in node["metrics"]],
+                cluster=node["cluster"],
+                is_cluster=node["is_cluster"],
+            )
+            for node in version["nodes"]
+        )
+        graph = Graph(tuple(nodes), tuple((child, parent) for child, parent in version["edges"]))
+    measured = {
+        row["accumulator_id"]: Accumulator(
+            row["accumulator_id"], row["type"], row["count"], row["total"], max_stage=row["max_stage_id"]
+        )
+        for row in stored.metrics
+        if row["count"] is not None
+    }
+    return PlanMetrics(graph, measured)
