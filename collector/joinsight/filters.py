@@ -317,6 +317,7 @@ SORTS: Mapping[str, Mapping[str, Sort]] = {
         "size": _largest(lambda tables: tables.joins.c.output_rows, "most rows out"),
         "time": _largest(lambda tables: tables.execution.c.duration_ms, "longest executions first"),
         "spill": _largest(lambda tables: tables.joins.c.spill_bytes, "most spilled"),
+        "cost": _largest(lambda tables: tables.joins.c.cost_wall_ms, "most wall time, with what only it needed"),
         "recent": _newest("joins"),
     },
     "findings": {

@@ -4,7 +4,7 @@
 
     Execution ──► execution, stage
         jobs, stages ──► critical path ──► segment
-        samples, metrics ──► task_time
+        samples, metrics ──► task_time;  both ──► costs of shuffle, broadcast, joins
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
@@ -24,8 +24,9 @@ from typing import Any
 from joinsight.called_from import called_from
 from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
 from joinsight.micro_batch import MicroBatch, micro_batch
-from joinsight.plan import dependencies, operators, texts
+from joinsight.plan import cost, dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
+from joinsight.plan.cost import Item, JoinCost
 from joinsight.plan.critical_path import CriticalPath, critical_path
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
@@ -129,17 +130,6 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     `plans` may come from another run with equal nodes and plans, which saves computing them again.
     """
     facts = _Facts(e, plans or Plans(e))
-    measured = () if facts.is_outer else facts.graph.nodes
-    joins = [row for node in measured if (row := _join(facts, node))]
-    broadcasts = [_broadcast(facts, node) for node in measured if operators.is_broadcast(node.name)]
-    joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange
-    for join in joins:
-        for exchange in {join.left_exchange, join.right_exchange}:
-            joins_of[exchange].append(join.node_id)
-    jobs_of: dict[int, list[int]] = defaultdict(list)  # a stage
-    for job in e.jobs:
-        for stage_id in set(job.stages):
-            jobs_of[stage_id].append(job.id)
     path = critical_path(
         e,
         dependencies.broadcasts(facts),
@@ -148,6 +138,18 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         nodes=dependencies.exchanges(facts),
     )
     spent = list(task_times(facts, e.stages))
+    costs = _costs(facts, path, spent)
+    measured = () if facts.is_outer else facts.graph.nodes
+    joins = [row for node in measured if (row := _join(facts, node, costs))]
+    broadcasts = [_broadcast(facts, node, costs) for node in measured if operators.is_broadcast(node.name)]
+    joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange
+    for join in joins:
+        for exchange in {join.left_exchange, join.right_exchange}:
+            joins_of[exchange].append(join.node_id)
+    jobs_of: dict[int, list[int]] = defaultdict(list)  # a stage
+    for job in e.jobs:
+        for stage_id in set(job.stages):
+            jobs_of[stage_id].append(job.id)
     return Rows(
         execution=_execution(facts, broadcasts),
         plan_version=list(_plan_versions(facts)),
@@ -158,7 +160,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
             for position, (child, parent) in enumerate(facts.graph.edges)
         ],
         node_metric=_node_metrics(facts),
-        shuffle=[_shuffle(facts, node, joins_of) for node in measured if operators.is_shuffle(node.name)],
+        shuffle=[_shuffle(facts, node, joins_of, costs) for node in measured if operators.is_shuffle(node.name)],
         broadcast=broadcasts,
         joins=joins,
         stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
@@ -412,7 +414,7 @@ def _node_metric(facts: _Facts, node_id: int, metric: Metric) -> NodeMetricRow:
     )
 
 
-def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]) -> ShuffleRow:
+def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]], costs: Costs) -> ShuffleRow:
     text = texts.shuffle_text(node.simple)
     metrics = facts.metrics(node)
     columns = from_metrics(ShuffleRow, metrics)
@@ -440,6 +442,7 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         map_stages=_stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
         reduce_stages=_stages(metrics, "records read", "local bytes read", "remote bytes read"),
         **columns,
+        **costs.get(node.id, {}),
     )
 
 
@@ -447,7 +450,7 @@ def _is_aqe_read(node: Node) -> bool:
     return operators.of(node.name).kind == "shuffle_read"
 
 
-def _broadcast(facts: _Facts, node: Node) -> BroadcastRow:
+def _broadcast(facts: _Facts, node: Node, costs: Costs) -> BroadcastRow:
     measured = from_metrics(BroadcastRow, facts.metrics(node))
     consumers = facts.consumers(node)
     if measured["size_bytes"] is not None:
@@ -465,6 +468,7 @@ def _broadcast(facts: _Facts, node: Node) -> BroadcastRow:
         threshold_bytes=facts.measured_threshold,
         shuffled_bytes=_shuffled_bytes(facts, node),
         **measured,
+        **costs.get(node.id, {}),
     )
 
 
@@ -477,7 +481,7 @@ def _shuffled_bytes(facts: _Facts, broadcast: Node) -> int | None:
     return facts.total(shuffles[0], DATA_SIZE) if shuffles else None
 
 
-def _join(facts: _Facts, node: Node) -> JoinRow | None:
+def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
     text = texts.join_text(node.name, node.simple)
     if text is None:
         return None
@@ -524,6 +528,7 @@ def _join(facts: _Facts, node: Node) -> JoinRow | None:
         broadcast_side=verdict.side,
         broadcast_side_bytes=verdict.bytes,
         **measured,
+        **costs.get(node.id, {}),
     )
 
 
@@ -585,6 +590,22 @@ def _segments(facts: _Facts, path: CriticalPath) -> Iterator[SegmentRow]:
             node_id=segment.node_id,
             nested_execution_id=segment.nested_id,
         )
+
+
+Costs = Mapping[int, Mapping[str, Any]]
+"""By node, the columns of what it cost."""
+
+
+def _costs(facts: _Facts, path: CriticalPath, spent: Sequence[Spent]) -> Costs:
+    bill = cost.bill(facts, path.segments, spent)
+    charged: dict[int, Item | JoinCost] = {**bill.operators(), **{join.node_id: join for join in bill.joins}}
+    costs: dict[int, dict[str, Any]] = {}
+    for node_id, each in charged.items():
+        wall_ms = each.wall_ms if path.segments else None  # known when the execution has ended
+        costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": _sum([each.task_time_ms])}
+        if isinstance(each, JoinCost):
+            costs[node_id]["cost_is_partial"] = bool(each.shared)
+    return costs
 
 
 def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:

@@ -423,6 +423,8 @@ CREATE TABLE shuffle (
     aqe_empty_partitions bigint,
     aqe_partition_bytes_median bigint,
     aqe_partition_bytes_max bigint,
+    cost_wall_ms bigint,
+    cost_task_ms bigint,
     CONSTRAINT pk_shuffle PRIMARY KEY (started_at, application_id, attempt_id, execution_id, node_id)
 ) PARTITION BY RANGE (started_at);
 COMMENT ON TABLE shuffle IS 'A shuffle exchange of the final plan: writes, reads and skew.';
@@ -473,6 +475,8 @@ COMMENT ON COLUMN shuffle.aqe_skewed_splits IS 'partitions into which AQE split 
 COMMENT ON COLUMN shuffle.aqe_empty_partitions IS 'empty partitions (Spark 4.1 and later)';
 COMMENT ON COLUMN shuffle.aqe_partition_bytes_median IS 'size of the median partition that AQE reads';
 COMMENT ON COLUMN shuffle.aqe_partition_bytes_max IS 'size of the largest partition that AQE reads';
+COMMENT ON COLUMN shuffle.cost_wall_ms IS 'how long the execution waited for tasks to write it and to wait for its blocks (docs/cost.md); NULL: unknown';
+COMMENT ON COLUMN shuffle.cost_task_ms IS 'time of tasks that wrote it or waited for its blocks, summed; NULL: unknown';
 CREATE INDEX ix_shuffle_application_id ON shuffle (application_id);
 CREATE INDEX ix_shuffle_bytes_written_largest ON shuffle (bytes_written DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_shuffle_operator_key_started_at ON shuffle (operator_key, started_at);
@@ -499,6 +503,8 @@ CREATE TABLE broadcast (
     join_nodes integer[],
     threshold_bytes bigint,
     shuffled_bytes bigint,
+    cost_wall_ms bigint,
+    cost_task_ms bigint,
     CONSTRAINT pk_broadcast PRIMARY KEY (started_at, application_id, attempt_id, execution_id, node_id),
     CONSTRAINT ck_broadcast_outcome CHECK (outcome IN ('succeeded', 'failed', 'running', 'unknown'))
 ) PARTITION BY RANGE (started_at);
@@ -520,6 +526,8 @@ COMMENT ON COLUMN broadcast.consumers IS 'number of plan nodes that use it; more
 COMMENT ON COLUMN broadcast.join_nodes IS 'node ids of the joins that use it';
 COMMENT ON COLUMN broadcast.threshold_bytes IS 'broadcast threshold in force for measured sizes: under AQE spark.sql.adaptive.autoBroadcastJoinThreshold if set, otherwise spark.sql.autoBroadcastJoinThreshold; -1: disabled; NULL: not readable';
 COMMENT ON COLUMN broadcast.shuffled_bytes IS 'size of its rows as counted by the shuffle directly beneath it, which AQE compares with the threshold; NULL: no shuffle there';
+COMMENT ON COLUMN broadcast.cost_wall_ms IS 'how long the execution waited for the driver to collect, build and send it, and for tasks to encode its rows; NULL: unknown';
+COMMENT ON COLUMN broadcast.cost_task_ms IS 'time of tasks that encoded its rows, summed (docs/cost.md); NULL: unknown';
 CREATE INDEX ix_broadcast_application_id ON broadcast (application_id);
 CREATE INDEX ix_broadcast_operator_key_started_at ON broadcast (operator_key, started_at);
 CREATE INDEX ix_broadcast_size_bytes_largest ON broadcast (size_bytes DESC NULLS LAST, started_at DESC);
@@ -558,6 +566,9 @@ CREATE TABLE joins (
     broadcast_verdict text,
     broadcast_side text,
     broadcast_side_bytes bigint,
+    cost_wall_ms bigint,
+    cost_task_ms bigint,
+    cost_is_partial boolean,
     CONSTRAINT pk_joins PRIMARY KEY (started_at, application_id, attempt_id, execution_id, node_id),
     CONSTRAINT ck_joins_broadcast_side CHECK (broadcast_side IN ('left', 'right')),
     CONSTRAINT ck_joins_broadcast_verdict CHECK (broadcast_verdict IN ('was_broadcast', 'possible', 'hinted', 'over_threshold', 'switched_off', 'forbidden_by_type', 'unknown')),
@@ -594,7 +605,11 @@ COMMENT ON COLUMN joins.threshold_bytes IS 'broadcast threshold in force for mea
 COMMENT ON COLUMN joins.broadcast_verdict IS 'was_broadcast: it is a broadcast join. Otherwise: possible (the measured size of a side that may be broadcast was at or under the threshold), hinted (as possible, but a hint of the query or of AQE determined the strategy), over_threshold (each such side exceeded the threshold or the most that Spark can broadcast), switched_off (the threshold is negative), forbidden_by_type (a full outer or as-of join), unknown (no size was measured, or not in full)';
 COMMENT ON COLUMN joins.broadcast_side IS 'left or right: the side that was broadcast, or the smaller measured side that may be';
 COMMENT ON COLUMN joins.broadcast_side_bytes IS 'was_broadcast: size of the relation in memory, many times that of its rows if they are few. Otherwise the size that AQE would compare with the threshold: data size of the shuffle that feeds the side, whose rows are only sorted, filtered or aggregated in between. Without AQE Spark compares an estimate';
+COMMENT ON COLUMN joins.cost_wall_ms IS 'how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed (docs/cost.md); NULL: unknown';
+COMMENT ON COLUMN joins.cost_task_ms IS 'the same in time of tasks, summed; NULL: unknown';
+COMMENT ON COLUMN joins.cost_is_partial IS 'whether the costs are a lower bound, because operators of its stage could not be told apart';
 CREATE INDEX ix_joins_application_id ON joins (application_id);
+CREATE INDEX ix_joins_cost_wall_ms_largest ON joins (cost_wall_ms DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_joins_operator_key_started_at ON joins (operator_key, started_at);
 CREATE INDEX ix_joins_output_rows_largest ON joins (output_rows DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_joins_spill_bytes_largest ON joins (spill_bytes DESC NULLS LAST, started_at DESC);

@@ -34,6 +34,8 @@ SELECT
     o.join_nodes,
     o.threshold_bytes,
     o.shuffled_bytes,
+    o.cost_wall_ms,
+    o.cost_task_ms,
     o.collect_ms + o.build_ms + o.broadcast_ms AS driver_ms,
     CASE WHEN o.threshold_bytes > 0 THEN o.shuffled_bytes::double precision / o.threshold_bytes END AS threshold_share
 FROM broadcast o
@@ -73,5 +75,7 @@ COMMENT ON COLUMN v_broadcasts.consumers IS 'number of plan nodes that use it; m
 COMMENT ON COLUMN v_broadcasts.join_nodes IS 'node ids of the joins that use it';
 COMMENT ON COLUMN v_broadcasts.threshold_bytes IS 'broadcast threshold in force for measured sizes: under AQE spark.sql.adaptive.autoBroadcastJoinThreshold if set, otherwise spark.sql.autoBroadcastJoinThreshold; -1: disabled; NULL: not readable';
 COMMENT ON COLUMN v_broadcasts.shuffled_bytes IS 'size of its rows as counted by the shuffle directly beneath it, which AQE compares with the threshold; NULL: no shuffle there';
+COMMENT ON COLUMN v_broadcasts.cost_wall_ms IS 'how long the execution waited for the driver to collect, build and send it, and for tasks to encode its rows; NULL: unknown';
+COMMENT ON COLUMN v_broadcasts.cost_task_ms IS 'time of tasks that encoded its rows, summed (docs/cost.md); NULL: unknown';
 COMMENT ON COLUMN v_broadcasts.driver_ms IS 'collect_ms + build_ms + broadcast_ms, including the tasks that produce its rows';
 COMMENT ON COLUMN v_broadcasts.threshold_share IS 'shuffled_bytes / threshold_bytes; NULL: Spark used an estimate, which it shows nowhere';

@@ -46,7 +46,10 @@ SELECT
     o.threshold_bytes,
     o.broadcast_verdict,
     o.broadcast_side,
-    o.broadcast_side_bytes
+    o.broadcast_side_bytes,
+    o.cost_wall_ms,
+    o.cost_task_ms,
+    o.cost_is_partial
 FROM joins o
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN application a USING (application_id, attempt_id);
@@ -97,3 +100,6 @@ COMMENT ON COLUMN v_joins.threshold_bytes IS 'broadcast threshold in force for m
 COMMENT ON COLUMN v_joins.broadcast_verdict IS 'was_broadcast: it is a broadcast join. Otherwise: possible (the measured size of a side that may be broadcast was at or under the threshold), hinted (as possible, but a hint of the query or of AQE determined the strategy), over_threshold (each such side exceeded the threshold or the most that Spark can broadcast), switched_off (the threshold is negative), forbidden_by_type (a full outer or as-of join), unknown (no size was measured, or not in full)';
 COMMENT ON COLUMN v_joins.broadcast_side IS 'left or right: the side that was broadcast, or the smaller measured side that may be';
 COMMENT ON COLUMN v_joins.broadcast_side_bytes IS 'was_broadcast: size of the relation in memory, many times that of its rows if they are few. Otherwise the size that AQE would compare with the threshold: data size of the shuffle that feeds the side, whose rows are only sorted, filtered or aggregated in between. Without AQE Spark compares an estimate';
+COMMENT ON COLUMN v_joins.cost_wall_ms IS 'how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed (docs/cost.md); NULL: unknown';
+COMMENT ON COLUMN v_joins.cost_task_ms IS 'the same in time of tasks, summed; NULL: unknown';
+COMMENT ON COLUMN v_joins.cost_is_partial IS 'whether the costs are a lower bound, because operators of its stage could not be told apart';

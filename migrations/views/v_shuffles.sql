@@ -64,6 +64,8 @@ SELECT
     o.aqe_empty_partitions,
     o.aqe_partition_bytes_median,
     o.aqe_partition_bytes_max,
+    o.cost_wall_ms,
+    o.cost_task_ms,
     coalesce(o.local_bytes_read + o.remote_bytes_read, o.local_bytes_read, o.remote_bytes_read) AS bytes_read,
     coalesce(o.aqe_partitions, o.partitions) AS read_partitions,
     o.bytes_written / nullif(coalesce(o.aqe_partitions, o.partitions), 0) AS bytes_per_partition,
@@ -136,6 +138,8 @@ COMMENT ON COLUMN v_shuffles.aqe_skewed_splits IS 'partitions into which AQE spl
 COMMENT ON COLUMN v_shuffles.aqe_empty_partitions IS 'empty partitions (Spark 4.1 and later)';
 COMMENT ON COLUMN v_shuffles.aqe_partition_bytes_median IS 'size of the median partition that AQE reads';
 COMMENT ON COLUMN v_shuffles.aqe_partition_bytes_max IS 'size of the largest partition that AQE reads';
+COMMENT ON COLUMN v_shuffles.cost_wall_ms IS 'how long the execution waited for tasks to write it and to wait for its blocks (docs/cost.md); NULL: unknown';
+COMMENT ON COLUMN v_shuffles.cost_task_ms IS 'time of tasks that wrote it or waited for its blocks, summed; NULL: unknown';
 COMMENT ON COLUMN v_shuffles.bytes_read IS 'bytes read, local and remote, over all consumers';
 COMMENT ON COLUMN v_shuffles.read_partitions IS 'partitions that its first consumer reads: those of AQE, or the original ones';
 COMMENT ON COLUMN v_shuffles.bytes_per_partition IS 'bytes_written / read_partitions';

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from tests.documents import application
 from tests.plan.test_cost import MERGED, ended, ran
 
@@ -94,3 +96,21 @@ def test_json(url: str) -> None:
     assert {item["label"]: item["task_time_ms"] for item in bill["items"]}["SortMergeJoin [k], [k], Inner"] == 231
     (join,) = bill["joins"]
     assert (join["node_id"], join["needed"], join["not_its_own"]) == (1, [2, 6, 7], [4])
+
+
+def test_the_most_expensive_joins(url: str, engine: Engine) -> None:
+    """The list sorted by cost, and the query of the documentation, which adds up all runs of a join."""
+    result = CliRunner().invoke(cli, ["joins", "--sort", "cost", "--json"], env={"JOINSIGHT_DATABASE_URL": url})
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["execution_id"] for row in rows] == [1, 2, 3]
+    assert [(row["cost_wall_ms"], row["cost_task_ms"], row["cost_is_partial"]) for row in rows] == [
+        (162, 231, True), (35, 50, True), (None, 231, True),
+    ]  # fmt: skip
+    shown = CliRunner().invoke(cli, ["joins", "--sort", "cost"], env={"JOINSIGHT_DATABASE_URL": url}).stdout
+    assert [line.split()[-2:] for line in shown.splitlines()[2:4]] == [["162", "ms"], ["35", "ms"]]
+    assert shown.count("≥") == 2
+    (sql,) = re.findall(r"```sql\n(.*?);\n```", (Path(__file__).parents[2] / "docs/cost.md").read_text(), re.DOTALL)
+    with engine.connect() as connection:
+        (found,) = connection.execute(text(sql.replace("now() - interval '7 days'", "'2026-01-01'"))).mappings()
+    assert (found["runs"], found["wall_ms"], found["is_partial"]) == (3, 162 + 35, True)
+    assert float(found["core_hours"]) == pytest.approx((231 + 50 + 231) / 3_600_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from tests.test_fuzz import CORPUS, RELAXED, executions
 from joinsight.decode import decode_document
 from joinsight.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.errors import DocumentError
-from joinsight.plan.cost import Bill, bill, divide
+from joinsight.plan.cost import Bill, Item, JoinCost, bill, divide
 from joinsight.plan.critical_path import Segment, critical_path
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.task_time import METHODS, PARTS, Spent
@@ -26,6 +26,7 @@ from joinsight.present.bill import read_bill
 from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Plans, execution_rows
+from joinsight.tables import BroadcastRow, JoinRow, ShuffleRow
 
 # Stage 1 writes the left shuffle, 2 the right one, 7 joins; all are on the path
 MERGED = """
@@ -93,22 +94,33 @@ def ended(drawing: str, *its_stages: Stage, **changes: Any) -> Execution:
 
 def made(drawing: str, *its_stages: Stage) -> tuple[StoredPlan, Bill]:
     """The bill of such an execution."""
-    stored = stored_plan(execution_rows(ended(drawing, *its_stages)))
-    return stored, check(stored)
+    return check(ended(drawing, *its_stages))
 
 
-def check(stored: StoredPlan) -> Bill:
-    """The bill of a stored execution, which adds up."""
+def check(execution: Execution) -> tuple[StoredPlan, Bill]:
+    """The bill of an execution once it is stored, which adds up, and which the rows of its operators agree with."""
+    rows = execution_rows(execution)
+    stored = stored_plan(rows)
     found = read_bill(stored)
     e = stored.execution
-    assert sum(item.wall_ms for item in found.items) == ((e["state"] in ENDED and e["duration_ms"]) or 0)
+    assert sum(item.wall_ms for item in found.items) == ((stored.segments and e["duration_ms"]) or 0)
+    assert bool(stored.segments) == bool(e["state"] in ENDED and e["duration_ms"] and not e["is_outer"])
     assert sum(item.task_time_ms for item in found.items) == sum(row["task_time_ms"] for row in stored.task_times)
     assert min(sum(item.task_time_ms for item in found.items), MAX_LONG) == (e["task_time_ms"] or 0)
     assert len({(item.kind, item.name, item.node_id, item.stage_id) for item in found.items}) == len(found.items)
     labels = Labels(stored)
     for item in found.items:
         assert item.wall_ms >= 0 and item.task_time_ms >= 0 and labels.item(item)
-    return found
+    charged: dict[int, Item | JoinCost] = {**found.operators(), **{join.node_id: join for join in found.joins}}
+    of_operators: list[ShuffleRow | BroadcastRow | JoinRow] = [*rows.shuffle, *rows.broadcast, *rows.joins]
+    for row in of_operators:
+        its = charged.get(row.node_id)
+        wall_ms = its.wall_ms if its and stored.segments else None
+        task_ms = its.task_time_ms if its else None
+        assert (row.cost_wall_ms, row.cost_task_ms) == (wall_ms, None if task_ms is None else min(task_ms, MAX_LONG))
+    for join in rows.joins:
+        assert join.cost_is_partial == bool(cast("JoinCost", charged[join.node_id]).shared)
+    return stored, found
 
 
 def lines(stored: StoredPlan, found: Bill) -> list[tuple[str, int, int]]:
@@ -298,8 +310,8 @@ def test_a_broadcast_is_the_drivers_work_and_its_rows() -> None:
 def test_before_the_end() -> None:
     """What runs has task time only."""
     stage = ran(7, 200, 900, 1_000, other=1)
-    stored = stored_plan(execution_rows(planned(BROADCAST, stages=[stage], state="running")))
-    assert lines(stored, check(stored)) == [("no operator: starting up, compiling code", 0, 1_000)]
+    stored, found = check(planned(BROADCAST, stages=[stage], state="running"))
+    assert lines(stored, found) == [("no operator: starting up, compiling code", 0, 1_000)]
 
 
 def test_whole_numbers() -> None:
@@ -356,7 +368,7 @@ def test_any_document(document: dict[str, Any]) -> None:
     except DocumentError:
         return
     assert isinstance(e, Execution)
-    check(stored_plan(execution_rows(e)))
+    check(e)
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
@@ -365,4 +377,4 @@ def test_the_corpus(file: Any) -> None:
     documents: Sequence[Any] = [decode_document(line) for line in file.read_bytes().splitlines()]
     for document in documents:
         if isinstance(document, Execution):
-            check(stored_plan(execution_rows(document)))
+            check(document)

@@ -92,6 +92,7 @@ def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
         "size_bytes",
         "output_rows",
         "spill_bytes",
+        "cost_wall_ms",
         "impact_ms",
     ):
         if name in values:

@@ -39,7 +39,8 @@ def broadcasts(**options: Any) -> None:
 def joins(**options: Any) -> None:
     """List joins: strategy, rows in and out, build side, spill.
 
-    A build side with a question mark could have been broadcast: its size was at or below the threshold.
+    The wall time is how long the execution waited for the join and for what only it needed: joinsight docs cost. A
+    build side with a question mark could have been broadcast: its size was at or below the threshold.
     """
     _print("joins", **options)
 

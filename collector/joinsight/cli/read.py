@@ -239,7 +239,14 @@ def join_table(rows: list[Row]) -> list[Column]:
         _numbers("right rows", rows, "right_rows", drop=1),
         _numbers("rows out", rows, "output_rows"),
         _sizes("in-memory spill", rows, "spill_bytes", drop=4),
+        Column("wall time", [_wall_time(r) for r in rows], right=True, drop=1),
     ]
+
+
+def _wall_time(r: Row) -> str:
+    """That of a join with what only it needed."""
+    least = "≥ " if r["cost_is_partial"] else ""
+    return f"{least}{duration_text(r['cost_wall_ms'])}" if r["cost_wall_ms"] is not None else ""
 
 
 def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:

@@ -30,6 +30,9 @@ _REQUIRED = "ENSURE_REQUIREMENTS"
 _BETWEEN = ("filter", "project", "shuffle_read", "reused_exchange")
 """Between a join and what it made necessary there are at most these, and sorts."""
 
+_MOST_STAGES = 20
+"""Stages in which a group of operators may have run: a document may hold anything."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -149,7 +152,7 @@ def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
 def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> _Account:
     node = None if spent.node_id is None else facts.nodes.get(spent.node_id)
     if node is None and spent.part == "collect":
-        node = stages.broadcast(spent.stage_id)
+        node = stages.broadcasts.get(spent.stage_id)
     if node is not None:
         return _Account("shared" if node.is_cluster else "operator", node_id=node.id)
     if spent.part in _ACTIVITIES:
@@ -166,28 +169,30 @@ class _Stages:
 
     def __init__(self, facts: PlanMetrics) -> None:
         self._facts = facts
-        self._group: dict[int, int] = {}
-        """By operator, the first one of its group, which no exchange divides."""
-        for node in facts.graph.nodes:
-            if not node.is_cluster and not operators.of(node.name).is_exchange and node.id not in self._group:
-                self._spread(node.id)
 
-    def _spread(self, first: int) -> None:
+    @cached_property
+    def _group(self) -> Mapping[int, int]:
+        """By operator, the first one of its group, which no exchange divides."""
+        group: dict[int, int] = {}
+        for node in self._facts.graph.nodes:
+            if not node.is_cluster and not self._is_exchange(node.id):
+                self._spread(node.id, group)
+        return group
+
+    def _spread(self, first: int, group: dict[int, int]) -> None:
         todo = [first]
         while todo:
             node_id = todo.pop()
-            if node_id in self._group:
+            if node_id in group:
                 continue
-            self._group[node_id] = first
+            group[node_id] = first
             node = self._facts.nodes[node_id]
-            if operators.of(node.name).kind not in operators.SOURCES:
+            if not self._is_source(node_id):
                 todo += [below for below in self._facts.inputs(node) if not self._is_exchange(below)]
-            todo += [
-                above
-                for above in self._facts.consumers(node)
-                if not self._is_exchange(above)
-                and operators.of(self._facts.nodes[above].name).kind not in operators.SOURCES
-            ]
+            todo += [i for i in self._consumers(node_id) if not self._is_exchange(i) and not self._is_source(i)]
+
+    def _is_source(self, node_id: int) -> bool:
+        return operators.of(self._facts.nodes[node_id].name).kind in operators.SOURCES
 
     def _is_exchange(self, node_id: int) -> bool:
         return operators.of(self._facts.nodes[node_id].name).is_exchange
@@ -196,10 +201,14 @@ class _Stages:
     def _groups(self) -> Mapping[int, set[int]]:
         """By stage."""
         found: dict[int, set[int]] = defaultdict(set)
+        stages: dict[int, set[int]] = defaultdict(set)  # by group
         for node in self._facts.graph.nodes:
             for name, measured in self._facts.metrics(node).items():
                 if measured.max_stage is not None and (measured.sum or 0) > 0:
-                    found[measured.max_stage] |= {self._group[i] for i in self._at(node, name)}
+                    for group in {self._group[i] for i in self._at(node, name)}:
+                        stages[group].add(measured.max_stage)
+                        if len(stages[group]) <= _MOST_STAGES:
+                            found[measured.max_stage].add(group)
         return found
 
     def _at(self, node: Node, metric: str) -> Iterator[int]:
@@ -241,14 +250,17 @@ class _Stages:
             found = sorted(i for group in groups for i in self._by_group[group])
         return tuple(i for i in found if not _is_frame(self._facts.nodes[i].name))
 
-    def broadcast(self, stage_id: int) -> Node | None:
-        """The broadcast whose rows a stage makes."""
-        for group in self._groups.get(stage_id, ()):
-            for node_id in self._by_group[group]:
-                for consumer in self._facts.consumers(self._facts.nodes[node_id]):
-                    if operators.is_broadcast(self._facts.nodes[consumer].name):
-                        return self._facts.nodes[consumer]
-        return None
+    @cached_property
+    def broadcasts(self) -> Mapping[int, Node]:
+        """The broadcast whose rows a stage makes, by stage."""
+        found: dict[int, Node] = {}
+        for stage_id, groups in self._groups.items():
+            above = (i for group in groups for below in self._by_group[group] for i in self._consumers(below))
+            found.update((stage_id, node) for i in above if operators.is_broadcast((node := self._facts.nodes[i]).name))
+        return found
+
+    def _consumers(self, node_id: int) -> Sequence[int]:
+        return self._facts.consumers(self._facts.nodes[node_id])
 
 
 def _is_frame(name: str) -> bool:
@@ -262,10 +274,11 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
     for item in items:
         for node_id in item.operators:
             shared[node_id].append(item)
+    readers: dict[int, int] = {}
     found = []
     for node in facts.graph.nodes:
         if operators.join_strategy(node.name):
-            needed, others = _below(facts, node)
+            needed, others = _below(facts, node, readers)
             its = [known[i] for i in (node.id, *needed) if i in known]
             found.append(
                 JoinCost(
@@ -281,8 +294,11 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
     return sorted(found, key=lambda join: (join.wall_ms is None, -(join.wall_ms or 0), -(join.task_time_ms or 0)))
 
 
-def _below(facts: PlanMetrics, join: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What a join made necessary; and the exchanges that it reads, but did not make necessary alone."""
+def _below(facts: PlanMetrics, join: Node, readers: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What a join made necessary; and the exchanges that it reads, but did not make necessary alone.
+
+    `readers` caches the number of readers of an exchange.
+    """
     sides = facts.inputs(join)[:2]
     sorts = [i for i in dict.fromkeys(sides) if _is_local_sort(facts.nodes[i])]
     needed = sorts if (operators.join_strategy(join.name) or "").startswith("SortMerge") else []
@@ -294,7 +310,9 @@ def _below(facts: PlanMetrics, join: Node) -> tuple[tuple[int, ...], tuple[int, 
         for node_id, times in exchanges.items():
             node = facts.nodes[node_id]
             is_asked = operators.is_shuffle(node.name) and texts.shuffle_text(node.simple).origin != _REQUIRED
-            if is_asked or times < len(_readers(facts, node)):
+            if node_id not in readers:
+                readers[node_id] = _readers(facts, node)
+            if is_asked or times < readers[node_id]:
                 others.append(node_id)
                 continue
             needed.append(node_id)
@@ -317,9 +335,9 @@ def _through(facts: PlanMetrics, todo: Iterable[int]) -> Iterator[int]:
             below = facts.inputs(node)
 
 
-def _readers(facts: PlanMetrics, exchange: Node) -> list[int]:
-    """What reads it, without pruning, which uses what a join broadcasts anyway."""
-    return [i for i in facts.consumers(exchange) if not _is_pruning(facts, i)]
+def _readers(facts: PlanMetrics, exchange: Node) -> int:
+    """How many operators read it, without pruning, which uses what a join broadcasts anyway."""
+    return sum(not _is_pruning(facts, i) for i in facts.consumers(exchange))
 
 
 def _is_pruning(facts: PlanMetrics, node_id: int) -> bool:

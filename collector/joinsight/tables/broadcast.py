@@ -59,6 +59,11 @@ class BroadcastRow(ExecutionKey):
         "size of its rows as counted by the shuffle directly beneath it, which AQE compares with the"
         " threshold; NULL: no shuffle there"
     )
+    cost_wall_ms: Ms | None = column(
+        "how long the execution waited for the driver to collect, build and send it, and for tasks to encode its rows;"
+        " NULL: unknown"
+    )
+    cost_task_ms: Ms | None = column("time of tasks that encoded its rows, summed (docs/cost.md); NULL: unknown")
 
     @property
     def driver_ms(self) -> int | None:

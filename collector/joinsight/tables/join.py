@@ -86,6 +86,14 @@ class JoinRow(ExecutionKey):
         " the side, whose rows are only sorted, filtered or aggregated in between. Without AQE Spark compares"
         " an estimate"
     )
+    cost_wall_ms: Ms | None = column(
+        "how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed"
+        " (docs/cost.md); NULL: unknown"
+    )
+    cost_task_ms: Ms | None = column("the same in time of tasks, summed; NULL: unknown")
+    cost_is_partial: bool | None = column(
+        "whether the costs are a lower bound, because operators of its stage could not be told apart"
+    )
 
 
 joins = table_of(
@@ -95,5 +103,6 @@ joins = table_of(
     Index(None, "application_id"),
     largest("joins", "output_rows"),
     largest("joins", "spill_bytes"),
+    largest("joins", "cost_wall_ms"),
     key=("node_id",),
 )

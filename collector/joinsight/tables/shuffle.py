@@ -107,6 +107,10 @@ class ShuffleRow(ExecutionKey):
     aqe_partition_bytes_max: Bytes | None = metric(
         "partition data size", "size of the largest partition that AQE reads", of=AQE_READ, statistic="max"
     )
+    cost_wall_ms: Ms | None = column(
+        "how long the execution waited for tasks to write it and to wait for its blocks (docs/cost.md); NULL: unknown"
+    )
+    cost_task_ms: Ms | None = column("time of tasks that wrote it or waited for its blocks, summed; NULL: unknown")
 
 
 shuffle = table_of(
