@@ -98,6 +98,16 @@ def test_json(url: str) -> None:
     assert (join["node_id"], join["needed"], join["not_its_own"]) == (1, [2, 6, 7], [4])
 
 
+def test_a_price(url: str) -> None:
+    """Task time in money, at the price of a core-hour; small amounts have two digits."""
+    for price, total in (("0.05", "0.000014"), ("12345.678", "3.43"), ("0", "100.0")):
+        lines = cost(url, "1", "--core-hour-price", price).splitlines()
+        assert [line.split()[-2:] for line in lines if line.endswith("total")] == [[total, "total"]]
+    bill = json.loads(cost(url, "1", "--json", "--core-hour-price", "3600"))
+    assert [item["price"] for item in bill["items"]] == [item["task_time_ms"] / 1_000 for item in bill["items"]]
+    assert bill["joins"][0]["price"] == 0.231
+
+
 def test_the_most_expensive_joins(url: str, engine: Engine) -> None:
     """The list sorted by cost, and the query of the documentation, which adds up all runs of a join."""
     result = CliRunner().invoke(cli, ["joins", "--sort", "cost", "--json"], env={"JOINSIGHT_DATABASE_URL": url})

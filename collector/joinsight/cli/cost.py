@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from joinsight.cli.read import print_header
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.document import ENDED
-from joinsight.plan.cost import Bill, JoinCost, divide
+from joinsight.plan.cost import Bill, Item, JoinCost, divide
 from joinsight.present.bill import read_bill
 from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan
@@ -40,9 +41,12 @@ class _Line:
     tasks: str = ""
     error: str = ""
     task_share: str = ""
+    task_time_ms: int | None = None
 
 
-def print_stored(execution: str, *, database_url: str | None, data: Path | None, as_json: bool) -> None:
+def print_stored(
+    execution: str, *, database_url: str | None, data: Path | None, core_hour_price: float | None, as_json: bool
+) -> None:
     """Print the bill of the execution of this name."""
     with open_database(database_url, data) as engine:
         check_schema(engine)
@@ -50,35 +54,47 @@ def print_stored(execution: str, *, database_url: str | None, data: Path | None,
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     bill = read_bill(stored)
     if as_json:
-        click.echo(to_json(_named(stored, bill)))
+        click.echo(to_json(_named(stored, bill, core_hour_price)))
         return
-    print_bill(console(), stored, bill)
+    print_bill(console(), stored, bill, core_hour_price)
 
 
-def _named(stored: StoredPlan, bill: Bill) -> dict[str, Any]:
+def _named(stored: StoredPlan, bill: Bill, core_hour_price: float | None) -> dict[str, Any]:
     """The bill with the texts of its lines."""
     labels = Labels(stored)
+
+    def line(label: str, each: Item | JoinCost) -> dict[str, Any]:
+        price = {} if core_hour_price is None else {"price": _price(each.task_time_ms, core_hour_price)}
+        return {"label": label, **asdict(each), **price}
+
     return {
         "execution": stored.execution,
-        "items": [{"label": labels.item(item), **asdict(item)} for item in bill.items],
-        "joins": [{"label": labels.operator(join.node_id), **asdict(join)} for join in bill.joins],
+        "items": [line(labels.item(item), item) for item in bill.items],
+        "joins": [line(labels.operator(join.node_id), join) for join in bill.joins],
     }
 
 
-def print_bill(out: Console, stored: StoredPlan, bill: Bill) -> None:
+def _price(task_time_ms: int | None, core_hour_price: float) -> float | None:
+    """A task occupies one core."""
+    return None if task_time_ms is None else task_time_ms * core_hour_price / 3_600_000
+
+
+def print_bill(out: Console, stored: StoredPlan, bill: Bill, core_hour_price: float | None = None) -> None:
     """Print the operators, then the joins, the largest first."""
     print_header(out, stored)
     labels = Labels(stored)
     if stored.execution["state"] not in ENDED:
         out.print(Text("Only task time: what an execution waited for is known when it has ended.", "yellow"))
-    _print_table(out, "Cost:", list(_items(bill, labels)))
+    _print_table(out, "Cost:", list(_items(bill, labels)), core_hour_price)
     joins = [line for join in bill.joins for line in _join(join, bill, labels)]
     if joins:
-        _print_table(out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins)
+        _print_table(
+            out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins, core_hour_price
+        )
     print_text(out, Text(f"\n{_footnote(stored)}", "dim"))
 
 
-def _print_table(out: Console, title: str, rows: Sequence[_Line]) -> None:
+def _print_table(out: Console, title: str, rows: Sequence[_Line], core_hour_price: float | None) -> None:
     out.print(Text(f"\n{title}", "bold"))
     columns = [
         Column("wall time", [line.wall for line in rows], right=True),
@@ -86,6 +102,7 @@ def _print_table(out: Console, title: str, rows: Sequence[_Line]) -> None:
         Column("task time", [line.tasks for line in rows], right=True),
         Column("error", [line.error for line in rows], drop=2),
         Column("% tasks", [line.task_share for line in rows], right=True),
+        Column("price", [_price_text(line.task_time_ms, core_hour_price) for line in rows], right=True),
         Column("node", [line.node for line in rows], right=True, drop=1),
         Column("what", [line.what for line in rows], flexible=True),
     ]
@@ -108,6 +125,7 @@ def _items(bill: Bill, labels: Labels) -> Iterator[_Line]:
             _duration(sum(tasks[items])),
             _error(error_ms),
             _percent(sum(task_shares[items])),
+            sum(tasks[items]),
         )
 
     for i, item in enumerate(bill.items[:_MOST]):
@@ -147,6 +165,7 @@ def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
         _known(least, join.task_time_ms),
         _error(join.task_time_error_ms),
         task_share=_share(join.task_time_ms, tasks),
+        task_time_ms=join.task_time_ms,
     )
     items = {item.node_id: item for item in bill.items if item.kind == "operator"}
     for node_id in (join.node_id, *join.needed):
@@ -158,6 +177,7 @@ def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
                 _duration(item.wall_ms),
                 tasks=_duration(item.task_time_ms),
                 error=_error(item.task_time_error_ms),
+                task_time_ms=item.task_time_ms,
             )
     for item in join.shared:
         times = ((item.wall_ms, "wall time"), (item.task_time_ms, "task time"))
@@ -168,6 +188,12 @@ def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
     for node_id in join.not_its_own:
         name = visible_line(labels.name(node_id))
         yield _Line(Text(f"  without {name}, which the query asked for or others read", "dim"), str(node_id))
+
+
+def _price_text(task_time_ms: int | None, core_hour_price: float | None) -> str:
+    """Two digits after the point, or as many as show two digits of the amount."""
+    price = None if core_hour_price is None else _price(task_time_ms, core_hour_price)
+    return f"{price:,.{max(2, 1 - math.floor(math.log10(price)))}f}" if price else ""
 
 
 def _known(least: str, ms: int | None) -> str:
