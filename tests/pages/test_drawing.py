@@ -99,7 +99,7 @@ def test_time_skew_and_findings_are_at_their_nodes() -> None:
         True,
         "7.8×",
     )
-    assert marked.text == "by customer_id · 16 partitions"
+    assert (marked.text, marked.wall) == ("by customer_id · 16 parti…", "2 % wall")
     assert "tasks read 17,630 rows in the median and 137,450 at most" in marked.title
     assert not any(box.node.findings for box in drawing_of(recordings()["skewed"], 0).boxes)
 

@@ -16,6 +16,7 @@ from markupsafe import escape
 from tests.documents import execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 from tests.pages.stored import stored
+from tests.plan.test_cost import MERGED, ended, ran
 from tests.test_fuzz import executions
 
 from joinsight.comparison import compare
@@ -104,6 +105,44 @@ def test_the_page_says_what_became_of_it() -> None:
     assert "The query failed: its broadcast was not ready after 1 s" in page
 
 
+@pytest.mark.parametrize("is_sampled", [True, False])
+def test_what_it_waited_for(is_sampled: bool) -> None:
+    """The longest waits, with links to operators; each operator's share; a join's costs with what only it needed."""
+    samples = {"operator__SortMergeJoin": 30, "operator__Filter": 20, "other": 50} if is_sampled else {}
+    drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
+    plan, run = stored(ended(drawing, ran(7, 200, 900, 1_000, **samples)))
+    page = execution_page(plan, run, View(node=1))
+    text = shown(page)
+    waits = text[text.index("Where the wall time went") :]
+    assert ("share of the wall time" in text) == is_sampled
+    if is_sampled:
+        assert "no operator: starting up, compiling code 350 ms, 35 % SortMergeJoin (1) 210 ms, 21 % prepare" in waits
+        assert "Cost: 210 ms of wall time, 21 %; 300 ms of task time" in text and "21 % wall" in text
+        assert "With what only it needed: ≥ 210 ms of wall time, 21 %; ≥ 300 ms of task time" in text
+        assert "h53.8" in page[page.index('<path class="share"') :]  # 21 % of 256
+        assert re.search(r'node=1#n1">SortMergeJoin \(1\)</a> <span>210 ms', page)
+    else:
+        assert "stage 7: HashAggregate, SortMergeJoin, 2 Sort 658 ms, 66 % prepare" in waits
+        assert "Cost: " not in text
+        assert "With what only it needed: ≥ 42 ms of wall time, 4 %; ≥ 60 ms of task time" in text
+    assert text.count("≥ 210 ms" if is_sampled else "≥ 42 ms") == 2  # also in the table of joins
+    assert "joinsight cost local-1767225600000/0 lists all." in text
+
+
+def test_only_the_final_plan_has_costs() -> None:
+    """An earlier plan's nodes have other numbers; what the execution waited for is still listed."""
+    e = ended(
+        MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false"), ran(7, 200, 900, 1_000, operator__SortMergeJoin=1)
+    )
+    early = msgspec.structs.replace(e.plans[0], at_ms=e.started_at_ms)
+    plan, run = stored(msgspec.structs.replace(e, plans=[early, *e.plans]))
+    for version, count in ((0, 0), (1, 1)):
+        text = shown(execution_page(plan, run, View(version=version, node=1)))
+        assert text.count("With what only it needed") == count
+        assert text.count("share of the wall time") == count
+        assert "Where the wall time went" in text
+
+
 def test_nothing_is_final_while_it_runs() -> None:
     """A running execution says when its numbers are from and how far it is, refreshes, and calls no plan final."""
     plan, run = stored(running())
@@ -111,6 +150,7 @@ def test_nothing_is_final_while_it_runs() -> None:
     text = shown(page)
     assert "Running. Updated " in text and "24 of 34 tasks of the stages known so far." in text
     assert "Findings appear when the query finishes." in text and "Elapsed" in text and "Duration" not in text
+    assert "Most expensive operators" in text and "Where the wall time went" not in text and "% wall" not in text
     assert "4 latest" in text and "final" not in text.replace("isFinalPlan=", "")
     assert 'data-refresh="10"' in page and '<meta http-equiv="refresh" content="10">' in page
     stopped = execution_page(plan, run, View(refreshes=False))
@@ -136,7 +176,7 @@ def test_findings_come_with_open_advice() -> None:
     cheap = {**row, "node_id": 18, "title": "Cheap", "impact_ms": 0, "impact_bytes": 0}
     plan.findings[:] = [mild, cheap, row]
     page = execution_page(plan, run)
-    listed = page[page.index('<section class="findings"') : page.index("Most expensive operators")]
+    listed = page[page.index('<section class="findings"') : page.index("Where the wall time went")]
     titles = [row["title"], "Cheap", "Mild"]
     assert sorted(titles, key=lambda title: listed.index(str(escape(title)))) == titles
     assert "<details" not in listed and listed.count(str(escape(row["advice"]))) == 2  # another kind has its own

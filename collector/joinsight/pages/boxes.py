@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joinsight.display import duration_text
 from joinsight.plan import operators, texts
 from joinsight.present.tree import TreeNode, clean
 
@@ -15,6 +16,8 @@ _REUSED_HEIGHT, _FOLD_HEIGHT = 44, 26
 _NAME_CHARACTERS, _TEXT_CHARACTERS = 28, 36
 _TITLE_CHARACTERS = 600
 _TIME_CHARACTERS = 8  # that a time takes from the name on the same line
+_WALL_CHARACTERS = 10  # that the share of the wall time takes from the text on the same line
+_LEAST_SHARE = 0.005
 _MIN_VISIBLE = 1.28  # CSS pixels
 
 _BROADCAST_MODES = {
@@ -33,6 +36,8 @@ class Box:
     text: str
     figures: str
     height: int
+    wall: str = ""
+    """Its share of the wall time: ``31 % wall``."""
     reuses: bool = False
     folded: Sequence[TreeNode] = ()
     """The operators of a chain that is drawn as one line; `node` is the topmost one."""
@@ -51,7 +56,7 @@ class Box:
     @property
     def has_share(self) -> bool:
         """Whether the bar of its share of the time is wide enough to be visible."""
-        return self.node.time_share * WIDTH >= _MIN_VISIBLE
+        return self.node.share * WIDTH >= _MIN_VISIBLE
 
     @property
     def spread(self) -> tuple[float, float] | None:
@@ -71,7 +76,9 @@ class Box:
             lines.append("is drawn at its other use; its rows are used here once more")
         lines += [f"{node.rows:,} rows"] if node.rows is not None else []
         lines += [_size(node)] if node.bytes is not None else []
-        lines += [f"{node.time}, {node.time_share:.0%} of the time of all operators"] if node.time else []
+        share = "" if node.is_sampled else f", {node.time_share:.0%} of the time of all operators"
+        lines += [f"{node.time}{share}"] if node.time else []
+        lines += [f"{duration_text(node.wall_ms)} of wall time, {node.wall_share:.0%}"] if self.wall else []
         if node.read is not None:
             median, largest = node.read["median"], node.read["max"]
             lines.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {node.skew} as many")
@@ -90,9 +97,13 @@ def box_of(node: TreeNode) -> Box:
     title, text = _name_and_text(node)
     figures = [] if node.rows is None else [f"{node.rows:,} row{'s' * (node.rows != 1)}"]
     figures += [] if node.bytes is None else [_size(node)]
-    height = _HEAD + _LINE * (bool(text) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
+    wall = f"{node.wall_share:.0%}".replace("%", " % wall") if node.wall_share >= _LEAST_SHARE else ""
+    height = (
+        _HEAD + _LINE * (bool(text or wall) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
+    )
     title = _cut(title, _NAME_CHARACTERS - _TIME_CHARACTERS * (node.time_ms is not None))
-    return Box(f"n{node.id}", node, title, _cut(text, _TEXT_CHARACTERS), " · ".join(figures), height)
+    text = _cut(text, _TEXT_CHARACTERS - _WALL_CHARACTERS * bool(wall))
+    return Box(f"n{node.id}", node, title, text, " · ".join(figures), height, wall)
 
 
 def reuse_of(use: int, node: TreeNode) -> Box:

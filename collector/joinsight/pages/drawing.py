@@ -75,6 +75,11 @@ class Drawing:
         return sum(len(box.folded) or 1 for box in self.boxes if not box.reuses)
 
     @property
+    def is_sampled(self) -> bool:
+        """Whether the shares of the time are those of the wall time."""
+        return any(box.node.is_sampled for box in self.boxes)
+
+    @property
     def matches(self) -> list[Box]:
         """The boxes of the operators that the reader searches for."""
         return [box for box in self.boxes if box.is_match]

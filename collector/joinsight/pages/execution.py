@@ -22,8 +22,11 @@ from joinsight.pages.stages import stages_of_nodes
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
 from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
+from joinsight.plan.cost import Bill, Item, JoinCost
 from joinsight.plan.operators import FILES_SIZE
 from joinsight.present import execution_name, number_text, one_line, query_title
+from joinsight.present.bill import read_bill
+from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
 from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
@@ -33,6 +36,7 @@ MAX_DRAWN = 10_000
 """The largest number of operators that is drawn."""
 REFRESH_SECONDS = 10
 """How often the page of a running execution loads itself again: listeners report as often."""
+_MOST_WAITS = 6
 _LAST_PLAN = {"running": "latest", "lost": "last known"}
 
 
@@ -46,12 +50,23 @@ class FindingGroup:
     rows: Sequence[Row]
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What the execution waited for: an operator, or something else."""
+
+    text: str
+    node: int | None
+    time: str
+    share: str
+
+
 def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     """The page as HTML. Raises `NotFound` if the execution has no such plan version or node."""
     e, shown = stored.execution, stored.version(view.version)
     final = stored.version(None)
     stages_of = stages_of_nodes(stored, run)
     drawing = _drawing(stored, shown, view, stages_of)
+    bill = read_bill(stored)
 
     def at(**changes: Any) -> str:
         return address(e, **view.parameters(**changes))
@@ -80,6 +95,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         map=plan_map(drawing) if drawing else None,
         map_width=MAP_WIDTH,
         selected=_panel(stored, shown, view.node, stages_of),
+        charged=_charged(bill, view.node) if shown is final and view.node is not None else [],
         findings=_ranked(stored.findings),
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
         decisions=[(number, line) for number, line in lines(stored)],
@@ -89,6 +105,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         joins=_largest_first(run.joins, "output_rows"),
         ended=ENDED,
         skewed=skewed_nodes(stored.findings),
+        waits=_waits(stored, bill),
         smaller=max((each for each in ZOOMS if each < view.zoom), default=None),
         larger=min((each for each in ZOOMS if each > view.zoom), default=None) if view.zoom != FIT else None,
         path=address(e).partition("?")[0],
@@ -153,6 +170,36 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
         ("Written", "output_bytes", bytes_text),
     )
     return [(label, show(e[name])) for label, name, show in figures if e[name]]
+
+
+def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
+    """What the execution waited for, the longest first; none before its end."""
+    labels = Labels(stored)
+    waits = []
+    for item in bill.items[:_MOST_WAITS]:
+        if item.wall_ms:
+            node = item.node_id if item.kind == "operator" else None
+            text = labels.item(item) if node is None else f"{labels.name(node)} ({node})"
+            share = f"{item.wall_ms / bill.wall_ms:.0%}".replace("%", " %")
+            waits.append(Wait(text, node, duration_text(item.wall_ms), share))
+    return waits
+
+
+def _charged(bill: Bill, node: int) -> list[tuple[str, str]]:
+    """What an operator cost, and a join with what only it needed, as labels and texts."""
+    item = bill.operators().get(node)
+    join = next((join for join in bill.joins if join.node_id == node), None)
+    found = [("Cost", _times(item, "", bill))] if item else []
+    if join and join.task_time_ms is not None:
+        found.append(("With what only it needed", _times(join, "≥ " if join.shared else "", bill)))
+    return found
+
+
+def _times(charged: Item | JoinCost, least: str, bill: Bill) -> str:
+    """``≥ 2.1 s of wall time, 23 %; ≥ 4.1 s of task time``."""
+    wall, tasks = charged.wall_ms or 0, charged.task_time_ms or 0
+    texts = [f"{least}{duration_text(wall)} of wall time, {wall / bill.wall_ms:.0%}"] if bill.wall_ms else []
+    return "; ".join([*texts, f"{least}{duration_text(tasks)} of task time"]).replace("%", " %")
 
 
 def _ranked(findings: Sequence[Row]) -> list[FindingGroup]:

@@ -47,7 +47,7 @@ def _is_foldable(
     i: int, tree: Mapping[int, Sequence[int]], nodes: Mapping[int, TreeNode], keep: Collection[int]
 ) -> bool:
     node = nodes.get(i)
-    if node is None or i in keep or len(tree.get(i, ())) != 1 or node.findings or node.time_share >= MIN_SHARE:
+    if node is None or i in keep or len(tree.get(i, ())) != 1 or node.findings or node.share >= MIN_SHARE:
         return False
     operator = operators.of(node.name)
     return operator.kind in _KINDS or operator.is_wrapper

@@ -68,4 +68,4 @@ def _look(box: Box) -> str:
 
 
 def _rank(box: Box) -> tuple[bool, bool, float, bool]:
-    return box.is_match, bool(box.node.severity), box.node.time_share, bool(box.kind)
+    return box.is_match, bool(box.node.severity), box.node.share, bool(box.kind)

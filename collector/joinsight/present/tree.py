@@ -55,6 +55,8 @@ class TreeNode:
     """How long the execution waited for it, as far as that is known: docs/cost.md."""
     wall_share: float = 0.0
     """The share of the execution's time."""
+    is_sampled: bool = False
+    """Whether `wall_share` is known of all operators that have code of their own."""
     read: Row | None = None
     """The metric of rows read per task, for a shuffle that several tasks read."""
     findings: list[Row] = field(default_factory=list)
@@ -99,7 +101,12 @@ class TreeNode:
     @property
     def is_hot(self) -> bool:
         """Whether it took much of the time."""
-        return self.time_share >= HOT
+        return self.share >= HOT
+
+    @property
+    def share(self) -> float:
+        """What is known best: its share of the wall time, or of the times that Spark measures."""
+        return self.wall_share if self.is_sampled else self.time_share
 
     @property
     def skew(self) -> str:
@@ -161,8 +168,13 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
 
 def _charge(tree: PlanTree, bill: Bill) -> None:
     whole = bill.wall_ms
+    if not whole:
+        return
+    is_sampled = any(item.task_time_error_ms is not None for item in bill.items)
+    for node in tree.nodes.values():
+        node.is_sampled = is_sampled
     for node_id, item in bill.operators().items():
-        if node_id in tree.nodes and whole:
+        if node_id in tree.nodes:
             tree.nodes[node_id].wall_ms = item.wall_ms
             tree.nodes[node_id].wall_share = item.wall_ms / whole
 
