@@ -26,7 +26,7 @@ from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Exec
 from joinsight.micro_batch import MicroBatch, micro_batch
 from joinsight.plan import cost, dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
-from joinsight.plan.cost import Item, JoinCost
+from joinsight.plan.cost import JoinCost
 from joinsight.plan.critical_path import CriticalPath, critical_path
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
@@ -597,10 +597,8 @@ Costs = Mapping[int, Mapping[str, Any]]
 
 
 def _costs(facts: _Facts, path: CriticalPath, spent: Sequence[Spent]) -> Costs:
-    bill = cost.bill(facts, path.segments, spent)
-    charged: dict[int, Item | JoinCost] = {**bill.operators(), **{join.node_id: join for join in bill.joins}}
     costs: dict[int, dict[str, Any]] = {}
-    for node_id, each in charged.items():
+    for node_id, each in cost.bill(facts, path.segments, spent).charged().items():
         wall_ms = each.wall_ms if path.segments else None  # known when the execution has ended
         costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": _sum([each.task_time_ms])}
         if isinstance(each, JoinCost):

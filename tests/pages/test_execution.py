@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,16 +20,21 @@ from tests.pages.stored import stored
 from tests.plan.test_cost import MERGED, ended, ran
 from tests.test_fuzz import executions
 
+from joinsight.cli.console import text_console
+from joinsight.cli.read import print_findings_of
 from joinsight.comparison import compare
 from joinsight.decode import decode_request
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, NotFound
+from joinsight.findings.finding import WHOLE_EXECUTION
 from joinsight.pages.drawing import draw
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
 from joinsight.pages.panel import panel_of
 from joinsight.pages.view import FIT, View
+from joinsight.present.bill import read_bill
+from joinsight.present.findings import ranked
 from joinsight.present.tree import skewed_nodes
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
@@ -181,6 +187,34 @@ def test_findings_come_with_open_advice() -> None:
     assert sorted(titles, key=lambda title: listed.index(str(escape(title)))) == titles
     assert "<details" not in listed and listed.count(str(escape(row["advice"]))) == 2  # another kind has its own
     assert re.findall(r"#n(\d+)", listed) == ["11", "18", "11"]
+
+
+def test_findings_come_with_what_is_at_stake() -> None:
+    """Equally bad ones are ordered by how long the query waited for their operator, whatever their impact."""
+    samples = {"operator__SortMergeJoin": 30, "shuffle_read": 20}
+    drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
+    plan, run = stored(ended(drawing, ran(7, 200, 900, 1_000, **samples)))
+    row = {"severity": "warning", "impact_ms": 5, "impact_bytes": None}
+    found = [{**row, "node_id": node, "impact_ms": node} for node in (WHOLE_EXECUTION, 7, 9, 4, 1)]
+    critical = {**row, "severity": "critical", "node_id": WHOLE_EXECUTION}
+    assert [
+        (each["severity"], each["node_id"], wait) for each, wait in ranked([*found, critical], read_bill(plan))
+    ] == [
+        ("critical", WHOLE_EXECUTION, ""),
+        ("warning", 1, "The query waited 700 ms for this join and what only it needed, 70 % of the time."),
+        ("warning", 4, "The query waited 280 ms for this operator, 28 % of the time."),
+        ("warning", 9, ""),
+        ("warning", 7, ""),
+        ("warning", WHOLE_EXECUTION, ""),
+    ]
+    plan.findings.append(
+        {**row, "finding": "f", "title": "t", "evidence": {}, "advice": "", "node_id": 4, "operator_key": ""}
+    )
+    said = "The query waited 280 ms for this operator, 28 % of the time."
+    assert said in shown(execution_page(plan, run))
+    text = io.StringIO()
+    print_findings_of(text_console(text), plan)
+    assert said in text.getvalue()
 
 
 def test_an_error_is_whole_and_its_trace_apart() -> None:

@@ -18,7 +18,7 @@ from tests.test_fuzz import CORPUS, RELAXED, executions
 from joinsight.decode import decode_document
 from joinsight.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.errors import DocumentError
-from joinsight.plan.cost import Bill, Item, JoinCost, bill, divide
+from joinsight.plan.cost import Bill, JoinCost, bill, divide
 from joinsight.plan.critical_path import Segment, critical_path
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.task_time import METHODS, PARTS, Spent
@@ -111,7 +111,7 @@ def check(execution: Execution) -> tuple[StoredPlan, Bill]:
     labels = Labels(stored)
     for item in found.items:
         assert item.wall_ms >= 0 and item.task_time_ms >= 0 and labels.item(item)
-    charged: dict[int, Item | JoinCost] = {**found.operators(), **{join.node_id: join for join in found.joins}}
+    charged = found.charged()
     of_operators: list[ShuffleRow | BroadcastRow | JoinRow] = [*rows.shuffle, *rows.broadcast, *rows.joins]
     for row in of_operators:
         its = charged.get(row.node_id)

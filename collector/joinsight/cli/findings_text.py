@@ -42,10 +42,10 @@ def execution_lines(row: Row, width: int) -> Iterator[Text]:
     yield from lines(row, width, about)
 
 
-def lines(row: Row, width: int, about: Sequence[str] = ()) -> Iterator[Text]:
+def lines(row: Row, width: int, about: Sequence[str] = (), wait: str = "") -> Iterator[Text]:
     """A finding of one execution; `about` describes it, where that is not clear from the context."""
     yield _head(row, *about)
-    yield from _body(row, width)
+    yield from _body(row, width, wait)
     yield Text(_INDENT + link(row["finding"]), "dim")
 
 
@@ -54,8 +54,8 @@ def _head(row: Row, *about: str) -> Text:
     return head.append(visible_line("  ".join(["", row["finding"], *about])), "")
 
 
-def _body(row: Row, width: int) -> Iterator[Text]:
-    for text, style in ((row["title"], "bold"), (row["advice"], "")):
+def _body(row: Row, width: int, wait: str = "") -> Iterator[Text]:
+    for text, style in ((row["title"], "bold"), (wait, ""), (row["advice"], "")):
         yield from _wrapped(text, width, style)
     yield from _wrapped(" | ".join(filter(None, [_evidence(row["evidence"]), _where(row)])), width, "dim")
 

@@ -12,7 +12,6 @@ from joinsight.comparison import Run
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import ENDED
 from joinsight.errors import NotFound
-from joinsight.findings import SEVERITIES
 from joinsight.pages.drawing import Drawing, draw
 from joinsight.pages.environment import address, compare_plans, render, started_at
 from joinsight.pages.failure import failure
@@ -28,6 +27,7 @@ from joinsight.present import execution_name, number_text, one_line, query_title
 from joinsight.present.bill import read_bill
 from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
+from joinsight.present.findings import ranked
 from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
@@ -48,6 +48,7 @@ class FindingGroup:
     finding: str
     advice: str
     rows: Sequence[Row]
+    """With `wait`, a sentence about how long the execution waited for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         map_width=MAP_WIDTH,
         selected=_panel(stored, shown, view.node, stages_of),
         charged=_charged(bill, view.node) if shown is final and view.node is not None else [],
-        findings=_ranked(stored.findings),
+        findings=_grouped(ranked(stored.findings, bill)),
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
         decisions=[(number, line) for number, line in lines(stored)],
         decided_here=_decided(stored, shown, view),
@@ -202,17 +203,12 @@ def _times(charged: Item | JoinCost, least: str, bill: Bill) -> str:
     return "; ".join([*texts, f"{least}{duration_text(tasks)} of task time"]).replace("%", " %")
 
 
-def _ranked(findings: Sequence[Row]) -> list[FindingGroup]:
-    """The findings by kind and advice: the worst first, among equally bad ones the most costly."""
+def _grouped(findings: Iterable[tuple[Row, str]]) -> list[FindingGroup]:
+    """Ranked findings by kind and advice."""
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in sorted(findings, key=lambda row: (SEVERITIES.index(row["severity"]), -_cost(row))):
-        groups[row["severity"], row["finding"], row["advice"]].append(row)
+    for row, wait in findings:
+        groups[row["severity"], row["finding"], row["advice"]].append({**row, "wait": wait})
     return [FindingGroup(*key, rows) for key, rows in groups.items()]
-
-
-def _cost(finding: Row) -> int:
-    """In milliseconds, as `joinsight findings` sorts them: 100 MB count as a second."""
-    return max(finding["impact_ms"] or 0, (finding["impact_bytes"] or 0) // 100_000)
 
 
 def _decided(stored: StoredPlan, version: Row | None, view: View) -> list[str]:

@@ -105,6 +105,10 @@ class Bill:
         """The items that are of one operator, by node."""
         return {item.node_id: item for item in self.items if item.kind == "operator" and item.node_id is not None}
 
+    def charged(self) -> Mapping[int, Item | JoinCost]:
+        """What each node cost, a join with what only it needed."""
+        return {**self.operators(), **{join.node_id: join for join in self.joins}}
+
 
 def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]) -> Bill:
     """What the operators of the final plan cost. `segments` and `spent` are those of the execution."""
