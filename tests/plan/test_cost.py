@@ -252,7 +252,7 @@ Exchange | hashpartitioning(k#1, 4), ENSURE_REQUIREMENTS, [plan_id=1] | shuffle 
         (CODE, "stage 7: Project, Filter, Range"),
         (CODE.replace("shuffle bytes", "no bytes"), "stage 7: Project, Filter, Range"),  # by the codegen stage
         (CODE.replace("duration=1", ""), "stage 7: Project, Filter, Range"),  # by what the shuffle wrote
-        (CODE.replace("shuffle bytes", "no bytes").replace("duration=1", ""), "stage 7"),
+        (CODE.replace("shuffle bytes", "no bytes").replace("duration=1", ""), "stage 7: operators unknown"),
         (CODE.format(value="Subquery scalar-subquery#1") + "        Subquery | scalar-subquery#1\n          Limit", ""),
     ],
 )
@@ -260,6 +260,14 @@ def test_the_operators_of_a_stage(drawing: str, label: str) -> None:
     """Those between two shuffles that measured something in it; a subquery runs in stages of its own."""
     stored, found = made(drawing, ran(7, 0, 1_000, 100))
     assert lines(stored, found) == [(label or "stage 7: Project, Filter, Range", 1_000, 100)]
+
+
+def test_a_line_has_few_names() -> None:
+    """A stage may have run hundreds of operators."""
+    chain = "\n".join(f"{'  ' * level}Step{level % 9}" for level in range(20))
+    stored, found = made(f"{chain} | | number of output rows=5", ran(7, 0, 1_000, 100))
+    steps = ", ".join(f"{3 if step < 2 else 2} Step{step}" for step in range(8))
+    assert lines(stored, found) == [(f"stage 7: {steps}, 1 more", 1_000, 100)]
 
 
 def test_the_operators_of_a_codegen_stage() -> None:
@@ -299,7 +307,7 @@ def test_a_broadcast_is_the_drivers_work_and_its_rows() -> None:
     assert lines(stored, found) == [
         ("BroadcastExchange", 100 + 250, 250),
         ("Exchange hashpartitioning(k, 4)", 300, 750),
-        ("stage 8", 200, 100),  # nothing tells that it is the join's
+        ("stage 8: operators unknown", 200, 100),  # nothing tells that it is the join's
         ("prepare: the driver, before anything ran", 100, 0),
         ("driver: the driver, between stages", 50, 0),
     ]

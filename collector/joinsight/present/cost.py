@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from joinsight.reading import StoredPlan
 
 _LONGEST = 90
 """Characters of an operator with its arguments."""
+_MOST_NAMES = 8
+"""Names of operators that share a line."""
 RESTS: Mapping[str, str] = {
     "prepare": "the driver, before anything ran",
     "replan": "the driver, between query stages of AQE",
@@ -65,7 +68,7 @@ class Labels:
 
     def shared(self, item: Item) -> str:
         """The same, with the operators."""
-        names = [self.name(i) for i in item.operators]
-        counted = {name: names.count(name) for name in names}
-        text = ", ".join(name if times == 1 else f"{times} {name}" for name, times in counted.items())
-        return f"{self.place(item)}: {text}" if text else self.place(item)
+        counted = Counter(self.name(i) for i in item.operators)
+        texts = [name if times == 1 else f"{times} {name}" for name, times in counted.items()]
+        more = [f"{len(texts) - _MOST_NAMES} more"] if len(texts) > _MOST_NAMES else []
+        return f"{self.place(item)}: {', '.join([*texts[:_MOST_NAMES], *more]) or 'operators unknown'}"
