@@ -171,6 +171,7 @@ RUNS: Runs = {
     ("plan",): [["1"], ["1", "--json"], ["1", "--metrics", "--all-versions"], ["3"], [HOSTILE], ["9/" + HOSTILE]],
     ("cost",): [["1"], ["1", "--json"], ["3"], [HOSTILE]],
     ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
+    ("streams",): [[], ["--json"], ["--job", HOSTILE], ["--since", HOSTILE]],
     ("gate",): [[HOSTILE, HOSTILE], [f"/nowhere/{HOSTILE}", "/x"], ["/x", "/x", "--job", HOSTILE]],
     ("regressions",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--json"], ["--job", HOSTILE]],
     ("docs",): [[], ["runbook"], ["findings#spill"], [HOSTILE], [f"sql#{HOSTILE}"]],
