@@ -123,9 +123,15 @@ def make_requests(drivers: int, number: int, first: int, vary: bool) -> list[Req
         listener = msgspec.structs.replace(document.listener, id=f"listener-{first}-{driver}")
         line = msgspec.json.encode(msgspec.structs.replace(document, listener=listener))
         if vary:
-            line = _METRICS.sub(partial(_shifted, 11 * driver), _EXPRESSIONS.sub(partial(_shifted, 7 * driver), line))
+            line = with_ids_of(line, driver)
         made.append(Request(driver, execution_id, gzip.compress(line, 1)))
     return made
+
+
+def with_ids_of(document: bytes, driver: int) -> bytes:
+    """A document with other ids of expressions, plans and accumulators."""
+    document = _EXPRESSIONS.sub(partial(_shifted, 7 * driver), document)
+    return _METRICS.sub(partial(_shifted, 11 * driver), document)
 
 
 def _shifted(by: int, found: re.Match[bytes]) -> bytes:
