@@ -7,7 +7,7 @@
         samples, metrics ──► task_time;  both ──► costs of shuffle, broadcast, joins
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
-        accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
+        accumulators ──► node_metric, stored as execution_metrics;  with the graph ──► shuffle, broadcast, joins
         the first and the last graph ──► query_shape, plan_fingerprint, operator_key
 """
 
@@ -40,6 +40,7 @@ from joinsight.tables import (
     ApplicationRow,
     AqeDecisionRow,
     BroadcastRow,
+    ExecutionMetricsRow,
     ExecutionRow,
     FindingRow,
     JoinRow,
@@ -52,6 +53,7 @@ from joinsight.tables import (
     StageRow,
     TaskTimeRow,
     from_metrics,
+    in_one_row,
 )
 from joinsight.title import title
 
@@ -69,7 +71,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of an execution, by the names of their tables."""
+    """The rows of an execution, by the names of their tables, and of the view `node_metric`."""
 
     execution: ExecutionRow
     plan_version: Sequence[PlanVersionRow]
@@ -86,8 +88,13 @@ class Rows:
     finding: Sequence[FindingRow] = ()
     """Set by the `Finder`."""
 
+    @property
+    def execution_metrics(self) -> Sequence[ExecutionMetricsRow]:
+        """`node_metric` as it is stored."""
+        return in_one_row(self.node_metric)
+
     def by_table(self) -> dict[str, Sequence[Any]]:
-        """All rows, by table."""
+        """All rows, by table or view."""
         return {**{field.name: getattr(self, field.name) for field in fields(self)}, "execution": [self.execution]}
 
 

@@ -290,47 +290,21 @@ COMMENT ON COLUMN plan_edge.parent_id IS 'node id that the rows go to';
 CREATE TABLE plan_edge_default PARTITION OF plan_edge DEFAULT;
 
 
-CREATE TABLE node_metric (
+CREATE TABLE execution_metrics (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,
     attempt_id text NOT NULL,
     execution_id bigint NOT NULL,
-    node_id integer NOT NULL,
-    accumulator_id bigint NOT NULL,
-    name text NOT NULL,
-    type text NOT NULL,
-    count bigint,
-    total bigint,
-    min bigint,
-    median bigint,
-    p95 bigint,
-    max bigint,
-    max_stage_id integer,
-    max_stage_attempt integer,
-    max_task_id bigint,
-    text text,
-    CONSTRAINT pk_node_metric PRIMARY KEY (started_at, application_id, attempt_id, execution_id, node_id, accumulator_id)
+    metrics jsonb NOT NULL,
+    CONSTRAINT pk_execution_metrics PRIMARY KEY (started_at, application_id, attempt_id, execution_id)
 ) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE node_metric IS 'A metric of a plan node over its tasks, or of the driver. The type determines the unit.';
-COMMENT ON COLUMN node_metric.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN node_metric.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN node_metric.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN node_metric.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN node_metric.node_id IS 'node of the final plan; -1: the metric belongs to a node that AQE replaced';
-COMMENT ON COLUMN node_metric.accumulator_id IS 'Spark''s accumulator id; not unique across executions';
-COMMENT ON COLUMN node_metric.name IS 'Spark''s name of the metric';
-COMMENT ON COLUMN node_metric.type IS 'sum (a number), size (bytes), timing (ms), nsTiming (ns), average (tenfold), v2Custom_*';
-COMMENT ON COLUMN node_metric.count IS 'number of values: tasks and driver updates; NULL: nothing was reported';
-COMMENT ON COLUMN node_metric.total IS 'sum of the values; NULL: not measured';
-COMMENT ON COLUMN node_metric.min IS 'smallest value';
-COMMENT ON COLUMN node_metric.median IS 'Spark''s median: the element at count/2 of the sorted values';
-COMMENT ON COLUMN node_metric.p95 IS '95th percentile: the element at count*95/100 of the sorted values';
-COMMENT ON COLUMN node_metric.max IS 'largest value';
-COMMENT ON COLUMN node_metric.max_stage_id IS 'stage of the largest value; NULL: the driver';
-COMMENT ON COLUMN node_metric.max_stage_attempt IS 'attempt of that stage';
-COMMENT ON COLUMN node_metric.max_task_id IS 'task of the largest value';
-COMMENT ON COLUMN node_metric.text IS 'v2Custom metrics: the values as formatted by the metric''s own class';
-CREATE TABLE node_metric_default PARTITION OF node_metric DEFAULT;
+COMMENT ON TABLE execution_metrics IS 'The metrics of an execution''s nodes in one value, an eighth of the space of a row each; see node_metric.';
+COMMENT ON COLUMN execution_metrics.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN execution_metrics.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN execution_metrics.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN execution_metrics.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN execution_metrics.metrics IS 'for each metric a list: the values of the columns of node_metric, from node_id on';
+CREATE TABLE execution_metrics_default PARTITION OF execution_metrics DEFAULT;
 
 
 CREATE TABLE aqe_decision (

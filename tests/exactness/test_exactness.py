@@ -34,13 +34,13 @@ from joinsight.tables import (
     application,
     delivery,
     execution,
-    node_metric,
     plan_edge,
     plan_node,
     plan_version,
     segment,
     stage,
 )
+from joinsight.tables.views import node_metric
 
 RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)

@@ -19,6 +19,7 @@ from joinsight.document import Execution
 from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds, late_replan
 from joinsight.rows import Rows, execution_rows
 from joinsight.tables import Row
+from joinsight.tables.views import RELATIONS
 
 EXPECTED: dict[str, set[str]] = {
     "broadcast-hinted-over": set(),
@@ -589,14 +590,14 @@ def test_a_shuffle_whose_rows_turned_out_not_to_matter() -> None:
 
 def measured(table: str) -> list[str]:
     """The fields of a table's rows that hold numbers and may be None; several columns may be one field."""
-    columns = tables.metadata.tables[table].columns
+    columns = RELATIONS[table].columns
     of_rows = [field.name for field in fields(row_class(table)) if field.default is None]
     return [name for name in of_rows if name not in columns or is_number(columns[name])]
 
 
 def row_class(table: str) -> Any:
     """The row class of a table."""
-    return tables.metadata.tables[table].info["row"]
+    return RELATIONS[table].info["row"]
 
 
 def is_number(column: Column[Any]) -> bool:

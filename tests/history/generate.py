@@ -96,6 +96,7 @@ def generate(
                 filled.add({"application": [application], "delivery": [delivery]})
                 for rows in executions:
                     filled.add(replace(rows, finding=finder.rows(rows, earlier)).by_table())
+                    filled.add({"execution_metrics": rows.execution_metrics})
                     earlier.add(rows)
             filled.end_of_run()
     filled.flush()

@@ -69,7 +69,7 @@ def test_the_same_arguments_give_the_same_rows(other_engine: Engine, make_databa
         one, same, other = (digests(each, first.start) for each in (engine, other_engine, third))
     assert one == same
     assert one["execution"] != other["execution"]
-    assert one["node_metric"][0] == 0, "a table that was not named"
+    assert one["execution_metrics"][0] == 0, "a table that was not named"
 
 
 def test_every_table_is_filled(engine: Engine, planted: Planted) -> None:
@@ -78,7 +78,7 @@ def test_every_table_is_filled(engine: Engine, planted: Planted) -> None:
         for table in tables.metadata.sorted_tables:
             there = connection.scalar(select(func.count()).select_from(table))
             assert there == planted.rows.get(table.name, 0), table.name
-    assert set(planted.rows) >= {"application", "delivery", "execution", "plan_version", "node_metric", "stage"}
+    assert set(planted.rows) >= {"application", "delivery", "execution", "plan_version", "execution_metrics", "stage"}
     assert ask(engine, "SELECT count(*) FROM execution WHERE started_at NOT BETWEEN :start AND :end",
                start=planted.start, end=planted.end)[0][0] == 0  # fmt: skip
     assert ask(engine, "SELECT count(*) FROM execution_default")[0][0] == 0

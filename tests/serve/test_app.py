@@ -31,6 +31,7 @@ from joinsight.serve.app import make_app
 from joinsight.serve.server import bind
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import connect, upgrade
+from joinsight.tables import views
 
 DOCUMENTS = "/v1/documents"
 NOTHING = {"accepted": 0, "refused": []}
@@ -142,7 +143,7 @@ def test_what_is_odd_but_right_is_accepted(engine: Engine) -> None:
     with engine.connect() as connection:
         nodes = select(func.count()).select_from(tables.plan_node).where(tables.plan_node.c.application_id == "odd")
         assert connection.scalar(nodes) == 5_001
-        row = connection.execute(select(tables.node_metric)).mappings().all()
+        row = connection.execute(select(views.node_metric)).mappings().all()
         assert ("hops", 7) in [(one["type"], one["total"]) for one in row]
         state = select(tables.application.c.state).where(tables.application.c.application_id == "odd")
         assert connection.scalar(state) == "unknown"

@@ -87,7 +87,7 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
         upgrade(engine)
         with ExitStack() as stack, service(url) as running, dial(running.url) as sender:
             body = request(*batch_of("postmaster"))
-            with pytest.raises(OperationalError), locked(engine, "node_metric"):
+            with pytest.raises(OperationalError), locked(engine, "execution_metrics"):
                 sender.sendall(head(len(body)) + body)
                 until(lambda: writers_that_wait(engine) == 1, "half of the batch is written")
                 found = embedded.status(tmp_path)
@@ -116,7 +116,7 @@ def test_a_session_is_ended_in_the_middle_of_a_batch(engine: Engine) -> None:
     body = request(*batch_of("session"))
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     with collectors(engine, 1) as (url,), dial(url) as sender:
-        with locked(engine, "node_metric") as connection:
+        with locked(engine, "execution_metrics") as connection:
             sender.sendall(head(len(body)) + body)
             until(lambda: writers_that_wait(engine) == 1, "half of the batch is written")
             connection.execute(text(end))

@@ -144,7 +144,7 @@ def test_a_batch_that_takes_too_long_is_given_up(engine: Engine) -> None:
 def test_killed_between_receiving_and_committing(engine: Engine) -> None:
     """After kill -9 the sender has no answer and the database nothing; sent again, the batch is whole."""
     body = batch_of("killed")
-    with service(url_of(engine)) as running, dial(running.url) as sender, locked(engine, "node_metric"):
+    with service(url_of(engine)) as running, dial(running.url) as sender, locked(engine, "execution_metrics"):
         sender.sendall(head(len(body)) + body)
         until(lambda: writers_that_wait(engine) == 1, "half of the batch is written")
         running.signal(signal.SIGKILL)

@@ -254,7 +254,7 @@ def test_killed_in_the_middle(engine: Engine) -> None:
     )
     url = engine.url.render_as_string(hide_password=False)
     with engine.connect() as reader:
-        reader.execute(text("LOCK TABLE node_metric IN ACCESS SHARE MODE"))
+        reader.execute(text("LOCK TABLE plan_node IN ACCESS SHARE MODE"))
         program = subprocess.Popen([sys.executable, "-c", script, url])
         until(lambda: not months(engine, "joins") or program.poll() is not None, "the joins are dropped")
         assert program.poll() is None
@@ -262,7 +262,7 @@ def test_killed_in_the_middle(engine: Engine) -> None:
             prune.prune(engine, KEEP)
         os.kill(program.pid, signal.SIGKILL)
         program.wait()
-    assert len(months(engine, "node_metric")) == 1
+    assert len(months(engine, "plan_node")) == 1
 
     def pruned() -> bool:
         try:

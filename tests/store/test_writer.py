@@ -37,6 +37,7 @@ from joinsight.store import partitions
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 from joinsight.tables import Row, as_columns
+from joinsight.tables.views import RELATIONS
 
 PLAN = """
 SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
@@ -60,7 +61,7 @@ def app() -> str:
 
 def read(engine: Engine, table: str, app: str) -> list[Row]:
     """An application's rows of a table, by its key."""
-    of = tables.metadata.tables[table]
+    of = RELATIONS[table]
     statement = select(of).where(of.c.application_id == app).order_by(*of.primary_key)
     with engine.connect() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]
@@ -78,7 +79,7 @@ def expected(document: Execution) -> dict[str, list[Row]]:
         for table, rows in stored_rows(document).items()
     }
     for table, rows in plain.items():
-        rows.sort(key=lambda row, table=table: [row[key.name] for key in tables.metadata.tables[table].primary_key])  # type: ignore[misc]
+        rows.sort(key=lambda row, table=table: [row[key.name] for key in RELATIONS[table].primary_key])  # type: ignore[misc]
     return plain
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 from calendar import monthrange
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlalchemy import BigInteger, Boolean, Date, DateTime, Double, Engine, Integer, Table
+from sqlalchemy import BigInteger, Boolean, Date, DateTime, Double, Engine, Integer
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
@@ -24,7 +24,7 @@ from joinsight.store import URL_VARIABLE, partitions
 from joinsight.store.database import check_schema, conninfo, open_database
 from joinsight.tables import views
 
-TABLES: Mapping[str, Table] = {**tables.metadata.tables, **views.metadata.tables}
+TABLES = views.RELATIONS
 CHUNK_BYTES = 64 << 20
 """Approximate bytes on disk that one query reads."""
 

@@ -145,7 +145,7 @@ def table_of(row: type, name: str, *items: SchemaItem, key: Sequence[str] = ()) 
     return Table(
         name,
         metadata,
-        *_columns(row),
+        *columns_of(row),
         PrimaryKeyConstraint(*(EXECUTION_KEY if partitioned else ()), *key),
         *checks,
         *items,
@@ -199,10 +199,11 @@ def values_of(row: type) -> Callable[[Any], Sequence[Any]]:
 def as_columns(row: Any) -> dict[str, Any]:
     """A row as a dict by column name."""
     kind: type = type(row)
-    return dict(zip((column.name for column in _columns(kind)), values_of(kind)(row), strict=True))
+    return dict(zip((column.name for column in columns_of(kind)), values_of(kind)(row), strict=True))
 
 
-def _columns(row: type) -> Iterator[Column[Any]]:
+def columns_of(row: type) -> Iterator[Column[Any]]:
+    """New columns of a row class."""
     for field, declared, hint in _fields(row):
         parts = _part_names(hint, declared)
         if parts is None:

@@ -11,11 +11,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, DateTime, Double, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, DateTime, Double, Integer, MetaData, PrimaryKeyConstraint, Table, Text
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
-from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, application, broadcast, execution, joins, segment, shuffle
+from joinsight import tables
+from joinsight.tables import (
+    DRIVER_PHASES,
+    EXECUTION_KEY,
+    NodeMetricRow,
+    application,
+    broadcast,
+    execution,
+    execution_metrics,
+    joins,
+    segment,
+    shuffle,
+)
+from joinsight.tables.declare import columns_of
 
 metadata = MetaData()
 
@@ -80,6 +94,27 @@ def _operators(
 
 def _named(expression: str, name: str) -> str:
     return expression if expression in (f"o.{name}", f"e.{name}", f"a.{name}") else f"{expression} AS {name}"
+
+
+def _metrics() -> Table:
+    """A row for each metric in `execution_metrics`."""
+    columns = list(columns_of(NodeMetricRow))
+    for position, column in enumerate(columns, -len(EXECUTION_KEY)):
+        kind = column.type.compile(dialect=postgresql.dialect()).lower()  # type: ignore[no-untyped-call]
+        column.info["sql"] = f"o.{column.name}" if position < 0 else f"(m.metric ->> {position})::{kind}"
+    shown = ",\n    ".join(_named(column.info["sql"], column.name) for column in columns)
+    return Table(
+        "node_metric",
+        metadata,
+        *columns,
+        PrimaryKeyConstraint(*EXECUTION_KEY, "node_id", "accumulator_id"),
+        comment=NodeMetricRow.__doc__,
+        info={
+            "row": NodeMetricRow,
+            "of": execution_metrics,
+            "query": f"SELECT\n    {shown}\nFROM execution_metrics o, jsonb_array_elements(o.metrics) AS m (metric)",
+        },
+    )
 
 
 v_broadcasts = _operators(
@@ -155,6 +190,8 @@ v_segments = _operators(
     ),
     where="\nWHERE NOT e.is_outer",
 )
+
+node_metric = _metrics()
 
 v_regressions = Table(
     "v_regressions",
@@ -267,6 +304,9 @@ v_streams = Table(
 
 OPERATORS: Mapping[str, Table] = {view.name: view.info["of"] for view in metadata.tables.values() if "of" in view.info}
 """The tables that each view is based on, by the view's name."""
+
+RELATIONS: Mapping[str, Table] = {**tables.metadata.tables, **metadata.tables}
+"""All tables and views, by name."""
 
 
 def sql(view: Table) -> str:
