@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
+from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option, print_rows
 from joinsight.display import duration_text
 from joinsight.present import execution_name, query_title, short_key, when
 from joinsight.present.regressions import KINDS, measure, value
-from joinsight.terminal import to_json
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -77,15 +76,8 @@ def regressions(
             least = int(given.get("minimum_runs", _MINIMUM_RUNS))
             counted = None if rows else reading.count_comparable(connection, since, least, job)
             is_empty = not rows and reading.is_empty(connection)
-    is_cut, rows = len(rows) > limit, rows[:limit]
-    if as_json:
-        for row in rows:
-            click.echo(to_json(row))
-    elif rows:
-        _print(rows)
-    if is_cut:
-        click.echo(f"{limit:,} shown, there are more (--limit)", err=True)
-    elif counted is not None:
+    print_rows(rows, limit, None if as_json else _print)
+    if counted is not None:
         click.echo(reading.EMPTY if is_empty else _nothing(counted, since, least, reading.RECENT_RUNS), err=True)
 
 

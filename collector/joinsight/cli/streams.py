@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
+from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option, print_rows
 from joinsight.display import bytes_text, duration_text
 from joinsight.present import when
-from joinsight.terminal import to_json
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -40,15 +39,8 @@ def streams(
         with engine.connect() as connection:
             rows = reading.read_streams(connection, since, job=job, limit=limit + 1)
             is_empty = not rows and reading.is_empty(connection)
-    is_cut, rows = len(rows) > limit, rows[:limit]
-    if as_json:
-        for row in rows:
-            click.echo(to_json(row))
-    elif rows:
-        _print(rows)
-    if is_cut:
-        click.echo(f"{limit:,} shown, there are more (--limit)", err=True)
-    elif not rows:
+    print_rows(rows, limit, None if as_json else _print)
+    if not rows:
         click.echo(reading.EMPTY if is_empty else f"No micro-batches since {when(since)}.", err=True)
 
 
