@@ -100,6 +100,14 @@ def test_budgets_in_the_docs() -> None:
             assert any(is_budget(place.format(word)) for place in places), word
 
 
+def test_cost() -> None:
+    """What a measured execution cost adds up to its duration and its task time, and has its join."""
+    [execution] = SKEWED
+    assert sum(item.wall_ms for item in execution.cost.items) == execution.duration_ms
+    assert sum(item.task_time_ms for item in execution.cost.items) == execution.row.task_time_ms
+    assert [join.node_id for join in execution.cost.joins] == [join.node_id for join in execution.joins]
+
+
 def test_several() -> None:
     """All that are broken are listed, over all queries of a test."""
     both = [*SKEWED, *PRUNED]

@@ -27,8 +27,10 @@ from joinsight.errors import JoinsightError
 from joinsight.findings import Finder
 from joinsight.golden import Section, plan_of, section
 from joinsight.pages.notebook import notebook
+from joinsight.plan.cost import Bill
 from joinsight.plan.simplified import Operator
 from joinsight.present import query_title
+from joinsight.present.bill import read_bill
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Rows, execution_rows
 from joinsight.tables import (
@@ -100,6 +102,11 @@ class MeasuredExecution:
     def segments(self) -> Sequence[SegmentRow]:
         """The critical path: its lengths sum to `duration_ms`."""
         return self.rows.segment
+
+    @cached_property
+    def cost(self) -> Bill:
+        """Wall time and task time by operator, and of each join with what it made necessary: docs/cost.md."""
+        return read_bill(self._stored)
 
     @property
     def findings(self) -> Sequence[FindingRow]:
