@@ -19,6 +19,7 @@ from joinsight.call_sites import install
 from joinsight.errors import JoinsightError
 
 LISTENER = "io.joinsight.JoinsightListener"
+PLUGIN = "io.joinsight.JoinsightPlugin"
 DEFAULT_URL = "http://127.0.0.1:9595"
 
 _ATTACHMENT = "io.joinsight.Attachment"
