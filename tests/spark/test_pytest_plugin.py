@@ -21,7 +21,6 @@ from tests.versions import NEWEST, SUPPORTED
 from joinsight.decode import decode_document
 from joinsight.document import Execution
 
-OLDER = [pytest.param(version, marks=pytest.mark.matrix) for version in SUPPORTED if version != NEWEST]
 PLANS = Path("tests/plans/test_sales")
 
 
@@ -58,7 +57,8 @@ def outcomes(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("version", [NEWEST, *OLDER])
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_budgets_and_golden_plans(
     version: str, spark_environment: Callable[[str], dict[str, str]], project: Path
 ) -> None:
