@@ -191,6 +191,7 @@ def test_a_log_that_cannot_be_opened_fails_alone(
     assert (told(report), report.is_complete) == ({"local-2": "whole"}, True)
 
 
+@pytest.mark.matrix
 def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
     """Any file system of Hadoop works: it is listed, and executors read it through Java."""
     (tmp_path / "logs").mkdir()
@@ -211,6 +212,7 @@ def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, 
         assert content(empty, application) == content(engine, application)
 
 
+@pytest.mark.matrix
 def test_paths_that_are_not_there(spark: Any, empty: Engine, tmp_path: Path) -> None:
     """Nothing is read; the path is named. An empty folder is no mistake."""
     with pytest.raises(JoinsightError, match="nowhere does not exist"):

@@ -11,14 +11,14 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from tests.versions import NEWEST, SUPPORTED
+from tests.versions import SUPPORTED
 
 MEASURED = Path(__file__).with_name("measured.py")
-OLDER = [pytest.param(version, marks=pytest.mark.matrix) for version in SUPPORTED if version != NEWEST]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("version", [NEWEST, *OLDER])
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_queries_are_measured(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
     """Exactly those of the block or the function, whatever thread they run in, with whole numbers."""
     out = tmp_path / "out.json"
