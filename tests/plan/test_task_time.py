@@ -157,3 +157,9 @@ def test_equal_numbers_of_codegen_stages() -> None:
     assert row["node"].startswith("Range")
     (row,) = spent(both.format(subquery="duration=?", query="duration=?"), {"code 1 processNext": 1})
     assert row["node"] == ""
+
+
+def test_counts_of_samples_fit() -> None:
+    """Also those that no sampler can have counted."""
+    found = spent(JOIN, {"nothing 1": 1, "nothing 2": 2**63 - 1})
+    assert [row["samples"] for row in found] == [2**63 - 1]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from joinsight.document import NOT_RUN, Stage
+from joinsight.document import MAX_LONG, NOT_RUN, Stage
 from joinsight.plan import dependencies, operators
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
@@ -95,7 +95,7 @@ def _sampled(stage: Stage, places: _Places) -> Iterator[Spent]:
         likely = (count + 1) / (total + 2)  # so that one sample of one is not certain
         error = stage.run_time_ms * math.sqrt(likely * (1 - likely) / (total + 2))
         if count:
-            yield Spent(stage.id, stage.attempt, part, node, count, ms, math.ceil(error), "sampled")
+            yield Spent(stage.id, stage.attempt, part, node, min(count, MAX_LONG), ms, math.ceil(error), "sampled")
 
 
 def _measured(stage: Stage, measured: Sequence[Spent]) -> Iterator[Spent]:
