@@ -27,7 +27,7 @@ LAYERS = (
     ("schema", "plan", "decode", "display", "search", "severity", "called_from"),
     ("tables",),
     ("title",),
-    ("rows",),
+    ("rows", "bill"),
     ("comparison", "findings", "golden"),
     ("store",),
     ("filters", "reading", "trends", "attach", "grafana"),

@@ -30,7 +30,6 @@ from joinsight.pages.notebook import notebook
 from joinsight.plan.cost import Bill
 from joinsight.plan.simplified import Operator
 from joinsight.present import query_title
-from joinsight.present.bill import read_bill
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Rows, execution_rows
 from joinsight.tables import (
@@ -103,10 +102,10 @@ class MeasuredExecution:
         """The critical path: its lengths sum to `duration_ms`."""
         return self.rows.segment
 
-    @cached_property
+    @property
     def cost(self) -> Bill:
         """Wall time and task time by operator, and of each join with what it made necessary: docs/cost.md."""
-        return read_bill(self._stored)
+        return self._stored.bill
 
     @property
     def findings(self) -> Sequence[FindingRow]:

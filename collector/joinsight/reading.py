@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import (
@@ -24,10 +25,12 @@ from sqlalchemy import (
     tuple_,
 )
 
+from joinsight.bill import read_bill
 from joinsight.comparison import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.findings import SEVERITIES
+from joinsight.plan.cost import Bill
 from joinsight.rows import Rows
 from joinsight.store.delivery import missing
 from joinsight.tables import (
@@ -294,7 +297,7 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
     return (found[0], found[1], found[2], found[3])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredPlan:
     """An execution with its plan versions, AQE's decisions, all metrics by node and accumulator, and findings."""
 
@@ -308,6 +311,11 @@ class StoredPlan:
     """The critical path, in the order of time."""
     task_times: list[Row]
     """What the run time of its stages went into."""
+
+    @cached_property
+    def bill(self) -> Bill:
+        """What the execution cost."""
+        return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""

@@ -33,7 +33,6 @@ from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
 from joinsight.pages.panel import panel_of
 from joinsight.pages.view import FIT, View
-from joinsight.present.bill import read_bill
 from joinsight.present.findings import ranked
 from joinsight.present.tree import skewed_nodes
 
@@ -197,9 +196,7 @@ def test_findings_come_with_what_is_at_stake() -> None:
     row = {"severity": "warning", "impact_ms": 5, "impact_bytes": None}
     found = [{**row, "node_id": node, "impact_ms": node} for node in (WHOLE_EXECUTION, 7, 9, 4, 1)]
     critical = {**row, "severity": "critical", "node_id": WHOLE_EXECUTION}
-    assert [
-        (each["severity"], each["node_id"], wait) for each, wait in ranked([*found, critical], read_bill(plan))
-    ] == [
+    assert [(each["severity"], each["node_id"], wait) for each, wait in ranked([*found, critical], plan.bill)] == [
         ("critical", WHOLE_EXECUTION, ""),
         ("warning", 1, "The query waited 700 ms for this join and what only it needed, 70 % of the time."),
         ("warning", 4, "The query waited 280 ms for this operator, 28 % of the time."),

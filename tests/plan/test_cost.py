@@ -22,7 +22,6 @@ from joinsight.plan.cost import Bill, JoinCost, bill, divide
 from joinsight.plan.critical_path import Segment, critical_path
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.task_time import METHODS, PARTS, Spent
-from joinsight.present.bill import read_bill
 from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Plans, execution_rows
@@ -101,7 +100,7 @@ def check(execution: Execution) -> tuple[StoredPlan, Bill]:
     """The bill of an execution once it is stored, which adds up, and which the rows of its operators agree with."""
     rows = execution_rows(execution)
     stored = stored_plan(rows)
-    found = read_bill(stored)
+    found = stored.bill
     e = stored.execution
     assert sum(item.wall_ms for item in found.items) == ((e["state"] in ENDED and e["duration_ms"]) or 0)
     assert sum(item.task_time_ms for item in found.items) == sum(row["task_time_ms"] for row in stored.task_times)

@@ -20,7 +20,6 @@ from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.document import ENDED
 from joinsight.plan.cost import Bill, Item, JoinCost, divide
-from joinsight.present.bill import read_bill
 from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
@@ -52,11 +51,10 @@ def print_stored(
         check_schema(engine)
         with engine.connect() as connection:
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
-    bill = read_bill(stored)
     if as_json:
-        click.echo(to_json(_named(stored, bill, core_hour_price)))
+        click.echo(to_json(_named(stored, stored.bill, core_hour_price)))
         return
-    print_bill(console(), stored, bill, core_hour_price)
+    print_bill(console(), stored, stored.bill, core_hour_price)
 
 
 def _named(stored: StoredPlan, bill: Bill, core_hour_price: float | None) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from joinsight.present import (
     short_key,
     when,
 )
-from joinsight.present.bill import read_bill
 from joinsight.present.findings import ranked
 from joinsight.present.task_time import by_operator
 from joinsight.present.time_spent import by_cause
@@ -171,7 +170,7 @@ def print_findings_of(out: Console, stored: StoredPlan) -> None:
     """Print the findings of the execution, the worst first, then those that it waited for longest."""
     if stored.findings:
         out.print(Text("Findings:", "bold"))
-    for row, wait in ranked(stored.findings, read_bill(stored)):
+    for row, wait in ranked(stored.findings, stored.bill):
         for line in findings_text.lines(row, paragraph_width(out), wait=wait):
             out.print(line, soft_wrap=True)
 

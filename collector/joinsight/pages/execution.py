@@ -24,7 +24,6 @@ from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
 from joinsight.plan.cost import Bill, Item, JoinCost
 from joinsight.plan.operators import FILES_SIZE
 from joinsight.present import execution_name, number_text, one_line, query_title
-from joinsight.present.bill import read_bill
 from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
 from joinsight.present.findings import ranked
@@ -67,7 +66,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     final = stored.version(None)
     stages_of = stages_of_nodes(stored, run)
     drawing = _drawing(stored, shown, view, stages_of)
-    bill = read_bill(stored)
+    bill = stored.bill
 
     def at(**changes: Any) -> str:
         return address(e, **view.parameters(**changes))

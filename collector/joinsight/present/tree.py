@@ -17,7 +17,6 @@ from joinsight.plan.cost import Bill
 from joinsight.plan.operators import FILES_SIZE, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present import ratio_text
-from joinsight.present.bill import read_bill
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 
@@ -159,7 +158,7 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     for node in tree.nodes.values():
         node.time_share = (node.time_ms or 0) / total if total else 0.0
     if version["is_final"]:
-        _charge(tree, read_bill(plan))
+        _charge(tree, plan.bill)
     for finding in plan.findings if version["is_final"] else ():
         if finding["node_id"] in tree.nodes:
             tree.nodes[finding["node_id"]].findings.append(finding)

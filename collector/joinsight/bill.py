@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from joinsight.document import Accumulator, Metric
 from joinsight.plan import cost
 from joinsight.plan.cost import Bill
@@ -9,11 +11,11 @@ from joinsight.plan.critical_path import Segment
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.task_time import Spent
-from joinsight.reading import StoredPlan
+from joinsight.tables import Row
 
 
-def read_bill(stored: StoredPlan) -> Bill:
-    """What the execution cost."""
+def read_bill(version: Row | None, measured: Iterable[Row], path: Iterable[Row], task_times: Iterable[Row]) -> Bill:
+    """What an execution cost, from its final plan, if it has one, and rows of `node_metric`, `segment`, `task_time`."""
     segments = (
         Segment(
             row["cause"],
@@ -24,7 +26,7 @@ def read_bill(stored: StoredPlan) -> Bill:
             row["node_id"],
             row["nested_execution_id"],
         )
-        for row in stored.segments
+        for row in path
     )
     spent = (
         Spent(
@@ -37,14 +39,13 @@ def read_bill(stored: StoredPlan) -> Bill:
             row["task_time_error_ms"],
             row["method"],
         )
-        for row in stored.task_times
+        for row in task_times
     )
-    return cost.bill(_facts(stored), segments, spent)
+    return cost.bill(_facts(version, measured), segments, spent)
 
 
-def _facts(stored: StoredPlan) -> PlanMetrics:
+def _facts(version: Row | None, metrics: Iterable[Row]) -> PlanMetrics:
     """The final plan with the measurements that a bill needs."""
-    version = stored.version(None)
     graph = Graph((), ())
     if version is not None:
         nodes = (
@@ -63,7 +64,7 @@ def _facts(stored: StoredPlan) -> PlanMetrics:
         row["accumulator_id"]: Accumulator(
             row["accumulator_id"], row["type"], row["count"], row["total"], max_stage=row["max_stage_id"]
         )
-        for row in stored.metrics
+        for row in metrics
         if row["count"] is not None
     }
     return PlanMetrics(graph, measured)
