@@ -14,6 +14,7 @@ PACKAGE = Path(joinsight.__file__).parent
 LAYERS = (
     (
         "errors",
+        "files",
         "document",
         "gc_tuning",
         "terminal",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from joinsight.attach import classic_context
 from joinsight.budgets import broken
 from joinsight.errors import JoinsightError
+from joinsight.files import write_whole
 from joinsight.golden import difference, from_text, to_text
 from joinsight.measurement import Measured, active_context
 
@@ -53,7 +53,9 @@ class Checked(Measured):
         path, found = self._fixture.golden_file(name), [each.section for each in self.executions if each.plan]
         if self._fixture.updates:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, to_text(found))
+            content = to_text(found).encode()
+            if not path.exists() or path.read_bytes() != content:
+                write_whole(path, content)
             return
         if not path.exists():
             self._fail(f"There is no golden plan {path}: write it with pytest --joinsight-update, and commit it.")
@@ -80,12 +82,3 @@ def checked(fixture: Joinsight, what: Any) -> Checked:
     with Checked(active_context(), fixture) as measured:
         measured.value = what()
     return measured
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and only if it changes."""
-    if path.exists() and path.read_bytes() == text.encode():
-        return
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_bytes(text.encode())
-    unfinished.replace(path)

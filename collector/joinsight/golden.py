@@ -106,7 +106,7 @@ def difference(before: Sequence[Section], after: Sequence[Section]) -> str:
     for old, new in zip(before, after, strict=False):
         if old.compared != new.compared:
             about = [] if len(before) == len(after) == 1 else [f"# {new.title}"]
-            texts.append("\n".join([*about, *meanings(old, new), "", *_changed(old.compared, new.compared)]))
+            texts.append("\n".join([*about, *meanings(old, new), "", *changed_lines(old.compared, new.compared)]))
     for each in before[len(after) :]:
         texts.append("\n".join([f"# {each.title}", *(f"- {line}" for line in each.compared)]))
     for each in after[len(before) :]:
@@ -125,8 +125,8 @@ def meanings(old: Section, new: Section) -> list[str]:
     return found or ["The same operators are in another order."]
 
 
-def _changed(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The lines of both, marked with - and + where they differ."""
+def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The lines of both, marked with - and + where they differ, else indented."""
     return [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
 
 

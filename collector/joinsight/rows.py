@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE
 from joinsight.plan.outline import outline
-from joinsight.plan.task_time import Spent, task_times
+from joinsight.plan.task_time import Spent, sum_of_errors, task_times
 from joinsight.search import words
 from joinsight.tables import (
     ApplicationRow,
@@ -380,7 +379,7 @@ def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow
         cluster_id=node.cluster,
         is_cluster=node.is_cluster,
         task_time_ms=_sum(each.ms for each in spent),
-        task_time_error_ms=math.ceil(math.hypot(*errors)) if errors else None,
+        task_time_error_ms=sum_of_errors(errors),
         task_time_method=("sampled" if errors else "metrics") if spent else None,
         metadata=dict(node.metadata) or None,
     )

@@ -52,12 +52,12 @@ def print_stored(
         with engine.connect() as connection:
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
-        click.echo(to_json(_named(stored, stored.bill, core_hour_price)))
+        click.echo(to_json(_named(stored, core_hour_price)))
         return
-    print_bill(console(), stored, stored.bill, core_hour_price)
+    print_bill(console(), stored, core_hour_price)
 
 
-def _named(stored: StoredPlan, bill: Bill, core_hour_price: float | None) -> dict[str, Any]:
+def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
     """The bill with the texts of its lines."""
     labels = Labels(stored)
 
@@ -67,8 +67,8 @@ def _named(stored: StoredPlan, bill: Bill, core_hour_price: float | None) -> dic
 
     return {
         "execution": stored.execution,
-        "items": [line(labels.item(item), item) for item in bill.items],
-        "joins": [line(labels.operator(join.node_id), join) for join in bill.joins],
+        "items": [line(labels.item(item), item) for item in stored.bill.items],
+        "joins": [line(labels.operator(join.node_id), join) for join in stored.bill.joins],
     }
 
 
@@ -77,10 +77,10 @@ def _price(task_time_ms: int | None, core_hour_price: float) -> float | None:
     return None if task_time_ms is None else task_time_ms * core_hour_price / 3_600_000
 
 
-def print_bill(out: Console, stored: StoredPlan, bill: Bill, core_hour_price: float | None = None) -> None:
+def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None = None) -> None:
     """Print the operators, then the joins, the largest first."""
     print_header(out, stored)
-    labels = Labels(stored)
+    bill, labels = stored.bill, Labels(stored)
     if stored.execution["state"] not in ENDED:
         out.print(Text("Only task time: what an execution waited for is known when it has ended.", "yellow"))
     _print_table(out, "Cost:", list(_items(bill, labels)), core_hour_price)
@@ -189,7 +189,7 @@ def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
 
 
 def _price_text(task_time_ms: int | None, core_hour_price: float | None) -> str:
-    """Two digits after the point, or as many as show two digits of the amount."""
+    """Two decimal places, or enough for two significant digits."""
     price = None if core_hour_price is None else _price(task_time_ms, core_hour_price)
     return f"{price:,.{max(2, 1 - math.floor(math.log10(price)))}f}" if price else ""
 

@@ -56,12 +56,12 @@ def _gate(
     accept: bool,
     junit: Path | None,
 ) -> int:
-    from joinsight.gate.accepted import read_accepted, write_accepted
+    from joinsight.gate.accepted import is_accepted, read_accepted, write_accepted
     from joinsight.gate.pairs import pairs
     from joinsight.gate.report import Verdict, junit_xml, markdown
 
     if accept and accepted is None:
-        raise ConfigurationError("--accept", True, "there is no file to add to", "Name one with --accepted FILE.")
+        raise ConfigurationError("--accept", True, "no file is named", "Name one with --accepted FILE.")
     since = since or datetime.now(timezone.utc) - timedelta(days=30)
     growth = 1 + shuffle_growth / 100
     known = read_accepted(accepted) if accepted else []
@@ -70,9 +70,8 @@ def _gate(
         for pair in pairs(_runs("BASE", base, since, jobs), _runs("HEAD", head, since, jobs))
     ]
     if accept and accepted:
-        new = [pair for pair, changes in found if changes and not any(each.covers(pair, growth) for each in known)]
-        known = write_accepted(accepted, known, new, growth)
-    verdicts = [Verdict(pair, changes, any(each.covers(pair, growth) for each in known)) for pair, changes in found]
+        known = write_accepted(accepted, known, [pair for pair, changes in found if changes], growth)
+    verdicts = [Verdict(pair, changes, is_accepted(known, pair, growth)) for pair, changes in found]
     if junit:
         try:
             junit.write_bytes(junit_xml(verdicts))

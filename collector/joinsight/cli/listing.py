@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import click
 
 from joinsight import reading
 from joinsight.filters import Filters
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
+from joinsight.terminal import to_json
 
 _COUNTED = 1_000
 """Rows that are counted beyond those that are shown."""
@@ -46,3 +50,15 @@ def read_listing(database_url: str | None, data: Path | None, name: str, filters
             if filters.limit < total and filters.limit < _COUNTED:
                 total = reading.count(connection, name, filters, sort, _COUNTED + 1)
             return Listing(rows[: filters.limit], total, not rows and reading.is_empty(connection))
+
+
+def print_rows(rows: list[Row], limit: int, table: Callable[[list[Row]], None] | None) -> None:
+    """Print the first of these, of which one more than `limit` was read: as a table, or as JSON for None."""
+    shown = rows[:limit]
+    if table is None:
+        for row in shown:
+            click.echo(to_json(row))
+    elif shown:
+        table(shown)
+    if len(rows) > limit:
+        click.echo(f"{limit:,} shown, there are more (--limit)", err=True)

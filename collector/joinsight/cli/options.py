@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from joinsight.errors import ConfigurationError
 from joinsight.store import URL_VARIABLE
-from joinsight.terminal import to_json
 from joinsight.timeparse import parse_duration, parse_moment
-
-if TYPE_CHECKING:
-    from joinsight.tables import Row
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -110,15 +106,3 @@ def json_lines_option(command: Command) -> Command:
     return click.option(
         "--json", "as_json", is_flag=True, help="Print one JSON object per line, with all columns and raw numbers."
     )(command)
-
-
-def print_rows(rows: list[Row], limit: int, table: Callable[[list[Row]], None] | None) -> None:
-    """Print the first of these, of which one more than `limit` was read: as a table, or as JSON for None."""
-    shown = rows[:limit]
-    if table is None:
-        for row in shown:
-            click.echo(to_json(row))
-    elif shown:
-        table(shown)
-    if len(rows) > limit:
-        click.echo(f"{limit:,} shown, there are more (--limit)", err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option, print_rows
+from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
 from joinsight.display import duration_text
 from joinsight.present import execution_name, query_title, short_key, when
 from joinsight.present.regressions import KINDS, measure, value
@@ -66,6 +66,7 @@ def regressions(
     regressions come first.
     """
     from joinsight import reading  # here, because the help needs no database
+    from joinsight.cli.listing import print_rows
     from joinsight.store.database import check_schema, open_database
 
     given = {name: value for name, value in thresholds.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option, print_rows
+from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
 from joinsight.display import bytes_text, duration_text
 from joinsight.present import when
 
@@ -32,6 +32,7 @@ def streams(
     A line is a run of a query, from a start to its stop; the latest first.
     """
     from joinsight import reading  # here, because the help needs no database
+    from joinsight.cli.listing import print_rows
     from joinsight.store.database import check_schema, open_database
 
     with open_database(database_url, data) as engine:

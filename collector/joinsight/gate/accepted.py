@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from joinsight.errors import ConfigurationError
+from joinsight.files import write_whole
 from joinsight.gate.pairs import Pair
 
 
@@ -44,6 +45,11 @@ def read_accepted(path: Path) -> list[Accepted]:
         raise ConfigurationError("--accepted", str(path), str(error), "joinsight gate --accept writes it.") from None
 
 
+def is_accepted(known: Iterable[Accepted], pair: Pair, growth: float) -> bool:
+    """Whether one of these is the change of the pair."""
+    return any(each.covers(pair, growth) for each in known)
+
+
 def write_accepted(path: Path, known: Sequence[Accepted], pairs: Iterable[Pair], growth: float) -> list[Accepted]:
     """Add these changes to the file, whole or not at all, and give all that it has then.
 
@@ -52,16 +58,14 @@ def write_accepted(path: Path, known: Sequence[Accepted], pairs: Iterable[Pair],
     new = [
         Accepted(pair.job, pair.title, pair.changes(growth), pair.plans, pair.run.numbers["shuffle_write_bytes"])
         for pair in pairs
-        if pair.run.error is None
+        if pair.run.error is None and not is_accepted(known, pair, growth)
     ]
     replaced = {(each.job, each.plans) for each in new}
     kept = [each for each in known if (each.job, each.plans) not in replaced]
     every = [*kept, *new]
     text = msgspec.json.format(msgspec.json.encode(every), indent=2) + b"\n"
-    unfinished = path.with_name(f".{path.name}.part")
     try:
-        unfinished.write_bytes(text)
-        unfinished.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise ConfigurationError("--accepted", str(path), str(error), "Name a file that can be written.") from None
     return every

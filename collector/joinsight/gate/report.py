@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from xml.etree import ElementTree
 from joinsight.display import bytes_text, duration_text
 from joinsight.gate.pairs import Pair
 from joinsight.gate.runs import MEASURES, QueryRun
+from joinsight.golden import changed_lines
 
 _MARKUP = re.compile(r"[\\`*\[\]|<>~&$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
 _REFERENCE = re.compile(r"([@#])(?=\w)")
@@ -99,7 +99,7 @@ def _change(verdict: Verdict) -> str:
 
 def _diff(pair: Pair) -> list[str]:
     old, new = (run.section.compared if run else [] for run in (pair.base, pair.head))
-    return [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
+    return changed_lines(old, new)
 
 
 def _listed(title: str, pairs: Sequence[Pair]) -> list[str]:

@@ -7,7 +7,6 @@ the critical path, the task time to that of the stages. What belongs to no singl
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.critical_path import Segment
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
-from joinsight.plan.task_time import Spent
+from joinsight.plan.task_time import Spent, sum_of_errors
 
 ItemKind = Literal["operator", "shared", "activity", "rest"]
 _TASK_CAUSES = ("running", "tail", "retry")
@@ -136,7 +135,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         its = weights[attempt]
         wall.update(divide(ms, its) if any(its.values()) else {_Account("shared", stage_id=attempt[0]): ms})
     items = [
-        Item(*account, stages.holds(account), wall[account], tasks[account], _error(errors[account]))
+        Item(*account, stages.holds(account), wall[account], tasks[account], sum_of_errors(errors[account]))
         for account in {**wall, **tasks}
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
@@ -162,10 +161,6 @@ def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> _Account:
     if spent.part in _ACTIVITIES:
         return _Account("activity", spent.part)
     return _Account("shared", stage_id=spent.stage_id)
-
-
-def _error(errors: Sequence[int]) -> int | None:
-    return math.ceil(math.hypot(*errors)) if errors else None
 
 
 class _Stages:
@@ -291,7 +286,7 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
                     others,
                     sum(item.wall_ms for item in its) if its else None,
                     sum(item.task_time_ms for item in its) if its else None,
-                    _error([item.task_time_error_ms for item in its if item.task_time_error_ms is not None]),
+                    sum_of_errors([item.task_time_error_ms for item in its if item.task_time_error_ms is not None]),
                     tuple({id(item): item for i in (node.id, *needed) for item in shared.get(i, ())}.values()),
                 )
             )

@@ -123,7 +123,8 @@ def explained(
     """Sentences, causes first; empty if the plans and the settings are equal. `settings`: those that differ."""
     a, b = facts(before), facts(after)
     sentences = [f"{key} was {_or_unset(old)}, is now {_or_unset(new)}." for key, (old, new) in settings.items()]
-    sentences += [*_of_filters(a, b), *_of_scans(a, b), *_of_others(a, b), *_of_joins(a, b)]
+    sentences += _gone_and_new(a.filters, b.filters, "The filter ", "A filter ")
+    sentences += [*_of_scans(a, b), *_gone_and_new(a.others, b.others), *_of_joins(a, b)]
     made = [*_of_exchanges(a, b)]
     if made:
         sentences.append(f"{made[0][:1].upper()}{'; '.join(made)[1:]}.")
@@ -154,10 +155,6 @@ def _of_joins(a: Facts, b: Facts) -> Iterator[str]:
         yield f"The inputs of joins are in another order: {a.order} is now {b.order}."
 
 
-def _of_filters(a: Facts, b: Facts) -> Iterator[str]:
-    yield from _gone_and_new(a.filters, b.filters, lambda text: f"The filter {text}", lambda text: f"A filter {text}")
-
-
 def _of_scans(a: Facts, b: Facts) -> Iterator[str]:
     for source in sorted(a.scans.keys() | b.scans.keys()):
         old, now = a.scans.get(source, Counter()), b.scans.get(source, Counter())
@@ -181,17 +178,12 @@ def _of_scans(a: Facts, b: Facts) -> Iterator[str]:
             yield f"Of {source} it {' and '.join(parts)}."
 
 
-def _of_others(a: Facts, b: Facts) -> Iterator[str]:
-    yield from _gone_and_new(a.others, b.others, lambda label: f"{label} ", lambda label: f"{label} ")
-
-
-def _gone_and_new(
-    old: Counter[str], now: Counter[str], of_old: Callable[[str], str], of_new: Callable[[str], str]
-) -> Iterator[str]:
+def _gone_and_new(old: Counter[str], now: Counter[str], the: str = "", a: str = "") -> Iterator[str]:
+    """`the` and `a` begin the sentences on what is gone and on what is new."""
     for each in sorted((old - now).elements()):
-        yield f"{of_old(each).rstrip()} is gone."
+        yield f"{the}{each} is gone."
     for each in sorted((now - old).elements()):
-        yield f"{of_new(each).rstrip()} is new."
+        yield f"{a}{each} is new."
 
 
 def _of_exchanges(a: Facts, b: Facts) -> Iterator[str]:

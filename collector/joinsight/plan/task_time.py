@@ -65,6 +65,11 @@ class Spent:
     method: Method
 
 
+def sum_of_errors(errors: Sequence[int]) -> int | None:
+    """The standard error of a sum of independent times; None for none."""
+    return math.ceil(math.hypot(*errors)) if errors else None
+
+
 def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
     """What the run time of these stages went into, the largest part of each first."""
     stages = list(stages)

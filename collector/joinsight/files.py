@@ -1,0 +1,12 @@
+"""Writes files that are whole at any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace the file, or leave it as it was; a file beside it is there meanwhile."""
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
