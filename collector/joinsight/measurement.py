@@ -170,7 +170,8 @@ class Measured:
     ) -> None:
         handle, self._handle = self._handle, None
         try:
-            lines = bytes(handle.stop(_TIMEOUT_S * 1000)).splitlines()
+            handle.stop(_TIMEOUT_S * 1000)
+            lines = b"".join(iter(lambda: bytes(handle.nextPiece()), b"")).splitlines()
             dropped = handle.dropped()
         except Exception as failure:
             self._executions = ()

@@ -199,7 +199,12 @@ def values_of(row: type) -> Callable[[Any], Sequence[Any]]:
 def as_columns(row: Any) -> dict[str, Any]:
     """A row as a dict by column name."""
     kind: type = type(row)
-    return dict(zip((column.name for column in columns_of(kind)), values_of(kind)(row), strict=True))
+    return dict(zip(_names_of(kind), values_of(kind)(row), strict=True))
+
+
+@lru_cache(None)
+def _names_of(row: type) -> Sequence[str]:
+    return [column.name for column in columns_of(row)]
 
 
 def columns_of(row: type) -> Iterator[Column[Any]]:

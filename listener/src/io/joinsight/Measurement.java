@@ -1,5 +1,6 @@
 package io.joinsight;
 
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -19,10 +20,17 @@ public final class Measurement {
   /** A job may go on without its query, for example that of a broadcast that came too late. */
   private static final int JOBS_MS = 5_000;
 
+  /**
+   * Py4J writes a response in parts of 8 KiB (in base64), of which the network holds the second back until the first is
+   * acknowledged, 40 ms later: this much comes at once.
+   */
+  private static final int PIECE_BYTES = 6_000;
+
   private final SparkContext context;
   private final JoinsightListener listener;
   private Application application;
   private Mailbox mailbox;
+  private ByteArrayInputStream documents;
 
   private Measurement(SparkContext context, SparkConf conf) {
     this.context = context;
@@ -43,11 +51,11 @@ public final class Measurement {
   }
 
   /**
-   * Waits until the events of all that has ended have arrived, detaches, and returns the documents, a line each: the
-   * application's, then those of executions that started after this measurement did. After the time-out it returns
-   * what there is.
+   * Waits until the events of all that has ended have arrived, and detaches. {@link #nextPiece} then returns the
+   * documents, a line each: the application's, then those of executions that started after this measurement did; after
+   * the time-out, what there is.
    */
-  public byte[] stop(long timeoutMs) throws Throwable {
+  public void stop(long timeoutMs) throws Throwable {
     long end = System.nanoTime() + 1_000_000 * timeoutMs;
     long jobsEnd = System.nanoTime() + 1_000_000L * JOBS_MS;
     Map<Long, Snapshot> latest = new LinkedHashMap<>();
@@ -67,15 +75,22 @@ public final class Measurement {
       listener.leave(context);
     }
     take(latest);
-    Documents documents = new Documents(application);
+    Documents made = new Documents(application);
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     int number = 0;
-    bytes.write(documents.application(Account.Stamp.ofLog(++number, Account.APPLICATION), null));
+    bytes.write(made.application(Account.Stamp.ofLog(++number, Account.APPLICATION), null));
     List<Snapshot> whole = new ArrayList<>(latest.values());
     whole.removeIf(snapshot -> !snapshot.startSeen);
     whole.sort((a, b) -> Long.compare(a.executionId, b.executionId));
-    for (Snapshot each : whole) bytes.write(documents.execution(Account.Stamp.ofLog(++number, each.executionId), each));
-    return bytes.toByteArray();
+    for (Snapshot each : whole) bytes.write(made.execution(Account.Stamp.ofLog(++number, each.executionId), each));
+    documents = new ByteArrayInputStream(bytes.toByteArray());
+  }
+
+  /** The next bytes of the documents; none after the last. */
+  public byte[] nextPiece() {
+    byte[] piece = new byte[Math.min(PIECE_BYTES, documents.available())];
+    documents.read(piece, 0, piece.length);
+    return piece;
   }
 
   /** Executions whose documents did not fit into the memory limit. */
