@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import subprocess
@@ -24,17 +25,25 @@ from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 
 ROOT = Path(__file__).resolve().parent.parent
+gc.disable()  # until all tests are collected: their objects stay, and each collection would look at them again
 collect_ignore = ["sample_project"]  # tests of somebody else, which fail on purpose
 ENVIRONMENTS = ROOT / ".venvs"
 JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
+LONG = ("tests/store/test_embedded.py", "tests/pages/test_browser.py", "tests/test_growth.py", "tests/test_fuzz.py")
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what takes long first, files with a Spark: at the end it would leave the other processes idle."""
+    """Run what takes long first, above all files with a Spark: at the end it would leave the other processes idle."""
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: (item.path not in with_spark, not item.nodeid.startswith(ON_GENERATED_HISTORY)))
+    later = (ON_GENERATED_HISTORY, LONG)
+    items.sort(key=lambda item: (item.path not in with_spark, *(not item.nodeid.startswith(each) for each in later)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

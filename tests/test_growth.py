@@ -17,7 +17,7 @@ from joinsight.findings import Finder
 from joinsight.rows import execution_rows
 
 SIZE: dict[Callable[[int], Execution], int] = {hostile.aggregates: 100, hostile.versions: 100}
-"""How large a document is, if not 50: the first few dozen of these are cheaper than those that follow."""
+"""How large a document is, if not 30: the first few dozen of these are cheaper than those that follow."""
 
 
 class Compared(int):
@@ -52,7 +52,7 @@ def work(shape: Callable[[int], Execution], size: int) -> int:
 def test_work_grows_with_the_document(shape: Callable[[int], Execution]) -> None:
     """Twice the document takes twice the work, whatever its shape."""
     read(shape(1))  # what is done once
-    size = SIZE.get(shape, 50)
+    size = SIZE.get(shape, 30)
     assert work(shape, 2 * size) < 2.05 * work(shape, size)
 
 

@@ -223,6 +223,7 @@ def test_paths_that_are_not_there(spark: Any, empty: Engine, tmp_path: Path) -> 
     assert (report.found, report.is_complete) == (0, True)
 
 
+@pytest.mark.matrix  # the exactness test compares live rows and those of the log too
 def test_live_rows_and_those_of_the_log_agree(live: Live, empty: Engine) -> None:
     """Live and backfilled totals of the same run are equal; in one database the live ones stay."""
     report = backfill(live.spark, empty, [str(live.log)])
@@ -256,6 +257,7 @@ def totals(engine: Engine, application: str) -> dict[int, tuple[Any, ...]]:
         return {row[0]: tuple(row) for row in rows}
 
 
+@pytest.mark.matrix
 def test_an_execution_that_the_listener_knew_in_part_is_repaired(live: Live) -> None:
     """What the collector had to call lost or partial is replaced by what the log says, and the report says so."""
     with live.engine.begin() as connection:

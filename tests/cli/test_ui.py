@@ -67,7 +67,7 @@ def test_the_pages_of_a_database_are_served(data: Path, browser: tuple[dict[str,
     """Without a collector: to this machine, read-only, in the browser, until Ctrl-C."""
     environment, opened = browser
     with ui(environment, "--data", str(data)) as url:
-        until(opened.exists, "the browser is open")
+        until(lambda: opened.exists() and opened.read_text().endswith("\n"), "the browser is open")
         assert opened.read_text() == f"{url}\n"
         assert "what the page shows" in httpx.get(f"{url}executions?").text + httpx.get(url).text
         assert post(url.rstrip("/"), request(execution())).status_code in (404, 405)
@@ -91,7 +91,7 @@ def test_the_pages_of_a_collector_are_opened(engine: Engine, browser: tuple[dict
         command = [*COMMAND, "ui", "--url", running.url]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (ran.returncode, ran.stdout) == (0, f"{running.url}/\n"), ran.stderr
-        until(opened.exists, "the browser is open")
+        until(lambda: opened.exists() and opened.read_text().endswith("\n"), "the browser is open")
     ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 1
     assert ran.stderr.startswith(f"joinsight: No collector at {running.url}: ")

@@ -92,7 +92,7 @@ def test_changes_of_one_run_are_flagged_side_by_side() -> None:
             st.sampled_from([None, "a" * 16, "b" * 16]),
         ),
         min_size=1,
-        max_size=40,
+        max_size=12,
     ),
     st.none() | st.floats(0.5, 1e15),
 )

@@ -340,7 +340,7 @@ def test_long_texts_are_forgotten() -> None:
     """The cache of texts stays small, although a sender may make texts as long as a document."""
     tracemalloc.start()
     try:
-        for number in range(20):
+        for number in range(10):
             key = f"k{number}" * 20_000
             assert join_text("SortMergeJoin", f"SortMergeJoin [{key}], [b], Inner") is not None
             assert shuffle_text(f"Exchange hashpartitioning({key}, 4)").partitions == 4
