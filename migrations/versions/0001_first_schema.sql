@@ -874,6 +874,8 @@ CREATE TABLE rollup_operator_day (
     bytes bigint,
     largest_bytes bigint,
     time_ms bigint,
+    cost_wall_ms bigint,
+    cost_task_ms bigint,
     spill_bytes bigint,
     skew_ratio double precision,
     strategies text[],
@@ -890,6 +892,8 @@ COMMENT ON COLUMN rollup_operator_day.rows IS 'join: output rows; shuffle: rows 
 COMMENT ON COLUMN rollup_operator_day.bytes IS 'join: input bytes of both sides; shuffle: bytes written; broadcast: size in memory; summed';
 COMMENT ON COLUMN rollup_operator_day.largest_bytes IS 'the same for the largest run';
 COMMENT ON COLUMN rollup_operator_day.time_ms IS 'join: sort_ms and build_ms; shuffle: write time and fetch wait; broadcast: driver_ms; summed, milliseconds';
+COMMENT ON COLUMN rollup_operator_day.cost_wall_ms IS 'wall time that it cost, a join with what it needed (docs/cost.md), summed';
+COMMENT ON COLUMN rollup_operator_day.cost_task_ms IS 'the same in time of tasks';
 COMMENT ON COLUMN rollup_operator_day.spill_bytes IS 'bytes that joins spilled, by size in memory; NULL for others';
 COMMENT ON COLUMN rollup_operator_day.skew_ratio IS 'the largest skew_ratio of shuffles; NULL for others';
 COMMENT ON COLUMN rollup_operator_day.strategies IS 'strategies of joins, in alphabetical order; NULL for others';

@@ -26,23 +26,25 @@ QUERIES = """
 OPERATORS = """
     SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS day, job_name, operator_key, origin, min(subject) AS subject,
         count(*) AS runs, sum(rows) AS rows, sum(bytes) AS bytes, max(bytes) AS largest_bytes, sum(time_ms) AS time_ms,
-        sum(spill_bytes) AS spill_bytes, max(skew_ratio) AS skew_ratio,
+        sum(cost_wall_ms) AS cost_wall_ms, sum(cost_task_ms) AS cost_task_ms, sum(spill_bytes) AS spill_bytes,
+        max(skew_ratio) AS skew_ratio,
         array_agg(DISTINCT strategy ORDER BY strategy) FILTER (WHERE strategy IS NOT NULL) AS strategies
     FROM (
         SELECT started_at, application_id, attempt_id, execution_id, operator_key, 'join' AS subject,
             output_rows AS rows,
             coalesce(left_bytes + right_bytes, left_bytes, right_bytes) AS bytes,
-            coalesce(build_ms + sort_ms, build_ms, sort_ms) AS time_ms, spill_bytes, NULL AS skew_ratio, strategy
+            coalesce(build_ms + sort_ms, build_ms, sort_ms) AS time_ms, cost_wall_ms, cost_task_ms,
+            spill_bytes, NULL AS skew_ratio, strategy
         FROM joins
         UNION ALL
         SELECT started_at, application_id, attempt_id, execution_id, operator_key, 'shuffle', rows_written,
             bytes_written,
-            coalesce(write_time_ns / 1000000 + fetch_wait_ms, write_time_ns / 1000000, fetch_wait_ms), NULL, skew_ratio,
-            NULL
+            coalesce(write_time_ns / 1000000 + fetch_wait_ms, write_time_ns / 1000000, fetch_wait_ms),
+            cost_wall_ms, cost_task_ms, NULL, skew_ratio, NULL
         FROM shuffle
         UNION ALL
         SELECT started_at, application_id, attempt_id, execution_id, operator_key, 'broadcast', rows, size_bytes,
-            collect_ms + build_ms + broadcast_ms, NULL, NULL, NULL
+            collect_ms + build_ms + broadcast_ms, cost_wall_ms, cost_task_ms, NULL, NULL, NULL
         FROM broadcast
     ) AS o JOIN execution USING (started_at, application_id, attempt_id, execution_id)
     WHERE operator_key IS NOT NULL

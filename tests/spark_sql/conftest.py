@@ -37,7 +37,7 @@ TEXTS = ("", "\\N", 'say "no", \r\nthen;\tgo', "ünï→😀", "{a,NULL}", "x" *
 BESIDE = (
     "INSERT INTO rollup_day VALUES (:moment, 'j', '', 'live', 'd', 1, 1, 0, 0, 0, 0, 1, 5, 0.1, NULL, NULL, NULL, NULL,"
     " NULL, NULL, NULL, NULL, NULL, :moment)",
-    "INSERT INTO rollup_operator_day VALUES (:moment, 'j', 'k', 'live', 'join', 1, 2, 3, 3, 4, 5, NULL, '{a,b}')",
+    "INSERT INTO rollup_operator_day VALUES (:moment, 'j', 'k', 'live', 'join', 1, 2, 3, 3, 4, 6, 7, 5, NULL, '{a,b}')",
     "INSERT INTO baseline VALUES (:moment, 'j', 'q', 'live', '', 'duration_ms', 'query', 5, 0.1, 0.2, NULL, '{p,NULL}',"
     " :moment, 'a', '', 7)",
     "INSERT INTO event_log VALUES ('file:/a', 'a', '', 9, :moment, true, 'partial', '{x,y}', false, 1, 2, 3, 4,"

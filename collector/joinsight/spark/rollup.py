@@ -236,6 +236,8 @@ def operator_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
             f"{operator.rows} AS rows",
             f"{operator.bytes} AS bytes",
             f"{operator.time_ms} AS time_ms",
+            "cost_wall_ms",
+            "cost_task_ms",
             f"{'spill_bytes' if operator.subject == 'join' else 'CAST(NULL AS bigint)'} AS spill_bytes",
             f"{'skew_ratio' if operator.subject == 'shuffle' else 'CAST(NULL AS double)'} AS skew_ratio",
             f"{'strategy' if operator.subject == 'join' else 'CAST(NULL AS string)'} AS strategy",
@@ -253,7 +255,7 @@ def operator_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
             f.sum("rows").alias("rows"),
             f.sum("bytes").alias("bytes"),
             f.max("bytes").alias("largest_bytes"),
-            f.sum("time_ms").alias("time_ms"),
+            *(f.sum(name).alias(name) for name in ("time_ms", "cost_wall_ms", "cost_task_ms")),
             f.sum("spill_bytes").alias("spill_bytes"),
             f.max("skew_ratio").alias("skew_ratio"),
             f.when(f.size(strategies) > 0, strategies).alias("strategies"),
@@ -262,7 +264,7 @@ def operator_days(read: Read, ranges: Sequence[Range]) -> DataFrame:
 
 
 def _operators(read: Read, operator: _Operator, ranges: Sequence[Range]) -> DataFrame:
-    columns = [*tables.EXECUTION_KEY, "operator_key", *operator.columns]
+    columns = [*tables.EXECUTION_KEY, "operator_key", "cost_wall_ms", "cost_task_ms", *operator.columns]
     return read(_TABLES[operator.subject], columns, ranges).where("operator_key IS NOT NULL")
 
 

@@ -67,6 +67,8 @@ class RollupOperatorDayRow:
     time_ms: Ms | None = column(
         "join: sort_ms and build_ms; shuffle: write time and fetch wait; broadcast: driver_ms; summed, milliseconds"
     )
+    cost_wall_ms: Ms | None = column("wall time that it cost, a join with what it needed (docs/cost.md), summed")
+    cost_task_ms: Ms | None = column("the same in time of tasks")
     spill_bytes: Bytes | None = column("bytes that joins spilled, by size in memory; NULL for others")
     skew_ratio: Ratio | None = column("the largest skew_ratio of shuffles; NULL for others")
     strategies: list[str] | None = column("strategies of joins, in alphabetical order; NULL for others")
