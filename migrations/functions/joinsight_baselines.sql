@@ -25,7 +25,9 @@ WITH ran AS MATERIALIZED (
     FROM run r CROSS JOIN LATERAL joinsight_measures(
         r.started_at, r.application_id, r.attempt_id, r.execution_id,
         r.duration_ms, r.input_bytes, r.shuffle_write_bytes) AS m
-    CROSS JOIN LATERAL (VALUES (1, m.first), (2, m.second), (3, m.third)) AS v (number, value)
+    CROSS JOIN LATERAL (
+        VALUES (1, m.first), (2, m.second), (3, m.third), (4, m.fourth), (5, m.fifth)
+    ) AS v (number, value)
     WHERE v.value IS NOT NULL
 ), usual AS MATERIALIZED (
     SELECT o.query, o.operator_key, o.number, min(o.subject) AS subject, count(*) AS runs,

@@ -95,34 +95,52 @@ WITH ran AS MATERIALIZED (
         count(o.first) FILTER (WHERE NOT o.is_recent) AS runs_1,
         count(o.second) FILTER (WHERE NOT o.is_recent) AS runs_2,
         count(o.third) FILTER (WHERE NOT o.is_recent) AS runs_3,
+        count(o.fourth) FILTER (WHERE NOT o.is_recent) AS runs_4,
+        count(o.fifth) FILTER (WHERE NOT o.is_recent) AS runs_5,
         count(o.first) FILTER (WHERE o.is_recent) AS recent_1,
         count(o.second) FILTER (WHERE o.is_recent) AS recent_2,
         count(o.third) FILTER (WHERE o.is_recent) AS recent_3,
+        count(o.fourth) FILTER (WHERE o.is_recent) AS recent_4,
+        count(o.fifth) FILTER (WHERE o.is_recent) AS recent_5,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY o.first) FILTER (WHERE NOT o.is_recent) AS baseline_1,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY o.second) FILTER (WHERE NOT o.is_recent) AS baseline_2,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY o.third) FILTER (WHERE NOT o.is_recent) AS baseline_3,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY o.fourth) FILTER (WHERE NOT o.is_recent) AS baseline_4,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY o.fifth) FILTER (WHERE NOT o.is_recent) AS baseline_5,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY o.first) FILTER (WHERE o.is_recent) AS current_1,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY o.second) FILTER (WHERE o.is_recent) AS current_2,
-        percentile_cont(0.5) WITHIN GROUP (ORDER BY o.third) FILTER (WHERE o.is_recent) AS current_3
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY o.third) FILTER (WHERE o.is_recent) AS current_3,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY o.fourth) FILTER (WHERE o.is_recent) AS current_4,
+        percentile_cont(0.5) WITHIN GROUP (ORDER BY o.fifth) FILTER (WHERE o.is_recent) AS current_5
     FROM observed o
     GROUP BY o.query, o.operator_key COLLATE "C"
+), slower AS MATERIALIZED (
+    SELECT u.query, greatest(1, u.current_1 / nullif(coalesce(s.median, u.baseline_1), 0)) AS factor
+    FROM usual u LEFT JOIN stored s ON s.query = u.query AND s.operator_key = ''
+    WHERE u.operator_key = ''
 ), candidate AS MATERIALIZED (
-    SELECT u.query, u.subject, u.operator_key, m.number, m.measure, m.at_least, b.runs, b.baseline, v.current
+    SELECT u.query, u.subject, u.operator_key, m.number, m.measure, m.at_least, b.runs, b.baseline, v.current,
+        b.baseline * grew.factor * (1 + minimum_change) AS more_than
     FROM usual u
     CROSS JOIN LATERAL (VALUES
         (1, u.runs_1, u.recent_1, u.baseline_1, u.current_1),
         (2, u.runs_2, u.recent_2, u.baseline_2, u.current_2),
-        (3, u.runs_3, u.recent_3, u.baseline_3, u.current_3)
+        (3, u.runs_3, u.recent_3, u.baseline_3, u.current_3),
+        (4, u.runs_4, u.recent_4, u.baseline_4, u.current_4),
+        (5, u.runs_5, u.recent_5, u.baseline_5, u.current_5)
     ) AS v (number, runs, recent, baseline, current)
     JOIN joinsight_measure_names() m ON m.subject = u.subject AND m.number = v.number
     LEFT JOIN stored s ON s.query = u.query AND s.operator_key = u.operator_key AND s.measure = m.measure
     CROSS JOIN LATERAL (SELECT coalesce(s.runs, v.runs) AS runs, coalesce(s.median, v.baseline) AS baseline) AS b
+    LEFT JOIN slower ON slower.query = u.query
+    CROSS JOIN LATERAL (SELECT CASE WHEN m.with_query THEN coalesce(slower.factor, 1) ELSE 1 END AS factor) AS grew
     WHERE b.runs >= minimum_runs AND v.recent >= least_recent
-        AND v.current >= b.baseline * (1 + minimum_change) AND v.current >= b.baseline + m.at_least
+        AND v.current >= b.baseline * grew.factor * (1 + minimum_change) AND v.current >= b.baseline + m.at_least
 
 -- More than the scatter of the usual runs, which few of them tell less well
 ), scattered AS (
     SELECT c.query, c.subject, c.operator_key, c.number, c.measure, c.at_least, c.runs, c.baseline, c.current,
+        c.more_than,
         coalesce(min(s.spread), 1.4826 * percentile_cont(0.5) WITHIN GROUP (ORDER BY abs(o.value - c.baseline))
             FILTER (WHERE NOT o.is_recent)) AS spread,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY o.data) FILTER (WHERE o.is_recent)
@@ -132,15 +150,19 @@ WITH ran AS MATERIALIZED (
         (array_agg(o.run ORDER BY abs(o.value - c.current), o.run) FILTER (WHERE o.is_recent))[1] AS recent_run
     FROM candidate c JOIN (
         SELECT o.run, o.query, o.operator_key, o.is_recent, o.data, v.number, v.value
-        FROM observed o CROSS JOIN LATERAL (VALUES (1, o.first), (2, o.second), (3, o.third)) AS v (number, value)
+        FROM observed o CROSS JOIN LATERAL (
+            VALUES (1, o.first), (2, o.second), (3, o.third), (4, o.fourth), (5, o.fifth)
+        ) AS v (number, value)
         WHERE o.query IN (SELECT c.query FROM candidate c) AND v.value IS NOT NULL
     ) AS o ON o.query = c.query AND o.operator_key = c.operator_key AND o.number = c.number
     LEFT JOIN stored s ON s.query = c.query AND s.operator_key = c.operator_key AND s.measure = c.measure
-    GROUP BY c.query, c.subject, c.operator_key, c.number, c.measure, c.at_least, c.runs, c.baseline, c.current
+    GROUP BY c.query, c.subject, c.operator_key, c.number, c.measure, c.at_least, c.runs, c.baseline, c.current,
+        c.more_than
 ), found AS MATERIALIZED (
     SELECT s.*, a.alarm_above
     FROM scattered s CROSS JOIN LATERAL (SELECT
-        joinsight_alarm_above(s.baseline, s.spread, s.runs, s.at_least, mads, minimum_change) AS alarm_above
+        greatest(joinsight_alarm_above(s.baseline, s.spread, s.runs, s.at_least, mads, minimum_change), s.more_than)
+            AS alarm_above
     ) AS a
     WHERE s.current > a.alarm_above
 
@@ -180,7 +202,9 @@ WITH ran AS MATERIALIZED (
     FROM again a
     CROSS JOIN LATERAL joinsight_measures(
         a.started_at, a.application_id, a.attempt_id, a.execution_id, a.duration_ms, NULL, NULL) AS m
-    CROSS JOIN LATERAL (VALUES (1, m.first), (2, m.second), (3, m.third)) AS v (number, value)
+    CROSS JOIN LATERAL (
+        VALUES (1, m.first), (2, m.second), (3, m.third), (4, m.fourth), (5, m.fifth)
+    ) AS v (number, value)
     JOIN found f ON f.query = a.query AND f.operator_key = m.operator_key AND f.number = v.number
     WHERE v.value IS NOT NULL
 ), since_when AS (

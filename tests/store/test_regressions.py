@@ -35,16 +35,18 @@ def plant(
     operator: str = "shuffle",
     operators: Sequence[Row] = (),
     each: Sequence[Row] = (),
+    is_sampled: bool = True,
     **standard: Any,
 ) -> None:
     """Runs of a query, the last one just before `end`; `each` has columns of single runs, `operators` their rows."""
-    rows, of_operator = [], []
+    rows, of_operator, sampled = [], [], []
     for number, duration in enumerate(durations):
         started_at = end - (len(durations) - number) * every + timedelta(minutes=1)
         key = {"started_at": started_at, "application_id": f"{job}-{number}", "attempt_id": "", "execution_id": 7}
         rows.append(_execution(job, shape, round(duration)) | key | standard | (each[number] if each else {}))
         if operators:
             of_operator.append({"node_id": 3, "operator_key": f"key of {operator}"} | key | operators[number])
+            sampled.append(_SAMPLED | key)
     table = tables.metadata.tables["joins" if operator == "join" else operator]
     partitions.create(engine, {partitions.month_of(row["started_at"]) for row in rows})
     with engine.begin() as connection:
@@ -52,6 +54,18 @@ def plant(
         connection.execute(insert(tables.execution), rows)
         if operators:
             connection.execute(insert(table), of_operator)
+            if is_sampled:
+                connection.execute(insert(tables.task_time), sampled)
+
+
+_SAMPLED = {
+    "position": 0,
+    "stage_id": 0,
+    "stage_attempt": 0,
+    "part": "code",
+    "task_time_ms": 1,
+    "method": "sampled",
+}
 
 
 def _execution(job: str, shape: str, duration_ms: int) -> Row:
@@ -188,6 +202,11 @@ OPERATORS: list[tuple[str, str, Row, Row, float | None]] = [
         {"collect_ms": 4_500, "build_ms": 300, "broadcast_ms": 200},
         5.0,
     ),
+    *(
+        (operator, measure, {measure: 20_000}, {measure: 50_000}, 2.5)
+        for operator in ("join", "shuffle", "broadcast")
+        for measure in ("cost_wall_ms", "cost_task_ms")
+    ),
 ]
 NEEDED: dict[str, Row] = {
     "join": {"strategy": "SortMergeJoin", "is_skew": False},
@@ -210,6 +229,32 @@ def test_operators_are_compared_too(
     assert (row["subject"], row["operator_key"], row["measure"]) == (operator, f"key of {operator}", measure)
     assert (row["kind"], row["factor"], row["cost_ms"]) == ("same_plan", factor, 0)
     assert (row["bad_runs"], row["first_bad_at"]) == (5, END - 5 * NIGHT + timedelta(minutes=1))
+
+
+@pytest.mark.parametrize(("cost", "is_found"), [(104_000, False), (106_000, True)])
+def test_an_operator_of_a_slower_query_costs_more_than_that(engine: Engine, cost: int, is_found: bool) -> None:
+    """The query takes twice the time, and so do all its operators; what costs 2.6 times as much did more than that."""
+    job = f"costs {cost}"
+    rows: list[Row] = [NEEDED["join"] | {"cost_wall_ms": 40_000}] * 20
+    rows += [NEEDED["join"] | {"cost_wall_ms": cost}] * 7
+    plant(engine, job, [*BEFORE, *[120_000] * 7], operator="join", operators=rows)
+    query, *joins = sorted(found(engine, job), key=lambda row: row["subject"] != "query")
+    assert (query["measure"], query["factor"]) == ("duration_ms", 2.0)
+    assert [(row["measure"], row["alarm_above"]) for row in joins] == [("cost_wall_ms", 104_000)] * is_found
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO baseline SELECT * FROM joinsight_baselines(:since)"), {"since": SINCE})
+    stored = sorted(found(engine, job), key=lambda row: row["subject"] != "query")
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM baseline"))
+    assert stored == [query, *joins]
+
+
+def test_costs_without_samples_are_not_compared(engine: Engine) -> None:
+    """They are known in part: with the plugin, all would seem to cost more."""
+    rows: list[Row] = [{"cost_wall_ms": 20_000, "cost_task_ms": 20_000}] * 20
+    rows += [{"cost_wall_ms": 60_000, "cost_task_ms": 90_000}] * 7
+    plant(engine, "not sampled", [*BEFORE, *[60_000] * 7], operators=rows, is_sampled=False)
+    assert found(engine, "not sampled") == []
 
 
 def test_measures_are_documented(engine: Engine) -> None:

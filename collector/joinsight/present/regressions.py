@@ -13,8 +13,10 @@ KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": 
 
 
 def measure(row: Row) -> str:
-    """``join spill``: the measure without its unit."""
+    """``join spill``, ``join wall time``: the measure without its unit."""
     words = row["measure"].removesuffix("_ms").removesuffix("_ratio").removesuffix("_bytes").replace("_", " ")
+    if words.startswith("cost "):
+        words = f"{words.removeprefix('cost ')} time"
     return words if row["subject"] == "query" else f"{row['subject']} {words}"
 
 
