@@ -26,6 +26,7 @@ BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}runId = 2d6ef7a2-b4a0-4d3c-
         "-- a comment, and nothing else",
         BATCH.format("\n"),
         BATCH.format("<br/>"),
+        'Spark Connect - session_id: "7c0eb70f-91f9-4c02-8628-2cfd7f5b7d96"\nuser_context {\n  user_id: "a...',
         "",
     ],
 )
@@ -58,6 +59,8 @@ def test_the_sql_text_names_a_query_without_a_description() -> None:
     assert title("sql at Job.scala:7", "SELECT a -- first\nFROM t", "t → a") == "SELECT a FROM t"
     assert title("Nightly", "SELECT a FROM t", "t → a") == "Nightly"
     assert title("", "-- nothing", "t → a") == "t → a"
+    assert title("Spark Connect - session_id:...", "SELECT a FROM t", "t → a") == "SELECT a FROM t"
+    assert title("Spark Connect - session_id:...", "", "") == "Spark Connect request"
 
 
 def test_a_long_statement_shows_what_it_reads() -> None:

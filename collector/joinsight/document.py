@@ -310,6 +310,10 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     error: str | None = None
     job_group: str | None = None
     job_tags: list[str] = []
+    user: Annotated[str | None, Meta(description="who asked a Spark Connect or Thrift server for it")] = None
+    session_id: Annotated[str | None, Meta(description="that server's session; of others, Spark's since 4.0")] = None
+    operation_id: Annotated[str | None, Meta(description="that server's operation or statement")] = None
+    user_tags: Annotated[list[str], Meta(description="the job tags that the user set, as the user wrote them")] = []
     streaming_query_id: str | None = None
     streaming_batch_id: Count | None = None
     tags: dict[str, str] = {}

@@ -3,7 +3,7 @@
 It is the first of these that there is: the job description that the user set (for the Thrift server and the
 ``spark-sql`` shell this is the statement), the query's SQL text, the outline of the plan, the name of the action.
 Spark's own descriptions are not titles: a call site (``showString at NativeMethodAccessorImpl.java:0``), a
-micro-batch's ids. All texts come from the listener, which has redacted them.
+micro-batch's ids, a request to a Spark Connect server. All texts come from the listener, which has redacted them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from joinsight.micro_batch import micro_batch
 from joinsight.plan.outline import MAX_CHARACTERS, shortened
 
 _READ = 4_000  # characters of a description
+_CONNECT = "Spark Connect - "
 _IN_PYTHON = ("NativeMethodAccessorImpl.java", "DirectMethodHandleAccessor.java")
 _STATEMENT = re.compile(
     r"[\s(]*(?:SELECT|WITH|INSERT|CREATE|REPLACE|MERGE|UPDATE|DELETE|FROM|VALUES|TABLE|CACHE|UNCACHE|DROP|ALTER|SHOW"
@@ -37,7 +38,8 @@ def title(description: str, sql: str, outline: str) -> str | None:
     if batch:
         return shortened(": ".join(part for part in (batch.query_name, outline or "micro-batch") if part))
     call_site = SHORT_CALL_SITE.fullmatch(text)
-    if call_site is None:
+    is_request = text.startswith(_CONNECT)
+    if call_site is None and not is_request:
         own = _own(text)
         if own:
             return own
@@ -46,6 +48,8 @@ def title(description: str, sql: str, outline: str) -> str | None:
         return statement(bare)
     if outline:
         return outline
+    if is_request:
+        return "Spark Connect request"
     if call_site and any(file in text for file in _IN_PYTHON):
         return shortened(call_site["action"])
     return shortened(text) or None

@@ -111,6 +111,10 @@ CREATE TABLE execution (
     error text,
     job_group text,
     job_tags text[],
+    user_name text,
+    session_id text,
+    operation_id text,
+    user_tags text[],
     streaming_query_name text,
     streaming_query_id text,
     streaming_run_id text,
@@ -163,6 +167,10 @@ COMMENT ON COLUMN execution.call_site IS 'Spark''s long call site';
 COMMENT ON COLUMN execution.error IS 'why it failed';
 COMMENT ON COLUMN execution.job_group IS 'Spark''s job group';
 COMMENT ON COLUMN execution.job_tags IS 'Spark''s job tags';
+COMMENT ON COLUMN execution.user_name IS 'who asked a Spark Connect or Thrift server for it; NULL: no server did (docs/servers.md)';
+COMMENT ON COLUMN execution.session_id IS 'the session of the Spark Connect or Thrift server, elsewhere Spark''s own; NULL: unknown (before Spark 4.0)';
+COMMENT ON COLUMN execution.operation_id IS 'the operation of the Spark Connect server or the statement of the Thrift server; NULL: no server';
+COMMENT ON COLUMN execution.user_tags IS 'the tags that the user set (addTag, addJobTag), as the user wrote them';
 COMMENT ON COLUMN execution.streaming_query_name IS 'Structured Streaming: the query''s name; NULL: it has none';
 COMMENT ON COLUMN execution.streaming_query_id IS 'Structured Streaming: the query, equal in all its runs from a checkpoint';
 COMMENT ON COLUMN execution.streaming_run_id IS 'Structured Streaming: the run of the query, from a start to its stop';
@@ -201,8 +209,11 @@ CREATE INDEX ix_execution_duration_ms_largest ON execution (duration_ms DESC NUL
 CREATE INDEX ix_execution_execution_id_started_at ON execution (execution_id, started_at);
 CREATE INDEX ix_execution_job_name_started_at ON execution (job_name, started_at);
 CREATE INDEX ix_execution_query_shape_started_at ON execution (query_shape, started_at);
+CREATE INDEX ix_execution_session_id_started_at ON execution (session_id, started_at) WHERE session_id IS NOT NULL;
 CREATE INDEX ix_execution_shuffle_write_bytes_largest ON execution (shuffle_write_bytes DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_execution_state_started_at ON execution (state, started_at) WHERE state <> 'succeeded';
+CREATE INDEX ix_execution_user_name_started_at ON execution (user_name, started_at) WHERE user_name IS NOT NULL;
+CREATE INDEX ix_execution_user_tags ON execution USING gin (user_tags);
 CREATE INDEX ix_execution_words ON execution USING gin (array_to_tsvector(words));
 CREATE TABLE execution_default PARTITION OF execution DEFAULT;
 

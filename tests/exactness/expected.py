@@ -67,6 +67,10 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
         "words": "derived from other columns, for searches",
         "title": "made of the description, the SQL text and the first plan: tests/test_title.py",
         "called_from": "taken from the description and the call site, which are compared: tests/test_called_from.py",
+        **dict.fromkeys(
+            ("user_name", "session_id", "operation_id", "user_tags"),
+            "taken from the job tags and the job group, which are compared: tests/listener/RequestedByTest.java",
+        ),
         "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },

@@ -39,6 +39,16 @@ class ExecutionRow(ExecutionKey):
     error: str | None = column("why it failed")
     job_group: str | None = column("Spark's job group")
     job_tags: list[str] | None = column("Spark's job tags")
+    user_name: str | None = column(
+        "who asked a Spark Connect or Thrift server for it; NULL: no server did (docs/servers.md)"
+    )
+    session_id: str | None = column(
+        "the session of the Spark Connect or Thrift server, elsewhere Spark's own; NULL: unknown (before Spark 4.0)"
+    )
+    operation_id: str | None = column(
+        "the operation of the Spark Connect server or the statement of the Thrift server; NULL: no server"
+    )
+    user_tags: list[str] | None = column("the tags that the user set (addTag, addJobTag), as the user wrote them")
     streaming_query_name: str | None = column("Structured Streaming: the query's name; NULL: it has none")
     streaming_query_id: str | None = column("Structured Streaming: the query, equal in all its runs from a checkpoint")
     streaming_run_id: str | None = column("Structured Streaming: the run of the query, from a start to its stop")
@@ -87,6 +97,9 @@ execution = table_of(
     Index(None, "state", "started_at", postgresql_where=text("state <> 'succeeded'")),
     Index(None, "job_name", "started_at"),
     Index(None, "query_shape", "started_at"),
+    Index(None, "user_name", "started_at", postgresql_where=text("user_name IS NOT NULL")),
+    Index(None, "session_id", "started_at", postgresql_where=text("session_id IS NOT NULL")),
+    Index("ix_execution_user_tags", "user_tags", postgresql_using="gin"),
     Index("ix_execution_words", text("array_to_tsvector(words)"), postgresql_using="gin"),
     Index(
         "ix_execution_comparable",

@@ -78,6 +78,7 @@ def _operators(
         *_taken(application, "name", renamed={"name": "application_name"}),
         *_taken(execution, "job_name", "tags"),
         *_taken(application, "spark_user"),
+        *_taken(execution, "user_name", "session_id", "operation_id", "user_tags"),
         *_taken(execution, "title", "called_from", "description", "query_shape", "plan_fingerprint"),
         *_taken(execution, "incomplete", "origin"),
         *_taken(application, "spark_version"),

@@ -100,6 +100,12 @@ final class Documents {
       g.writeArrayFieldStart("job_tags");
       for (String tag : s.jobTags) g.writeString(redaction.text(tag));
       g.writeEndArray();
+      text(g, "user", redaction.text(s.requestedBy.user), Redaction.MAX_TEXT);
+      text(g, "session_id", redaction.text(s.requestedBy.sessionId), Redaction.MAX_TEXT);
+      text(g, "operation_id", redaction.text(s.requestedBy.operationId), Redaction.MAX_TEXT);
+      g.writeArrayFieldStart("user_tags");
+      for (String tag : s.requestedBy.tags) g.writeString(redaction.text(tag));
+      g.writeEndArray();
       text(g, "streaming_query_id", redaction.text(s.streamingQueryId), Redaction.MAX_TEXT);
       if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
       strings(g, "tags", application.settings.tags);

@@ -30,6 +30,9 @@ final class Executions {
 
   private static final int METRIC_BYTES = 90;
 
+  /** The last statements of a Thrift server; an execution starts soon after its statement. */
+  private static final int MAX_STATEMENTS = 1_000;
+
   /** Approximating a smaller stage would save little, because histograms take memory, too. */
   private static final int MIN_BYTES_TO_APPROXIMATE = 512 * 1024;
 
@@ -50,6 +53,12 @@ final class Executions {
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfJob = new LinkedHashMap<>();
+  private final Map<String, RequestedBy> statements = new LinkedHashMap<String, RequestedBy>() {
+    @Override
+    protected boolean removeEldestEntry(Map.Entry<String, RequestedBy> eldest) {
+      return size() > MAX_STATEMENTS;
+    }
+  };
   private final BitSet finishedIds = new BitSet(); // so that late events are not taken for a new execution
 
   /** The last of these, whole: jobs may start long after their query's end (toLocalIterator, a DataFrame in use). */
@@ -70,6 +79,11 @@ final class Executions {
     memory = new Memory(memoryLimit);
   }
 
+  /** A Thrift server starts a statement, with a job group of its own. */
+  void statementStarted(String group, String user, String sessionId) {
+    if (group != null) statements.put(group, RequestedBy.statement(user, sessionId, group));
+  }
+
   // SQL events
 
   /** {@code rootId}, {@code group} and {@code plan} may be null. */
@@ -87,7 +101,12 @@ final class Executions {
     e.configuration = application.settings.sessionConfiguration(modified, e.redaction);
     if (tags.length > 0) e.jobTags = tags;
     if (group != null) e.jobGroup = group;
+    setRequestedBy(e);
     if (plan != null) plan(e, time, plan);
+  }
+
+  private void setRequestedBy(LiveExecution e) {
+    e.requestedBy = RequestedBy.of(e.jobTags, statements.get(e.jobGroup));
   }
 
   void adaptiveUpdate(long id, long now, PlanNode plan) {
@@ -195,6 +214,7 @@ final class Executions {
     if (e.jobGroup == null && group != null) e.jobGroup = group;
     String tags = properties.apply(JOB_TAGS);
     if (e.jobTags.length == 0 && tags != null && !tags.isEmpty()) e.jobTags = tags.split(",");
+    if (e.jobs.isEmpty()) setRequestedBy(e); // before 4.0, events of executions have no job group
     e.streamingQueryId = properties.apply(STREAMING_QUERY);
     e.streamingBatchId = properties.apply(STREAMING_BATCH);
 

@@ -163,6 +163,8 @@ public final class JoinsightListener extends SparkListener {
         events.driverUpdates((SparkListenerDriverAccumUpdates) event);
       } else if (event instanceof SparkListenerSQLExecutionEnd) {
         events.end((SparkListenerSQLExecutionEnd) event);
+      } else {
+        events.other(event);
       }
       progressIfDue();
     } catch (Throwable t) {

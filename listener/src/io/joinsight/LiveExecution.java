@@ -82,6 +82,7 @@ final class LiveExecution {
   String statement; // its SQL text; null: it has none, or has not ended
   String jobGroup;
   String[] jobTags = new String[0];
+  RequestedBy requestedBy = RequestedBy.UNKNOWN;
   String streamingQueryId;
   String streamingBatchId;
   Map<String, String> configuration = new LinkedHashMap<>();

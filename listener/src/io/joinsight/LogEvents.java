@@ -51,6 +51,9 @@ final class LogEvents implements LogLines.LineReader {
         e -> executions.metricUpdates(execution(e), now, metrics(e, "sqlPlanMetrics")));
     handlers.put(SQL + "DriverAccumUpdates", this::driverUpdates);
     handlers.put(SQL + "SQLExecutionEnd", this::end);
+    handlers.put(
+        SparkEvents.STATEMENT_START,
+        e -> executions.statementStarted(e.text("groupId"), e.text("userName"), e.text("sessionId")));
   }
 
   /** Processes an event of one kind. */

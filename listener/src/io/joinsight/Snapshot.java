@@ -29,6 +29,7 @@ final class Snapshot {
   final String statement;
   final String jobGroup;
   final String[] jobTags;
+  final RequestedBy requestedBy;
   final String streamingQueryId;
   final String streamingBatchId;
   final Map<String, String> configuration;
@@ -57,6 +58,7 @@ final class Snapshot {
     statement = e.statement;
     jobGroup = e.jobGroup;
     jobTags = e.jobTags;
+    requestedBy = e.requestedBy;
     streamingQueryId = e.streamingQueryId;
     streamingBatchId = e.streamingBatchId;
     configuration = e.configuration;

@@ -7,6 +7,7 @@ import java.util.Properties;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.JobSucceeded$;
+import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
@@ -32,6 +33,12 @@ import scala.collection.mutable.ArrayBuffer;
 final class SparkEvents {
   private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
   private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
+  /** Compared by name, because not every application has its jar. */
+  private static final String THRIFT = "org.apache.spark.sql.hive.thriftserver.ui.SparkListenerThriftServer";
+  static final String STATEMENT_START = THRIFT + "OperationStart";
+  private static final int STATEMENT_SESSION = 1; // SparkListenerThriftServerOperationStart.sessionId
+  private static final int STATEMENT_GROUP = 3; // its groupId
+  private static final int STATEMENT_USER = 5; // its userName
   private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
 
   private final Executions executions;
@@ -47,6 +54,14 @@ final class SparkEvents {
         event.executionId(), root.isEmpty() ? null : (Long) ((Number) root.get()).longValue(), event.time(),
         event.description(), event.details(), SparkAccess.strings(event.modifiedConfigs()), SparkAccess.jobTags(event),
         SparkAccess.jobGroup(event), SparkAccess.plan(event.sparkPlanInfo()));
+  }
+
+  void other(SparkListenerEvent event) {
+    if (!event.getClass().getName().equals(STATEMENT_START)) return;
+    Product statement = (Product) event;
+    executions.statementStarted(
+        (String) statement.productElement(STATEMENT_GROUP), (String) statement.productElement(STATEMENT_USER),
+        (String) statement.productElement(STATEMENT_SESSION));
   }
 
   void adaptiveUpdate(SparkListenerSQLAdaptiveExecutionUpdate event) throws Throwable {
