@@ -914,8 +914,8 @@ def test_every_column_exists() -> None:
     rows = stored_rows(replanned("Exchange | SinglePartition", EVERYTHING, stages=[stage]))
     rows["application"] = [as_columns(application_row(application())), as_columns(application_row_of(execution()))]
     assert rows.pop("finding") == []
-    stored = {table.name for table in tables.PARTITIONED} - {"finding", "execution_metrics"}
-    assert rows.keys() == {"application", "node_metric"} | stored
+    stored = {table.name for table in tables.PARTITIONED} - {"finding", *map(str, tables.PACKED)}
+    assert rows.keys() == {"application", *tables.UNPACKED} | stored
     for table, found in rows.items():
         assert found, table
         columns = RELATIONS[table].columns

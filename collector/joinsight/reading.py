@@ -46,13 +46,12 @@ from joinsight.tables import (
     execution,
     finding,
     joins,
-    plan_version,
     segment,
     stage,
     task_time,
 )
 from joinsight.tables import shuffle as shuffle_table
-from joinsight.tables.views import node_metric, v_finding_groups
+from joinsight.tables.views import node_metric, plan_version, v_finding_groups
 
 Key = tuple[datetime, str, str, int]
 

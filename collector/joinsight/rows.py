@@ -7,8 +7,10 @@
         samples, metrics ──► task_time;  both ──► costs of shuffle, broadcast, joins
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
-        accumulators ──► node_metric, stored as execution_metrics;  with the graph ──► shuffle, broadcast, joins
+        accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
         the first and the last graph ──► query_shape, plan_fingerprint, operator_key
+
+Plans and metrics are stored packed, as execution_plans and execution_metrics (`tables.packed`).
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from joinsight.tables import (
     AqeDecisionRow,
     BroadcastRow,
     ExecutionMetricsRow,
+    ExecutionPlansRow,
     ExecutionRow,
     FindingRow,
     JoinRow,
@@ -52,7 +55,8 @@ from joinsight.tables import (
     StageRow,
     TaskTimeRow,
     from_metrics,
-    in_one_row,
+    pack_metrics,
+    pack_plans,
 )
 from joinsight.title import title
 
@@ -70,7 +74,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of an execution, by the names of their tables, and of the view `node_metric`."""
+    """The rows of an execution, by the names of their tables, and of the views of packed tables."""
 
     execution: ExecutionRow
     plan_version: Sequence[PlanVersionRow]
@@ -90,7 +94,12 @@ class Rows:
     @property
     def execution_metrics(self) -> Sequence[ExecutionMetricsRow]:
         """`node_metric` as it is stored."""
-        return in_one_row(self.node_metric)
+        return pack_metrics(self.node_metric)
+
+    @property
+    def execution_plans(self) -> Sequence[ExecutionPlansRow]:
+        """`plan_version`, `plan_node` and `plan_edge` as they are stored."""
+        return pack_plans(self.plan_version, self.plan_node)
 
     def by_table(self) -> dict[str, Sequence[Any]]:
         """All rows, by table or view."""

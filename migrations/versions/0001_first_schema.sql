@@ -218,87 +218,23 @@ CREATE INDEX ix_execution_words ON execution USING gin (array_to_tsvector(words)
 CREATE TABLE execution_default PARTITION OF execution DEFAULT;
 
 
-CREATE TABLE plan_version (
+CREATE TABLE execution_plans (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,
     attempt_id text NOT NULL,
     execution_id bigint NOT NULL,
-    version integer NOT NULL,
-    planned_at timestamptz NOT NULL,
-    is_final boolean NOT NULL,
-    plan_fingerprint text,
     nodes jsonb NOT NULL,
-    edges jsonb NOT NULL,
-    CONSTRAINT pk_plan_version PRIMARY KEY (started_at, application_id, attempt_id, execution_id, version)
+    versions jsonb NOT NULL,
+    CONSTRAINT pk_execution_plans PRIMARY KEY (started_at, application_id, attempt_id, execution_id)
 ) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE plan_version IS 'A version of an execution''s physical plan. The last version is the final plan.';
-COMMENT ON COLUMN plan_version.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN plan_version.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN plan_version.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN plan_version.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN plan_version.version IS '0 for the initial plan, incremented each time AQE replans';
-COMMENT ON COLUMN plan_version.planned_at IS 'when the driver reported this plan';
-COMMENT ON COLUMN plan_version.is_final IS 'whether it is the last known version';
-COMMENT ON COLUMN plan_version.plan_fingerprint IS 'key of the plan, equal in all runs with the same plan';
-COMMENT ON COLUMN plan_version.nodes IS 'nodes as Spark''s UI numbers them: id, name, simple, cluster, metrics (ids)';
-COMMENT ON COLUMN plan_version.edges IS 'pairs of child and parent node id';
-CREATE TABLE plan_version_default PARTITION OF plan_version DEFAULT;
-
-
-CREATE TABLE plan_node (
-    started_at timestamptz NOT NULL,
-    application_id text NOT NULL,
-    attempt_id text NOT NULL,
-    execution_id bigint NOT NULL,
-    node_id integer NOT NULL,
-    operator_key text,
-    name text NOT NULL,
-    simple text NOT NULL,
-    cluster_id integer,
-    is_cluster boolean NOT NULL,
-    task_time_ms bigint,
-    task_time_error_ms bigint,
-    task_time_method text,
-    metadata jsonb,
-    CONSTRAINT pk_plan_node PRIMARY KEY (started_at, application_id, attempt_id, execution_id, node_id)
-) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE plan_node IS 'A node of the final plan, numbered as in Spark''s UI.';
-COMMENT ON COLUMN plan_node.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN plan_node.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN plan_node.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN plan_node.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN plan_node.node_id IS 'Spark''s node id, valid in this plan version only';
-COMMENT ON COLUMN plan_node.operator_key IS 'key of the operator, equal in all runs; NULL: not an exchange, broadcast or join';
-COMMENT ON COLUMN plan_node.name IS 'the operator, e.g. SortMergeJoin';
-COMMENT ON COLUMN plan_node.simple IS 'Spark''s simpleString: the operator with its arguments';
-COMMENT ON COLUMN plan_node.cluster_id IS 'node id of the WholeStageCodegen cluster around it';
-COMMENT ON COLUMN plan_node.is_cluster IS 'whether it is a WholeStageCodegen cluster';
-COMMENT ON COLUMN plan_node.task_time_ms IS 'run time of tasks that went into it (docs/task-time.md); NULL: unknown';
-COMMENT ON COLUMN plan_node.task_time_error_ms IS 'its standard error; NULL: not sampled';
-COMMENT ON COLUMN plan_node.task_time_method IS 'sampled, or metrics: measured by Spark';
-COMMENT ON COLUMN plan_node.metadata IS 'metadata of file scans: location, format, filters, read schema';
-CREATE TABLE plan_node_default PARTITION OF plan_node DEFAULT;
-
-
-CREATE TABLE plan_edge (
-    started_at timestamptz NOT NULL,
-    application_id text NOT NULL,
-    attempt_id text NOT NULL,
-    execution_id bigint NOT NULL,
-    position integer NOT NULL,
-    child_id integer NOT NULL,
-    parent_id integer NOT NULL,
-    CONSTRAINT pk_plan_edge PRIMARY KEY (started_at, application_id, attempt_id, execution_id, position)
-) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE plan_edge IS 'An edge of the final plan. A reused exchange has an edge to every consumer.';
-COMMENT ON COLUMN plan_edge.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN plan_edge.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN plan_edge.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN plan_edge.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN plan_edge.position IS 'Spark''s order of edges: a parent''s inputs from left to right';
-COMMENT ON COLUMN plan_edge.child_id IS 'node id that the rows come from';
-COMMENT ON COLUMN plan_edge.parent_id IS 'node id that the rows go to';
-CREATE TABLE plan_edge_default PARTITION OF plan_edge DEFAULT;
+COMMENT ON TABLE execution_plans IS 'The plan versions of an execution with each node once; see plan_version, plan_node and plan_edge.';
+COMMENT ON COLUMN execution_plans.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN execution_plans.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN execution_plans.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN execution_plans.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN execution_plans.nodes IS 'for each node a list: name, simple, is_cluster, metrics; in the final plan also the other columns of plan_node';
+COMMENT ON COLUMN execution_plans.versions IS 'for each version a list: planned_at, plan_fingerprint, edges, nodes (id, cluster, position in column nodes)';
+CREATE TABLE execution_plans_default PARTITION OF execution_plans DEFAULT;
 
 
 CREATE TABLE execution_metrics (

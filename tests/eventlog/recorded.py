@@ -30,13 +30,10 @@ from joinsight.tables import (
     application,
     as_columns,
     execution,
-    plan_edge,
-    plan_node,
-    plan_version,
     segment,
     stage,
 )
-from joinsight.tables.views import node_metric
+from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version
 
 RECORDED = Path(__file__).with_name("recorded")
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())

@@ -34,13 +34,10 @@ from joinsight.tables import (
     application,
     delivery,
     execution,
-    plan_edge,
-    plan_node,
-    plan_version,
     segment,
     stage,
 )
-from joinsight.tables.views import node_metric
+from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version
 
 RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)

@@ -23,7 +23,7 @@ from joinsight.rows import Rows, application_row, execution_rows
 from joinsight.store import partitions
 from joinsight.store.history import RUNS
 from joinsight.store.writer import copy_rows
-from joinsight.tables import ApplicationRow, DeliveryRow, metadata
+from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, metadata
 
 LEAST_DAYS = 14
 SPARK_VERSION = "4.3.0"
@@ -96,7 +96,7 @@ def generate(
                 filled.add({"application": [application], "delivery": [delivery]})
                 for rows in executions:
                     filled.add(replace(rows, finding=finder.rows(rows, earlier)).by_table())
-                    filled.add({"execution_metrics": rows.execution_metrics})
+                    filled.add({name: getattr(rows, name) for name in map(str, PACKED)})
                     earlier.add(rows)
             filled.end_of_run()
     filled.flush()

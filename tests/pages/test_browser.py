@@ -22,7 +22,8 @@ from joinsight.demo.runner import collector
 from joinsight.findings import Finder
 from joinsight.pages.environment import address
 from joinsight.store.writer import Writer
-from joinsight.tables import execution, plan_version
+from joinsight.tables import execution
+from joinsight.tables.views import plan_version
 
 CHROMIUM = shutil.which("chromium") or ""
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))

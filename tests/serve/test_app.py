@@ -141,7 +141,7 @@ def test_what_is_odd_but_right_is_accepted(engine: Engine) -> None:
     assert answer.json() == {"accepted": 2, "refused": []}
     assert stored(engine, "odd") == [1, 2]
     with engine.connect() as connection:
-        nodes = select(func.count()).select_from(tables.plan_node).where(tables.plan_node.c.application_id == "odd")
+        nodes = select(func.count()).select_from(views.plan_node).where(views.plan_node.c.application_id == "odd")
         assert connection.scalar(nodes) == 5_001
         row = connection.execute(select(views.node_metric)).mappings().all()
         assert ("hops", 7) in [(one["type"], one["total"]) for one in row]

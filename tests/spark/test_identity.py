@@ -23,7 +23,8 @@ from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity
-from joinsight.tables import Row, application, execution, joins, plan_version
+from joinsight.tables import Row, application, execution, joins
+from joinsight.tables.views import plan_version
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

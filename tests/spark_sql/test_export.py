@@ -16,7 +16,7 @@ from tests.spark_sql.test_history import of_postgres, of_spark
 from joinsight.cli import cli
 from joinsight.errors import ConfigurationError
 from joinsight.spark import read
-from joinsight.tables import joins, metadata
+from joinsight.tables import PACKED, joins, metadata
 
 pytestmark = [pytest.mark.spark, *LONG, pytest.mark.filterwarnings("ignore")]
 DAY = timedelta(days=1)
@@ -33,6 +33,14 @@ def written(spark: Any, engine: Engine, to: Path, *tables: str, since: Any = Non
 def files(folder: Path) -> dict[str, set[str]]:
     """The names of each day's files, which change whenever the day is written."""
     return {day.name: {path.name for path in day.glob("*.parquet")} for day in folder.glob("day=*")}
+
+
+def test_packed_tables_are_exported_as_their_views() -> None:
+    """A lake has rows for plans and metrics, as SQL shows them, and not how they are stored."""
+    from joinsight.spark.export import DEFAULT_TABLES
+
+    assert {"execution", "plan_version", "plan_node", "plan_edge", "node_metric"} <= set(DEFAULT_TABLES)
+    assert {table.name for table in metadata.sorted_tables} - set(DEFAULT_TABLES) == set(map(str, PACKED))
 
 
 @pytest.mark.parametrize(

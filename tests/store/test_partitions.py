@@ -78,7 +78,7 @@ def test_rows_of_a_month_that_came_leave_the_default_partition(engine: Engine, m
     monkeypatch.setattr(partitions, "AHEAD", timedelta(days=162))
     assert create_ahead(engine) == 1
     with engine.connect() as connection:
-        for table in ("execution", "joins", "plan_node"):
+        for table in ("execution", "joins", "execution_plans"):
             homes = connection.scalars(text(f"SELECT tableoid::regclass::text FROM {table} GROUP BY 1 ORDER BY 1"))
             month = month_of(datetime.fromtimestamp(early / 1000, timezone.utc))
             assert homes.all() == [f"{table}_{month}", f"{table}_default"]

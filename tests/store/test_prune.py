@@ -25,7 +25,7 @@ from joinsight.store.database import connect
 from joinsight.store.partitions import create_ahead
 from joinsight.store.prune import preview
 from joinsight.store.writer import Writer
-from joinsight.tables import PARTITIONED, metadata, plan_version, shuffle
+from joinsight.tables import PARTITIONED, execution_plans, metadata, shuffle
 from joinsight.tables import execution as execution_table
 
 PLAN = """
@@ -115,7 +115,7 @@ def test_whole_months(engine: Engine) -> None:
     assert tables == {table.name for table in PARTITIONED}
     kept = ["after", "now"]
     assert applications(engine) == dict.fromkeys(applications(engine), kept)
-    assert {"joins", "shuffle", "broadcast", "plan_version", "application", "delivery"} <= set(applications(engine))
+    assert {"joins", "shuffle", "broadcast", "execution_plans", "application", "delivery"} <= set(applications(engine))
     again = prune.prune(engine, KEEP)
     assert (again.partitions, again.applications, again.deliveries) == ([], 0, 0)
 
@@ -205,7 +205,7 @@ def test_writers_go_on(engine: Engine) -> None:
     assert during > 20
     with engine.connect() as connection:
         for app in ("new", "other"):
-            for table in (execution_table, shuffle, plan_version):
+            for table in (execution_table, shuffle, execution_plans):
                 where = select(func.count(), func.max(table.c.execution_id)).where(table.c.application_id == app)
                 number, last = connection.execute(where).one()
                 assert number == last > 1
@@ -254,7 +254,7 @@ def test_killed_in_the_middle(engine: Engine) -> None:
     )
     url = engine.url.render_as_string(hide_password=False)
     with engine.connect() as reader:
-        reader.execute(text("LOCK TABLE plan_node IN ACCESS SHARE MODE"))
+        reader.execute(text("LOCK TABLE stage IN ACCESS SHARE MODE"))
         program = subprocess.Popen([sys.executable, "-c", script, url])
         until(lambda: not months(engine, "joins") or program.poll() is not None, "the joins are dropped")
         assert program.poll() is None
@@ -262,7 +262,7 @@ def test_killed_in_the_middle(engine: Engine) -> None:
             prune.prune(engine, KEEP)
         os.kill(program.pid, signal.SIGKILL)
         program.wait()
-    assert len(months(engine, "plan_node")) == 1
+    assert len(months(engine, "stage")) == 1
 
     def pruned() -> bool:
         try:

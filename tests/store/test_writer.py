@@ -114,6 +114,32 @@ def test_rows_are_read_back_equal(engine: Engine, app: str) -> None:
     assert timedelta(0) <= age < timedelta(minutes=1)
 
 
+def test_versions_share_nodes(engine: Engine, app: str) -> None:
+    """A node of several versions is stored once, and each version is read back with its own ids, clusters and order."""
+    metrics = [Metric("data size", 7, "size")]
+    scan = PlanNode("Scan parquet", 1, "Scan parquet [k#1]", {"Format": "Parquet"}, metrics)
+    exchange = PlanNode("Exchange", 0, "Exchange SinglePartition", {}, metrics)
+    root, codegen = PlanNode("AdaptiveSparkPlan", -1), PlanNode("WholeStageCodegen (1)", 0)
+    drafts = [
+        [root, exchange, scan],
+        [],
+        [root, codegen, scan, scan._replace(parent=2, metrics=())],
+        [root, exchange, scan, scan],
+    ]
+    document = execution(application_id=app, plans=[Plan(STARTED_AT_MS + at, each) for at, each in enumerate(drafts)])
+    assert (Writer(engine).write([document]).stored, len(document.plans)) == (1, 4)
+    check_stored(engine, document)
+    assert [len(row["nodes"]) for row in read(engine, "plan_version", app)] == [3, 0, 4, 4]
+    (packed,) = read(engine, "execution_plans", app)
+    names = [name for name, *_ in packed["nodes"]]
+    assert Counter(names) == {
+        "AdaptiveSparkPlan": 1, "Exchange": 1, "WholeStageCodegen (1)": 1, "Scan parquet": 3,
+    }  # fmt: skip
+    document = execution(application_id=app, execution_id=1, plans=[Plan(STARTED_AT_MS, [])])
+    assert Writer(engine).write([document]).stored == 1
+    assert [row["nodes"] for row in read(engine, "plan_version", app)][-1] == []
+
+
 def test_empty_batch(engine: Engine) -> None:
     """Nothing to write is nothing to do."""
     written = Writer(engine).write([])

@@ -30,9 +30,8 @@ from joinsight.tables import (
     as_columns,
     execution,
     joins,
-    plan_edge,
-    plan_node,
 )
+from joinsight.tables.views import plan_edge, plan_node
 
 MEASURES: Mapping[str, str] = {
     "shuffle_write_bytes": "shuffled bytes",

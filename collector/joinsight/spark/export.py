@@ -18,11 +18,12 @@ from sqlalchemy import Engine
 from joinsight.errors import ConfigurationError
 from joinsight.spark.read import TABLES, is_partitioned, month_bounds, read_from
 from joinsight.store import partitions
-from joinsight.tables import execution, metadata
+from joinsight.tables import PACKED, UNPACKED, execution, metadata
 
 DAY = "day"
 """The column that Parquet is partitioned by, in addition to the table's columns."""
-DEFAULT_TABLES = tuple(metadata.tables)
+DEFAULT_TABLES = (*(table.name for table in metadata.tables.values() if table not in PACKED), *UNPACKED)
+"""All tables; of packed ones, the views that unpack them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,23 @@ from joinsight.tables.event_log import EventLogRow, event_log
 from joinsight.tables.execution import ExecutionRow, execution
 from joinsight.tables.finding import IMPACT, SEVERITY_RANK, FindingRow, finding
 from joinsight.tables.join import JoinRow, joins
+from joinsight.tables.packed import (
+    PACKED,
+    UNPACKED,
+    ExecutionMetricsRow,
+    ExecutionPlansRow,
+    execution_metrics,
+    execution_plans,
+    pack_metrics,
+    pack_plans,
+)
 from joinsight.tables.plan import (
     AqeDecisionRow,
-    ExecutionMetricsRow,
     NodeMetricRow,
     PlanEdgeRow,
     PlanNodeRow,
     PlanVersionRow,
     aqe_decision,
-    execution_metrics,
-    in_one_row,
-    plan_edge,
-    plan_node,
-    plan_version,
 )
 from joinsight.tables.rollup import ROLLUPS, baseline, rollup_day, rollup_operator_day
 from joinsight.tables.segment import SegmentRow, segment
@@ -48,10 +52,8 @@ TABLES = (
     segment,
     stage,
     task_time,
-    plan_version,
     aqe_decision,
-    plan_node,
-    plan_edge,
+    execution_plans,
     execution_metrics,
     rollup_day,
     rollup_operator_day,

@@ -1,15 +1,16 @@
-"""Tables of an execution's plans: the versions, the nodes, edges and metrics of the last one, and what AQE decided."""
+"""Rows of an execution's plans: the versions, the nodes, edges and metrics of the last one, and what AQE decided.
+
+All but AQE's decisions are stored packed (`packed`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Index
 
 from joinsight.tables.declare import (
-    EXECUTION_KEY,
     Bytes,
     ExecutionKey,
     Int,
@@ -21,7 +22,6 @@ from joinsight.tables.declare import (
     column,
     required,
     table_of,
-    values_of,
 )
 
 
@@ -35,9 +35,6 @@ class PlanVersionRow(ExecutionKey):
     plan_fingerprint: str | None = column("key of the plan, equal in all runs with the same plan")
     nodes: Json = required("nodes as Spark's UI numbers them: id, name, simple, cluster, metrics (ids)")
     edges: Json = required("pairs of child and parent node id")
-
-
-plan_version = table_of(PlanVersionRow, "plan_version", key=("version",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +55,6 @@ class PlanNodeRow(ExecutionKey):
     metadata: Strings | None = column("metadata of file scans: location, format, filters, read schema")
 
 
-plan_node = table_of(PlanNodeRow, "plan_node", key=("node_id",))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanEdgeRow(ExecutionKey):
     """An edge of the final plan. A reused exchange has an edge to every consumer."""
@@ -68,9 +62,6 @@ class PlanEdgeRow(ExecutionKey):
     position: Int = required("Spark's order of edges: a parent's inputs from left to right")
     child_id: Int = required("node id that the rows come from")
     parent_id: Int = required("node id that the rows go to")
-
-
-plan_edge = table_of(PlanEdgeRow, "plan_edge", key=("position",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,22 +108,3 @@ class NodeMetricRow(ExecutionKey):
     max_stage_attempt: Int | None = column("attempt of that stage")
     max_task_id: Long | None = column("task of the largest value")
     text: str | None = column("v2Custom metrics: the values as formatted by the metric's own class")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionMetricsRow(ExecutionKey):
-    """The metrics of an execution's nodes in one value, an eighth of the space of a row each; see node_metric."""
-
-    metrics: Json = required("for each metric a list: the values of the columns of node_metric, from node_id on")
-
-
-execution_metrics = table_of(ExecutionMetricsRow, "execution_metrics")
-
-
-def in_one_row(rows: Sequence[NodeMetricRow]) -> list[ExecutionMetricsRow]:
-    """The row of an execution with these metrics; none without metrics."""
-    if not rows:
-        return []
-    values, key = values_of(NodeMetricRow), len(EXECUTION_KEY)
-    metrics = [list(values(row)[key:]) for row in rows]
-    return [ExecutionMetricsRow(**{name: getattr(rows[0], name) for name in EXECUTION_KEY}, metrics=metrics)]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, DateTime, Double, Integer, MetaData, PrimaryKeyConstraint, Table, Text
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
@@ -20,11 +19,10 @@ from joinsight import tables
 from joinsight.tables import (
     DRIVER_PHASES,
     EXECUTION_KEY,
-    NodeMetricRow,
+    UNPACKED,
     application,
     broadcast,
     execution,
-    execution_metrics,
     joins,
     segment,
     shuffle,
@@ -97,23 +95,23 @@ def _named(expression: str, name: str) -> str:
     return expression if expression in (f"o.{name}", f"e.{name}", f"a.{name}") else f"{expression} AS {name}"
 
 
-def _metrics() -> Table:
-    """A row for each metric in `execution_metrics`."""
-    columns = list(columns_of(NodeMetricRow))
-    for position, column in enumerate(columns, -len(EXECUTION_KEY)):
-        kind = column.type.compile(dialect=postgresql.dialect()).lower()  # type: ignore[no-untyped-call]
-        column.info["sql"] = f"o.{column.name}" if position < 0 else f"(m.metric ->> {position})::{kind}"
+def _unpacked(name: str) -> Table:
+    """Rows that are stored packed."""
+    view = UNPACKED[name]
+    columns = list(columns_of(view.row))
+    for column in columns:
+        column.info["sql"] = view.values.get(column.name, f"o.{column.name}")
     shown = ",\n    ".join(_named(column.info["sql"], column.name) for column in columns)
     return Table(
-        "node_metric",
+        name,
         metadata,
         *columns,
-        PrimaryKeyConstraint(*EXECUTION_KEY, "node_id", "accumulator_id"),
-        comment=NodeMetricRow.__doc__,
+        PrimaryKeyConstraint(*EXECUTION_KEY, *view.key),
+        comment=view.row.__doc__,
         info={
-            "row": NodeMetricRow,
-            "of": execution_metrics,
-            "query": f"SELECT\n    {shown}\nFROM execution_metrics o, jsonb_array_elements(o.metrics) AS m (metric)",
+            "row": view.row,
+            "of": view.table,
+            "query": f"SELECT\n    {shown}\nFROM {view.table.name} o{view.source}",
         },
     )
 
@@ -192,7 +190,7 @@ v_segments = _operators(
     where="\nWHERE NOT e.is_outer",
 )
 
-node_metric = _metrics()
+plan_version, plan_node, plan_edge, node_metric = map(_unpacked, UNPACKED)
 
 v_regressions = Table(
     "v_regressions",

@@ -1,0 +1,159 @@
+"""Plans and metrics, stored as one row for an execution: how rows are packed, and how the views unpack them.
+
+Why: docs/decisions/018-plans-in-one-row.md. Python has a row for each metric, node, edge and version until they are
+written, and so have all readers, who only know the views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql
+
+from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Json, columns_of, required, table_of, values_of
+from joinsight.tables.plan import NodeMetricRow, PlanEdgeRow, PlanNodeRow, PlanVersionRow
+
+_KEY = len(EXECUTION_KEY)
+_SHARED = ("name", "simple", "is_cluster", "metrics")
+"""What nodes of several plan versions have in common, if they are one; the first values of a packed node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionMetricsRow(ExecutionKey):
+    """The metrics of an execution's nodes in one value, an eighth of the space of a row each; see node_metric."""
+
+    metrics: Json = required("for each metric a list: the values of the columns of node_metric, from node_id on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionPlansRow(ExecutionKey):
+    """The plan versions of an execution with each node once; see plan_version, plan_node and plan_edge."""
+
+    nodes: Json = required(
+        "for each node a list: name, simple, is_cluster, metrics; in the final plan also the other columns of plan_node"
+    )
+    versions: Json = required(
+        "for each version a list: planned_at, plan_fingerprint, edges, nodes (id, cluster, position in column nodes)"
+    )
+
+
+execution_metrics = table_of(ExecutionMetricsRow, "execution_metrics")
+execution_plans = table_of(ExecutionPlansRow, "execution_plans")
+PACKED = (execution_plans, execution_metrics)
+"""What only the views of `UNPACKED` show to readers."""
+
+
+def pack_metrics(rows: Sequence[NodeMetricRow]) -> list[ExecutionMetricsRow]:
+    """The row of an execution with these metrics; none without metrics."""
+    if not rows:
+        return []
+    values = values_of(NodeMetricRow)
+    return [ExecutionMetricsRow(**_key_of(rows[0]), metrics=[values(row)[_KEY:] for row in rows])]
+
+
+def pack_plans(versions: Sequence[PlanVersionRow], nodes: Sequence[PlanNodeRow]) -> list[ExecutionPlansRow]:
+    """The row of an execution with these plans and the nodes of the final one; none without plans."""
+    if not versions:
+        return []
+    packed: list[list[Any]] = []
+    positions: dict[tuple[object, ...], int] = {}
+
+    def position(node: Mapping[str, Any], *of_final_plan: Any) -> int:
+        # Metrics by identity: versions share the lists
+        key = node["name"], node["simple"], node["is_cluster"], id(node["metrics"])
+        known = None if of_final_plan else positions.get(key)
+        if known is None:
+            known = positions[key] = len(packed)
+            packed.append([*(node[name] for name in _SHARED), *of_final_plan])
+        return known
+
+    def version_of(row: PlanVersionRow, at: Sequence[int]) -> list[Any]:
+        nodes = [[node["id"], node["cluster"], where] for node, where in zip(row.nodes, at, strict=True)]
+        return [row.planned_at, row.plan_fingerprint, row.edges, nodes]
+
+    *earlier, final = versions
+    own = [[getattr(row, name) for name in _OWN] for row in nodes]
+    of_final = [position(node, *values) for node, values in zip(final.nodes, own, strict=True)]
+    made = [version_of(row, [position(node) for node in row.nodes]) for row in earlier]
+    return [ExecutionPlansRow(**_key_of(final), nodes=packed, versions=[*made, version_of(final, of_final)])]
+
+
+def _key_of(row: ExecutionKey) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in EXECUTION_KEY}
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """A view of a packed table."""
+
+    row: type
+    table: Table
+    key: Sequence[str]
+    """Its key, after the execution's."""
+    source: str
+    """What is unpacked, after ``FROM table o``."""
+    values: Mapping[str, str]
+    """The SQL of each column but those of the execution's key."""
+
+
+def _own(row: type) -> list[str]:
+    return [column.name for column in columns_of(row)][_KEY:]
+
+
+def _listed(row: type, value: str, names: Sequence[str]) -> dict[str, str]:
+    """The SQL of columns whose values are a list, in the order of `names`."""
+    kinds = {each.name: each.type.compile(dialect=postgresql.dialect()).lower() for each in columns_of(row)}  # type: ignore[no-untyped-call]
+    return {name: f"({value} ->> {names.index(name)})::{kinds[name]}" for name in _own(row) if name in names}
+
+
+_OWN = [name for name in _own(PlanNodeRow) if name not in _SHARED]
+"""The columns of `plan_node` that a packed node has after `_SHARED`."""
+
+_NODES = """(
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'id', n.node -> 0, 'name', s.node -> 0, 'simple', s.node -> 1, 'cluster', n.node -> 1,
+            'is_cluster', s.node -> 2, 'metrics', s.node -> 3
+        ) ORDER BY n.position), '[]')
+        FROM jsonb_array_elements(v.version -> 3) WITH ORDINALITY AS n (node, position)
+        JOIN jsonb_array_elements(o.nodes) WITH ORDINALITY AS s (node, position) ON s.position = (n.node ->> 2)::int + 1
+    )"""
+
+UNPACKED: Mapping[str, Unpacked] = {
+    "plan_version": Unpacked(
+        PlanVersionRow,
+        execution_plans,
+        ("version",),
+        ", jsonb_array_elements(o.versions) WITH ORDINALITY AS v (version, position)",
+        {
+            "version": "(v.position - 1)::integer",
+            "is_final": "v.position = jsonb_array_length(o.versions)",
+            **_listed(PlanVersionRow, "v.version", ("planned_at", "plan_fingerprint")),
+            "nodes": _NODES,
+            "edges": "v.version -> 2",
+        },
+    ),
+    "plan_node": Unpacked(
+        PlanNodeRow,
+        execution_plans,
+        ("node_id",),
+        f", jsonb_array_elements(o.nodes) AS s (node)\nWHERE jsonb_array_length(s.node) > {len(_SHARED)}",
+        _listed(PlanNodeRow, "s.node", (*_SHARED, *_OWN)),
+    ),
+    "plan_edge": Unpacked(
+        PlanEdgeRow,
+        execution_plans,
+        ("position",),
+        ", jsonb_array_elements(o.versions -> -1 -> 2) WITH ORDINALITY AS e (edge, position)",
+        {"position": "(e.position - 1)::integer", **_listed(PlanEdgeRow, "e.edge", ("child_id", "parent_id"))},
+    ),
+    "node_metric": Unpacked(
+        NodeMetricRow,
+        execution_metrics,
+        ("node_id", "accumulator_id"),
+        ", jsonb_array_elements(o.metrics) AS m (metric)",
+        _listed(NodeMetricRow, "m.metric", _own(NodeMetricRow)),
+    ),
+}
