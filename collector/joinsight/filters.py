@@ -218,6 +218,21 @@ class Filters:
     job: str | None = _filter(
         Of.EXECUTION, "Only of this job (spark.joinsight.jobName)", metavar="NAME", condition=_equals("job_name")
     )
+    user: str | None = _filter(
+        Of.EXECUTION,
+        "Only of this user of a Spark Connect or Thrift server",
+        metavar="NAME",
+        condition=_equals("user_name"),
+    )
+    session: str | None = _filter(
+        Of.EXECUTION, "Only of this session", metavar="ID", placeholder="ID", condition=_equals("session_id")
+    )
+    tag: str | None = _filter(
+        Of.EXECUTION,
+        "Only with this tag of its user (addTag, addJobTag)",
+        metavar="TAG",
+        condition=lambda source, tag: source.c.user_tags.contains([tag]),
+    )
     state: str | None = _filter(
         Of.EXECUTION,
         "Only of executions in this state",

@@ -158,7 +158,7 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
 
 FINDING_DAYS = 30
 """Days that the groups of findings cover by default, as in the view."""
-UNGROUPED_FILTERS = ("execution", "application", "state")
+UNGROUPED_FILTERS = ("execution", "application", "user", "session", "tag", "state")
 """The filters that select single executions, which groups of findings do not have."""
 _GROUP_ORDERS: Mapping[str, Sequence[ColumnElement[Any]]] = {
     "severity": (literal_column(SEVERITY_RANK).desc(), literal_column(IMPACT).desc().nulls_last()),

@@ -15,7 +15,7 @@ from joinsight.micro_batch import micro_batch
 from joinsight.plan.outline import MAX_CHARACTERS, shortened
 
 _READ = 4_000  # characters of a description
-_CONNECT = "Spark Connect - "
+_CONNECT_REQUEST = "Spark Connect - "  # how Spark Connect's descriptions begin
 _IN_PYTHON = ("NativeMethodAccessorImpl.java", "DirectMethodHandleAccessor.java")
 _STATEMENT = re.compile(
     r"[\s(]*(?:SELECT|WITH|INSERT|CREATE|REPLACE|MERGE|UPDATE|DELETE|FROM|VALUES|TABLE|CACHE|UNCACHE|DROP|ALTER|SHOW"
@@ -37,9 +37,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
     batch = micro_batch(text)
     if batch:
         return shortened(": ".join(part for part in (batch.query_name, outline or "micro-batch") if part))
-    call_site = SHORT_CALL_SITE.fullmatch(text)
-    is_request = text.startswith(_CONNECT)
-    if call_site is None and not is_request:
+    if not is_sparks_own(text):
         own = _own(text)
         if own:
             return own
@@ -48,11 +46,17 @@ def title(description: str, sql: str, outline: str) -> str | None:
         return statement(bare)
     if outline:
         return outline
-    if is_request:
+    if text.startswith(_CONNECT_REQUEST):
         return "Spark Connect request"
+    call_site = SHORT_CALL_SITE.fullmatch(text)
     if call_site and any(file in text for file in _IN_PYTHON):
         return shortened(call_site["action"])
     return shortened(text) or None
+
+
+def is_sparks_own(description: str) -> bool:
+    """Whether it is a call site or a request to a Spark Connect server: no words of the user."""
+    return description.startswith(_CONNECT_REQUEST) or SHORT_CALL_SITE.fullmatch(description) is not None
 
 
 def _own(text: str) -> str:

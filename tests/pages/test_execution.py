@@ -334,3 +334,13 @@ def test_the_page_names_the_line(description: str) -> None:
     assert "called from sales.py:42" in shown(f"<main{facts}</main>")
     assert "<p><bdi>count at" not in page
     assert "<summary>Description and call site" in page
+
+
+def test_the_page_names_the_user_of_a_server() -> None:
+    """With links to their executions and the session's; Spark Connect's request is folded as a call site is."""
+    request = 'Spark Connect - session_id: "s-1"\nuser_context {\n  user_id: "ana & co"...'
+    page = execution_page(*stored(execution(description=request, user="ana & co", session_id="s-1")))
+    facts = page[page.index('<p class="facts">') : page.index("</dl>")]
+    assert "by ana &amp; co" in shown(f"<main{facts}</main>")
+    assert 'href="/?user=ana+%26+co"' in facts and 'href="/?session=s-1"' in facts
+    assert "<p><bdi>Spark Connect" not in page

@@ -78,6 +78,8 @@ def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
     for name in ("query_shape", "operator_key"):
         if name in values:
             values[name] = f"left(md5({name} || n % 200), 16)"
+    if "user_name" in values:
+        values |= {"user_name": "'u' || n % 200", "session_id": "'s' || n % 200", "user_tags": "ARRAY['t' || n % 200]"}
     if "words" in values:
         values["words"] = "words || ('w' || n % 200)"
     for name in ("started_at", "last_heard_at"):
@@ -150,6 +152,9 @@ def _cases() -> Iterator[Any]:
             "job": Filters(job="test7"),
             "application": Filters(application="m1-77"),
             "name": Filters(application="test7"),
+            "user": Filters(user="u7"),
+            "session": Filters(session="s7"),
+            "tag": Filters(tag="t7"),
             "failed": Filters(state="failed"),
             "succeeded": Filters(state="succeeded"),
             "running": Filters(state="running"),

@@ -113,6 +113,7 @@ def print_header(out: Console, stored: StoredPlan) -> None:
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
     versions = f", {e['plan_versions']} plans" if e["plan_versions"] > 1 else ""
     line = f"  from {e['called_from']}" if e["called_from"] else ""
+    line += f"  by {e['user_name']}" if e["user_name"] else ""
     print_text(out, Text(f"{execution_name(e)}  {when(e['started_at'])}  {how}{versions}{line}", "dim"))
     if e["query_shape"]:
         print_text(out, Text(f"shape {e['query_shape']}, final plan {e['plan_fingerprint']}", "dim"))
@@ -192,9 +193,12 @@ def query_table(rows: list[Row]) -> list[Column]:
 
 
 def _title_and_line(r: Row) -> Text:
-    """The title, and where there is room the line that it was called from."""
+    """The title, and where there is room the line that it was called from and its user."""
     text = Text(visible_line(query_title(r)))
-    return text.append(f"  {visible_line(r['called_from'])}", "dim") if r["called_from"] else text
+    for prefix, name in (("", "called_from"), ("by ", "user_name")):
+        if r[name]:
+            text.append(f"  {prefix}{visible_line(r[name])}", "dim")
+    return text
 
 
 def shuffle_table(rows: list[Row]) -> list[Column]:

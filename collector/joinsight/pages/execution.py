@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from joinsight.called_from import SHORT_CALL_SITE
 from joinsight.comparison import Run
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import ENDED
@@ -30,6 +29,7 @@ from joinsight.present.findings import ranked
 from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
+from joinsight.title import is_sparks_own
 
 MAX_DRAWN = 10_000
 """The largest number of operators that is drawn."""
@@ -78,7 +78,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         name=execution_name(e),
         heading=query_title(e),
         description=one_line(e["description"]),
-        is_call_site=SHORT_CALL_SITE.fullmatch(e["description"].strip()) is not None,
+        is_sparks_own=is_sparks_own(e["description"].strip()),
         call_site=e["call_site"].strip() if one_line(e["call_site"]) != one_line(e["description"]) else "",
         error=failure(e["error"]) if e["error"] else None,
         refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,

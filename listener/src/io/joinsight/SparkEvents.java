@@ -33,13 +33,14 @@ import scala.collection.mutable.ArrayBuffer;
 final class SparkEvents {
   private static final int METRIC_UPDATES = 1; // SparkListenerSQLAdaptiveSQLMetricUpdates.sqlPlanMetrics
   private static final int DRIVER_UPDATES = 1; // SparkListenerDriverAccumUpdates.accumUpdates
+  private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
+
   /** Compared by name, because not every application has its jar. */
   private static final String THRIFT = "org.apache.spark.sql.hive.thriftserver.ui.SparkListenerThriftServer";
   static final String STATEMENT_START = THRIFT + "OperationStart";
   private static final int STATEMENT_SESSION = 1; // SparkListenerThriftServerOperationStart.sessionId
   private static final int STATEMENT_GROUP = 3; // its groupId
   private static final int STATEMENT_USER = 5; // its userName
-  private static final int HEARTBEAT_UPDATES = 1; // SparkListenerExecutorMetricsUpdate.accumUpdates
 
   private final Executions executions;
   private final long[] totals = new long[StageTotals.COUNT];
