@@ -1,10 +1,11 @@
 """Measures how fast documents become rows, beside a bare COPY of the same rows: ``python -m bench.ingestion --help``.
 
-**Data.** The documents of a recorded event log (`tests/eventlog`), each as often as `--documents` needs, with other
-execution ids: so each is new to the database. **Conditions**, in turns in each round, each on empty tables: ``writer``,
-the collector's `Writer`; ``copy``, the same rows with one COPY a table into the same tables, one transaction a batch.
-**Measures.** Documents and rows a second of wall time, the CPU of this process, and that of PostgreSQL's backends
-(from /proc). Findings are computed in both: by the writer, and before the clock starts for ``copy``.
+**Data.** The documents of event logs, or of a recorded one (`tests/eventlog`), each as often as `--documents` needs,
+with other execution ids: so each is new to the database. **Conditions**, in turns in each round, each on empty tables:
+``writer``, the collector's `Writer`; ``copy``, the same rows with one COPY a table into the same tables, one
+transaction a batch. **Measures.** Documents and rows a second of wall time, the CPU of this process, and that of
+PostgreSQL's backends (from /proc). Findings are computed in both: by the writer, and before the clock starts for
+``copy``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Engine, text
-from tests.eventlog.recorded import read, recorded
+from tests.eventlog.recorded import log_at, read, recorded
 from tests.versions import NEWEST
 
 from joinsight import tables
@@ -39,10 +40,11 @@ _T = TypeVar("_T")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def documents(number: int) -> list[Execution]:
-    """Execution documents with ids of their own."""
+def documents(number: int, logs: Sequence[Path] = ()) -> list[Execution]:
+    """Execution documents of these logs, or of the recorded one, with ids of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        found: list[Document] = read(recorded(NEWEST, Path(folder))[0])[0]
+        paths = [log_at(log) for log in logs] or [recorded(NEWEST, Path(folder))[0]]
+        found: list[Document] = [each for path in paths for each in read(path)[0]]
     executions = [each for each in found if isinstance(each, Execution)]
     return [
         msgspec.structs.replace(executions[index % len(executions)], execution_id=index, sequence=index + 1)
@@ -104,12 +106,13 @@ def empty(engine: Engine) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", type=Path, nargs="*", help="event logs; none: the recorded one of the tests")
     parser.add_argument("--documents", type=int, default=400)
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 20])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     collect_seldom()  # as the collector does
-    made = documents(options.documents)
+    made = documents(options.documents, options.logs)
     rows = [rows_of(each) for each in made]
     with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder), create=True) as engine:
         upgrade(engine)
