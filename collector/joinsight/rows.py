@@ -199,13 +199,14 @@ class Plans:
         identity = Identity()
         self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
         self.outline = outline(self.graphs[0], identity.shape(self.graphs[0])) if self.graphs else ""
+        check_cancelled()
+        self.changes = Changes(self.graphs, identity)  # begins and ends with plans whose shapes are needed here
+        check_cancelled()
+        self.operator_keys = identity.operator_keys(self.graph)
         self.fingerprints = []
         for graph in self.graphs:
             check_cancelled()
             self.fingerprints.append(identity.plan_fingerprint(graph))
-        self.operator_keys = identity.operator_keys(self.graph)
-        check_cancelled()
-        self.changes = Changes(self.graphs, identity)
         check_cancelled()
         self.hints = self._hints(e, identity) if e.join_hints else {}
         self.is_adaptive = any(e.nodes[i].name == operators.ADAPTIVE_PLAN for plan in e.plans[:1] for i in plan.nodes)
