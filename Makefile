@@ -46,13 +46,14 @@ dev: $(VENV)/.dev ## set up .venv for development
 jar: $(VENV)/.demo ## build the listener
 	$(BIN)/python listener/build_hook.py
 
-docs: $(VENV)/.dev ## regenerate views, data dictionary, metrics page, tables of findings and AQE decisions, JSON Schema, dashboards
+docs: $(VENV)/.dev ## regenerate views, data dictionary, metrics page, tables in pages, JSON Schema, dashboards
 	$(BIN)/python -m joinsight.tables.views migrations/views
 	$(BIN)/python -m joinsight.tables.dictionary > docs/data-dictionary.md
 	$(BIN)/python -m joinsight.serve.metrics_page > docs/metrics.md
 	$(BIN)/python -m joinsight.findings.page docs/findings.md
 	$(BIN)/python -m joinsight.plan.decisions docs/aqe.md
 	$(BIN)/python -m joinsight.plan.critical_path docs/critical-path.md
+	$(BIN)/python -m joinsight.plan.cost_kinds docs/cost.md
 	$(BIN)/python -m joinsight.plan.engines_page docs/engines.md
 	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
 	$(BIN)/python -m dashboards

@@ -15,6 +15,7 @@ from joinsight.findings import HEURISTICS, link
 from joinsight.findings.page import table as thresholds
 from joinsight.generated import written_into
 from joinsight.plan import engines_page
+from joinsight.plan.cost_kinds import table as cost_kinds
 from joinsight.plan.critical_path import table as causes
 from joinsight.plan.decisions import table as decisions
 from joinsight.serve.metrics_page import page as metrics_page
@@ -40,6 +41,7 @@ def test_the_metrics_are_current() -> None:
         ("findings.md", "thresholds", thresholds),
         ("aqe.md", "kinds", decisions),
         ("critical-path.md", "causes", causes),
+        ("cost.md", "kinds", cost_kinds),
         *(
             ("engines.md", table.__name__, table)
             for table in (engines_page.names, engines_page.metrics, engines_page.unknown)

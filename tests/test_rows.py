@@ -660,10 +660,11 @@ def test_a_join_without_inputs() -> None:
 
 
 def test_execution_without_a_plan() -> None:
-    """It is an execution row and nothing else but the driver's time."""
+    """It is an execution row and nothing else but the driver's time and cost."""
     rows = stored_rows(execution())
     row = only(rows.pop("execution"))
     assert some(only(rows.pop("segment")), "cause", "start_ms", "end_ms") == ("driver", 0, 1_000)
+    assert some(only(rows.pop("cost")), "kind", "wall_ms", "task_ms") == ("driver", 1_000, None)
     assert {name: found for name, found in rows.items() if found} == {}
     assert some(row, "state", "duration_ms", "plan_versions", "is_adaptive", "broadcast_bytes", "jobs", "stages") == (
         "succeeded", 1_000, 0, False, None, 0, 0,

@@ -4,7 +4,7 @@
 
     Execution ──► execution, stage
         jobs, stages ──► critical path ──► segment
-        samples, metrics ──► task_time;  both ──► costs of shuffle, broadcast, joins
+        samples, metrics ──► task_time;  both ──► cost, and costs of shuffle, broadcast, joins
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
@@ -25,9 +25,10 @@ from typing import Any
 from joinsight.called_from import called_from
 from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
 from joinsight.micro_batch import MicroBatch, micro_batch
-from joinsight.plan import cost, dependencies, operators, texts
+from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
-from joinsight.plan.cost import JoinCost
+from joinsight.plan.cost import Bill, JoinCost, bill
+from joinsight.plan.cost_kinds import by_kind
 from joinsight.plan.critical_path import CriticalPath, critical_path
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
@@ -41,6 +42,7 @@ from joinsight.tables import (
     ApplicationRow,
     AqeDecisionRow,
     BroadcastRow,
+    CostRow,
     ExecutionMetricsRow,
     ExecutionPlansRow,
     ExecutionRow,
@@ -88,6 +90,7 @@ class Rows:
     stage: Sequence[StageRow]
     segment: Sequence[SegmentRow]
     task_time: Sequence[TaskTimeRow]
+    cost: Sequence[CostRow]
     finding: Sequence[FindingRow] = ()
     """Set by the `Finder`."""
 
@@ -153,7 +156,8 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         nodes=dependencies.exchanges(facts),
     )
     spent = list(task_times(facts, e.stages))
-    costs = _costs(facts, path, spent)
+    its_bill = bill(facts, path.segments, spent)
+    costs = _costs(its_bill, has_ended=bool(path.segments))
     measured = () if facts.is_outer else facts.graph.nodes
     joins = [row for node in measured if (row := _join(facts, node, costs))]
     broadcasts = [_broadcast(facts, node, costs) for node in measured if operators.is_broadcast(node.name)]
@@ -181,6 +185,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
         segment=list(_segments(facts, path)),
         task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
+        cost=[] if facts.is_outer else list(_kinds(facts, its_bill, has_ended=bool(path.segments))),
     )
 
 
@@ -616,14 +621,24 @@ Costs = Mapping[int, Mapping[str, Any]]
 """By node, the columns of what it cost."""
 
 
-def _costs(facts: _Facts, path: CriticalPath, spent: Sequence[Spent]) -> Costs:
+def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
     costs: dict[int, dict[str, Any]] = {}
-    for node_id, each in cost.bill(facts, path.segments, spent).charged().items():
-        wall_ms = each.wall_ms if path.segments else None  # known when the execution has ended
+    for node_id, each in its_bill.charged().items():
+        wall_ms = each.wall_ms if has_ended else None
         costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": _sum([each.task_time_ms])}
         if isinstance(each, JoinCost):
             costs[node_id]["cost_is_partial"] = bool(each.shared)
     return costs
+
+
+def _kinds(facts: _Facts, its_bill: Bill, *, has_ended: bool) -> Iterator[CostRow]:
+    for each in by_kind(facts.nodes, its_bill):
+        yield CostRow(
+            **facts.key,
+            kind=each.kind,
+            wall_ms=each.wall_ms if has_ended else None,
+            task_ms=_sum([each.task_ms]) or None,
+        )
 
 
 def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:

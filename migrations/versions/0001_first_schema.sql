@@ -537,6 +537,27 @@ CREATE INDEX ix_joins_spill_bytes_largest ON joins (spill_bytes DESC NULLS LAST,
 CREATE TABLE joins_default PARTITION OF joins DEFAULT;
 
 
+CREATE TABLE cost (
+    started_at timestamptz NOT NULL,
+    application_id text NOT NULL,
+    attempt_id text NOT NULL,
+    execution_id bigint NOT NULL,
+    kind text NOT NULL,
+    wall_ms bigint,
+    task_ms bigint,
+    CONSTRAINT pk_cost PRIMARY KEY (started_at, application_id, attempt_id, execution_id, kind),
+    CONSTRAINT ck_cost_kind CHECK (kind IN ('join', 'shuffle', 'broadcast', 'scan', 'sort', 'aggregate', 'python', 'write', 'shared', 'other', 'waiting', 'driver', 'nested'))
+) PARTITION BY RANGE (started_at);
+COMMENT ON TABLE cost IS 'What a kind of work cost an execution; its kinds add up to the duration, and to the run time of its tasks.';
+COMMENT ON COLUMN cost.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN cost.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN cost.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN cost.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN cost.kind IS 'the kind (docs/cost.md#by-kind-of-work)';
+COMMENT ON COLUMN cost.wall_ms IS 'how long the execution waited for it, milliseconds; NULL: it has not ended';
+COMMENT ON COLUMN cost.task_ms IS 'time of tasks, summed, milliseconds; NULL: no tasks do it, or nothing is known';
+CREATE TABLE cost_default PARTITION OF cost DEFAULT;
+
 CREATE TABLE segment (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,

@@ -109,6 +109,12 @@ def check(execution: Execution) -> tuple[StoredPlan, Bill]:
     labels = Labels(stored)
     for item in found.items:
         assert item.wall_ms >= 0 and item.task_time_ms >= 0 and labels.item(item)
+    if rows.cost:
+        assert sum(row.wall_ms or 0 for row in rows.cost) == sum(item.wall_ms for item in found.items)
+        if all((row.task_ms or 0) < MAX_LONG for row in rows.cost):
+            assert sum(row.task_ms or 0 for row in rows.cost) == sum(item.task_time_ms for item in found.items)
+    assert rows.cost or rows.execution.is_outer or not found.items
+    assert [row.wall_ms is None for row in rows.cost] == [not stored.segments for _ in rows.cost]
     charged = found.charged()
     of_operators: list[ShuffleRow | BroadcastRow | JoinRow] = [*rows.shuffle, *rows.broadcast, *rows.joins]
     for row in of_operators:

@@ -22,6 +22,7 @@ from joinsight.tables import (
     UNPACKED,
     application,
     broadcast,
+    cost,
     execution,
     joins,
     segment,
@@ -188,6 +189,12 @@ v_segments = _operators(
         "(o.end_ms - o.start_ms)::double precision / nullif(e.duration_ms, 0)",
     ),
     where="\nWHERE NOT e.is_outer",
+)
+
+v_costs = _operators(
+    "v_costs",
+    "What a kind of work cost an execution, with the execution and its application.",
+    cost,
 )
 
 plan_version, plan_node, plan_edge, node_metric = map(_unpacked, UNPACKED)
