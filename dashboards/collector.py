@@ -30,7 +30,17 @@ def collector() -> dashboard.Dashboard:
             ("Working it off", [_work_time(), _waiting(), _held()]),
             (
                 "What live executions cost",
-                [_executions(), _running(), _durations(), _bytes(), _broadcasts(), _joins(), _decisions(), _skew()],
+                [
+                    _executions(),
+                    _running(),
+                    _durations(),
+                    _bytes(),
+                    _broadcasts(),
+                    _joins(),
+                    _decisions(),
+                    _skew(),
+                    _tasks(),
+                ],
             ),
             ("By job", [_jobs(), _findings()]),
         ],
@@ -314,6 +324,18 @@ def _skew() -> Panel:
         "x",
         Drawn(bars=False, stacked=False, named=("median", "p95"), limit=LIMITS.skew_ratio),
         span=6,
+    )
+
+
+def _tasks() -> Panel:
+    return series(
+        "Task time by kind of work",
+        "Seconds of task time per second: how many cores each kind keeps busy. Shared is what cannot be told apart:"
+        " with the plugin, tasks are sampled and most of it goes to the other kinds.",
+        [promql(_rate("joinsight_task_seconds_total", "kind"), "{{kind}}")],
+        "short",
+        Drawn(bars=False, named=(*GROUPS["operators"], *GROUPS["kinds"])),
+        span=24,
     )
 
 

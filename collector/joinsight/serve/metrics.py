@@ -123,6 +123,8 @@ class Metrics:
         if execution.origin != "live" or execution.is_outer:
             return
         self._execution(execution)
+        for cost in rows.cost:
+            self.count("joinsight_task_seconds_total", _seconds(cost.task_ms), cost.kind)
         for shuffle in rows.shuffle:
             self._shuffle(shuffle)
         for broadcast in rows.broadcast:

@@ -12,6 +12,7 @@ from itertools import product
 
 from joinsight.document import ENDED
 from joinsight.findings import HEURISTICS, SEVERITIES
+from joinsight.plan.cost_kinds import WITH_TASKS
 from joinsight.plan.decisions import KINDS
 from joinsight.plan.operators import JOIN_STRATEGIES, JOIN_TYPES
 
@@ -113,6 +114,12 @@ GROUPS = (
             _histogram("joinsight_execution_seconds", "seconds", "Duration of SQL executions", _SECONDS),
             _counter(
                 "joinsight_execution_task_seconds_total", "seconds", "Run time of the tasks of SQL executions, summed"
+            ),
+            _counter(
+                "joinsight_task_seconds_total",
+                "seconds",
+                "Run time of the tasks of SQL executions, summed, by kind of work (docs/cost.md)",
+                Label("kind", WITH_TASKS),
             ),
             _counter(
                 "joinsight_execution_input_bytes_total", "bytes", "Bytes read from sources by tasks of SQL executions"
