@@ -54,6 +54,7 @@ def test_a_description(description: str, found: MicroBatch | None) -> None:
         (f"\n{IDS}1", "java.io.IOException: disk full", "failed"),
         (f"\n{IDS}1", "", "failed"),
         ("nightly", INTERRUPTED, "failed"),
+        ('Spark Connect - session_id: "7c0eb70f...', INTERRUPTED, "cancelled"),
         ("nightly", "[SPARK_JOB_CANCELLED] Job 3 cancelled part of cancelled job group x SQLSTATE: XXKDA", "cancelled"),
         (
             "nightly",

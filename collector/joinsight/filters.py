@@ -224,9 +224,7 @@ class Filters:
         metavar="NAME",
         condition=_equals("user_name"),
     )
-    session: str | None = _filter(
-        Of.EXECUTION, "Only of this session", metavar="ID", placeholder="ID", condition=_equals("session_id")
-    )
+    session: str | None = _filter(Of.EXECUTION, "Only of this session", metavar="ID", condition=_equals("session_id"))
     tag: str | None = _filter(
         Of.EXECUTION,
         "Only with this tag of its user (addTag, addJobTag)",

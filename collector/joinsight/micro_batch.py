@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+CONNECT_REQUEST = "Spark Connect - "
+"""How the description begins of what a Spark Connect server runs: in place of a call site, its request."""
+
 _DESCRIPTION = re.compile(
     r"(?P<name>[^\n]{0,200}?)(?:\n|<br/>)?\s*id = (?P<query>[0-9a-f-]{36})(?:\n|<br/>)"
     r"runId = (?P<run>[0-9a-f-]{36})(?:\n|<br/>)batch = (?P<batch>\d{1,18}|init)?"
@@ -43,9 +46,10 @@ def micro_batch(description: str) -> MicroBatch | None:
 def is_cancelled(description: str, error: str) -> bool:
     """Whether an execution that failed with this error was stopped, by a person or a program.
 
-    Its job, job group or context was cancelled; or it is a micro-batch and its thread was interrupted, which is how
-    Spark stops a streaming query.
+    Its job, job group or context was cancelled; or its thread was interrupted, which is how Spark stops a streaming
+    query, and a Spark Connect server an operation.
     """
     if _CANCELLED.search(error[:_READ]):
         return True
-    return micro_batch(description) is not None and _INTERRUPTED.search(error) is not None
+    is_interruptible = description.startswith(CONNECT_REQUEST) or micro_batch(description) is not None
+    return is_interruptible and _INTERRUPTED.search(error) is not None

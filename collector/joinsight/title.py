@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 
 from joinsight.called_from import SHORT_CALL_SITE
-from joinsight.micro_batch import micro_batch
+from joinsight.micro_batch import CONNECT_REQUEST, micro_batch
 from joinsight.plan.outline import MAX_CHARACTERS, shortened
 
 _READ = 4_000  # characters of a description
-_CONNECT_REQUEST = "Spark Connect - "  # how Spark Connect's descriptions begin
 _IN_PYTHON = ("NativeMethodAccessorImpl.java", "DirectMethodHandleAccessor.java")
 _STATEMENT = re.compile(
     r"[\s(]*(?:SELECT|WITH|INSERT|CREATE|REPLACE|MERGE|UPDATE|DELETE|FROM|VALUES|TABLE|CACHE|UNCACHE|DROP|ALTER|SHOW"
@@ -46,7 +45,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
         return statement(bare)
     if outline:
         return outline
-    if text.startswith(_CONNECT_REQUEST):
+    if text.startswith(CONNECT_REQUEST):
         return "Spark Connect request"
     call_site = SHORT_CALL_SITE.fullmatch(text)
     if call_site and any(file in text for file in _IN_PYTHON):
@@ -56,7 +55,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
 
 def is_sparks_own(description: str) -> bool:
     """Whether it is a call site or a request to a Spark Connect server: no words of the user."""
-    return description.startswith(_CONNECT_REQUEST) or SHORT_CALL_SITE.fullmatch(description) is not None
+    return description.startswith(CONNECT_REQUEST) or SHORT_CALL_SITE.fullmatch(description) is not None
 
 
 def _own(text: str) -> str:
