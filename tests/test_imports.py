@@ -32,6 +32,7 @@ LAYERS = (
     ("comparison", "findings", "golden"),
     ("store",),
     ("filters", "reading", "trends", "attach", "grafana"),
+    ("probe",),
     ("present",),
     ("pages",),
     ("serve", "spark"),

@@ -9,7 +9,9 @@ SECONDS = 600
 """Until a test gives up: what it waits for takes a moment, on a machine that is twenty times slower some minutes."""
 
 DEADLINES = (
-    "joinsight.cli.doctor._ANSWER_SECONDS",
+    "joinsight.cli.check.ANSWER_SECONDS",
+    "joinsight.cli.spark_check._START_SECONDS",
+    "joinsight.cli.spark_check._STORED_SECONDS",
     "joinsight.demo.runner._START_SECONDS",
     "joinsight.serve.app.BODY_SECONDS",
     "joinsight.serve.app.SLOT_SECONDS",

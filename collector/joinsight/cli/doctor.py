@@ -1,26 +1,26 @@
-"""`joinsight doctor`: checks database, collector and deliveries, and says what to do about problems."""
+"""`joinsight doctor`: checks database, collector and deliveries, or Spark, and says what to do about problems."""
 
 from __future__ import annotations
 
-import gzip
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import click
-import httpx
 from rich.console import Console
 from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import incomplete
 from joinsight.cli import table
-from joinsight.cli.collector import collector_options, open_collector, reason_of, send
+from joinsight.cli.check import Check, check_collector
+from joinsight.cli.collector import collector_options
 from joinsight.cli.console import console, cut_at, paragraph_width
 from joinsight.cli.options import Moment, database_options, limit_option
+from joinsight.cli.spark_check import check_spark
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
@@ -31,7 +31,6 @@ from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 from joinsight.tables import Row
 from joinsight.terminal import to_json, visible
 
-_ANSWER_SECONDS = 10.0
 _REASONS = 3
 _RANGES = 5
 _SHIP = (
@@ -62,21 +61,16 @@ _NOTHING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of a check: `remedy` is what to do if it needs attention, else None."""
-
-    what: str
-    found: str
-    remedy: str | None = None
-
-
 @click.command()
 @database_options
 @collector_options
 @click.option("--application", metavar="ID|NAME", help="Only this application.")
 @click.option("--since", type=Moment(), help="Only those heard from since: 2h, 7d, 2026-11-20T08:00 (UTC).")
 @limit_option(10, most=10_000, of="applications")
+@click.option(
+    "--spark", "of_spark", is_flag=True, help="Check what the Spark of this machine sends instead, with a query."
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="With --spark: a setting of Spark; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(
     database_url: str | None,
@@ -84,16 +78,27 @@ def doctor(
     application: str | None,
     since: datetime | None,
     limit: int,
+    of_spark: bool,
+    conf: tuple[str, ...],
     as_json: bool,
     **collector: Any,
 ) -> None:
     """Check the database, the collector and all deliveries.
 
-    Shows what arrived of the documents of the latest applications, and what to do about each problem. Exits with 0
-    when everything is in order, with 1 when something needs attention.
+    Shows what arrived of the documents of the latest applications, and what to do about each problem. With --spark it
+    starts Spark as a job on this machine would, and follows a query until it is stored; that needs no database. Exits
+    with 0 when everything is in order, with 1 when something needs attention.
     """
-    checks, deliveries = _check_database(database_url, data, application, since, limit)
-    checks += check_collector(**collector)
+    deliveries: list[Row] = []
+    if of_spark:
+        if database_url or data or application or since:
+            raise click.UsageError("--spark looks at no database: leave out the options of one.")
+        checks = [*check_spark(conf, **collector)]
+    else:
+        if conf:
+            raise click.UsageError("--conf needs --spark.")
+        checks, deliveries = _check_database(database_url, data, application, since, limit)
+        checks += check_collector(**collector)
     now = datetime.now(timezone.utc)
     delivery_checks = [check for row in deliveries for check in examine(row, now)]
     well = not any(check.remedy for check in (*checks, *delivery_checks))
@@ -149,34 +154,6 @@ def _check_event_logs(logs: event_logs.Summary) -> Iterator[Check]:
         ]
         found = f"{logs.logs:,} were read, the last one {ago} ago" + (f" ({', '.join(parts)})" if parts else "")
         yield Check("event logs", found, _FAILED_LOGS if logs.failed else None)
-
-
-def check_collector(url: str, token_file: Path | None, ca_file: Path | None) -> list[Check]:
-    """Check that a collector answers at `url`, has its database, and accepts documents with this token."""
-    try:
-        with open_collector(url, token_file, ca_file, _ANSWER_SECONDS) as client:
-            alive = client.get("/healthz")
-            if alive.status_code == 403:
-                remedy = "Drivers that call it by this name are refused too. Use another --url."
-                return [Check("collector", f"{url} refuses: {alive.text.strip()}", remedy)]
-            if (alive.status_code, alive.text) != (200, "ok\n"):
-                found = f"{url} is not a collector (status {alive.status_code})"
-                return [Check("collector", found, "Name the collector's address with --url.")]
-            ready = client.get("/readyz")
-            if ready.status_code != 200:
-                remedy = "Drivers keep their documents until it is; see the collector's log."
-                return [Check("collector", f"{url} is running, but not ready: {ready.text.strip()}", remedy)]
-            accepted = send(client, gzip.compress(b""))
-    except httpx.RequestError as error:
-        remedy = "Start it (joinsight serve), or name its address with --url. Drivers keep their documents meanwhile."
-        return [Check("collector", f"no answer at {url}: {reason_of(error)}", remedy)]
-    if accepted.status_code == 401:
-        remedy = "Set JOINSIGHT_TOKEN or --token-file to one of its tokens, here and in the drivers."
-        return [Check("collector", f"{url} is ready, but does not accept this token", remedy)]
-    if accepted.status_code != 200:
-        remedy = "See the collector's log."
-        return [Check("collector", f"{url} answers {accepted.status_code} to an empty request", remedy)]
-    return [Check("collector", f"{url} is ready and accepts documents")]
 
 
 def examine(row: Row, now: datetime) -> Iterator[Check]:
