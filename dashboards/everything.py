@@ -8,13 +8,14 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from dashboards.broadcasts import broadcasts
 from dashboards.collector import collector
+from dashboards.cost import cost
 from dashboards.history import history
 from dashboards.joins import joins
 from dashboards.overview import overview
 from dashboards.query import query
 from dashboards.shuffles import shuffles
 
-ALL = (overview, broadcasts, shuffles, joins, query, history, collector)
+ALL = (overview, broadcasts, shuffles, joins, query, history, cost, collector)
 
 
 def rendered() -> dict[str, str]:

@@ -1,0 +1,179 @@
+"""Cost: what joins, shuffles, broadcasts and other kinds of work cost each job, in time and in money."""
+
+from __future__ import annotations
+
+from dashboards.annotations import deployments, failures, plan_changes
+from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
+from dashboards.page import job, page, postgresql, tags, text_variable
+from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
+from dashboards.sql import HERE, LATEST, in_words
+from dashboards.style import GROUPS
+
+JOB = of_job("cost")
+COSTS = f"FROM v_costs {HERE} AND kind <> 'nested'"
+HOUR = "3600000.0"
+WEEK = "extract(epoch FROM date_trunc('week', started_at AT TIME ZONE 'UTC')) AS time"
+PRICE = r"coalesce(substring('${price}' FROM '\A *([0-9]*[.]?[0-9]+) *\Z')::float8, 0)"
+"""0 for what is not a number."""
+NAMED = (*GROUPS["operators"], *GROUPS["kinds"])
+
+
+def cost() -> dashboard.Dashboard:
+    """To see what a kind of work costs, which jobs pay for it, and whether it becomes more."""
+    return page(
+        "cost",
+        "Joinsight: Cost",
+        "What joins, shuffles, broadcasts and other work cost: core-hours of tasks, hours of waiting, and money.",
+        [
+            postgresql(),
+            job(),
+            *tags(),
+            text_variable("price", "Price of a core-hour", "In any currency, e.g. 0.05. 0: no prices.", "0"),
+        ],
+        [
+            ("All jobs", [*_numbers(), _weeks("task"), _weeks("wall")]),
+            ("Which jobs and joins?", [_jobs(), _joins()]),
+        ],
+        annotations=[failures(), plan_changes(is_on=False), deployments()],
+        time="now-28d",
+    )
+
+
+def _numbers() -> list[Panel]:
+    def total(title: str, description: str, what: str, condition: str = "") -> Panel:
+        return number(title, description, Sql(f"SELECT {what} AS total {COSTS} {condition}"), span=6)
+
+    return [
+        total(
+            "Core-hours",
+            "Time of all tasks: what the cluster worked. A task takes one core, or spark.task.cpus of them. Idle cores"
+            " are not in it.",
+            f"(sum(task_ms) / {HOUR})::float8",
+        ),
+        total(
+            "Price",
+            "Core-hours times the price of a core-hour at the top. 0: no price is set there.",
+            f"(sum(task_ms) / {HOUR})::float8 * {PRICE}",
+        ),
+        total(
+            "Core-hours of joins, shuffles, broadcasts",
+            "The part of them that joins, shuffles and broadcasts took by themselves. Where tasks are not sampled, some"
+            " of it is in shared.",
+            f"(sum(task_ms) / {HOUR})::float8",
+            "AND kind IN ('join', 'shuffle', 'broadcast')",
+        ),
+        total(
+            "Hours waiting for slots",
+            "How long executions waited because no slot was free for their tasks. More cores, or another hour of the"
+            " day, would save it.",
+            f"(sum(wall_ms) / {HOUR})::float8",
+            "AND kind = 'waiting'",
+        ),
+    ]
+
+
+def _weeks(of: str) -> Panel:
+    texts = {
+        "task": (
+            "Core-hours by week",
+            "Time of tasks, by kind of work and by the week (from Monday, UTC) in which executions started. Shared is"
+            " what cannot be told apart without samples: task-time.md.",
+        ),
+        "wall": (
+            "Hours of waiting by week",
+            "How long executions waited for each kind of work. Waiting: no slot was free. Driver: planning, and between"
+            " stages. Work that nothing waited for is not in it, so it differs from core-hours.",
+        ),
+    }
+    title, description = texts[of]
+    return series(
+        title,
+        description,
+        [
+            Sql(
+                f"""
+                SELECT {WEEK}, kind AS metric, (sum({of}_ms) / {HOUR})::float8 AS hours
+                {COSTS} AND {of}_ms > 0
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "short",
+        Drawn(named=NAMED, interval="1d"),
+    )
+
+
+def _sum(kinds: str, of: str, name: str) -> str:
+    """0 where a job has nothing of these kinds, NULL where none of its times is known."""
+    return f"(coalesce(sum({of}_ms) FILTER (WHERE kind IN ({kinds})), 0 * sum({of}_ms)) / {HOUR})::float8 AS {name}"
+
+
+def _jobs() -> Panel:
+    kinds = ("join", "shuffle", "broadcast", "scan", "python", "shared")
+    others = "'sort', 'aggregate', 'write', 'other'"
+    return rows(
+        "What does each job cost by week?",
+        "Core-hours of each job in each week, the most costly first, their price, and what they went into. Hours:"
+        " what its executions waited for, of which some for slots and for the driver.",
+        Sql(
+            f"""
+            SELECT date_trunc('week', started_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS week, job_name,
+                count(DISTINCT (application_id, attempt_id, execution_id)) AS runs,
+                (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
+                {", ".join(_sum(f"'{kind}'", "task", f"{kind}_core_hours") for kind in kinds)},
+                {_sum(others, "task", "other_core_hours")},
+                (sum(wall_ms) / {HOUR})::float8 AS hours, {_sum("'waiting'", "wall", "waiting_hours")},
+                {_sum("'driver'", "wall", "driver_hours")}
+            {COSTS}
+            GROUP BY week, job_name ORDER BY core_hours DESC NULLS LAST, week, job_name LIMIT 200
+            """
+        ),
+        {
+            "week": Column("Week from", "dateTimeAsIso", width=165),
+            "job_name": JOB,
+            "runs": RUNS,
+            "core_hours": Column("Core-hours", "short", bar=True, width=150),
+            "price": Column("Price", "short", width=80),
+            **{f"{kind}_core_hours": Column(kind.capitalize(), "short", width=85) for kind in (*kinds, "other")},
+            "hours": Column("Hours", "short", width=75),
+            "waiting_hours": Column("Waiting", "short", width=80),
+            "driver_hours": Column("Driver", "short", width=75),
+        },
+        height=10,
+    )
+
+
+def _joins() -> Panel:
+    return rows(
+        "Which joins cost most?",
+        "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. In part: its runs"
+        " cost at least this, because operators could not be told apart. `joinsight cost` divides one execution.",
+        Sql(
+            f"""
+            SELECT job_name, operator_key, min({in_words("left_keys")}) AS keys,
+                string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
+                (sum(cost_task_ms) / {HOUR})::float8 AS core_hours,
+                (sum(cost_task_ms) / {HOUR})::float8 * {PRICE} AS price,
+                sum(cost_wall_ms)::bigint AS wall_ms,
+                CASE WHEN bool_or(cost_is_partial) THEN 'in part' ELSE 'whole' END AS known, {LATEST}
+            FROM v_joins {HERE}
+            GROUP BY job_name, operator_key
+            ORDER BY core_hours DESC NULLS LAST, wall_ms DESC NULLS LAST LIMIT 50
+            """
+        ),
+        {
+            "job_name": JOB,
+            "operator_key": of_operator("join", "joins"),
+            "keys": Column("On"),
+            "strategies": Column("Strategies", width=190),
+            "runs": RUNS,
+            "core_hours": Column("Core-hours", "short", bar=True, width=150),
+            "price": Column("Price", "short", width=80),
+            "wall_ms": Column("Waited for", "ms", width=100),
+            "known": Column("Known", width=75),
+            "query": QUERY,
+            "last_run": LAST_RUN,
+            **KEY,
+        },
+    )
