@@ -109,7 +109,7 @@ def test_a_price(url: str) -> None:
 
 
 def test_the_most_expensive_joins(url: str, engine: Engine) -> None:
-    """The list sorted by cost, and the query of the documentation, which adds up all runs of a join."""
+    """The list sorted by cost, and the queries of the documentation: all runs of a join, and kinds of work by week."""
     result = CliRunner().invoke(cli, ["joins", "--sort", "cost", "--json"], env={"JOINSIGHT_DATABASE_URL": url})
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["execution_id"] for row in rows] == [1, 2, 3]
@@ -119,8 +119,14 @@ def test_the_most_expensive_joins(url: str, engine: Engine) -> None:
     shown = CliRunner().invoke(cli, ["joins", "--sort", "cost"], env={"JOINSIGHT_DATABASE_URL": url}).stdout
     assert [line.split()[-2:] for line in shown.splitlines()[2:4]] == [["162", "ms"], ["35", "ms"]]
     assert shown.count("≥") == 2
-    (sql,) = re.findall(r"```sql\n(.*?);\n```", (Path(__file__).parents[2] / "docs/cost.md").read_text(), re.DOTALL)
+    page = (Path(__file__).parents[2] / "docs/cost.md").read_text()
+    of_joins, of_kinds = re.findall(
+        r"```sql\n(.*?);\n```", re.sub(r"now\(\) - interval '\d+ days'", "'2026-01-01'", page), re.DOTALL
+    )
     with engine.connect() as connection:
-        (found,) = connection.execute(text(sql.replace("now() - interval '7 days'", "'2026-01-01'"))).mappings()
+        (found,) = connection.execute(text(of_joins)).mappings()
+        kinds = connection.execute(text(of_kinds)).mappings().all()
     assert (found["runs"], found["wall_ms"], found["is_partial"]) == (3, 162 + 35, True)
     assert float(found["core_hours"]) == pytest.approx((231 + 50 + 231) / 3_600_000)
+    assert {"join", "shuffle", "sort", "shared", "driver"} <= {row["kind"] for row in kinds}
+    assert float(sum(row["hours"] or 0 for row in kinds)) == pytest.approx(2 * 1_000 / 3_600_000)
