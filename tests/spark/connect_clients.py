@@ -17,11 +17,15 @@ CLIENTS = 20
 INTERRUPTED, FAILING = 7, 11
 USERS = ("ana", "ana_maria", "a_Session_b", "x_Tag_y")
 ready = Barrier(CLIENTS)
+sessions: list[SparkSession] = []
+"""All, until the end: PySpark's client closes a session that is collected, and waits there for a lock of gRPC that the
+thread in which the garbage is collected may hold itself."""
 
 
 def run(number: int) -> dict[str, object]:
     user = f"{USERS[number % len(USERS)]}{number}"
     spark = SparkSession.builder.remote(f"sc://127.0.0.1:{sys.argv[1]}/;user_id={user}").create()
+    sessions.append(spark)
     tags = ["nightly", f"client_Tag_{number}"] if number % 2 else []
     for tag in tags:
         spark.addTag(tag)
@@ -52,9 +56,7 @@ def run(number: int) -> dict[str, object]:
                 ).collect()
     except Exception:
         outcome = "not succeeded"
-    said = {"user": user, "session": spark.session_id, "tags": sorted(tags), "client": number, "outcome": outcome}
-    spark.stop()
-    return said
+    return {"user": user, "session": spark.session_id, "tags": sorted(tags), "client": number, "outcome": outcome}
 
 
 def tagged(spark: SparkSession, tags: list[str], query: str) -> object:
@@ -66,3 +68,5 @@ def tagged(spark: SparkSession, tags: list[str], query: str) -> object:
 with ThreadPoolExecutor(CLIENTS) as pool:
     for said in pool.map(run, range(CLIENTS)):
         print(json.dumps(said))
+for spark in sessions:
+    spark.stop()
