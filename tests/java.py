@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,15 @@ def compile_java(source: Path, folder: Path) -> str:
     command += map(str, sorted(source.glob("*.java")) if source.is_dir() else [source])
     subprocess.run(command, check=True, capture_output=True)
     return path
+
+
+def jar_of(classes: Path, name: str) -> Path:
+    """A jar of the compiled class of that name, in the same folder."""
+    jar = classes / f"{name}.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for path in classes.glob(f"{name}*.class"):
+            archive.write(path, path.name)
+    return jar
 
 
 def end_java() -> None:

@@ -26,6 +26,7 @@ _ATTACHMENT = "io.joinsight.Attachment"
 _EXTRA_LISTENERS = "spark.extraListeners"
 _CONNECT = "a Spark Connect client has no driver"
 _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
+_JARS = "spark.jars"
 
 Builder = TypeVar("Builder")
 
@@ -127,6 +128,8 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
         class_path = _join(options.get(_DRIVER_CLASS_PATH), str(jar), os.pathsep)
         builder.config(_DRIVER_CLASS_PATH, class_path)
     builder.config(_EXTRA_LISTENERS, _join(listeners, LISTENER, ","))
+    if PLUGIN in options.get("spark.plugins", ""):  # executors load it, too
+        builder.config(_JARS, _join(options.get(_JARS), str(jar), ","))
 
 
 def _join(present: str | None, added: str, separator: str) -> str:
@@ -136,7 +139,14 @@ def _join(present: str | None, added: str, separator: str) -> str:
 
 def _add_to_class_loader(jvm: Any, jar: Path) -> None:
     """Spark loads listeners through the context class loader, which ``spark-submit`` makes extensible."""
+    from py4j.protocol import Py4JJavaError
+
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(LISTENER, False, loader)
+        return
+    except Py4JJavaError:
+        pass  # it has no such class yet
     if not hasattr(loader, "addURL") or "MutableURLClassLoader" not in loader.getClass().getName():
         raise RuntimeError(
             f"the JVM is already running and its class loader cannot add a jar; start it with --jars {jar} --conf"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from sqlalchemy import Engine, func, select
+from tests.java import compile_java, jar_of
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.demo.runner import collector
 from joinsight.tables import application, delivery, execution, joins
 
@@ -87,6 +90,53 @@ joinsight.attach(SparkSession.builder, url=URL)
 work(spark); spark.stop()
 """
 
+# Settings alone, in contexts one after another; the last two are made in another thread
+SETTINGS = """
+from threading import Thread
+def context(name):
+    b = builder(name)
+    for pair in sys.argv[1:]:
+        b = b.config(*pair.split("=", 1))
+    spark = b.getOrCreate(); work(spark); spark.stop()
+for name in "settings 1", "settings 2":
+    context(name)
+for name in "settings 3", "settings 4":
+    thread = Thread(target=context, args=(name,)); thread.start(); thread.join()
+"""
+
+# A JVM that began without the jar: what Spark says, and what attach() does
+WITHOUT_JAR = """
+from joinsight.attach import PLUGIN
+spark = builder("without").getOrCreate(); work(spark); spark.stop()
+def settings(name):
+    b = builder(name).config("spark.jars", str(joinsight.listener_jar()))
+    return b.config("spark.plugins", PLUGIN).config("spark.joinsight.url", URL)
+try:
+    settings("without 1").getOrCreate()
+except Exception as error:
+    print("ClassNotFoundException: " + PLUGIN in str(error))
+spark = joinsight.attach(settings("without 2"), url=URL).getOrCreate(); work(spark); spark.stop()
+spark = settings("without 3").getOrCreate(); work(spark); spark.stop()
+"""
+
+# The JVM of a notebook server: it runs before Python, with the jar, and its class loader takes no other
+NOTEBOOK_SERVER = """
+import struct, subprocess, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    info = os.path.join(folder, "info")
+    opened = [f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in ("sun.nio.ch", "java.nio", "java.util")]
+    server = "org.apache.spark.api.python.PythonGatewayServer"
+    java = subprocess.Popen(["java", *opened, "-cp", sys.argv[1], server], stdin=subprocess.PIPE,
+                            env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": info})
+    while not os.path.exists(info):
+        assert java.poll() is None
+    with open(info, "rb") as f:
+        (port, length) = struct.unpack("!ii", f.read(8))
+        os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": f.read(length).decode()}
+spark = joinsight.attach(builder('notebook server'), url=URL).getOrCreate(); work(spark); spark.stop()
+java.stdin.close(); java.wait()
+"""
+
 OTHERS = """
 spark = joinsight.attach(builder('others'), url=URL).getOrCreate()
 print(spark.sparkContext.getConf().get("spark.extraListeners"))
@@ -106,7 +156,11 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
     """Runs a script against the collector, with python or through spark-submit."""
 
     def run_script(
-        script: str, *submit: str, version: str = NEWEST, environment: dict[str, str] | None = None
+        script: str,
+        *submit: str,
+        version: str = NEWEST,
+        environment: dict[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
         path = tmp_path / "job.py"
         path.write_text(PRELUDE + script)
@@ -114,7 +168,8 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
         env = {**spark_environment(version), "URL": url, "JOINSIGHT_TOKEN": "a-token", **(environment or {})}
         if submit:
             command = [str(_pyspark_home(env) / "bin" / "spark-submit"), *submit]
-        return subprocess.run([*command, str(path)], capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
+        command += [str(path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
 
     return run_script
 
@@ -253,6 +308,55 @@ def test_attaches_by_spark_submit_options(run: Run, engine: Engine, url: str) ->
     )
     assert done.returncode == 0, done.stderr
     assert stored(engine, "options") == 1
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
+@pytest.mark.parametrize("setting", [f"spark.extraListeners={LISTENER}", f"spark.plugins={PLUGIN}"])
+def test_settings_attach_to_each_context_of_the_process(
+    run: Run, engine: Engine, url: str, version: str, setting: str
+) -> None:
+    """`spark.jars` puts the jar on the class path when the JVM starts, for all of its contexts."""
+    name = f"{setting[6:12]} {version}"
+    settings = (setting, f"spark.jars={listener_jar()}", f"spark.joinsight.url={url}")
+    done = run(SETTINGS.replace("settings ", name), version=version, arguments=settings)
+    assert done.returncode == 0, done.stderr
+    assert [stored(engine, f"{name}{number}") for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
+
+
+@pytest.mark.matrix
+def test_contexts_of_a_job_in_java(
+    engine: Engine, url: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """As in Python: the jar that spark-submit got is there for each context, in each thread."""
+    compile_java(Path(__file__).parent / "Job.java", tmp_path)
+    env = {**spark_environment(NEWEST), "JOINSIGHT_TOKEN": "a-token"}
+    command: list[str | Path] = [_pyspark_home(env) / "bin" / "spark-submit", "--master", "local[1]", "--class", "Job"]
+    command += ["--jars", listener_jar(), "--conf", f"spark.extraListeners={LISTENER}"]
+    command += ["--conf", f"spark.joinsight.url={url}", jar_of(tmp_path, "Job"), "java 1", "java 2", "java 3"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [stored(engine, f"java {number}") for number in (1, 2, 3)] == [1, 1, 1]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
+def test_a_jvm_that_began_without_the_jar(run: Run, engine: Engine, version: str) -> None:
+    """Settings of a later context do not put it on the class path; attach() does, for all contexts that follow."""
+    done = run(WITHOUT_JAR.replace("without", f"without {version}"), version=version)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["result", "10", "True", "result", "10", "result", "10"]
+    assert [stored(engine, f"without {version} {number}") for number in (2, 3)] == [1, 1]
+
+
+@pytest.mark.matrix
+def test_a_jvm_of_another_program(run: Run, engine: Engine) -> None:
+    """Where the class path has the jar, no class loader needs to take it."""
+    path = os.pathsep.join([str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
+    done = run(NOTEBOOK_SERVER, arguments=(path,))
+    assert done.returncode == 0, done.stderr
+    assert "Joinsight" not in done.stderr
+    assert stored(engine, "notebook server") == 1
 
 
 WRONG = {

@@ -94,7 +94,8 @@ def _started(facts: Facts, log: list[str]) -> Iterator[Check]:
     if facts.error and facts.error.endswith((LISTENER, PLUGIN)):
         remedy = (
             f"A setting names {facts.error.rpartition(' ')[2]}, but no jar on the driver's class path has it. Set"
-            f" spark.jars or, for a second context in one JVM, spark.driver.extraClassPath to {listener_jar()}"
+            f" spark.jars={listener_jar()} where the JVM starts: in spark-defaults.conf, or for spark-submit. A JVM"
+            " that runs without it gets it from joinsight.attach."
         )
     yield Check("spark", f"it does not start: {facts.error}", remedy)
 
