@@ -24,8 +24,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,8 +41,8 @@ from joinsight.store.database import open_database
 _TICKS = os.sysconf("SC_CLK_TCK")
 _EXPRESSIONS = re.compile(rb"(?<=#)\d+|(?<=plan_id=)\d+")
 _METRICS = re.compile(rb'(?<="id":)\d+(?=,"type")|(?<="metric":)\d+')
-_TOKEN = "a-token-of-this-benchmark"
-_SENT = {"Host": "localhost", "Authorization": f"Bearer {_TOKEN}", **HEADERS}
+TOKEN = "a-token-of-this-benchmark"
+_SENT = {"Host": "localhost", "Authorization": f"Bearer {TOKEN}", **HEADERS}
 _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in _SENT.items())
 _KEPT_SECONDS = 5
 """How long Java keeps a connection that is not used."""
@@ -204,26 +204,42 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, nargs="*", default=[60, 20], help="for each rate")
     parser.add_argument("--vary", action="store_true", help="other ids in the documents of each driver")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder, log = Path(name) / "data", Path(name) / "log"
-        command = [sys.executable, "-c", "from joinsight.cli import main; main()", "serve", "--port", "0"]
-        with log.open("w") as output:
-            arguments = ["--data", str(folder), "--log-format", "json"]
-            environment = {**os.environ, TOKEN_VARIABLE: _TOKEN}
-            collector = subprocess.Popen([*command, *arguments], stderr=output, env=environment)
-        try:
-            load(options, folder, collector, log)
-        finally:
-            collector.terminate()
-            collector.wait()
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as collector:
+        load(options, collector)
 
 
-def load(options: argparse.Namespace, folder: Path, collector: subprocess.Popen[bytes], log: Path) -> None:
+@dataclass(frozen=True)
+class Collector:
+    """A collector that runs, with an embedded PostgreSQL in `folder`."""
+
+    pid: int
+    port: int
+    folder: Path
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Collector]:
+    """``joinsight serve`` with data and log in this folder; it asks for the token in `TOKEN`."""
+    data, log = folder / "data", folder / "log"
+    command = [sys.executable, "-c", "from joinsight.cli import main; main()", "serve", "--port", "0"]
+    with log.open("w") as output:
+        environment = {**os.environ, TOKEN_VARIABLE: TOKEN}
+        process = subprocess.Popen(
+            [*command, "--data", str(data), "--log-format", "json"], stderr=output, env=environment
+        )
+    try:
+        while not (listening := [line for line in log.read_text().splitlines() if '"collecting"' in line]):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        yield Collector(process.pid, int(json.loads(listening[0])["url"].rpartition(":")[2]), data)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def load(options: argparse.Namespace, collector: Collector) -> None:
     """Measure each rate."""
-    while not (listening := [line for line in log.read_text().splitlines() if '"collecting"' in line]):
-        assert collector.poll() is None, log.read_text()
-        time.sleep(0.1)
-    port = int(json.loads(listening[0])["url"].rpartition(":")[2])
+    folder, port = collector.folder, collector.port
     drivers = [Driver(number, port, options.addresses) for number in range(options.drivers)]
     accepted = first = 0
     print(
