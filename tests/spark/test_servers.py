@@ -1,4 +1,4 @@
-"""Executions of Spark Connect and Thrift servers say who asked for them."""
+"""Executions of Spark Connect and Thrift servers say who asked for them, live and from event logs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import socket
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import ENVIRONMENTS
+from tests.eventlog.recorded import log_at, read
 from tests.spark.sink import Sink
 from tests.versions import SUPPORTED
 from tests.waiting import until
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
-from joinsight.document import Execution
+from joinsight.document import Document, Execution
 from joinsight.rows import execution_rows
 from joinsight.tables.execution import ExecutionRow
 
@@ -48,14 +49,34 @@ def connect_packages() -> str:
 
 def rows(sink: Sink) -> list[ExecutionRow]:
     """The rows of all executions."""
-    last = {d["execution_id"]: d for d in sink.taken() if d["kind"] == "execution"}
-    documents = (decode_document(json.dumps(each).encode()) for each in last.values())
-    return [execution_rows(each).execution for each in documents if isinstance(each, Execution)]
+    return rows_of(decode_document(json.dumps(each).encode()) for each in sink.taken())
 
 
-def of_listener(sink: Sink) -> dict[str, Any]:
-    """The listener's settings."""
+def rows_in_log(folder: Path) -> list[ExecutionRow]:
+    """The rows of all executions of a server's event log."""
+    documents, outcome = read(log_at(folder))
+    assert not outcome.problems
+    return rows_of(documents)
+
+
+def rows_of(documents: Iterable[Document]) -> list[ExecutionRow]:
+    """Those of the last document of each execution."""
+    last = {each.execution_id: each for each in documents if isinstance(each, Execution)}
+    return [execution_rows(each).execution for _, each in sorted(last.items())]
+
+
+def attributed(row: ExecutionRow) -> tuple[object, ...]:
+    """Who asked for what, and how it ended."""
+    who = row.user_name, row.session_id, row.operation_id, row.user_tags, row.job_group
+    return row.execution_id, row.root_execution_id, *who, row.state, row.is_outer
+
+
+def of_server(sink: Sink, logs: Path) -> dict[str, Any]:
+    """Those of the listener, and of an event log in this folder."""
+    logs.mkdir()
     return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": logs.as_uri(),
         "spark.driver.extraClassPath": listener_jar(),
         "spark.extraListeners": LISTENER,
         "spark.joinsight.url": sink.url,
@@ -71,7 +92,8 @@ def test_clients_of_spark_connect(
     environment = spark_environment(version)
     path = filter(None, (environment.get("PYTHONPATH"), connect_packages))
     environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
-    command = [sys.executable, str(HERE / "connect_server.py"), *(f"{k}={v}" for k, v in of_listener(sink).items())]
+    given = (f"{key}={value}" for key, value in of_server(sink, tmp_path / "logs").items())
+    command = [sys.executable, str(HERE / "connect_server.py"), *given]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stdin=pipe, stdout=pipe, text=True) as server:
         assert server.stdin and server.stdout
@@ -105,6 +127,7 @@ def test_clients_of_spark_connect(
     }
     outcomes = {number for number, each in said.items() if each["outcome"] != "succeeded"}
     assert outcomes == {7, 11}
+    assert [*map(attributed, rows_in_log(tmp_path / "logs"))] == [*map(attributed, rows(sink))]
 
 
 @pytest.mark.parametrize("version", SUPPORTED)
@@ -120,7 +143,7 @@ def test_clients_of_the_thrift_server(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     settings = {
-        **of_listener(sink),
+        **of_server(sink, tmp_path / "logs"),
         "spark.master": "local[2]",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path}/metastore;create=true",
     }
@@ -149,6 +172,8 @@ def test_clients_of_the_thrift_server(
         assert row.operation_id == row.job_group
     sessions = {(row.user_name, row.session_id) for row in stored}
     assert len(sessions) == 2 and {user for user, _ in sessions} == {"ana_maria", "bob"}
+    assert {row.title for row in stored} <= {row.title for row in rows_in_log(tmp_path / "logs")}
+    assert [*map(attributed, rows_in_log(tmp_path / "logs"))] == [*map(attributed, rows(sink))]
 
 
 def statements(user: str) -> str:
