@@ -166,11 +166,11 @@ COMMENT ON COLUMN execution.description IS 'the job description, or the call sit
 COMMENT ON COLUMN execution.call_site IS 'Spark''s long call site';
 COMMENT ON COLUMN execution.error IS 'why it failed';
 COMMENT ON COLUMN execution.job_group IS 'Spark''s job group';
-COMMENT ON COLUMN execution.job_tags IS 'Spark''s job tags';
+COMMENT ON COLUMN execution.job_tags IS 'the first 100 of Spark''s job tags';
 COMMENT ON COLUMN execution.user_name IS 'who asked a Spark Connect or Thrift server for it; NULL: no server did (docs/servers.md)';
 COMMENT ON COLUMN execution.session_id IS 'the session of the Spark Connect or Thrift server, elsewhere Spark''s own; NULL: unknown (before Spark 4.0)';
 COMMENT ON COLUMN execution.operation_id IS 'the operation of the Spark Connect server or the statement of the Thrift server; NULL: no server';
-COMMENT ON COLUMN execution.user_tags IS 'the tags that the user set (addTag, addJobTag), as the user wrote them';
+COMMENT ON COLUMN execution.user_tags IS 'the first 100 tags that the user set (addTag, addJobTag), as the user wrote them';
 COMMENT ON COLUMN execution.streaming_query_name IS 'Structured Streaming: the query''s name; NULL: it has none';
 COMMENT ON COLUMN execution.streaming_query_id IS 'Structured Streaming: the query, equal in all its runs from a checkpoint';
 COMMENT ON COLUMN execution.streaming_run_id IS 'Structured Streaming: the run of the query, from a start to its stop';

@@ -47,7 +47,7 @@ COMMENT ON COLUMN v_costs.spark_user IS 'the user that Spark ran as';
 COMMENT ON COLUMN v_costs.user_name IS 'who asked a Spark Connect or Thrift server for it; NULL: no server did (docs/servers.md)';
 COMMENT ON COLUMN v_costs.session_id IS 'the session of the Spark Connect or Thrift server, elsewhere Spark''s own; NULL: unknown (before Spark 4.0)';
 COMMENT ON COLUMN v_costs.operation_id IS 'the operation of the Spark Connect server or the statement of the Thrift server; NULL: no server';
-COMMENT ON COLUMN v_costs.user_tags IS 'the tags that the user set (addTag, addJobTag), as the user wrote them';
+COMMENT ON COLUMN v_costs.user_tags IS 'the first 100 tags that the user set (addTag, addJobTag), as the user wrote them';
 COMMENT ON COLUMN v_costs.title IS 'what to call it, in one line: the description or statement that the user gave, else what its plan reads, does and writes; NULL: no description and no plan';
 COMMENT ON COLUMN v_costs.called_from IS 'the line of the user''s code that started it, e.g. sales.py:42; NULL: unknown (docs/identity.md#call-sites)';
 COMMENT ON COLUMN v_costs.description IS 'the job description, or the call site';

@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from joinsight.cli import cli
 from joinsight.decode import decode_document
 from joinsight.errors import ConfigurationError
-from joinsight.gate.accepted import Accepted, read_accepted
+from joinsight.gate.accepted import Accepted, read_accepted, write_accepted
 from joinsight.gate.pairs import Pair, pairs
 from joinsight.gate.report import Verdict, junit_xml, markdown
 from joinsight.gate.runs import QueryRun, read_database, read_file
@@ -99,8 +99,8 @@ def test_a_changed_plan(side: Callable[..., str], tmp_path: Path) -> None:
     assert accepted.read_text() == text, "nothing twice"
 
 
-def test_more_shuffled_bytes(runs: list[QueryRun]) -> None:
-    """From 20 % and 1 MiB on; what is accepted may grow by as much."""
+def test_more_shuffled_bytes(runs: list[QueryRun], tmp_path: Path) -> None:
+    """From 20 % and 1 MiB on; what is accepted may grow by as much, and can be accepted again for the same reason."""
     run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20})
 
     def grown(size: int | None) -> Pair:
@@ -109,9 +109,11 @@ def test_more_shuffled_bytes(runs: list[QueryRun]) -> None:
     assert grown(12 << 20).changes(GROWTH) == [] == grown(None).changes(GROWTH) == grown(1 << 20).changes(GROWTH)
     assert grown(13 << 20).changes(GROWTH) == ["Shuffled bytes grew from 10.0 MiB to 13.0 MiB."]
     assert grown((10 << 20) + (1 << 20) - 1).changes(1.01) == []
-    accepted = Accepted("sales", "", [], grown(13 << 20).plans, 13 << 20)
+    accepted = Accepted("sales", "", [], grown(13 << 20).plans, 13 << 20, why="a new market")
     assert accepted.covers(grown(15 << 20), GROWTH)
     assert not accepted.covers(grown(16 << 20), GROWTH)
+    [again] = write_accepted(tmp_path / "accepted.json", [accepted], [grown(16 << 20)], GROWTH)
+    assert (again.shuffle_bytes, again.why) == (16 << 20, "a new market")
 
 
 def test_a_query_that_fails(runs: list[QueryRun]) -> None:

@@ -53,13 +53,17 @@ def is_accepted(known: Iterable[Accepted], pair: Pair, growth: float) -> bool:
 def write_accepted(path: Path, known: Sequence[Accepted], pairs: Iterable[Pair], growth: float) -> list[Accepted]:
     """Add these changes to the file, whole or not at all, and give all that it has then.
 
-    A query that fails cannot be accepted. Raises `ConfigurationError` if the file cannot be written.
+    A change that was accepted with fewer bytes is replaced, and keeps its reason. A query that fails cannot be
+    accepted. Raises `ConfigurationError` if the file cannot be written.
     """
     new = [
         Accepted(pair.job, pair.title, pair.changes(growth), pair.plans, pair.run.numbers["shuffle_write_bytes"])
         for pair in pairs
         if pair.run.error is None and not is_accepted(known, pair, growth)
     ]
+    reasons = {(each.job, each.plans): each.why for each in known}
+    for each in new:
+        each.why = reasons.get((each.job, each.plans), "")
     replaced = {(each.job, each.plans) for each in new}
     kept = [each for each in known if (each.job, each.plans) not in replaced]
     every = [*kept, *new]

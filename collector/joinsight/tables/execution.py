@@ -38,7 +38,7 @@ class ExecutionRow(ExecutionKey):
     call_site: str = required("Spark's long call site")
     error: str | None = column("why it failed")
     job_group: str | None = column("Spark's job group")
-    job_tags: list[str] | None = column("Spark's job tags")
+    job_tags: list[str] | None = column("the first 100 of Spark's job tags")
     user_name: str | None = column(
         "who asked a Spark Connect or Thrift server for it; NULL: no server did (docs/servers.md)"
     )
@@ -48,7 +48,9 @@ class ExecutionRow(ExecutionKey):
     operation_id: str | None = column(
         "the operation of the Spark Connect server or the statement of the Thrift server; NULL: no server"
     )
-    user_tags: list[str] | None = column("the tags that the user set (addTag, addJobTag), as the user wrote them")
+    user_tags: list[str] | None = column(
+        "the first 100 tags that the user set (addTag, addJobTag), as the user wrote them"
+    )
     streaming_query_name: str | None = column("Structured Streaming: the query's name; NULL: it has none")
     streaming_query_id: str | None = column("Structured Streaming: the query, equal in all its runs from a checkpoint")
     streaming_run_id: str | None = column("Structured Streaming: the run of the query, from a start to its stop")

@@ -6,7 +6,9 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStreamWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -15,6 +17,10 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 /** Writes documents, a JSON object each, under version 1 of the JSON Schema. Used by the sender's thread only. */
 final class Documents {
   private static final int SCHEMA_VERSION = 1;
+
+  /** A notebook that adds a tag to its session for each query and never removes one has more. */
+  private static final int MAX_TAGS = 100;
+
   static final String VERSION = version();
 
   private final JsonFactory json = new JsonFactory();
@@ -97,15 +103,11 @@ final class Documents {
       text(g, "statement", redaction.statement(s.statement), Redaction.MAX_TEXT);
       text(g, "error", redaction.error(s.error), Redaction.MAX_TEXT);
       text(g, "job_group", redaction.text(s.jobGroup), Redaction.MAX_TEXT);
-      g.writeArrayFieldStart("job_tags");
-      for (String tag : s.jobTags) g.writeString(redaction.text(tag));
-      g.writeEndArray();
+      tags(g, "job_tags", Arrays.asList(s.jobTags), redaction);
       text(g, "user", redaction.text(s.requestedBy.user), Redaction.MAX_TEXT);
       text(g, "session_id", redaction.text(s.requestedBy.sessionId), Redaction.MAX_TEXT);
       text(g, "operation_id", redaction.text(s.requestedBy.operationId), Redaction.MAX_TEXT);
-      g.writeArrayFieldStart("user_tags");
-      for (String tag : s.requestedBy.tags) g.writeString(redaction.text(tag));
-      g.writeEndArray();
+      tags(g, "user_tags", s.requestedBy.tags, redaction);
       text(g, "streaming_query_id", redaction.text(s.streamingQueryId), Redaction.MAX_TEXT);
       if (s.streamingBatchId != null) number(g, "streaming_batch_id", parse(s.streamingBatchId));
       strings(g, "tags", application.settings.tags);
@@ -308,6 +310,14 @@ final class Documents {
 
   private static void text(JsonGenerator g, String name, String value, int limit) throws IOException {
     if (value != null) g.writeStringField(name, Texts.truncate(limit, value));
+  }
+
+  private static void tags(JsonGenerator g, String name, List<String> tags, Redaction redaction) throws IOException {
+    g.writeArrayFieldStart(name);
+    for (String tag : tags.subList(0, Math.min(MAX_TAGS, tags.size()))) {
+      g.writeString(Texts.truncate(Redaction.MAX_TEXT, redaction.text(tag)));
+    }
+    g.writeEndArray();
   }
 
   private static void ints(JsonGenerator g, String name, int[] values) throws IOException {
