@@ -121,15 +121,17 @@ def _findings() -> Panel:
     return rows(
         "Findings",
         "Findings over all runs of a query, most severe first, one row for each kind, query and operator; the link"
-        " opens the latest execution with it. Found is the number of its runs with the finding. Time and bytes are its"
-        " impact, summed over the time range. findings.md explains each kind and what to do.",
+        " opens the latest execution with it. Found is the number of its runs with the finding. At stake is how long"
+        " they waited for what it is about; time and bytes are its impact; all are sums over the time range."
+        " findings.md explains each kind and what to do.",
         Sql(
             f"""
-            SELECT severity, finding, job_name, executions, runs, first_seen_at, impact_ms, impact_bytes,
-                title AS latest, application_id, attempt_id, execution_id
+            SELECT severity, finding, job_name, executions, runs, first_seen_at, wall_ms, impact_ms,
+                impact_bytes, title AS latest, application_id, attempt_id, execution_id
             FROM {FOUND}
             ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity),
-                greatest(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC, finding
+                wall_ms DESC NULLS LAST, greatest(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC,
+                finding
             LIMIT 50
             """
         ),
@@ -140,6 +142,7 @@ def _findings() -> Panel:
             "executions": Column("Found", "short", width=60),
             "runs": RUNS,
             "first_seen_at": Column("Since", "dateTimeAsIso", width=165),
+            "wall_ms": Column("At stake", "ms", width=90),
             "impact_ms": Column("Time", "ms", width=90),
             "impact_bytes": Column("Bytes", "bytes", width=90),
             "latest": Column("Latest", links=[to_query()]),

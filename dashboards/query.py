@@ -160,13 +160,14 @@ def _plan() -> Panel:
 def _findings() -> Panel:
     return rows(
         "What was found?",
-        "Findings in this execution, most severe first, with advice; findings.md explains each kind. Empty is good."
-        " A node of -1 is the execution as a whole.",
+        "Findings in this execution, most severe first, then by the wall time at stake, with advice; findings.md"
+        " explains each kind. Empty is good. A node of -1 is the execution as a whole.",
         _asked(
             f"""
-            SELECT severity, node_id, finding, title, advice, impact_ms, impact_bytes
+            SELECT severity, node_id, finding, title, advice, wall_ms, impact_ms, impact_bytes
             {of_chosen("finding")}
-            ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity), impact_ms DESC NULLS LAST
+            ORDER BY array_position(ARRAY['critical', 'warning', 'info'], severity), wall_ms DESC NULLS LAST,
+                impact_ms DESC NULLS LAST
             """
         ),
         {
@@ -175,6 +176,7 @@ def _findings() -> Panel:
             "finding": Column("Finding", width=180),
             "title": Column("What", wraps=True),
             "advice": Column("What to do", wraps=True),
+            "wall_ms": Column("At stake", "ms", width=90),
             "impact_ms": Column("Time", "ms", width=90),
             "impact_bytes": Column("Bytes", "bytes", width=90),
         },

@@ -12,7 +12,7 @@ from tests.versions import NEWEST, SUPPORTED
 
 from joinsight import manual
 from joinsight.findings import HEURISTICS, link
-from joinsight.findings.page import table as thresholds
+from joinsight.findings.page import thresholds, wall_time
 from joinsight.generated import written_into
 from joinsight.plan import engines_page
 from joinsight.plan.cost_kinds import table as cost_kinds
@@ -38,6 +38,7 @@ def test_the_metrics_are_current() -> None:
 @pytest.mark.parametrize(
     ("page", "name", "table"),
     [
+        ("findings.md", "wall time", wall_time),
         ("findings.md", "thresholds", thresholds),
         ("aqe.md", "kinds", decisions),
         ("critical-path.md", "causes", causes),

@@ -72,6 +72,11 @@ def duration_text(ms: int) -> str:
     return f"{_round(_float32(_float32(ms) / 3_600_000), 2)} h"
 
 
+def percent_text(share: float) -> str:
+    """``85 %``."""
+    return f"{share * 100:,.0f} %"
+
+
 def _nanoseconds(ns: int) -> str:
     return duration_text(ns // 1_000_000)
 

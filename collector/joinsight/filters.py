@@ -85,6 +85,8 @@ class Sort:
     """Takes the module `joinsight.tables`; returns what the list is sorted by."""
     meaning: str
     is_nullable: bool = True
+    then: Callable[[ModuleType], ColumnElement[Any]] | None = None
+    """What equal ones are sorted by."""
 
     @property
     def column(self) -> ColumnElement[Any]:
@@ -97,6 +99,13 @@ class Sort:
     def order(self) -> ColumnElement[Any]:
         """The largest first; what was not measured last."""
         return self.column.desc().nulls_last() if self.is_nullable else self.column.desc()
+
+    @property
+    def orders(self) -> list[ColumnElement[Any]]:
+        """`order`, and that of equal ones."""
+        from joinsight import tables
+
+        return [self.order, *([self.then(tables).desc().nulls_last()] if self.then else [])]
 
     @property
     def reverse(self) -> ColumnElement[Any]:
@@ -297,6 +306,10 @@ def _broadcast_ms(tables: ModuleType) -> ColumnElement[Any]:
     return its.collect_ms + its.build_ms + its.broadcast_ms  # type: ignore[no-any-return]
 
 
+def _finding_wall_ms(tables: ModuleType) -> ColumnElement[Any]:
+    return tables.finding.c.wall_ms  # type: ignore[no-any-return]
+
+
 def _sql(name: str) -> Callable[[ModuleType], ColumnElement[Any]]:
     """An expression that `joinsight.tables` has as a text."""
 
@@ -334,7 +347,8 @@ SORTS: Mapping[str, Mapping[str, Sort]] = {
         "recent": _newest("joins"),
     },
     "findings": {
-        "severity": _largest(_sql("SEVERITY_RANK"), "worst first"),
+        "severity": Sort(_sql("SEVERITY_RANK"), "worst first, then most wall time at stake", then=_finding_wall_ms),
+        "cost": _largest(_finding_wall_ms, "most wall time at stake"),
         "impact": _largest(_sql("IMPACT"), "most time or bytes, 100 MB counting as a second"),
         "recent": _newest("finding"),
     },

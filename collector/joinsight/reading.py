@@ -29,9 +29,9 @@ from joinsight.bill import read_bill
 from joinsight.comparison import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
-from joinsight.findings import SEVERITIES
 from joinsight.plan.cost import Bill
 from joinsight.rows import Rows
+from joinsight.severity import rank
 from joinsight.store.delivery import missing
 from joinsight.tables import (
     EXECUTION_KEY,
@@ -151,7 +151,7 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
     if filters.is_selective(Of.EXECUTION) and sort != "recent":
         executions = select(executions.offset(0).subquery(execution.name))
     if cursor is None or not cursor.is_before:
-        return _first(executions, by.order, execution, filters)
+        return _first(executions, [by.order], execution, filters)
     key = [execution.c[name].asc() for name in EXECUTION_KEY]
     return executions.order_by(by.reverse, *key).limit(filters.limit)
 
@@ -160,9 +160,12 @@ FINDING_DAYS = 30
 """Days that the groups of findings cover by default, as in the view."""
 UNGROUPED_FILTERS = ("execution", "application", "user", "session", "tag", "state")
 """The filters that select single executions, which groups of findings do not have."""
+_WALL_MS: ColumnElement[Any] = literal_column("wall_ms").desc().nulls_last()
+_IMPACT: ColumnElement[Any] = literal_column(IMPACT).desc().nulls_last()
 _GROUP_ORDERS: Mapping[str, Sequence[ColumnElement[Any]]] = {
-    "severity": (literal_column(SEVERITY_RANK).desc(), literal_column(IMPACT).desc().nulls_last()),
-    "impact": (literal_column(IMPACT).desc().nulls_last(), literal_column(SEVERITY_RANK).desc()),
+    "severity": (literal_column(SEVERITY_RANK).desc(), _WALL_MS, _IMPACT),
+    "cost": (_WALL_MS, literal_column(SEVERITY_RANK).desc(), _IMPACT),
+    "impact": (_IMPACT, literal_column(SEVERITY_RANK).desc()),
     "recent": (),
 }
 
@@ -224,7 +227,7 @@ def _operators(
     read everything to sort it. So the query fixes the order: it begins with the executions where these are few or give
     the order, else with the operators, and looks up the other side by key. OFFSET 0 keeps PostgreSQL from reordering.
     """
-    order = sorts[sort].order
+    orders = sorts[sort].orders
     by_execution = table is joins and sort == "time"
     on_operator = [*filters.conditions(Of.BOTH, table), *filters.conditions(Of.OPERATOR, table)]
     if filters.execution is not None:
@@ -244,7 +247,7 @@ def _operators(
         if few_operators and sort != "recent":
             operators = select(operators.offset(0).subquery(table.name))
         if not on_execution and not by_execution:  # the limit then applies before the join
-            operators = _first(operators, order, table, filters)
+            operators = _first(operators, orders, table, filters)
         source = operators.subquery(table.name)
         its = (
             select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)
@@ -252,19 +255,21 @@ def _operators(
         joined = source.join(its, true())
     title = its.c.title.label("query_title") if "title" in source.c else its.c.title
     described = [title, *(its.c[name] for name in ("job_name", "description", "state", "duration_ms"))]
-    return _first(select(source, *described).select_from(joined), order, source, filters)
+    return _first(select(source, *described).select_from(joined), orders, source, filters)
 
 
 def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:
     return and_(*(one.c[name] == other.c[name] for name in EXECUTION_KEY))
 
 
-def _first(statement: Select[Any], order: ColumnElement[Any], source: FromClause, filters: Filters) -> Select[Any]:
-    """The statement with this order, ties with the newest first, and the filters' limit."""
+def _first(
+    statement: Select[Any], orders: Sequence[ColumnElement[Any]], source: FromClause, filters: Filters
+) -> Select[Any]:
+    """The statement in these orders, ties with the newest first, and the filters' limit."""
     tie: list[ColumnElement[Any]] = [source.c[name].desc() for name in EXECUTION_KEY]
     if "node_id" in source.c:
         tie.append(source.c.node_id)
-    return statement.order_by(order, *tie).limit(filters.limit)
+    return statement.order_by(*orders, *tie).limit(filters.limit)
 
 
 def _rows(connection: Connection, statement: Select[Any]) -> list[Row]:
@@ -341,8 +346,11 @@ def stored_plan(rows: Rows) -> StoredPlan:
     )
 
 
+_RANKED_BY = ("severity", "wall_ms", "impact_ms", "impact_bytes")
+
+
 def _worst_first(findings: Iterable[Row]) -> list[Row]:
-    return sorted(findings, key=lambda row: SEVERITIES.index(row["severity"]))
+    return sorted(findings, key=lambda row: rank(*(row[name] for name in _RANKED_BY)))
 
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:

@@ -1,4 +1,15 @@
-"""The severities of findings."""
+"""The severities of findings, and which of several findings is the worst."""
+
+from __future__ import annotations
 
 SEVERITIES = ("critical", "warning", "info")
 """The worst first."""
+
+_BYTES_PER_MS = 100_000
+"""100 MB count as a second."""
+
+
+def rank(severity: str, wall_ms: int | None, impact_ms: int | None, impact_bytes: int | None) -> tuple[int, ...]:
+    """The lower, the worse: by severity, then by the wall time at stake, then by impact; what is unknown comes last."""
+    impact = max(impact_ms or 0, (impact_bytes or 0) // _BYTES_PER_MS)
+    return SEVERITIES.index(severity), -1 if wall_ms is None else -2 - wall_ms, -impact

@@ -16,6 +16,9 @@ CREATE FUNCTION joinsight_finding_groups(since timestamptz, until timestamptz DE
     first_seen_at timestamptz,
     first_run_at timestamptz,
     last_run_at timestamptz,
+    wall_ms bigint,
+    wall_is_partial boolean,
+    duration_ms bigint,
     impact_ms bigint,
     impact_bytes bigint,
     started_at timestamptz,
@@ -28,7 +31,7 @@ SELECT g.job_name, g.query_shape, newest.query_title, newest.description, g.find
     newest.title, newest.advice, newest.evidence,
     g.executions, greatest(ran.runs, g.executions), g.first_seen_at,
     coalesce(ran.first_run_at, g.first_seen_at), coalesce(ran.last_run_at, g.started_at),
-    g.impact_ms, g.impact_bytes,
+    g.wall_ms, g.wall_is_partial, g.duration_ms, g.impact_ms, g.impact_bytes,
     g.started_at, g.application_id, g.attempt_id, g.execution_id, newest.node_id
 FROM (
     SELECT e.job_name, e.query_shape, f.finding, f.operator_key,
@@ -42,6 +45,9 @@ FROM (
             AS attempt_id,
         (array_agg(f.execution_id ORDER BY f.started_at DESC, f.application_id, f.attempt_id, f.execution_id))[1]
             AS execution_id,
+        sum(f.wall_ms)::bigint AS wall_ms,
+        bool_or(f.wall_is_partial) OR (count(f.wall_ms) BETWEEN 1 AND count(*) - 1) AS wall_is_partial,
+        sum(e.duration_ms) FILTER (WHERE f.wall_ms IS NOT NULL)::bigint AS duration_ms,
         sum(f.impact_ms)::bigint AS impact_ms, sum(f.impact_bytes)::bigint AS impact_bytes
     FROM finding f JOIN execution e
         ON (e.started_at, e.application_id, e.attempt_id, e.execution_id)
@@ -64,7 +70,7 @@ CROSS JOIN LATERAL (
             = (g.started_at, g.application_id, g.attempt_id, g.execution_id)
         AND f.started_at >= since AND f.started_at < until AND e.started_at >= since AND e.started_at < until
         AND f.finding = g.finding AND f.operator_key IS NOT DISTINCT FROM g.operator_key
-    ORDER BY greatest(f.impact_ms, f.impact_bytes / 100000) DESC NULLS LAST, f.node_id
+    ORDER BY f.wall_ms DESC NULLS LAST, greatest(f.impact_ms, f.impact_bytes / 100000) DESC NULLS LAST, f.node_id
     LIMIT 1
 ) AS newest
 $$;

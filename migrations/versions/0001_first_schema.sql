@@ -749,6 +749,8 @@ CREATE TABLE finding (
     title text NOT NULL,
     evidence jsonb NOT NULL,
     advice text NOT NULL,
+    wall_ms bigint,
+    wall_is_partial boolean NOT NULL,
     impact_ms bigint,
     impact_bytes bigint,
     CONSTRAINT pk_finding PRIMARY KEY (started_at, application_id, attempt_id, execution_id, finding, node_id),
@@ -766,12 +768,15 @@ COMMENT ON COLUMN finding.operator_key IS 'key of the operator, equal in all run
 COMMENT ON COLUMN finding.title IS 'the problem in one sentence, with the numbers';
 COMMENT ON COLUMN finding.evidence IS 'the numbers by name, in the units of their names';
 COMMENT ON COLUMN finding.advice IS 'what to do';
-COMMENT ON COLUMN finding.impact_ms IS 'time at stake, milliseconds: docs/findings.md#impact says which; NULL: unknown';
-COMMENT ON COLUMN finding.impact_bytes IS 'bytes at stake: docs/findings.md#impact says which; NULL: unknown';
+COMMENT ON COLUMN finding.wall_ms IS 'wall time at stake, milliseconds: how long the execution waited for what docs/findings.md#wall-time says; NULL: unknown';
+COMMENT ON COLUMN finding.wall_is_partial IS 'whether wall_ms is only what is known of it; it may be more';
+COMMENT ON COLUMN finding.impact_ms IS 'time, milliseconds: docs/findings.md#impact says which; NULL: unknown';
+COMMENT ON COLUMN finding.impact_bytes IS 'bytes: docs/findings.md#impact says which; NULL: unknown';
 CREATE INDEX ix_finding_finding_started_at ON finding (finding, started_at);
 CREATE INDEX ix_finding_impact_largest ON finding (GREATEST(impact_ms, impact_bytes / 100000) DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_finding_operator_key_started_at ON finding (operator_key, started_at);
-CREATE INDEX ix_finding_severity_largest ON finding (array_position(ARRAY['info'::text, 'warning'::text, 'critical'::text], severity) DESC NULLS LAST, started_at DESC);
+CREATE INDEX ix_finding_severity_largest ON finding (array_position(ARRAY['info'::text, 'warning'::text, 'critical'::text], severity) DESC NULLS LAST, wall_ms DESC NULLS LAST, started_at DESC);
+CREATE INDEX ix_finding_wall_ms_largest ON finding (wall_ms DESC NULLS LAST, started_at DESC);
 CREATE TABLE finding_default PARTITION OF finding DEFAULT;
 
 

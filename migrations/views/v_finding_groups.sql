@@ -17,6 +17,9 @@ COMMENT ON COLUMN v_finding_groups.runs IS 'executions of the query in this job 
 COMMENT ON COLUMN v_finding_groups.first_seen_at IS 'start of the first execution with the finding';
 COMMENT ON COLUMN v_finding_groups.first_run_at IS 'start of the first of the runs; if equal, it may be older';
 COMMENT ON COLUMN v_finding_groups.last_run_at IS 'start of the last of the runs; later than started_at: it is gone';
+COMMENT ON COLUMN v_finding_groups.wall_ms IS 'sum of the findings'' wall_ms (docs/findings.md#wall-time), milliseconds; NULL: unknown';
+COMMENT ON COLUMN v_finding_groups.wall_is_partial IS 'whether wall_ms is only what is known of it; it may be more';
+COMMENT ON COLUMN v_finding_groups.duration_ms IS 'sum of the durations of the executions whose wall_ms is known, milliseconds';
 COMMENT ON COLUMN v_finding_groups.impact_ms IS 'sum of the findings'' impact_ms (docs/findings.md#impact); NULL: unknown';
 COMMENT ON COLUMN v_finding_groups.impact_bytes IS 'sum of the findings'' impact_bytes; NULL: unknown';
 COMMENT ON COLUMN v_finding_groups.started_at IS 'when it was last seen; key of the newest execution with it';

@@ -131,15 +131,19 @@ def test_findings_in_full(invoke: Invoke) -> None:
 
 
 def test_a_group_says_how_often_and_since_when(invoke: Invoke) -> None:
-    """Before its texts, with what is at stake; then how to draw the plan of the newest run."""
+    """Before its texts; then what is at stake, and how to draw the plan of the newest run."""
     lines = invoke("findings", *EARLY, "--finding", "spill").stdout.splitlines()
-    assert lines[1].startswith("  in 1 run, 2026-") and lines[1].endswith("; impact 4.8 MiB")
+    assert lines[1].startswith("  in 1 run, 2026-")
+    assert lines[2].endswith("; impact 4.8 MiB")
+    cached = invoke("findings", *EARLY, "--finding", "cache-read-once").stdout.splitlines()
+    assert cached[2] == "  623 ms at stake, 56 % of the time; impact 917 ms"
     assert lines[-1] == "  joinsight plan app/4 | joinsight docs findings#spill"
 
 
 DAY = datetime(2026, 11, 20, 8, 30, tzinfo=timezone.utc)
 GROUP = {
-    **{"executions": 3, "runs": 1200, "impact_ms": None, "impact_bytes": None},
+    **{"executions": 3, "runs": 1200, "wall_ms": None, "wall_is_partial": False, "duration_ms": None},
+    **{"impact_ms": None, "impact_bytes": None},
     **{"first_run_at": DAY - timedelta(9), "first_seen_at": DAY - timedelta(5), "started_at": DAY, "last_run_at": DAY},
 }
 

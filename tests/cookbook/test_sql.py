@@ -184,6 +184,13 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"severity": "warning", "finding": "spill", "times": 5, "jobs": 1, "hours": None},
         {"severity": "warning", "finding": "skewed-shuffle", "times": 7, "jobs": 1, "bytes": None},
     ],
+    "How much time is at stake by job and week?": [
+        {
+            **{"week": day(11, 9), "job_name": "finance/invoices_daily", "finding": "broadcast-failed"},
+            **{"findings": 3, "share": 1, "is_partial": False},
+        },
+        {"week": day(11, 16), "job_name": "supply/revenue_daily", "finding": "spill", "findings": 5},
+    ],
     "Which findings recur at the same operator?": [
         {"job_name": "growth/revenue_daily", "finding": "skewed-shuffle", "runs": 15, "first": day(11, 6)},
     ],

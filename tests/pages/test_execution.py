@@ -27,13 +27,13 @@ from joinsight.decode import decode_request
 from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, NotFound
-from joinsight.findings.finding import WHOLE_EXECUTION
 from joinsight.pages.drawing import draw
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
+from joinsight.pages.notebook import notebook
 from joinsight.pages.panel import panel_of
 from joinsight.pages.view import FIT, View
-from joinsight.present.findings import ranked
+from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
@@ -174,12 +174,12 @@ def test_a_lost_execution_has_the_last_known_plan() -> None:
 
 
 def test_findings_come_with_open_advice() -> None:
-    """The worst finding comes first, then the most costly; findings with the same advice show it once, each links."""
+    """In their order; findings with the same advice show it once, each links."""
     plan, run = stored(recordings()["skewed"], SMALL)
     [row] = plan.findings
     mild = {**row, "severity": "info", "finding": "mild", "title": "Mild", "impact_ms": 10**9}
     cheap = {**row, "node_id": 18, "title": "Cheap", "impact_ms": 0, "impact_bytes": 0}
-    plan.findings[:] = [mild, cheap, row]
+    plan.findings[:] = [row, cheap, mild]
     page = execution_page(plan, run)
     listed = page[page.index('<section class="findings"') : page.index("Where the wall time went")]
     titles = [row["title"], "Cheap", "Mild"]
@@ -188,30 +188,26 @@ def test_findings_come_with_open_advice() -> None:
     assert re.findall(r"#n(\d+)", listed) == ["11", "18", "11"]
 
 
-def test_findings_come_with_what_is_at_stake() -> None:
-    """Equally bad ones are ordered by how long the query waited for their operator, whatever their impact."""
-    samples = {"operator__SortMergeJoin": 30, "shuffle_read": 20}
-    drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
-    plan, run = stored(ended(drawing, ran(7, 200, 900, 1_000, **samples)))
-    row = {"severity": "warning", "impact_ms": 5, "impact_bytes": None}
-    found = [{**row, "node_id": node, "impact_ms": node} for node in (WHOLE_EXECUTION, 7, 9, 4, 1)]
-    critical = {**row, "severity": "critical", "node_id": WHOLE_EXECUTION}
-    assert [(each["severity"], each["node_id"], wait) for each, wait in ranked([*found, critical], plan.bill)] == [
-        ("critical", WHOLE_EXECUTION, ""),
-        ("warning", 1, "The query waited 700 ms for this join and what only it needed, 70 % of the time."),
-        ("warning", 4, "The query waited 280 ms for this operator, 28 % of the time."),
-        ("warning", 9, ""),
-        ("warning", 7, ""),
-        ("warning", WHOLE_EXECUTION, ""),
-    ]
-    plan.findings.append(
-        {**row, "finding": "f", "title": "t", "evidence": {}, "advice": "", "node_id": 4, "operator_key": ""}
-    )
-    said = "The query waited 280 ms for this operator, 28 % of the time."
-    assert said in shown(execution_page(plan, run))
+@pytest.mark.parametrize(
+    ("wall_ms", "is_partial", "expected"),
+    [
+        (280, False, "280 ms at stake, 28 % of the time"),
+        (700, True, "at least 700 ms at stake, 70 % of the time"),
+        (0, False, "nothing at stake: the query did not wait for it"),
+        (0, True, ""),
+        (None, False, ""),
+    ],
+)
+def test_findings_come_with_what_is_at_stake(wall_ms: int | None, is_partial: bool, expected: str) -> None:
+    """On the page, in the terminal and in notebooks: how long the query waited for it, if that is known."""
+    plan, run = stored(recordings()["skewed"], SMALL)
+    plan.findings[0] |= {"wall_ms": wall_ms, "wall_is_partial": is_partial}
+    plan.execution["duration_ms"] = 1_000
+    assert at_stake(plan.findings[0], 1_000) == expected
     text = io.StringIO()
     print_findings_of(text_console(text), plan)
-    assert said in text.getvalue()
+    for where in (shown(execution_page(plan, run)), text.getvalue(), notebook([plan])):
+        assert expected in where and ("at stake" in where) == bool(expected)
 
 
 def test_an_error_is_whole_and_its_trace_apart() -> None:

@@ -32,17 +32,19 @@ def run(engine: Engine, job: str, days_ago: float, *findings: Row, shape: str | 
             "is_outer": False,
             "is_adaptive": True,
             "plan_versions": 1,
+            "duration_ms": 100,
             "origin": "live",
         },
         **{"listener_id": "", "sequence": 1, "updated_at": END},
         **own,
     }
     texts = {"title": f"{days_ago:g} days ago", "evidence": {"days": days_ago}, "advice": "Mind it."}
+    partial = {"wall_is_partial": False}
     partitions.create(engine, {partitions.month_of(started_at)})
     with engine.begin() as connection:
         connection.execute(insert(tables.execution).values(**key, **row))
         for finding in findings:
-            connection.execute(insert(tables.finding).values(**key, **texts, **finding))
+            connection.execute(insert(tables.finding).values(**{**key, **texts, **partial, **finding}))
 
 
 def groups(engine: Engine, job: str, sort: str = "severity", **filters: Any) -> list[Row]:
@@ -54,8 +56,8 @@ def groups(engine: Engine, job: str, sort: str = "severity", **filters: Any) -> 
 def test_a_finding_of_many_runs_is_one_row(engine: Engine) -> None:
     """Since when, how often, at what cost; the texts are those of the newest, and runs without it count too."""
     for day in (31, 5, 4, 3):
-        run(engine, "nightly", day, *[{**SPILL, "impact_ms": day}] * (day != 5))
-    run(engine, "nightly", 2, {**SPILL, "severity": "critical", "impact_ms": None})
+        run(engine, "nightly", day, *[{**SPILL, "impact_ms": day, "wall_ms": 10 * day}] * (day != 5))
+    run(engine, "nightly", 2, {**SPILL, "severity": "critical", "impact_ms": None, "wall_ms": None})
     run(engine, "nightly", 1)
     run(engine, "nightly", 0.5, state="lost")
     run(engine, "nightly", 0.2, state="running")
@@ -77,6 +79,9 @@ def test_a_finding_of_many_runs_is_one_row(engine: Engine) -> None:
         "first_seen_at": END - 4 * DAY,
         "first_run_at": END - 5 * DAY,
         "last_run_at": END - 1 * DAY,
+        "wall_ms": 70,
+        "wall_is_partial": True,
+        "duration_ms": 200,
         "impact_ms": 7,
         "impact_bytes": 30,
         "started_at": END - 2 * DAY,
@@ -111,21 +116,23 @@ def test_jobs_queries_kinds_and_operators_are_kept_apart(engine: Engine) -> None
 @pytest.mark.parametrize(
     ("sort", "expected"),
     [
-        ("severity", ["worst", "costly", "new", "mild"]),
-        ("impact", ["costly", "mild", "new", "worst"]),
-        ("recent", ["new", "mild", "worst", "costly"]),
+        ("severity", ["worst", "awaited", "costly", "new", "mild"]),
+        ("cost", ["mild", "awaited", "worst", "costly", "new"]),
+        ("impact", ["costly", "mild", "new", "worst", "awaited"]),
+        ("recent", ["new", "mild", "worst", "costly", "awaited"]),
     ],
 )
 def test_groups_are_sorted(engine: Engine, sort: str, expected: list[str]) -> None:
-    """By severity, and by impact within one; 100 MB count as a second, and what is not known comes last."""
+    """By severity, within one by wall time, then by impact; 100 MB count as a second; the unknown comes last."""
     job = f"sorted by {sort}"
-    for days, name, severity, impact_ms, impact_bytes in (
-        (4, "costly", "warning", 2_000, 1),
-        (3, "worst", "critical", None, None),
-        (2, "mild", "info", None, 100_000_000),
-        (1, "new", "warning", 999, None),
+    for days, name, severity, wall_ms, impact_ms, impact_bytes in (
+        (5, "awaited", "warning", 300, None, None),
+        (4, "costly", "warning", None, 2_000, 1),
+        (3, "worst", "critical", None, None, None),
+        (2, "mild", "info", 500, None, 100_000_000),
+        (1, "new", "warning", None, 999, None),
     ):
-        cost = {"severity": severity, "impact_ms": impact_ms, "impact_bytes": impact_bytes}
+        cost = {"severity": severity, "wall_ms": wall_ms, "impact_ms": impact_ms, "impact_bytes": impact_bytes}
         run(engine, job, days, {**SPILL, "finding": name, **cost})
     assert [row["finding"] for row in groups(engine, job, sort)] == expected
     assert [row["finding"] for row in groups(engine, job, sort, limit=2)] == expected[:2]

@@ -1,7 +1,8 @@
 """Renders findings in full: one of an execution, or a group over the runs of a query::
 
 critical  broadcast-failed  nightly: Sales by slow stores
-  in 3 of 90 runs, first 2026-10-19 08:31, last 2026-10-21 08:32, not in the last run; impact 1.1 min
+  in 3 of 90 runs, first 2026-10-19 08:31, last 2026-10-21 08:32, not in the last run
+  3.3 s at stake, 100 % of the time; impact 3.3 s
   The query failed: its broadcast was not ready after 1 s (spark.sql.broadcastTimeout).
   Check what the broadcast side computes: the tasks beneath it take most of the time. ...
   timeout_s 1 | node 10, operator 9cbf27f7c1d04b3e
@@ -18,7 +19,7 @@ from rich.text import Text
 from joinsight.findings import link
 from joinsight.findings.finding import WHOLE_EXECUTION
 from joinsight.present import execution_name, query_title, when
-from joinsight.present.findings import impact, occurrence
+from joinsight.present.findings import at_stake, impact, occurrence
 from joinsight.tables import Row
 from joinsight.terminal import visible, visible_line
 
@@ -30,9 +31,8 @@ _TITLE = 60
 def group_lines(group: Row, width: int) -> Iterator[Text]:
     """A group over the runs of a query."""
     yield _head(group, f"{group['job_name']}: {query_title(group)[:_TITLE]}")
-    at_stake = impact(group)
-    yield from _wrapped(occurrence(group) + (f"; impact {at_stake}" if at_stake else ""), width, "")
-    yield from _body(group, width)
+    yield from _wrapped(occurrence(group), width, "")
+    yield from _body(group, width, impact(group))
     yield Text(f"{_INDENT}joinsight plan {visible_line(execution_name(group))} | {link(group['finding'])}", "dim")
 
 
@@ -42,10 +42,10 @@ def execution_lines(row: Row, width: int) -> Iterator[Text]:
     yield from lines(row, width, about)
 
 
-def lines(row: Row, width: int, about: Sequence[str] = (), wait: str = "") -> Iterator[Text]:
+def lines(row: Row, width: int, about: Sequence[str] = ()) -> Iterator[Text]:
     """A finding of one execution; `about` describes it, where that is not clear from the context."""
     yield _head(row, *about)
-    yield from _body(row, width, wait)
+    yield from _body(row, width)
     yield Text(_INDENT + link(row["finding"]), "dim")
 
 
@@ -54,8 +54,9 @@ def _head(row: Row, *about: str) -> Text:
     return head.append(visible_line("  ".join(["", row["finding"], *about])), "")
 
 
-def _body(row: Row, width: int, wait: str = "") -> Iterator[Text]:
-    for text, style in ((row["title"], "bold"), (wait, ""), (row["advice"], "")):
+def _body(row: Row, width: int, impact: str = "") -> Iterator[Text]:
+    costs = "; ".join(filter(None, [at_stake(row, row["duration_ms"]), f"impact {impact}" if impact else ""]))
+    for text, style in ((costs, ""), (row["title"], "bold"), (row["advice"], "")):
         yield from _wrapped(text, width, style)
     yield from _wrapped(" | ".join(filter(None, [_evidence(row["evidence"]), _where(row)])), width, "dim")
 

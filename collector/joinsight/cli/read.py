@@ -31,7 +31,6 @@ from joinsight.present import (
     short_key,
     when,
 )
-from joinsight.present.findings import ranked
 from joinsight.present.task_time import by_operator
 from joinsight.present.time_spent import by_cause
 from joinsight.reading import StoredPlan
@@ -168,11 +167,11 @@ def print_task_time(out: Console, stored: StoredPlan) -> None:
 
 
 def print_findings_of(out: Console, stored: StoredPlan) -> None:
-    """Print the findings of the execution, the worst first, then those that it waited for longest."""
+    """Print the findings of the execution, the worst first."""
     if stored.findings:
         out.print(Text("Findings:", "bold"))
-    for row, wait in ranked(stored.findings, stored.bill):
-        for line in findings_text.lines(row, paragraph_width(out), wait=wait):
+    for row in stored.findings:
+        for line in findings_text.lines({**row, "duration_ms": stored.execution["duration_ms"]}, paragraph_width(out)):
             out.print(line, soft_wrap=True)
 
 

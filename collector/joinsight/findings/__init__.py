@@ -6,7 +6,6 @@ through a `History`, which the store implements.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Mapping
 
@@ -32,6 +31,7 @@ from joinsight.findings import (
 from joinsight.findings.finding import Case, Finding, Heuristic, History, NoHistory
 from joinsight.findings.thresholds import Thresholds
 from joinsight.rows import Rows
+from joinsight.severity import rank
 from joinsight.tables import EXECUTION_KEY, SEVERITIES, FindingRow
 
 HEURISTICS: tuple[Heuristic, ...] = (
@@ -65,7 +65,7 @@ class Finder:
         self._failed: set[str] = set()
 
     def rows(self, rows: Rows, history: History | None = None) -> list[FindingRow]:
-        """Rows of table `finding` for the rows of one execution, as `execution_rows` makes them.
+        """Rows of table `finding` for the rows of one execution, as `execution_rows` makes them; the worst first.
 
         A heuristic that raises finds nothing, and is logged once. Errors of `history` propagate.
         """
@@ -75,7 +75,8 @@ class Finder:
         case = Case(rows, self._thresholds, history or NoHistory())
         key = {name: getattr(execution, name) for name in EXECUTION_KEY}
         found = [finding for heuristic in self._heuristics for finding in self._look(heuristic, case)]
-        return [FindingRow(**key, **dataclasses.asdict(finding)) for finding in _one_a_node(found).values()]
+        made = [FindingRow(**key, **finding.columns()) for finding in _one_a_node(found).values()]
+        return sorted(made, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 
     def _look(self, heuristic: Heuristic, case: Case) -> list[Finding]:
         if heuristic.needs_whole and not case.is_whole:

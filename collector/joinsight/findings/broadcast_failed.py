@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
+from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic, Waited
 from joinsight.rows import byte_size
 
 _SHUFFLE_IT = (
@@ -71,6 +71,7 @@ def look(case: Case) -> Iterator[Finding]:
             only.node_id if only else WHOLE_EXECUTION,
             only.operator_key if only else None,
             impact_ms=case.execution.duration_ms,
+            waited=Waited(case.execution.duration_ms),
         )
         return
 
@@ -81,4 +82,4 @@ def _number(text: str) -> float:
     return float(number) * (byte_size(f"1{unit}", 1) or 1)
 
 
-HEURISTIC = Heuristic("broadcast-failed", look, needs_whole=False)
+HEURISTIC = Heuristic("broadcast-failed", look, "the whole query, which failed", needs_whole=False)

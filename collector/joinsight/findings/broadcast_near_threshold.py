@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from joinsight.display import bytes_text
+from joinsight.display import bytes_text, percent_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import first_up, join, percent, rows, times
+from joinsight.findings.phrases import first_up, join, rows, times
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import max_rows
 from joinsight.rows import max_broadcast_bytes
@@ -46,14 +46,15 @@ def _near_the_end(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> Iter
     yield Finding(
         HEURISTIC.id,
         "critical",
-        f"The broadcast for {join(used_by)} has {text}, {percent(share)} of the most that Spark can broadcast: beyond"
-        " it, the query fails.",
+        f"The broadcast for {join(used_by)} has {text}, {percent_text(share)} of the most that Spark can broadcast:"
+        " beyond it, the query fails.",
         {name: amount, "share": share},
         "Remove the broadcast hint, or lower spark.sql.autoBroadcastJoinThreshold, so that this join is"
         " shuffled; or filter the broadcast side and select fewer columns before the join.",
         broadcast.node_id,
         broadcast.operator_key,
         impact_bytes=broadcast.size_bytes,
+        waited=case.waited_for_exchanges([broadcast]),
     )
 
 
@@ -73,7 +74,7 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
     what = f"The broadcast for {join(used_by)} has {bytes_text(size)}"
     if counted is None:
         what = f"The files that are broadcast for {join(used_by)} have {bytes_text(size)}"
-    what += f", {percent(size / threshold)} of the threshold of {bytes_text(threshold)}"
+    what += f", {percent_text(size / threshold)} of the threshold of {bytes_text(threshold)}"
     evidence |= {"earlier_runs": growth.runs, "earlier_rows": growth.median, "growth_ratio": growth.ratio}
     what += f", and its rows are {times(growth.ratio)} the median of {growth.runs} earlier runs"
     if "broadcast" in (used_by.hint or ""):
@@ -95,6 +96,7 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
         advice,
         broadcast.node_id,
         broadcast.operator_key,
+        waited=case.waited_for_exchanges([broadcast]),
     )
 
 
@@ -127,4 +129,4 @@ def _growth(case: Case, broadcast: BroadcastRow) -> _Growth | None:
     return _Growth(len(earlier), usual, ratio) if ratio >= case.limits.broadcast_growth_ratio else None
 
 
-HEURISTIC = Heuristic("broadcast-near-threshold", look)
+HEURISTIC = Heuristic("broadcast-near-threshold", look, "the broadcast")

@@ -44,6 +44,7 @@ def look(case: Case) -> Iterator[Finding]:
             broadcast.node_id,
             broadcast.operator_key,
             impact_bytes=size,
+            waited=case.waited_for_exchanges([broadcast]),
         )
 
 
@@ -54,4 +55,4 @@ def _other_rows(join: JoinRow) -> int | None:
     return join.right_rows if join.build_side == "left" else join.left_rows
 
 
-HEURISTIC = Heuristic("broadcast-not-worth-it", look)
+HEURISTIC = Heuristic("broadcast-not-worth-it", look, "the broadcast")

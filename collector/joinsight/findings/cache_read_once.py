@@ -38,6 +38,7 @@ def look(case: Case) -> Iterator[Finding]:
             " TABLE. In the plan of a query that only reads it, the operators beneath the table have no metrics.",
             scans[0],
             impact_ms=took,
+            waited=case.waited_for_stages(stage.stage_id for stage in stages),
         )
 
 
@@ -67,4 +68,4 @@ def _cached(measured: Mapping[int, Sequence[NodeMetricRow]]) -> Mapping[frozense
     return found
 
 
-HEURISTIC = Heuristic("cache-read-once", look)
+HEURISTIC = Heuristic("cache-read-once", look, "the stages that filled the cache, while their tasks ran")

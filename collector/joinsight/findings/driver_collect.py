@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joinsight.display import bytes_text, duration_text
+from joinsight.display import bytes_text, duration_text, percent_text
 from joinsight.findings.driver import alone_ms
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import first_up, percent
+from joinsight.findings.phrases import first_up
 
 
 def look(case: Case) -> Iterator[Finding]:
@@ -38,11 +38,13 @@ def look(case: Case) -> Iterator[Finding]:
             else []
         ),
     ]
+    causes = [*(["broadcast"] if broadcasts else []), *(["finish"] if result_ms else [])]
     yield Finding(
         HEURISTIC.id,
         "warning",
         first_up(
-            f"the driver worked alone {' and '.join(parts)}: {percent(took / duration)} of {duration_text(duration)}."
+            f"the driver worked alone {' and '.join(parts)}: {percent_text(took / duration)} of"
+            f" {duration_text(duration)}."
         ),
         {
             "driver_alone_ms": took,
@@ -54,6 +56,7 @@ def look(case: Case) -> Iterator[Finding]:
         },
         " ".join(advice),
         impact_ms=took,
+        waited=case.waited_in(lambda segment: segment.cause in causes),
     )
 
 
@@ -68,4 +71,4 @@ def _result(case: Case) -> tuple[int, int]:
     return result_bytes, max(0, round((ended - last).total_seconds() * 1000))
 
 
-HEURISTIC = Heuristic("driver-collect", look)
+HEURISTIC = Heuristic("driver-collect", look, "the driver: broadcasts, and the time after the last job")

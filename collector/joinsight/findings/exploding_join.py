@@ -33,7 +33,8 @@ def look(case: Case) -> Iterator[Finding]:
             " only existence matters, LEFT SEMI JOIN or EXISTS returns each row once.",
             found.node_id,
             found.operator_key,
+            waited=case.waited_for_join(found),
         )
 
 
-HEURISTIC = Heuristic("exploding-join", look)
+HEURISTIC = Heuristic("exploding-join", look, "the join, with [what only it needed](cost.md#what-a-join-needed)")

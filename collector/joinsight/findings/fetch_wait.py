@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joinsight.display import bytes_text, duration_text
+from joinsight.display import bytes_text, duration_text, percent_text
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import percent, shuffle
+from joinsight.findings.phrases import shuffle
 
 
 def look(case: Case) -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def look(case: Case) -> Iterator[Finding]:
         yield Finding(
             HEURISTIC.id,
             "warning",
-            f"Tasks waited {duration_text(wait)} for {shuffle(row)}, {percent(wait / ran)} of their run time{of}.",
+            f"Tasks waited {duration_text(wait)} for {shuffle(row)}, {percent_text(wait / ran)} of their run time{of}.",
             {
                 "fetch_wait_ms": wait,
                 "run_time_ms": ran,
@@ -36,7 +36,8 @@ def look(case: Case) -> Iterator[Finding]:
             row.operator_key,
             impact_ms=wait,
             impact_bytes=remote,
+            waited=case.waited_for_exchanges([row]),
         )
 
 
-HEURISTIC = Heuristic("fetch-wait", look)
+HEURISTIC = Heuristic("fetch-wait", look, "the shuffle")

@@ -4,19 +4,41 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from joinsight.findings.thresholds import Thresholds
 from joinsight.incomplete import APPROXIMATED
 from joinsight.plan import operators
+from joinsight.plan.critical_path import STAGE_CAUSES
 from joinsight.rows import Rows
-from joinsight.tables import ExecutionRow, JoinRow, NodeMetricRow, PlanNodeRow, ShuffleRow, StageRow
+from joinsight.tables import (
+    BroadcastRow,
+    ExecutionRow,
+    JoinRow,
+    NodeMetricRow,
+    PlanNodeRow,
+    SegmentRow,
+    ShuffleRow,
+    StageRow,
+)
 
 WHOLE_EXECUTION = -1
 """`node_id` of a finding that is about no single node."""
+
+
+class Waited(NamedTuple):
+    """How long the execution waited for something."""
+
+    wall_ms: int | None = None
+    """None: unknown."""
+    wall_is_partial: bool = False
+    """Whether it may be more."""
+
+
+UNKNOWN = Waited()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +59,14 @@ class Finding:
     """Time that it cost, if known."""
     impact_bytes: int | None = None
     """Bytes involved, if known."""
+    waited: Waited = UNKNOWN
+    """How long the execution waited for what the heuristic `waits_for`."""
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of table `finding`, without the execution's key."""
+        its = {each.name: getattr(self, each.name) for each in fields(self)}
+        waited: Waited = its.pop("waited")
+        return its | waited._asdict()
 
 
 class History(Protocol):
@@ -146,6 +176,34 @@ class Case:
         """The joins by node id."""
         return {row.node_id: row for row in self.rows.joins}
 
+    def waited_for_join(self, join: JoinRow) -> Waited:
+        """The join, with what only it needed."""
+        return Waited(join.cost_wall_ms, join.cost_wall_ms is not None and bool(join.cost_is_partial))
+
+    def waited_for_exchanges(self, exchanges: Iterable[ShuffleRow | BroadcastRow]) -> Waited:
+        """Making shuffles or broadcasts, and waiting for their rows."""
+        each = [row.cost_wall_ms for row in exchanges]
+        known = [ms for ms in each if ms is not None]
+        return Waited(sum(known), len(known) < len(each)) if known else UNKNOWN
+
+    def waited_for_stages(self, ids: Iterable[int]) -> Waited:
+        """Stages, while their tasks ran."""
+        wanted = set(ids)
+        return self.waited_in(lambda segment: segment.cause in STAGE_CAUSES and segment.stage_id in wanted)
+
+    def waited_for_tail(self, stage: StageRow) -> Waited:
+        """The last tasks of a stage."""
+        if stage.tail_at is None and stage.width is None:
+            return UNKNOWN
+        attempt = (stage.stage_id, stage.stage_attempt)
+        return self.waited_in(lambda its: its.cause == "tail" and (its.stage_id, its.stage_attempt) == attempt)
+
+    def waited_in(self, is_one: Callable[[SegmentRow], bool]) -> Waited:
+        """Segments of the critical path."""
+        if not self.rows.segment:
+            return UNKNOWN
+        return Waited(sum(segment.end_ms - segment.start_ms for segment in self.rows.segment if is_one(segment)))
+
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
@@ -153,6 +211,8 @@ class Heuristic:
 
     id: str
     look: Callable[[Case], Iterator[Finding]]
+    waits_for: str = ""
+    """What the execution waited for, in the words of docs/findings.md: the wall time of its findings."""
     needs_whole: bool = True
     """Whether a finding could be due to missing measurements, because the execution failed or is incomplete. Otherwise
     the measured values are lower bounds, which are sufficient."""

@@ -32,7 +32,8 @@ def look(case: Case) -> Iterator[Finding]:
             row.node_id,
             row.operator_key,
             impact_ms=waited_ms(skew.stage),
+            waited=case.waited_for_tail(skew.stage),
         )
 
 
-HEURISTIC = Heuristic("hidden-skew", look)
+HEURISTIC = Heuristic("hidden-skew", look, "the [tail](critical-path.md) of the stage that reads the shuffle")

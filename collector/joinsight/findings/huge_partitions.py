@@ -32,6 +32,7 @@ def look(case: Case) -> Iterator[Finding]:
             row.node_id,
             row.operator_key,
             impact_bytes=row.bytes_written,
+            waited=case.waited_for_stages(row.reduce_stages or ()),
         )
 
 
@@ -49,4 +50,6 @@ def _advice(case: Case, row: ShuffleRow) -> str:
     return f"{more}."
 
 
-HEURISTIC = Heuristic("huge-partitions", look, needs_whole=False)
+HEURISTIC = Heuristic(
+    "huge-partitions", look, "the stages that read the shuffle, while their tasks ran", needs_whole=False
+)

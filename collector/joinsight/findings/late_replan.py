@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from joinsight.display import bytes_text, duration_text
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
 from joinsight.findings.phrases import join
 from joinsight.plan.decisions import JOIN_STRATEGY
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
-from joinsight.tables import AqeDecisionRow, JoinRow
+from joinsight.tables import AqeDecisionRow, JoinRow, ShuffleRow
 
 
 def look(case: Case) -> Iterator[Finding]:
@@ -37,19 +37,24 @@ def look(case: Case) -> Iterator[Finding]:
             WHOLE_EXECUTION if found is None else found.node_id,
             decision.operator_key,
             impact_bytes=wasted,
+            waited=case.waited_for_exchanges(_not_needed(case, decision, found)),
         )
 
 
 def _wasted(case: Case, decision: AqeDecisionRow, found: JoinRow | None) -> int | None:
-    kind = decision.kind
-    if kind in ("dropped_stage", "empty_relation"):
+    if decision.kind in ("dropped_stage", "empty_relation"):
         return decision.bytes_before
-    if kind != JOIN_STRATEGY or found is None or found.strategy != BROADCAST_HASH_JOIN:
-        return None
+    return next((shuffle.bytes_written for shuffle in _not_needed(case, decision, found)), None)
+
+
+def _not_needed(case: Case, decision: AqeDecisionRow, found: JoinRow | None) -> Sequence[ShuffleRow]:
+    """The shuffle of the final plan that was written needlessly, if there is one."""
+    if decision.kind != JOIN_STRATEGY or found is None or found.strategy != BROADCAST_HASH_JOIN:
+        return []
     # What is not built; a join's text may name no side
     others = {"left": found.right_exchange, "right": found.left_exchange}
     shuffle = case.shuffles.get(others.get(found.build_side or ""))
-    return shuffle.bytes_written if shuffle else None
+    return [shuffle] if shuffle else []
 
 
 def _saw(decision: AqeDecisionRow, found: JoinRow | None) -> str:
@@ -62,4 +67,4 @@ def _saw(decision: AqeDecisionRow, found: JoinRow | None) -> str:
     return f"{join(found)} can broadcast its {found.build_side} side{size}"
 
 
-HEURISTIC = Heuristic("late-replan", look)
+HEURISTIC = Heuristic("late-replan", look, "the shuffle that was not needed; unknown where it is not in the final plan")

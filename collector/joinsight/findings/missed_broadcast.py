@@ -36,6 +36,7 @@ def look(case: Case) -> Iterator[Finding]:
             found.operator_key,
             impact_ms=costs or None,
             impact_bytes=shuffle.bytes_written if shuffle else None,
+            waited=case.waited_for_join(found),
         )
 
 
@@ -60,4 +61,4 @@ def _advice(case: Case, found: JoinRow) -> str:
     )
 
 
-HEURISTIC = Heuristic("missed-broadcast", look)
+HEURISTIC = Heuristic("missed-broadcast", look, "the join, with [what only it needed](cost.md#what-a-join-needed)")

@@ -37,6 +37,7 @@ def look(case: Case) -> Iterator[Finding]:
             " Spark reject joins that lack a condition by mistake, set spark.sql.crossJoin.enabled=false.",
             found.node_id,
             found.operator_key,
+            waited=case.waited_for_join(found),
         )
 
 
@@ -48,4 +49,6 @@ def _cartesian_pairs(case: Case, found: JoinRow, counted: int) -> int:
     return max(counted // tasks if tasks else 0, found.output_rows or 0)
 
 
-HEURISTIC = Heuristic("nested-loop-join", look, needs_whole=False)
+HEURISTIC = Heuristic(
+    "nested-loop-join", look, "the join, with [what only it needed](cost.md#what-a-join-needed)", needs_whole=False
+)

@@ -1,4 +1,4 @@
-"""``python -m joinsight.findings.page docs/findings.md`` writes the table of thresholds between its two marks."""
+"""``python -m joinsight.findings.page docs/findings.md`` writes the tables of wall time and of thresholds there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from joinsight.findings import HEURISTICS
 from joinsight.findings.thresholds import Thresholds
 from joinsight.generated import rewrite
 
 
-def table() -> Iterator[str]:
-    """The lines of the table, in Markdown."""
+def wall_time() -> Iterator[str]:
+    """What the wall time of findings is, as a table in Markdown."""
+    kinds: dict[str, list[str]] = {}
+    for heuristic in HEURISTICS:
+        kinds.setdefault(heuristic.waits_for, []).append(heuristic.id)
+    yield "| finding | `wall_ms`: how long the query waited for |"
+    yield "|---|---|"
+    for waits_for, ids in kinds.items():
+        yield f"| {', '.join(ids)} | {waits_for} |"
+
+
+def thresholds() -> Iterator[str]:
+    """The thresholds as a table in Markdown."""
     yield "| threshold | default | unit | meaning |"
     yield "|---|---|---|---|"
     for field in dataclasses.fields(Thresholds):
@@ -28,4 +40,5 @@ def _shown(value: Any, unit: str) -> str:
 
 
 if __name__ == "__main__":
-    rewrite(Path(sys.argv[1]), "thresholds", table())
+    rewrite(Path(sys.argv[1]), "wall time", wall_time())
+    rewrite(Path(sys.argv[1]), "thresholds", thresholds())

@@ -37,11 +37,6 @@ def times(ratio: float) -> str:
     return f"{ratio:,.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
 
 
-def percent(share: float) -> str:
-    """``85 %``."""
-    return f"{share * 100:,.0f} %"
-
-
 def first_up(sentence: str) -> str:
     """With a capital letter."""
     return sentence[:1].upper() + sentence[1:]

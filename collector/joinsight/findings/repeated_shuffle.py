@@ -45,6 +45,7 @@ def look(case: Case) -> Iterator[Finding]:
             rows[1].operator_key,
             impact_ms=wrote_ms,
             impact_bytes=again,
+            waited=case.waited_for_exchanges(rows[1:]),
         )
 
 
@@ -70,4 +71,4 @@ def _equal_subtrees(case: Case) -> dict[int, int]:
     return found
 
 
-HEURISTIC = Heuristic("repeated-shuffle", look)
+HEURISTIC = Heuristic("repeated-shuffle", look, "the repeated shuffles, without the first")

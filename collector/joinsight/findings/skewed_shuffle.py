@@ -25,6 +25,7 @@ def look(case: Case) -> Iterator[Finding]:
             row.node_id,
             row.operator_key,
             impact_ms=waited_ms(skew.stage),
+            waited=case.waited_for_tail(skew.stage),
         )
 
 
@@ -51,4 +52,4 @@ def _advice(case: Case, row: ShuffleRow) -> str:
     )
 
 
-HEURISTIC = Heuristic("skewed-shuffle", look)
+HEURISTIC = Heuristic("skewed-shuffle", look, "the [tail](critical-path.md) of the stage that reads the shuffle")

@@ -39,6 +39,7 @@ def look(case: Case) -> Iterator[Finding]:
         node_id,
         (case.nodes[node_id].operator_key if node_id in case.nodes else None),
         impact_bytes=on_disk,
+        waited=case.waited_for_stages(stage.stage_id for stage in stages),
     )
 
 
@@ -46,4 +47,4 @@ def _is_spill(row: NodeMetricRow) -> bool:
     return row.name == _SPILL_SIZE and row.node_id != WHOLE_EXECUTION and bool(row.total)
 
 
-HEURISTIC = Heuristic("spill", look, needs_whole=False)
+HEURISTIC = Heuristic("spill", look, "the stages that spilled, while their tasks ran", needs_whole=False)

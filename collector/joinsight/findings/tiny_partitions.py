@@ -39,6 +39,7 @@ def look(case: Case) -> Iterator[Finding]:
             row.node_id,
             row.operator_key,
             impact_bytes=row.bytes_written,
+            waited=case.waited_for_stages(row.reduce_stages or ()),
         )
 
 
@@ -61,4 +62,4 @@ def _advice(case: Case, row: ShuffleRow) -> str:
     )
 
 
-HEURISTIC = Heuristic("tiny-partitions", look)
+HEURISTIC = Heuristic("tiny-partitions", look, "the stages that read the shuffle, while their tasks ran")

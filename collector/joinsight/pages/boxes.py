@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from joinsight.display import duration_text
+from joinsight.display import duration_text, percent_text
 from joinsight.plan import operators, texts
 from joinsight.present.tree import TreeNode, clean
 
@@ -76,9 +76,9 @@ class Box:
             lines.append("is drawn at its other use; its rows are used here once more")
         lines += [f"{node.rows:,} rows"] if node.rows is not None else []
         lines += [_size(node)] if node.bytes is not None else []
-        share = "" if node.is_sampled else f", {node.time_share:.0%} of the time of all operators"
+        share = "" if node.is_sampled else f", {percent_text(node.time_share)} of the time of all operators"
         lines += [f"{node.time}{share}"] if node.time else []
-        lines += [f"{duration_text(node.wall_ms)} of wall time, {node.wall_share:.0%}"] if self.wall else []
+        lines += [f"{duration_text(node.wall_ms)} of wall time, {percent_text(node.wall_share)}"] if self.wall else []
         if node.read is not None:
             median, largest = node.read["median"], node.read["max"]
             lines.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {node.skew} as many")
@@ -97,7 +97,7 @@ def box_of(node: TreeNode) -> Box:
     title, text = _name_and_text(node)
     figures = [] if node.rows is None else [f"{node.rows:,} row{'s' * (node.rows != 1)}"]
     figures += [] if node.bytes is None else [_size(node)]
-    wall = f"{node.wall_share:.0%}".replace("%", " % wall") if node.wall_share >= _LEAST_SHARE else ""
+    wall = f"{percent_text(node.wall_share)} wall" if node.wall_share >= _LEAST_SHARE else ""
     height = (
         _HEAD + _LINE * (bool(text or wall) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
     )

@@ -16,6 +16,7 @@ from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
 from joinsight.present import regressions
+from joinsight.present.findings import at_stake_over_runs
 from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, Row, driver_ms
 
 _environment = Environment(
@@ -139,6 +140,7 @@ _environment.filters.update(
             present.partitioned_by,
             present.partitions,
             present.query_title,
+            at_stake_over_runs,
             present.short_key,
             short_name,
             present.when,

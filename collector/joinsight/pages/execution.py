@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joinsight.comparison import Run
-from joinsight.display import bytes_text, duration_text
+from joinsight.display import bytes_text, duration_text, percent_text
 from joinsight.document import ENDED
 from joinsight.errors import NotFound
 from joinsight.pages.drawing import Drawing, draw
@@ -25,7 +25,7 @@ from joinsight.plan.operators import FILES_SIZE
 from joinsight.present import execution_name, number_text, one_line, query_title
 from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
-from joinsight.present.findings import ranked
+from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
@@ -47,7 +47,7 @@ class FindingGroup:
     finding: str
     advice: str
     rows: Sequence[Row]
-    """With `wait`, a sentence about how long the execution waited for the operator."""
+    """With `at_stake`, a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         map_width=MAP_WIDTH,
         selected=_panel(stored, shown, view.node, stages_of),
         charged=_charged(bill, view.node) if shown is final and view.node is not None else [],
-        findings=_grouped(ranked(stored.findings, bill)),
+        findings=_grouped(stored),
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
         decisions=[(number, line) for number, line in lines(stored)],
         decided_here=_decided(stored, shown, view),
@@ -180,7 +180,7 @@ def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
         if item.wall_ms:
             node = item.node_id if item.kind == "operator" else None
             text = labels.item(item) if node is None else f"{labels.name(node)} ({node})"
-            share = f"{item.wall_ms / bill.wall_ms:.0%}".replace("%", " %")
+            share = percent_text(item.wall_ms / bill.wall_ms)
             waits.append(Wait(text, node, duration_text(item.wall_ms), share))
     return waits
 
@@ -198,15 +198,16 @@ def _charged(bill: Bill, node: int) -> list[tuple[str, str]]:
 def _times(charged: Item | JoinCost, least: str, bill: Bill) -> str:
     """``≥ 2.1 s of wall time, 23 %; ≥ 4.1 s of task time``."""
     wall, tasks = charged.wall_ms or 0, charged.task_time_ms or 0
-    texts = [f"{least}{duration_text(wall)} of wall time, {wall / bill.wall_ms:.0%}"] if bill.wall_ms else []
-    return "; ".join([*texts, f"{least}{duration_text(tasks)} of task time"]).replace("%", " %")
+    texts = [f"{least}{duration_text(wall)} of wall time, {percent_text(wall / bill.wall_ms)}"] if bill.wall_ms else []
+    return "; ".join([*texts, f"{least}{duration_text(tasks)} of task time"])
 
 
-def _grouped(findings: Iterable[tuple[Row, str]]) -> list[FindingGroup]:
-    """Ranked findings by kind and advice."""
+def _grouped(stored: StoredPlan) -> list[FindingGroup]:
+    """Findings by kind and advice."""
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row, wait in findings:
-        groups[row["severity"], row["finding"], row["advice"]].append({**row, "wait": wait})
+    for row in stored.findings:
+        text = at_stake(row, stored.execution["duration_ms"])
+        groups[row["severity"], row["finding"], row["advice"]].append({**row, "at_stake": text})
     return [FindingGroup(*key, rows) for key, rows in groups.items()]
 
 

@@ -12,6 +12,7 @@ from joinsight.pages.execution import MAX_DRAWN, operators_of
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.view import DEFAULT
 from joinsight.present import execution_name, one_line, query_title
+from joinsight.present.findings import at_stake
 from joinsight.present.time_spent import by_cause
 from joinsight.reading import StoredPlan
 
@@ -38,7 +39,7 @@ def _shown(stored: StoredPlan) -> dict[str, object]:
         "figures": [f"{label} {value}".strip() for label, value in figures if value],
         "spent": by_cause(stored.segments),
         "plan": _picture(stored),
-        "findings": stored.findings,
+        "findings": [{**row, "at_stake": at_stake(row, e["duration_ms"])} for row in stored.findings],
         "incomplete": e["incomplete"] or (),
     }
 

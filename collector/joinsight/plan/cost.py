@@ -14,14 +14,12 @@ from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
 from joinsight.plan import dependencies, operators, texts
-from joinsight.plan.critical_path import Segment
+from joinsight.plan.critical_path import STAGE_CAUSES, Segment
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.plan.task_time import Spent, sum_of_errors
 
 ItemKind = Literal["operator", "shared", "activity", "rest"]
-_TASK_CAUSES = ("running", "tail", "retry")
-"""Causes of segments in which tasks run."""
 _ACTIVITIES = ("file_write", "cache_build", "collect", "other")
 """Parts of the task time that are no operator's."""
 _REQUIRED = "ENSURE_REQUIREMENTS"
@@ -125,7 +123,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     waited: Counter[tuple[int, int | None]] = Counter()
     for segment in segments:
         ms = segment.end_ms - segment.start_ms
-        if segment.cause in _TASK_CAUSES and segment.stage_id is not None:
+        if segment.cause in STAGE_CAUSES and segment.stage_id is not None:
             waited[segment.stage_id, segment.stage_attempt] += ms
         elif segment.cause == "broadcast" and segment.node_id in facts.nodes:
             wall[_Account("operator", node_id=segment.node_id)] += ms

@@ -32,6 +32,8 @@ CAUSES: Mapping[str, str] = {
     "retry": "a repeated attempt of a stage, whose data was lost",
 }
 """What a segment's time went into."""
+STAGE_CAUSES = ("running", "tail", "retry")
+"""Those with which tasks run."""
 
 
 def table() -> Iterator[str]:

@@ -1,46 +1,32 @@
-"""Findings as text: those of an execution in their order, groups of them by how often, since when, and at what cost.
+"""Findings as text: what is at stake; groups of them also by how often and since when.
 
 in 41 of 90 runs, first 2026-10-13 06:03, last 2026-11-22 06:01
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from joinsight.display import bytes_text, duration_text
-from joinsight.plan.cost import Bill, JoinCost
+from joinsight.display import bytes_text, duration_text, percent_text
 from joinsight.present import when
-from joinsight.severity import SEVERITIES
 from joinsight.tables import Row
 
 
-def ranked(findings: Iterable[Row], bill: Bill) -> list[tuple[Row, str]]:
-    """The worst first, of equally bad ones those whose operator the execution waited for longest; with this wait as a
-    sentence, empty if it is unknown.
+def at_stake(finding: Row, duration_ms: int | None) -> str:
+    """``at least 3.2 s at stake, 40 % of the time``: how long the query, or runs of this duration, waited for what the
+    finding is about; empty if that is unknown.
     """
-    charged = bill.charged()
-
-    def wall_ms(row: Row) -> int:
-        its = charged.get(row["node_id"])
-        return its.wall_ms or 0 if its else 0
-
-    def wait(row: Row) -> str:
-        its = charged.get(row["node_id"])
-        if its is None or not its.wall_ms:
-            return ""
-        least, what = "", "this operator"
-        if isinstance(its, JoinCost):
-            least, what = "at least " if its.shared else "", "this join and what only it needed"
-        share = f"{100 * its.wall_ms / bill.wall_ms:.0f} %"
-        return f"The query waited {least}{duration_text(its.wall_ms)} for {what}, {share} of the time."
-
-    order = sorted(findings, key=lambda row: (SEVERITIES.index(row["severity"]), -wall_ms(row), -_impact(row)))
-    return [(row, wait(row)) for row in order]
+    wall_ms = finding["wall_ms"]
+    if wall_ms is None:
+        return ""
+    if not wall_ms:
+        return "" if finding["wall_is_partial"] else "nothing at stake: the query did not wait for it"
+    least = "at least " if finding["wall_is_partial"] else ""
+    share = f", {percent_text(wall_ms / duration_ms)} of the time" if duration_ms else ""
+    return f"{least}{duration_text(wall_ms)} at stake{share}"
 
 
-def _impact(finding: Row) -> int:
-    """In milliseconds, as `joinsight findings` sorts them: 100 MB count as a second."""
-    return max(finding["impact_ms"] or 0, (finding["impact_bytes"] or 0) // 100_000)
+def at_stake_over_runs(group: Row) -> str:
+    """`at_stake` of a group."""
+    return at_stake(group, group["duration_ms"])
 
 
 def occurrence(group: Row) -> str:
@@ -56,6 +42,6 @@ def occurrence(group: Row) -> str:
 
 
 def impact(finding: Row) -> str:
-    """``2 min, 1.5 GiB``: what is at stake; empty if unknown."""
+    """``2 min, 1.5 GiB``; empty if unknown."""
     time, size = finding["impact_ms"], finding["impact_bytes"]
     return ", ".join([*([duration_text(time)] if time else []), *([bytes_text(size)] if size else [])])

@@ -155,12 +155,15 @@ def table_of(row: type, name: str, *items: SchemaItem, key: Sequence[str] = ()) 
     )
 
 
-def largest(table: str, what: str, name: str | None = None) -> Index:
-    """An index that serves a sort by `what`: largest first, then newest, unmeasured values last."""
+def largest(table: str, what: str, name: str | None = None, then: str = "") -> Index:
+    """An index that serves a sort by `what`, then by the column `then`: largest first, unmeasured values last; then
+    the newest first.
+    """
     call = re.fullmatch(r"\w+\(.*\)", what)  # PostgreSQL shows these without parentheses
     return Index(
         f"ix_{table}_{name or what}_largest",
         text(f"{what if name is None or call else f'({what})'} DESC NULLS LAST"),
+        *([text(f"{then} DESC NULLS LAST")] if then else []),
         text("started_at DESC"),
     )
 

@@ -29,8 +29,13 @@ class FindingRow(ExecutionKey):
     title: str = required("the problem in one sentence, with the numbers")
     evidence: Json = required("the numbers by name, in the units of their names")
     advice: str = required("what to do")
-    impact_ms: Ms | None = column("time at stake, milliseconds: docs/findings.md#impact says which; NULL: unknown")
-    impact_bytes: Bytes | None = column("bytes at stake: docs/findings.md#impact says which; NULL: unknown")
+    wall_ms: Ms | None = column(
+        "wall time at stake, milliseconds: how long the execution waited for what docs/findings.md#wall-time says;"
+        " NULL: unknown"
+    )
+    wall_is_partial: bool = required("whether wall_ms is only what is known of it; it may be more")
+    impact_ms: Ms | None = column("time, milliseconds: docs/findings.md#impact says which; NULL: unknown")
+    impact_bytes: Bytes | None = column("bytes: docs/findings.md#impact says which; NULL: unknown")
 
 
 finding = table_of(
@@ -38,7 +43,8 @@ finding = table_of(
     "finding",
     Index(None, "finding", "started_at"),
     Index(None, "operator_key", "started_at"),
-    largest("finding", SEVERITY_RANK, "severity"),
+    largest("finding", SEVERITY_RANK, "severity", "wall_ms"),
+    largest("finding", "wall_ms"),
     largest("finding", IMPACT, "impact"),
     key=("finding", "node_id"),
 )

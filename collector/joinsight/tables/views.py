@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, DateTime, Double, Integer, MetaData, PrimaryKeyConstraint, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
@@ -24,6 +35,7 @@ from joinsight.tables import (
     broadcast,
     cost,
     execution,
+    finding,
     joins,
     segment,
     shuffle,
@@ -69,6 +81,7 @@ def _operators(
     *computed: Column[Any],
     renamed: Mapping[str, str] | None = None,
     where: str = "",
+    title: str = "title",
 ) -> Table:
     own = [column.name for column in table.columns if column.name not in EXECUTION_KEY]
     columns = [
@@ -78,7 +91,8 @@ def _operators(
         *_taken(execution, "job_name", "tags"),
         *_taken(application, "spark_user"),
         *_taken(execution, "user_name", "session_id", "operation_id", "user_tags"),
-        *_taken(execution, "title", "called_from", "description", "query_shape", "plan_fingerprint"),
+        *_taken(execution, "title", renamed={"title": title}),
+        *_taken(execution, "called_from", "description", "query_shape", "plan_fingerprint"),
         *_taken(execution, "incomplete", "origin"),
         *_taken(application, "spark_version"),
         *_taken(table, *own, renamed=renamed),
@@ -197,6 +211,19 @@ v_costs = _operators(
     cost,
 )
 
+v_findings = _operators(
+    "v_findings",
+    "A finding, with its execution and application; the execution's title is query_title.",
+    finding,
+    _column(
+        "wall_share",
+        Double,
+        "wall_ms / duration_ms: its share of the time of the execution",
+        "o.wall_ms::double precision / nullif(e.duration_ms, 0)",
+    ),
+    title="query_title",
+)
+
 plan_version, plan_node, plan_edge, node_metric = map(_unpacked, UNPACKED)
 
 v_regressions = Table(
@@ -265,6 +292,11 @@ v_finding_groups = Table(
     _column("first_seen_at", DateTime(timezone=True), "start of the first execution with the finding"),
     _column("first_run_at", DateTime(timezone=True), "start of the first of the runs; if equal, it may be older"),
     _column("last_run_at", DateTime(timezone=True), "start of the last of the runs; later than started_at: it is gone"),
+    _column(
+        "wall_ms", BigInteger, "sum of the findings' wall_ms (docs/findings.md#wall-time), milliseconds; NULL: unknown"
+    ),
+    _column("wall_is_partial", Boolean, "whether wall_ms is only what is known of it; it may be more"),
+    _column("duration_ms", BigInteger, "sum of the durations of the executions whose wall_ms is known, milliseconds"),
     _column("impact_ms", BigInteger, "sum of the findings' impact_ms (docs/findings.md#impact); NULL: unknown"),
     _column("impact_bytes", BigInteger, "sum of the findings' impact_bytes; NULL: unknown"),
     *_key("when it was last seen; key of the newest execution with it"),

@@ -1,0 +1,122 @@
+"""The wall time at stake: how long the execution waited for what a finding is about, NULL where that is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+from tests.findings.recorded import SMALL, recordings
+
+from joinsight.document import Execution
+from joinsight.findings import HEURISTICS, Case, Finder
+from joinsight.rows import Rows, execution_rows
+from joinsight.severity import rank
+from joinsight.tables import FindingRow, ShuffleRow
+
+
+def found(execution: Execution, kind: str) -> tuple[Rows, FindingRow]:
+    """The rows of an execution, and its finding of this kind."""
+    rows = execution_rows(execution)
+    (row,) = (row for row in Finder(SMALL).rows(rows) if row.finding == kind)
+    return rows, row
+
+
+def spent(rows: Rows, *causes: str, stages: tuple[int, ...] = ()) -> int:
+    """The time of segments."""
+    its = (each for each in rows.segment if each.cause in causes and (not stages or each.stage_id in stages))
+    return sum(each.end_ms - each.start_ms for each in its)
+
+
+def of_broadcast(rows: Rows) -> int | None:
+    return rows.broadcast[0].cost_wall_ms
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("broadcast-timeout", "broadcast-failed", lambda rows: rows.execution.duration_ms),
+        ("broadcast-slow", "broadcast-not-worth-it", of_broadcast),
+        ("broadcast-slow", "driver-collect", lambda rows: spent(rows, "broadcast")),
+        ("collected", "driver-collect", lambda rows: spent(rows, "finish")),
+        ("broadcast-missed", "missed-broadcast", lambda rows: rows.joins[0].cost_wall_ms),
+        ("join-exploding", "exploding-join", lambda rows: rows.joins[0].cost_wall_ms),
+        ("partitions-tiny", "tiny-partitions", lambda rows: spent(rows, "running", stages=(96,))),
+        ("partitions-single", "spill", lambda rows: spent(rows, "running", stages=(108,))),
+        ("fetch-wait", "fetch-wait", lambda rows: max(row.cost_wall_ms for row in rows.shuffle if row.cost_wall_ms)),
+        ("cache-filled", "cache-read-once", lambda rows: spent(rows, "running", stages=(173, 175))),
+    ],
+)
+def test_it_is_what_the_execution_waited_for(name: str, kind: str, expected: Callable[[Rows], int]) -> None:
+    """Each kind says what it waits for; joins of stages without samples are known in part."""
+    rows, row = found(recordings()[name], kind)
+    assert row.wall_ms == expected(rows) > 0
+    assert row.wall_is_partial == (kind in ("missed-broadcast", "exploding-join"))
+
+
+def test_of_repeated_shuffles_those_after_the_first_count() -> None:
+    """If one of them is unknown, the sum is partial."""
+    first, *others = execution_rows(recordings()["shuffle-repeated"]).shuffle[:2]
+    case = Case(execution_rows(recordings()["shuffle-repeated"]))
+
+    def costing(ms: int | None) -> ShuffleRow:
+        return replace(first, cost_wall_ms=ms)
+
+    assert others
+    assert case.waited_for_exchanges([costing(30)]) == (30, False)
+    assert case.waited_for_exchanges([costing(30), costing(70)]) == (100, False)
+    assert case.waited_for_exchanges([costing(30), costing(None)]) == (30, True)
+    assert case.waited_for_exchanges([costing(None)]) == (None, False)
+
+
+def test_of_skew_the_tail_counts() -> None:
+    """Only that of the skewed stage; unknown where the stage's tasks were not counted over time."""
+    skewed = recordings()["skewed"]
+    assert found(skewed, "skewed-shuffle")[1].wall_ms is None
+
+    def with_tail(tail_ms: int | None) -> FindingRow:
+        its = [
+            structs.replace(
+                stage,
+                width=2,
+                first_launch_at_ms=stage.submitted_at_ms,
+                last_finish_at_ms=stage.completed_at_ms,
+                tail_at_ms=(stage.completed_at_ms or 0) - tail_ms if tail_ms and stage.tasks == 16 else None,
+            )
+            for stage in skewed.stages
+        ]
+        return found(structs.replace(skewed, stages=its), "skewed-shuffle")[1]
+
+    assert (with_tail(120).wall_ms, with_tail(None).wall_ms) == (120, 0)
+
+
+def test_without_a_critical_path_it_is_unknown() -> None:
+    """An end before the start leaves no time to divide."""
+    spilled = recordings()["partitions-single"]
+    _, row = found(structs.replace(spilled, ended_at_ms=spilled.started_at_ms), "spill")
+    assert (row.wall_ms, row.wall_is_partial) == (None, False)
+
+
+def test_findings_are_ranked() -> None:
+    """By severity, then by wall time, then by impact; what is unknown comes last."""
+    ranked = [
+        ("critical", None, None, None),
+        ("warning", 700, None, None),
+        ("warning", 280, 10**9, None),
+        ("warning", 0, None, 10**9),
+        ("warning", None, 3, None),
+        ("warning", None, 2, 250_000),
+        ("warning", None, None, None),
+        ("info", 10**9, 10**9, 10**9),
+    ]
+    assert sorted(ranked[3:] + ranked[:3], key=lambda row: rank(*row)) == ranked
+    for name in ("partitions-single", "broadcast-slow"):
+        rows = Finder(SMALL).rows(execution_rows(recordings()[name]))
+        assert len(rows) == 2
+        assert rows == sorted(rows, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
+
+
+def test_each_kind_says_what_it_waits_for() -> None:
+    """For the documentation."""
+    assert [heuristic.id for heuristic in HEURISTICS if not heuristic.waits_for] == []
