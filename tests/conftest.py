@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,6 +17,7 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from tests import class_archive
 from tests.history import END, Planted, generate
 from tests.java import LIGHT
+from tests.versions import pyspark_folder
 from tests.waiting import DEADLINES, LATE_SECONDS
 
 from joinsight.store.database import connect, upgrade
@@ -27,7 +26,6 @@ from joinsight.store.embedded import embedded_postgres
 ROOT = Path(__file__).resolve().parent.parent
 gc.disable()  # until all tests are collected: their objects stay, and each collection would look at them again
 collect_ignore = ["sample_project"]  # tests of somebody else, which fail on purpose
-ENVIRONMENTS = ROOT / ".venvs"
 JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
 LONG = ("tests/store/test_embedded.py", "tests/pages/test_browser.py", "tests/test_growth.py", "tests/test_fuzz.py")
@@ -194,13 +192,6 @@ def spark_environment(spark_defaults: None) -> Callable[[str], dict[str, str]]:
         base.pop("SPARK_HOME", None)
         if version == metadata.version("pyspark"):
             return base
-        folder = ENVIRONMENTS / f"pyspark-{version}"
-        ENVIRONMENTS.mkdir(exist_ok=True)
-        with (ENVIRONMENTS / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # one process of the test run installs it, the others wait
-            if not (folder / "pyspark" / "jars").is_dir():
-                pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
-                subprocess.run([*pip, f"pyspark=={version}"], check=True)
-        return {**base, "PYTHONPATH": str(folder)}
+        return {**base, "PYTHONPATH": str(pyspark_folder(version).parent)}
 
     return environment

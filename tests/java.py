@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,12 @@ def jar_of(classes: Path, name: str) -> Path:
         for path in classes.glob(f"{name}*.class"):
             archive.write(path, path.name)
     return jar
+
+
+def spark_home(environment: Mapping[str, str]) -> Path:
+    """The folder of the PySpark that a Python with these environment variables finds."""
+    command = [sys.executable, "-c", "import pyspark; print(pyspark.__path__[0])"]
+    return Path(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip())
 
 
 def end_java() -> None:

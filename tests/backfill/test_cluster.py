@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pyspark
 import pytest
 from sqlalchemy import Engine, text
 from tests.backfill.stored import content
+from tests.cluster import standalone
 from tests.eventlog.recorded import plain, read, recorded
 from tests.waiting import until
 
@@ -34,26 +34,9 @@ RECORDED = b"local-1795263707474"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A master and two workers with a core each; their URL, and the folder of what their executors log."""
     folder = tmp_path_factory.mktemp("cluster")
-    spark = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(spark), "PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    master = [f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
-    commands = [master, *([*worker, "--work-dir", str(folder / str(number)), url] for number in range(2))]
-    with contextlib.ExitStack() as stack:
-        for number, command in enumerate(commands):
-            log = stack.enter_context((folder / f"{number}.log").open("w"))
-            process = subprocess.Popen(
-                [str(spark / "bin" / "spark-class"), *command], env=environment, stdout=log, stderr=log
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-        until(lambda: (folder / "0.log").read_text().count("Registering worker") == 2, "the workers are not there")
-        yield url, folder
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'collector'}:{ROOT}"}
+    with standalone(Path(pyspark.__file__).parent, folder, environment) as cluster:
+        yield cluster.url, folder
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ public final class Job {
 
   private static void run(String name) {
     SparkSession spark = SparkSession.builder().appName(name).getOrCreate();
-    spark.sql("SELECT * FROM range(0, 100, 1, 2) a JOIN range(10) b ON a.id = b.id").collectAsList();
+    String sleep = "reflect('java.lang.Thread', 'sleep', 20L + 0 * a.id)"; // for a second in each task
+    spark.sql("SELECT " + sleep + " FROM range(0, 100, 1, 2) a JOIN range(10) b ON a.id % 10 = b.id").collectAsList();
     spark.stop();
   }
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from sqlalchemy import Engine, func, select
-from tests.java import compile_java, jar_of
+from tests.java import compile_java, jar_of, spark_home
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, PLUGIN, listener_jar
@@ -167,16 +167,11 @@ def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, s
         command = [sys.executable]
         env = {**spark_environment(version), "URL": url, "JOINSIGHT_TOKEN": "a-token", **(environment or {})}
         if submit:
-            command = [str(_pyspark_home(env) / "bin" / "spark-submit"), *submit]
+            command = [str(spark_home(env) / "bin" / "spark-submit"), *submit]
         command += [str(path), *arguments]
         return subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
 
     return run_script
-
-
-def _pyspark_home(env: dict[str, str]) -> Path:
-    command = [sys.executable, "-c", "import pyspark; print(pyspark.__path__[0])"]
-    return Path(subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout.strip())
 
 
 def stored(engine: Engine, name: str) -> int:
@@ -331,7 +326,7 @@ def test_contexts_of_a_job_in_java(
     """As in Python: the jar that spark-submit got is there for each context, in each thread."""
     compile_java(Path(__file__).parent / "Job.java", tmp_path)
     env = {**spark_environment(NEWEST), "JOINSIGHT_TOKEN": "a-token"}
-    command: list[str | Path] = [_pyspark_home(env) / "bin" / "spark-submit", "--master", "local[1]", "--class", "Job"]
+    command: list[str | Path] = [spark_home(env) / "bin" / "spark-submit", "--master", "local[1]", "--class", "Job"]
     command += ["--jars", listener_jar(), "--conf", f"spark.extraListeners={LISTENER}"]
     command += ["--conf", f"spark.joinsight.url={url}", jar_of(tmp_path, "Job"), "java 1", "java 2", "java 3"]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)

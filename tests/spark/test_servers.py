@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import ENVIRONMENTS
 from tests.eventlog.recorded import log_at, read
+from tests.java import spark_home
 from tests.spark.sink import Sink
-from tests.versions import SUPPORTED
+from tests.versions import ENVIRONMENTS, SUPPORTED
 from tests.waiting import until
 
 from joinsight.attach import LISTENER, listener_jar
@@ -136,8 +136,7 @@ def test_clients_of_the_thrift_server(
 ) -> None:
     """Two users at once through Beeline: each statement has its user and session, and is the title."""
     environment = spark_environment(version)
-    find = [sys.executable, "-c", "import pyspark; print(pyspark.__path__[0])"]
-    home = Path(subprocess.run(find, env=environment, capture_output=True, text=True, check=True).stdout.strip())
+    home = spark_home(environment)
     environment = {**environment, "SPARK_HOME": str(home)}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

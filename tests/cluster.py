@@ -1,0 +1,60 @@
+"""A standalone cluster of Spark: a master and workers, each a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import until
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    url: str
+    folder: Path
+    """Where the workers put the files and logs of executors and drivers: `NUMBER/app-ID/EXECUTOR/stderr`."""
+    page: str
+    """Address of the master's web page."""
+
+    def state(self) -> dict[str, Any]:
+        """What the master knows."""
+        with urllib.request.urlopen(f"{self.page}/json/") as answer:
+            state: dict[str, Any] = json.load(answer)
+            return state
+
+
+@contextlib.contextmanager
+def standalone(
+    spark: Path, folder: Path, environment: Mapping[str, str], workers: int = 2, cores: int = 1
+) -> Iterator[Cluster]:
+    """A cluster of the Spark in a folder, with workers of 1 GB each; ends with the block."""
+    environment = {**environment, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+    port, page = _free_port(), _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    host = ["--host", "127.0.0.1"]
+    master = ["master.Master", *host, "--port", str(port), "--webui-port", str(page)]
+    worker = ["worker.Worker", *host, "--webui-port", "0", "--cores", str(cores), "--memory", "1g"]
+    commands = [master, *([*worker, "--work-dir", str(folder / str(number)), url] for number in range(workers))]
+    with contextlib.ExitStack() as stack:
+        for number, (name, *arguments) in enumerate(commands):
+            log = stack.enter_context((folder / f"{number}.log").open("w"))
+            command = [str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+        of_master = folder / "0.log"
+        until(lambda: of_master.read_text().count("Registering worker") == workers, "the workers are not there")
+        yield Cluster(url, folder, f"http://127.0.0.1:{page}")
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
