@@ -8,7 +8,7 @@ BUILD_REQUIRES := $(shell sed -n '/^requires = /,/^]/s/^ *\(".*"\),$$/\1/p' pypr
 # the time, so there are two processes more than a machine with two cores has.
 PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 15
 LISTENER := $(shell find listener -name '*.java') listener/build_hook.py
-JAVA := $(shell find listener tests bench -name '*.java')
+JAVA := $(shell find listener tests bench tools -name '*.java')
 .DEFAULT_GOAL := help
 # Images of Python set it; the tests start Python hundreds of times, and would compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE

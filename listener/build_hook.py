@@ -79,10 +79,10 @@ def build(jar: Path = JAR) -> Path:
 
 
 def check() -> None:
-    """Compile the listener, then the Java of tests and benchmarks against it; a warning is an error."""
+    """Compile the listener, then the Java of tests, benchmarks and tools against it; a warning is an error."""
     with tempfile.TemporaryDirectory() as folder:
         compile_java(sorted(SOURCES.rglob("*.java")), folder, "--release", RELEASE, LINT, "-Werror")
-        others = [path for name in ("tests", "bench") for path in sorted((ROOT / name).rglob("*.java"))]
+        others = [path for name in ("tests", "bench", "tools") for path in sorted((ROOT / name).rglob("*.java"))]
         compile_java(others, folder, "--release", "17", LINT, "-Werror")  # the oldest JDK that builds this
 
 

@@ -5,17 +5,14 @@ Who raises the version of PySpark learns here what is new in it.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from collections import defaultdict
-from pathlib import Path
 
 import pyspark
 import pytest
 from tests import reported_settings
-from tests.java import compile_java
 from tests.spark.known import HANDLED, KNOWN, SETTINGS
+from tests.versions import NEWEST, SUPPORTED, pyspark_folder
+from tools.new_in_spark import inventory, is_known, new
 
 from joinsight.plan import operators, texts
 from joinsight.plan.broadcastable import is_kept_from_broadcast, max_rows
@@ -28,24 +25,19 @@ _DISPLAYED = {"SHUFFLE_MERGE": "merge"}  # all other hints print their name
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+def all_of_newest() -> dict[str, set[str]]:
     """What the installed Spark has, by kind."""
-    folder = tmp_path_factory.mktemp("inventory")
-    compile_java(Path(__file__).with_name("Inventory.java"), folder)
-    jars = (Path(pyspark.__file__).parent / "jars").glob("*.jar")
-    path = os.pathsep.join(map(str, (folder, *jars)))
-    done = subprocess.run(["java", "-cp", path, "Inventory"], check=True, capture_output=True, text=True)
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for line in done.stdout.splitlines():
-        kind, _, name = line.partition("\t")
-        simple = name.rpartition(".")[2]
-        if kind == "rule":
-            found["rule of AQE"] |= {simple} if ".adaptive." in name else set()
-        elif kind == "setting":
-            found[kind] |= {name} if _SETTING.search(name) else set()
-        elif kind != "other operator" or _NEAR.search(simple):
-            found[kind].add(simple)
-    return found
+    return inventory(pyspark_folder(NEWEST))
+
+
+@pytest.fixture(scope="module")
+def installed(all_of_newest: dict[str, set[str]]) -> dict[str, set[str]]:
+    """That part of it that may matter to joins and exchanges."""
+    about = {"other operator": _NEAR, "setting": _SETTING}
+    return {
+        kind: {name for name in names if about[kind].search(name)} if kind in about else names
+        for kind, names in all_of_newest.items()
+    }
 
 
 @pytest.mark.parametrize("kind", KNOWN)
@@ -92,3 +84,21 @@ def test_what_is_handled_is(installed: dict[str, set[str]]) -> None:
     assert {name for name, how in others.items() if how.startswith("a subquery")} == {
         name for name in others if operators.is_subquery(name)
     }
+
+
+def test_what_is_new_is_named(all_of_newest: dict[str, set[str]]) -> None:
+    """Operators, metrics, events and settings that an older version lacks, each with whether we know it."""
+    (older,) = (version for version in SUPPORTED if version.startswith("4.1."))
+    added = new(inventory(pyspark_folder(older)), all_of_newest)
+    for kind, name, known in (
+        ("join operator", "SortMergeAsOfJoinExec", True),
+        ("other operator", "BinByExec", False),
+        ("metric", "projection errors", False),
+        ("event", "AlterPartitionsEvent", False),
+        ("setting", "spark.sql.join.asofJoin.enabled", True),
+        ("setting", "spark.sql.parser.singleCharacterPipeOperator.enabled", False),
+    ):
+        assert name in added[kind]
+        assert is_known(kind, name) == known, name
+    assert is_known("metric", "data size") and is_known("event", "SparkListenerSQLExecutionStart")
+    assert "data size" in all_of_newest["metric"] and "data size" not in added["metric"]

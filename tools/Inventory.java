@@ -1,4 +1,5 @@
 import java.io.File;
+import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.Collection;
 import java.util.Collections;
@@ -21,11 +22,12 @@ public class Inventory {
     KINDS.put("broadcast mode", "org.apache.spark.sql.catalyst.plans.physical.BroadcastMode");
     KINDS.put("shuffle origin", "org.apache.spark.sql.execution.exchange.ShuffleOrigin");
     KINDS.put("rule", "org.apache.spark.sql.catalyst.rules.Rule");
+    KINDS.put("event", "org.apache.spark.scheduler.SparkListenerEvent");
   }
 
   public static void main(String[] arguments) throws Exception {
     for (String path : System.getProperty("java.class.path").split(File.pathSeparator)) {
-      if (!path.matches(".*/spark-(sql|catalyst)_.*\\.jar")) continue;
+      if (!path.matches(".*/spark-.*\\.jar")) continue;
       try (JarFile jar = new JarFile(path)) {
         for (JarEntry entry : Collections.list(jar.entries())) classify(entry.getName());
       }
@@ -36,23 +38,32 @@ public class Inventory {
     Class.forName("org.apache.spark.sql.internal.StaticSQLConf$");
     Class<?> entries = Class.forName("org.apache.spark.internal.config.ConfigEntry$");
     Object all = entries.getField("MODULE$").get(null);
-    for (String way : new String[] {"listAllEntries", "listAllProtoDefinedConfigs"}) {
-      for (Object entry : (Collection<?>) entries.getMethod(way).invoke(all)) {
+    for (Method way : entries.getMethods()) {
+      if (!way.getName().matches("knownConfigs|listAllEntries|listAllProtoDefinedConfigs")) continue; // 4.1, later, 4.3
+      Object found = way.invoke(all);
+      for (Object entry : found instanceof Map ? ((Map<?, ?>) found).values() : (Collection<?>) found) {
         System.out.println("setting\t" + entry.getClass().getMethod("key").invoke(entry));
       }
     }
   }
 
-  /** The classes of the first kind that fits; not those that the compiler makes within others. */
-  private static void classify(String file) throws Exception {
-    if (!file.matches("org/apache/spark/sql/(catalyst|execution)/([^$]+|[^$]+\\$)\\.class")) return;
+  /** A class of the first kind that fits; not those that the compiler makes within others. */
+  private static void classify(String file) throws ClassNotFoundException {
+    boolean isOfSql = file.matches("org/apache/spark/sql/(catalyst|execution)/([^$]+|[^$]+\\$)\\.class");
+    boolean isEvent = file.matches("org/apache/spark/.*(Event|SparkListener)[^/]*[^$]\\.class");
+    if (!isOfSql && !isEvent) return;
     String name = file.substring(0, file.length() - 6).replace('/', '.');
-    Class<?> found = Class.forName(name, false, Inventory.class.getClassLoader());
+    Class<?> found;
+    try {
+      found = Class.forName(name, false, Inventory.class.getClassLoader());
+    } catch (LinkageError e) {
+      return; // what it extends is not packed
+    }
     if (Modifier.isAbstract(found.getModifiers())) return;
     for (Map.Entry<String, String> kind : KINDS.entrySet()) {
       if (!Class.forName(kind.getValue(), false, Inventory.class.getClassLoader()).isAssignableFrom(found)) continue;
       System.out.println(
-          kind.getKey() + "\t" + name.substring("org.apache.spark.sql.".length()).replaceFirst("\\$$", ""));
+          kind.getKey() + "\t" + name.replaceFirst("^org.apache.spark.(sql.)?", "").replaceFirst("\\$$", ""));
       return;
     }
   }
