@@ -13,7 +13,7 @@ JAVA := $(shell find listener tests bench tools -name '*.java')
 # Images of Python set it; the tests start Python hundreds of times, and would compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-matrix check format dev jar docs site dist clean
+.PHONY: help demo test test-matrix exactness check format dev jar docs site dist clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -28,6 +28,11 @@ test: $(VENV)/.dev ## run the tests
 test-matrix: $(VENV)/.dev ## run the rest of the test matrix, which takes long
 	$(BIN)/python listener/build_hook.py
 	$(PYTEST) -m matrix
+
+exactness: $(VENV)/.dev ## compare with Spark's own numbers on all versions, and record how many are equal
+	$(BIN)/python listener/build_hook.py
+	JOINSIGHT_RECORD_EXACTNESS=1 $(BIN)/python -m pytest tests/exactness/test_exactness.py
+	$(BIN)/python -m tests.exactness.results docs/exactness.md
 
 check: $(VENV)/.dev ## lint and type-check Python and Java, check the wording
 	$(BIN)/ruff check .
@@ -55,6 +60,7 @@ docs: $(VENV)/.dev ## regenerate views, data dictionary, metrics page, tables in
 	$(BIN)/python -m joinsight.plan.critical_path docs/critical-path.md
 	$(BIN)/python -m joinsight.plan.cost_kinds docs/cost.md
 	$(BIN)/python -m joinsight.plan.engines_page docs/engines.md
+	$(BIN)/python -m tests.exactness.results docs/exactness.md
 	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
 	$(BIN)/python -m dashboards
 

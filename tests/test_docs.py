@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.commands import leaves
+from tests.exactness import results
 from tests.versions import NEWEST, SUPPORTED
 
 from joinsight import manual
@@ -43,6 +44,7 @@ def test_the_metrics_are_current() -> None:
         ("aqe.md", "kinds", decisions),
         ("critical-path.md", "causes", causes),
         ("cost.md", "kinds", cost_kinds),
+        ("exactness.md", "results", results.table),
         *(
             ("engines.md", table.__name__, table)
             for table in (engines_page.names, engines_page.metrics, engines_page.unknown)
@@ -85,10 +87,12 @@ def test_every_setting_of_the_listener_is_documented() -> None:
 
 
 def test_the_supported_versions_of_spark_are_named() -> None:
-    """The README says from which to which, and pip installs none but these."""
+    """The README says from which to which, pip installs none but these, and the newest for developers."""
     oldest, newest = (".".join(version.split(".")[:2]) for version in (SUPPORTED[0], NEWEST))
     assert f"Spark {oldest} to {newest}" in (ROOT / "README.md").read_text()
     (extra,) = re.findall(r'^spark = \["(pyspark[^"]*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    pins = re.findall(r"\"pyspark==(.*); python_version >= '3.11'\"", (ROOT / "pyproject.toml").read_text())
+    assert pins == [NEWEST, NEWEST]
     major, minor = map(int, newest.split("."))
     assert extra == f"pyspark>={oldest},<{major}.{minor + 1}"
 

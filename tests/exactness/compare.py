@@ -44,11 +44,17 @@ class Comparison:
 
     differences: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    compared: int = 0
+    """Values of which Spark has one."""
+    equal: int = 0
+    """Those that are the same; the others are differences, or have a reason in `docs/exactness.md`."""
 
     def same(self, kind: str, where: str, spark: Any, ours: Any) -> bool:
         """Count a comparison, and record a difference."""
         self.counts[kind] += 1
+        self.compared += 1
         if spark == ours:
+            self.equal += 1
             return True
         self.differences.append(f"{where}: Spark {_short(spark)}, ours {_short(ours)}")
         return False
@@ -274,6 +280,8 @@ class Comparer:
         text = row_text(row)
         if said is not None:
             self.result.counts["values"] += 1
+            self.result.compared += 1
+            self.result.equal += said == text
         is_sure = text is not None and self._numbers(where, row, logged)
         if said == text or self._is_tie(said, text, row, logged):
             return

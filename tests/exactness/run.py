@@ -5,7 +5,8 @@ A script, not a test: it runs in a process of its own, with a PySpark of any ver
     python run.py --workload semantics --aqe on --folder DIR --out FILE --conf spark.extraListeners=...
 
 DIR holds the workload's files; for `tpch` it is a folder that tpch.py filled before.
-FILE becomes `{"spark_version", "live": what oracle.dump says, "log": path of the event log}`.
+FILE becomes `{"spark_version", "scala_version", "java_version", "live": what oracle.dump says, "log": path of the event
+log}`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import sys
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -48,7 +50,13 @@ def main() -> None:
             tpch.run(spark, folder, tpch.read_queries(folder))
         else:
             semantics_workload.run(spark, folder, STEPS[arguments.workload])
-        result = {"spark_version": spark.version, "live": oracle.dump(spark)}
+        jvm: Any = spark.sparkContext._jvm
+        result = {
+            "spark_version": spark.version,
+            "scala_version": jvm.scala.util.Properties.versionNumberString(),
+            "java_version": jvm.java.lang.System.getProperty("java.version"),
+            "live": oracle.dump(spark),
+        }
     finally:
         spark.stop()
     (log,) = (path for path in logs.iterdir() if not path.name.startswith("."))

@@ -12,6 +12,7 @@ from tests.eventlog.recorded import as_stored, lines, read, recorded
 from tests.exactness import tasklog
 from tests.exactness.compare import Comparer
 from tests.exactness.expected import WITHOUT_COUNTERPART
+from tests.versions import NEWEST
 
 Stored = dict[str, Any]
 NUMBERS = ("count", "total", "min", "median", "p95", "max")
@@ -23,7 +24,7 @@ NODE = ("node_id", "name", "simple", "cluster_id", "is_cluster")
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stored, Callable[[Stored], list[str]]]:
     """The rows from a recorded log, and the comparer with Spark's replay."""
-    log, truth = recorded("4.3.0", tmp_path_factory.mktemp("log"))
+    log, truth = recorded(NEWEST, tmp_path_factory.mktemp("log"))
     said, logged = truth["said"], tasklog.read(lines(log))
     ended_at = said["application"]["attempts"][0]["endTime"]
 

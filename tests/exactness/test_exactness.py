@@ -20,7 +20,7 @@ from msgspec import to_builtins
 from sqlalchemy import Engine, select
 from tests.eventlog import replay
 from tests.eventlog.recorded import as_stored, log_at, read
-from tests.exactness import tasklog, tpch
+from tests.exactness import results, tasklog, tpch
 from tests.exactness.compare import Comparer, Comparison, in_ms
 from tests.exactness.expected import OF_STAGES
 from tests.exactness.recorder import Recorder, recording
@@ -104,17 +104,18 @@ def test_what_is_stored_is_what_spark_says(
     plans = replayed["plan_versions"]
     ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
     on_live = Comparer(truth["live"], plans, logged, ended_at, is_live=True, is_async=is_async(workload))
-    results = {
+    compared = {
         "live": on_live.compare(live),
         "log": Comparer(replayed["said"], plans, logged, ended_at, is_live=False).compare(of_log),
         "live and log": compare_both(live, of_log, on_live.partial),
     }
-    for name, result in results.items():
+    for name, result in compared.items():
         record_property("summary", f"Spark {version}, {workload}, AQE {aqe}, {name}: {result.summary()}")
-    for name, result in results.items():
+    for name, result in compared.items():
         assert not result.differences, f"{name}: {result.words()}"
         assert result.counts["stages"] > 30
-    assert results["live"].counts["values"] > 300
+    assert compared["live"].counts["values"] > 300
+    results.record(truth, workload, aqe, compared)
     if is_cluster(workload, aqe):
         assert any(stage["shuffleRemoteBytesRead"] for stage in truth["live"]["stages"].values())
 

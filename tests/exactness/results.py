@@ -1,0 +1,69 @@
+"""How many values were compared with Spark's, by version: the table in ``docs/exactness.md``.
+
+``make exactness`` runs all of `test_exactness`, each of which records its numbers in ``results.json``, and writes the
+table.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tests.exactness.compare import Comparison
+
+from joinsight.generated import rewrite
+
+FILE = Path(__file__).with_name("results.json")
+RECORD = "JOINSIGHT_RECORD_EXACTNESS"
+"""The environment variable that has tests record their numbers."""
+_LABELS = {"live": "live", "log": "event log", "live and log": "live and event log"}
+
+
+def record(truth: Mapping[str, Any], workload: str, aqe: str, compared: Mapping[str, Comparison]) -> None:
+    """Replace the numbers of this version, workload and setting of AQE, if they are to be recorded."""
+    if not os.environ.get(RECORD):
+        return
+    run = {
+        **{"spark": truth["spark_version"], "scala": truth["scala_version"], "java": truth["java_version"]},
+        **{"workload": workload, "aqe": aqe, "date": f"{datetime.now(timezone.utc):%Y-%m-%d}"},
+        "executions": len(truth["live"]["executions"]),
+        **{name: {"compared": each.compared, "equal": each.equal} for name, each in compared.items()},
+    }
+    with FILE.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        runs = [each for each in json.loads(file.read() or "[]") if _key(each) != _key(run)]
+        file.truncate(0)
+        lines = ",\n".join(json.dumps(each) for each in sorted([*runs, run], key=_key))
+        file.write(f"[\n{lines}\n]\n")
+
+
+def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    return [int(part) for part in run["spark"].split(".")], run["workload"], run["aqe"]
+
+
+def table() -> Iterator[str]:
+    """A row for each version and comparison, the newest first."""
+    yield "| Spark | Scala | Java | date | executions | comparison | values compared | equal |"
+    yield "|---|---|---|---|---|---|---|---|"
+    runs = json.loads(FILE.read_text())
+    versions = [[*its_runs] for _, its_runs in groupby(runs, key=lambda run: run["spark"])]
+    for its_runs in reversed(versions):
+        last = its_runs[-1]
+        cells = [last["spark"], last["scala"], last["java"], max(run["date"] for run in its_runs)]
+        cells.append(f"{sum(run['executions'] for run in its_runs):,}")
+        for name, label in _LABELS.items():
+            numbers = [f"{sum(run[name][key] for run in its_runs):,}" for key in ("compared", "equal")]
+            yield f"| {' | '.join([*cells, label, *numbers])} |"
+            cells = [""] * len(cells)
+
+
+if __name__ == "__main__":
+    rewrite(Path(sys.argv[1]), "results", table())
