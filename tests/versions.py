@@ -1,6 +1,7 @@
 """The versions of Spark that are supported: the one place that lists them.
 
-A new minor version also moves the bound of the extra `spark` in pyproject.toml, which pip enforces.
+pip enforces some of it from pyproject.toml: the bound of the extra `spark`, and the newest version for developers.
+`tests/test_docs.py` compares both.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from tests.backfill.stored import content, ledger
 from tests.eventlog import recorded as of_versions
 from tests.eventlog.recorded import VERSIONS, log_at, recorded
 from tests.eventlog.recorded import read as read_log
+from tests.versions import NEWEST, SUPPORTED
 
 from joinsight.backfill import planner
 from joinsight.backfill.run import Progress, Report, backfill
@@ -38,7 +39,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A recorded log, unpacked."""
-    return of_versions.plain(recorded("4.3.0", tmp_path_factory.mktemp("log"))[0])
+    return of_versions.plain(recorded(NEWEST, tmp_path_factory.mktemp("log"))[0])
 
 
 @pytest.fixture(params=["here", pytest.param("by Spark", marks=pytest.mark.matrix)])
@@ -195,14 +196,14 @@ def test_a_log_that_cannot_be_opened_fails_alone(
 def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
     """Any file system of Hadoop works: it is listed, and executors read it through Java."""
     (tmp_path / "logs").mkdir()
-    recorded("4.1.4", tmp_path / "logs")
+    another, _ = recorded(SUPPORTED[-2], tmp_path / "logs")
     (tmp_path / "logs" / "local-1").write_bytes(plain)
     (tmp_path / "logs" / "local-2").touch()
     mounts = spark.sparkContext._jsc.hadoopConfiguration()
     mounts.set("fs.viewfs.mounttable.far.link./away", (tmp_path / "logs").as_uri())
     report = backfill(spark, empty, ["viewfs://far/away"])
     assert {each.entry.path: each.entry.outcome for each in report.done} == {
-        f"viewfs://far/away/{name}": "whole" for name in ("eventlog_v2_local-1795263799251", "local-1", "local-2")
+        f"viewfs://far/away/{name}": "whole" for name in (Path(another.path).name, "local-1", "local-2")
     }
     for path in (tmp_path / "logs" / "local-1", tmp_path / "logs" / "eventlog_v2_local-1795263799251"):
         Writer(engine).write(read_log(log_at(path))[0])

@@ -18,6 +18,7 @@ from sqlalchemy import Engine, text
 from tests.backfill.stored import content
 from tests.cluster import standalone
 from tests.eventlog.recorded import plain, read, recorded
+from tests.versions import NEWEST, SCALA_2_12
 from tests.waiting import until
 
 from joinsight.backfill.listing import Local, find
@@ -27,7 +28,6 @@ from joinsight.store.writer import Writer
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 ROOT = Path(__file__).parents[2]
 LOGS = 24
-RECORDED = b"local-1795263707474"
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of each of many applications; one is rolling."""
     folder = tmp_path_factory.mktemp("logs")
-    log, _ = recorded("4.3.0", tmp_path_factory.mktemp("recorded"))
-    content = plain(log)
+    log, _ = recorded(NEWEST, tmp_path_factory.mktemp("recorded"))
+    content, name = plain(log), log.application_id.encode()
     for number in range(LOGS):
-        (folder / f"local-{number}").write_bytes(content.replace(RECORDED, b"local-%d" % number))
+        (folder / f"local-{number}").write_bytes(content.replace(name, b"local-%d" % number))
     rolling = folder / "eventlog_v2_local-99"
     rolling.mkdir()
     (rolling / "appstatus_local-99").touch()
-    split = content.replace(RECORDED, b"local-99").splitlines(keepends=True)
+    split = content.replace(name, b"local-99").splitlines(keepends=True)
     for number in range(5):
         part = split[number * len(split) // 5 : (number + 1) * len(split) // 5]
         (rolling / f"events_{number + 1}_local-99").write_bytes(b"".join(part))
@@ -161,7 +161,7 @@ def test_what_is_wrong_is_said_in_a_line(logs: Path, empty: Engine, tmp_path: Pa
 
 def test_on_another_spark(spark_environment: Callable[[str], dict[str, str]]) -> None:
     """The tests of this folder once more, on Spark 3.5: its `collect` leaves it to Python to close sockets."""
-    environment = spark_environment("3.5.9")
+    environment = spark_environment(SCALA_2_12)
     paths = [environment["PYTHONPATH"], str(ROOT / "collector"), str(ROOT)]
     environment |= {"PYTHONPATH": ":".join(paths), "JOINSIGHT_TEST_SPARK_MASTER": "local-cluster[2,1,1024]"}
     command = [sys.executable, "-m", "pytest", "-q", "-m", "spark and not matrix", str(Path(__file__).parent)]

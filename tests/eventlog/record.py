@@ -1,8 +1,8 @@
 """Record small event logs of every Spark version, with the results of Spark's own replay.
 
-``python tests/eventlog/record.py [VERSION...] --cache FOLDER``: PySpark of each version is installed below FOLDER
-once. The logs go to recorded/VERSION/, packed by Spark's own codec, each version's by another one; the replay's answer
-to recorded/VERSION/replay.json.gz.
+``python -m tests.eventlog.record [VERSION...]``: PySpark of each version is installed once. The logs go to
+recorded/VERSION/, packed by Spark's own codec, each version's by another one; the replay's answer to
+recorded/VERSION/replay.json.gz.
 """
 
 from __future__ import annotations
@@ -16,37 +16,30 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import cycle
 from pathlib import Path
+
+from tests.versions import SUPPORTED, pyspark_folder
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RECORDED = HERE / "recorded"
 # Compression, and whether the log is rolling; gz: a plain log, packed by us
-FORMS = {
-    "3.4.4": ("lz4", False),
-    "3.5.9": ("gz", False),
-    "4.0.5": ("zstd", True),
-    "4.1.4": ("snappy", True),
-    "4.2.1": ("lzf", False),
-    "4.3.0": ("zstd", True),
-}
+_IN_TURN = cycle((("lz4", False), ("gz", False), ("zstd", True), ("snappy", True), ("lzf", False), ("zstd", True)))
+FORMS = dict(zip(SUPPORTED, _IN_TURN, strict=False))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Record event logs and Spark's replay of them.")
     parser.add_argument("versions", nargs="*", default=list(FORMS))
-    parser.add_argument("--cache", type=Path, default=ROOT / ".venvs")
     arguments = parser.parse_args()
     for version in arguments.versions:
-        record(version, arguments.cache.resolve())
+        record(version)
 
 
-def record(version: str, cache: Path) -> None:
+def record(version: str) -> None:
     """One version: workload, replay, files."""
-    spark = cache / f"pyspark-{version}"
-    if not (spark / "pyspark" / "jars").is_dir():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(spark)]
-        subprocess.run([*pip, f"pyspark=={version}"], check=True)
+    spark = pyspark_folder(version).parent
     environment = {**os.environ, "PYTHONPATH": f"{spark}{os.pathsep}{ROOT}", "PYSPARK_PYTHON": sys.executable}
     environment.pop("SPARK_HOME", None)
     codec, rolling = FORMS[version]
