@@ -6,9 +6,9 @@ driver other ids of expressions, plans and accumulators, as drivers have that ra
 open loop: requests leave at their times, however slow the answers are; nothing is repeated. The collector is `joinsight
 serve` with the embedded PostgreSQL, on the same machine; requests are made before the clock starts. **Measures.**
 Answers by status; the time from when a request was due to its answer, which is when its rows can be read; the CPU of
-collector, PostgreSQL and this process in cores; the collector's memory over time. In the end the executions in the
-database are counted: each accepted one must be there. ``--rate`` takes several rates, one after the other, against the
-same collector.
+collector, PostgreSQL and this process in cores; the collector's memory over time, and that of all processes of
+PostgreSQL, where pages that several of them share count once. In the end the executions in the database are counted:
+each accepted one must be there. ``--rate`` takes several rates, one after the other, against the same collector.
 """
 
 from __future__ import annotations
@@ -189,6 +189,16 @@ def memory_mb(pid: int) -> int:
     return int(found[1]) >> 10 if found else 0
 
 
+def shared_memory_mb(pids: Iterable[int]) -> int:
+    """Resident memory of these processes; pages that several of them share count once."""
+    total = 0
+    for pid in pids:
+        with suppress(FileNotFoundError):
+            found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+            total += int(found[1]) if found else 0
+    return total >> 10
+
+
 def postgres_pids(folder: Path) -> list[int]:
     """The processes of the PostgreSQL in this folder."""
     (pid_file,) = folder.rglob("postmaster.pid")
@@ -263,7 +273,10 @@ def load(options: argparse.Namespace, collector: Collector) -> None:
             f"{rate:>7.0f}  {seen.statuses['200'] / wall:>6.0f}/s  {answers:<30} {p50:>6.0f}  {p99:>6.0f}"
             f"  {cores}; {os.getloadavg()[0]:.1f}"
         )
+        each = [1000 * (b - a) / max(1, seen.statuses["200"]) for a, b in zip(before, after, strict=True)]
+        print(f"         CPU, ms an accepted execution: {each[0]:.1f} of the collector, {each[1]:.1f} of PostgreSQL")
         print(f"         with Retry-After: {seen.polite}; collector's memory, MB: {seen.memory_mb}")
+        print(f"         PostgreSQL's memory, MB: {shared_memory_mb(postgres_pids(folder))}")
     with open_database(None, folder) as engine, engine.connect() as connection:
         stored = connection.execute(text("SELECT count(*) FROM execution")).scalar()
     print(f"accepted {accepted}, stored {stored}")
