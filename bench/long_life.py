@@ -100,10 +100,10 @@ class Watch:
         """Measure, and print a line."""
         stored, size = self._database()
         minutes = (time.monotonic() - self._started) / 60
-        count, shallow = self._own_objects()
+        living, count, own = self._living()
         each = (size - self._empty) / max(1, stored)
         print(
-            f"| {minutes:.1f} | {stored:,} | {self._heap() / _MB:.1f} | {count:,}, {shallow:,} bytes"
+            f"| {minutes:.1f} | {stored:,} | {living / _MB:.1f} | {count:,}, {own:,} bytes"
             f" | {memory_mb(self._collector.pid)} | {each:,.0f} |",
             flush=True,
         )
@@ -122,18 +122,14 @@ class Watch:
             stored = connection.execute(text("SELECT count(*) FROM execution")).scalar_one()
             return stored, connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
 
-    def _heap(self) -> int:
-        """Bytes that live on the driver's heap."""
-        self._jvm.java.lang.System.gc()
-        runtime = self._jvm.java.lang.Runtime.getRuntime()
-        return int(runtime.totalMemory() - runtime.freeMemory())
-
-    def _own_objects(self) -> tuple[int, int]:
-        """How many objects of Joinsight's classes live, and their own bytes."""
+    def _living(self) -> tuple[int, int, int]:
+        """Bytes of all objects that live on the driver's heap; the number and bytes of those of Joinsight's classes."""
         pid = str(self._jvm.java.lang.ProcessHandle.current().pid())
         done = subprocess.run(["jcmd", pid, "GC.class_histogram"], capture_output=True, text=True, check=True)
-        rows = re.findall(r"^\s*\d+:\s+(\d+)\s+(\d+)\s+\[*L?io\.joinsight\.", done.stdout, re.MULTILINE)
-        return sum(int(count) for count, _ in rows), sum(int(size) for _, size in rows)
+        total = re.search(r"^Total\s+\d+\s+(\d+)", done.stdout, re.MULTILINE)
+        own = re.findall(r"^\s*\d+:\s+(\d+)\s+(\d+)\s+\[*L?io\.joinsight\.", done.stdout, re.MULTILINE)
+        assert total, done.stdout
+        return int(total[1]), sum(int(count) for count, _ in own), sum(int(size) for _, size in own)
 
 
 def run_executions(spark: SparkSession, number: int, watch: Watch) -> None:
