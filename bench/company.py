@@ -6,9 +6,9 @@ driver other ids of expressions, plans and accumulators, as drivers have that ra
 open loop: requests leave at their times, however slow the answers are; nothing is repeated. The collector is `joinsight
 serve` with the embedded PostgreSQL, on the same machine; requests are made before the clock starts. **Measures.**
 Answers by status; the time from when a request was due to its answer, which is when its rows can be read; the CPU of
-collector, PostgreSQL and this process in cores; the collector's memory over time, and that of all processes of
-PostgreSQL, where pages that several of them share count once. In the end the executions in the database are counted:
-each accepted one must be there. ``--rate`` takes several rates, one after the other, against the same collector.
+collector, PostgreSQL and this process in cores; the collector's memory over time and that of PostgreSQL, where pages
+that several processes share count once. In the end the executions in the database are counted: each accepted one must
+be there. ``--rate`` takes several rates, one after the other, against the same collector.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ async def send(requests: Sequence[Request], drivers: Sequence[Driver], rate: flo
 
     async def watching() -> None:
         while True:
-            seen.memory_mb.append(memory_mb(collector))
+            seen.memory_mb.append(shared_memory_mb(with_children(collector)))
             await asyncio.sleep(5)
 
     watcher = asyncio.ensure_future(watching())
@@ -199,11 +199,15 @@ def shared_memory_mb(pids: Iterable[int]) -> int:
     return total >> 10
 
 
+def with_children(pid: int) -> list[int]:
+    """A process and its children."""
+    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
 def postgres_pids(folder: Path) -> list[int]:
     """The processes of the PostgreSQL in this folder."""
     (pid_file,) = folder.rglob("postmaster.pid")
-    parent = int(pid_file.read_text().split()[0])
-    return [parent, *map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())]
+    return with_children(int(pid_file.read_text().split()[0]))
 
 
 def main() -> None:
@@ -212,9 +216,10 @@ def main() -> None:
     parser.add_argument("--addresses", type=int, default=1000, help="that these share")
     parser.add_argument("--rate", type=float, nargs="*", default=[167, 1670], help="executions a second")
     parser.add_argument("--seconds", type=float, nargs="*", default=[60, 20], help="for each rate")
+    parser.add_argument("--writers", type=int, default=0, help="of `joinsight serve`")
     parser.add_argument("--vary", action="store_true", help="other ids in the documents of each driver")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as collector:
+    with tempfile.TemporaryDirectory() as name, serving(Path(name), options.writers) as collector:
         load(options, collector)
 
 
@@ -228,14 +233,16 @@ class Collector:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Collector]:
+def serving(folder: Path, writers: int = 0) -> Iterator[Collector]:
     """``joinsight serve`` with data and log in this folder; it asks for the token in `TOKEN`."""
     data, log = folder / "data", folder / "log"
     command = [sys.executable, "-c", "from joinsight.cli import main; main()", "serve", "--port", "0"]
     with log.open("w") as output:
         environment = {**os.environ, TOKEN_VARIABLE: TOKEN}
         process = subprocess.Popen(
-            [*command, "--data", str(data), "--log-format", "json"], stderr=output, env=environment
+            [*command, "--data", str(data), "--log-format", "json", "--writers", str(writers)],
+            stderr=output,
+            env=environment,
         )
     try:
         while not (listening := [line for line in log.read_text().splitlines() if '"collecting"' in line]):
@@ -259,11 +266,13 @@ def load(options: argparse.Namespace, collector: Collector) -> None:
         requests = make_requests(len(drivers), int(rate * seconds), first, options.vary)
         first += len(requests)
         pids = postgres_pids(folder)
-        before = [cpu_seconds(each) for each in ([collector.pid], pids, [os.getpid()])]
+        before = [cpu_seconds(each) for each in (with_children(collector.pid), pids, [os.getpid()])]
         started = time.monotonic()
         seen = asyncio.run(send(requests, drivers, rate, collector.pid))
         wall = time.monotonic() - started
-        after = [cpu_seconds(each) for each in ([collector.pid], {*pids, *postgres_pids(folder)}, [os.getpid()])]
+        after = [
+            cpu_seconds(each) for each in (with_children(collector.pid), {*pids, *postgres_pids(folder)}, [os.getpid()])
+        ]
         accepted += seen.statuses["200"]
         cores = ", ".join(f"{(b - a) / wall:.2f}" for a, b in zip(before, after, strict=True))
         answers = ", ".join(f"{number} x {status}" for status, number in seen.statuses.most_common())

@@ -52,8 +52,8 @@ def held(engine: Engine, *names: str) -> Iterator[None]:
         yield
 
 
-def make_ingest(engine: Engine) -> Ingest:
-    return Ingest(engine, Finder(), Metrics(5))
+def make_ingest(engine: Engine, metrics: Metrics | None = None) -> Ingest:
+    return Ingest(engine, Finder(), metrics or Metrics(5))
 
 
 def test_each_has_its_own_result(engine: Engine) -> None:

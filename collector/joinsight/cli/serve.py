@@ -13,6 +13,7 @@ from joinsight import __version__
 from joinsight.cli.options import KEEP, Duration, database_options
 from joinsight.findings.thresholds import VARIABLE
 from joinsight.gc_tuning import collect_seldom
+from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.background import background_tasks
 from joinsight.serve.logs import FORMATS, configure, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES
@@ -64,6 +65,14 @@ _file = click.Path(path_type=Path)
     help="Maximum jobs with their own metrics; the rest are `other` (joinsight docs metrics).",
 )
 @click.option(
+    "--writers",
+    metavar="N",
+    type=click.IntRange(0, MAX_WRITING),
+    default=0,
+    show_default=True,
+    help="Processes that decode and write documents, for more than 100 executions a second; 0: the collector's own.",
+)
+@click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the log, on stderr."
 )
 def serve(
@@ -78,6 +87,7 @@ def serve(
     keep: timedelta | None,
     finding_thresholds: tuple[str, ...],
     job_names: int,
+    writers: int,
     log_format: str,
 ) -> None:
     """Run the collector: receive, store and show executions.
@@ -102,7 +112,7 @@ def serve(
         open_database(database_url, data, create=True) as engine,
     ):
         schema = check_schema(engine)
-        server = make_server(engine, listener, job_names)
+        server = make_server(engine, listener, job_names, writers, log_format)
         server.startup_fields = fields(
             url=listener.url,
             metrics=f"{listener.url}/metrics",
@@ -126,9 +136,13 @@ def serve(
         elif not listener.tokens.readers:
             log.warning("no token may read: the pages are closed; add a line read:NAME:TOKEN to open them")
         collect_seldom()
-        with background_tasks(engine, server.collector.metrics, lost_after, keep, listener.reload_files):
-            server.run(sockets=[listener.bound])
-    log.info("stopped", extra=fields(unfinished=server.unfinished or None))
-    if server.unfinished:
+        try:
+            with background_tasks(engine, server.collector.metrics, lost_after, keep, listener.reload_files):
+                server.run(sockets=[listener.bound])
+        finally:
+            unfinished = server.unfinished
+            server.collector.end()
+    log.info("stopped", extra=fields(unfinished=unfinished or None))
+    if unfinished:
         logging.shutdown()
         os._exit(1)  # else Python would wait for their threads, however long PostgreSQL takes

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -53,6 +53,7 @@ from joinsight.serve.pages import Pages
 from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
 from joinsight.serve.protocol import entitle
 from joinsight.serve.tokens import Tokens
+from joinsight.serve.writers import Writers
 
 RETRY_AFTER_SECONDS = 5
 BODY_SECONDS = 60
@@ -70,15 +71,18 @@ def make_app(
     tokens: Tokens | None = None,
     finder: Finder | None = None,
     job_names: int = DEFAULT_JOB_NAMES,
+    make_writers: Callable[[Metrics], Writers] | None = None,
 ) -> Starlette:
     """The application on a database whose schema is up to date; without tokens it accepts documents from this machine
     only.
 
-    `job_names` is the maximum number of jobs with their own metrics. ``state.collector`` is the `Collector` behind it.
+    `job_names` is the maximum number of jobs with their own metrics. `make_writers` makes what ingests in processes of
+    their own; None: this process ingests. ``state.collector`` is the `Collector` behind it.
     """
     tokens = tokens or Tokens()
     metrics, health, throttled = Metrics(job_names), Health(engine), ThrottledLog()
-    collector = Collector(tokens, Ingest(engine, finder or Finder(), metrics), health, metrics, throttled)
+    ingest = make_writers(metrics) if make_writers else Ingest(engine, finder or Finder(), metrics)
+    collector = Collector(tokens, ingest, health, metrics, throttled)
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
@@ -96,7 +100,7 @@ class Collector:
     """Receives batches in one event loop, and ingests them in threads."""
 
     def __init__(
-        self, tokens: Tokens, ingest: Ingest, health: Health, metrics: Metrics, throttled: ThrottledLog
+        self, tokens: Tokens, ingest: Ingest | Writers, health: Health, metrics: Metrics, throttled: ThrottledLog
     ) -> None:
         self._tokens = tokens
         self._ingest = ingest
@@ -118,6 +122,10 @@ class Collector:
         self._ingest.close()
         for task in self._waiting:
             task.cancel()
+
+    def end(self) -> None:
+        """End the processes that write, if there are any."""
+        self._ingest.end()
 
     @property
     def writing(self) -> int:

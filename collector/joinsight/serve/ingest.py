@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -20,7 +21,7 @@ from joinsight.document import Document
 from joinsight.errors import DocumentError, TooLarge
 from joinsight.findings import Finder
 from joinsight.serve.logs import fields
-from joinsight.serve.metrics import Metrics
+from joinsight.serve.metrics import Counts
 from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
 from joinsight.store.writer import Writer, Written
 
@@ -35,43 +36,70 @@ _LOGGED_REFUSALS = 5
 log = logging.getLogger("joinsight")
 
 
+class Writing:
+    """How many requests are being decoded and written; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._by_thread: dict[int, int] = {}  # its operations are atomic
+
+    @property
+    def requests(self) -> int:
+        """Their number."""
+        return sum(list(self._by_thread.values()))
+
+    @contextmanager
+    def of(self, requests: Sequence[Pending]) -> Iterator[None]:
+        """Count these until the context ends."""
+        self._by_thread[threading.get_ident()] = len(requests)
+        try:
+            yield
+        finally:
+            del self._by_thread[threading.get_ident()]
+
+
 class Ingest:
     """Writes requests to the database; safe to use from several threads."""
 
-    def __init__(self, engine: Engine, finder: Finder, metrics: Metrics) -> None:
+    def __init__(self, engine: Engine, finder: Finder, metrics: Counts) -> None:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # existing connections have no limit
         self._writer = Writer(engine, finder, self._check_cancelled)
         self._metrics = metrics
-        self._writing: dict[int, int] = {}  # requests by id of thread; its operations are atomic
+        self._writing = Writing()
         self._closed = False
 
     def close(self) -> None:
         """Abort batches that are not being written yet, at their next plan."""
         self._closed = True
 
+    def end(self) -> None:
+        """Nothing is left to end."""
+
     @property
     def writing(self) -> int:
         """Number of requests that are being decoded and written."""
-        return sum(list(self._writing.values()))
+        return self._writing.requests
 
     def ingest(self, requests: Sequence[Pending]) -> None:
         """Commit the documents of each request, except those that will never be accepted, and set its result."""
-        self._writing[threading.get_ident()] = len(requests)
         together: Sequence[tuple[Pending, Batch]]
         waiting: Sequence[Pending]
-        try:
-            waiting = sorted(requests, key=lambda each: len(each.body))  # quick ones first
-            while waiting:
-                together, waiting = self._decode(waiting)
-                if together:
-                    self._write(together)
-        except BaseException as error:
-            undone = [each for each in requests if not each.result.done()]
-            _fail(undone, error, is_group=len(requests) > 1)
-            requests, waiting, together, undone = (), (), (), []  # an exception refers to these: else both would stay
-        finally:
-            del self._writing[threading.get_ident()]
+        with self._writing.of(requests):
+            try:
+                waiting = sorted(requests, key=lambda each: len(each.body))  # quick ones first
+                while waiting:
+                    together, waiting = self._decode(waiting)
+                    if together:
+                        self._write(together)
+            except BaseException as error:
+                undone = [each for each in requests if not each.result.done()]
+                fail(undone, error, is_group=len(requests) > 1)
+                requests, waiting, together, undone = (
+                    (),
+                    (),
+                    (),
+                    [],
+                )  # an exception refers to these: else both would stay
 
     def _check_cancelled(self) -> None:
         """Raise `Closed` after `close`."""
@@ -116,7 +144,7 @@ class Ingest:
         try:
             written = self._writer.write(documents, stamps, GROUP_LOCK_SECONDS if is_group else None)
         except Exception as error:
-            _fail([request for request, _ in together], error, is_group=is_group)
+            fail([request for request, _ in together], error, is_group=is_group)
             together = ()  # an exception refers to these: else both would stay
             return
         self._metrics.observe("joinsight_write_seconds", time.perf_counter() - started)
@@ -146,7 +174,7 @@ class Ingest:
             metrics.finished(rows)
 
 
-def _fail(requests: Sequence[Pending], error: BaseException, *, is_group: bool) -> None:
+def fail(requests: Sequence[Pending], error: BaseException, *, is_group: bool) -> None:
     """Let requests fail; after a group, nobody knows yet which of them is at fault."""
     for request in requests:
         request.result.set_exception(WriteAlone() if is_group and not isinstance(error, Closed) else error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -22,7 +23,15 @@ from prometheus_client.registry import Collector
 from joinsight import __version__
 from joinsight.rows import Rows
 from joinsight.serve.admission import Admission
-from joinsight.serve.metrics_table import METRICS, OTHER, REGRESSION_KINDS, REGRESSION_SUBJECTS, Label, Metric
+from joinsight.serve.metrics_table import (
+    JOB_NAME,
+    METRICS,
+    OTHER,
+    REGRESSION_KINDS,
+    REGRESSION_SUBJECTS,
+    Label,
+    Metric,
+)
 from joinsight.store.activity import Activity
 from joinsight.tables import DRIVER_PHASES, BroadcastRow, ExecutionRow, JoinRow, ShuffleRow
 
@@ -33,8 +42,116 @@ _NAME_CHARACTERS = 100
 _KINDS = {"counter": Counter, "gauge": Gauge}
 _BY_NAME = {metric.name: metric for metric in METRICS}
 
+Call = tuple[Any, ...]
+"""A method of `Counts`, and its arguments."""
 
-class Metrics:
+
+class Counts:
+    """What a writer counts."""
+
+    def count(self, name: str, amount: float | None = 1, *labels: str) -> None:
+        """Add to a counter; None is ignored."""
+        raise NotImplementedError
+
+    def observe(self, name: str, value: float | None, *labels: str) -> None:
+        """Add a value to a histogram; None is ignored."""
+        raise NotImplementedError
+
+    def written(self) -> None:
+        """Note that a batch was written now."""
+        raise NotImplementedError
+
+    def finished(self, rows: Rows) -> None:
+        """Count an execution that succeeded or failed."""
+        execution = rows.execution
+        if execution.origin != "live" or execution.is_outer:
+            return
+        self._execution(execution)
+        for cost in rows.cost:
+            self.count("joinsight_task_seconds_total", _seconds(cost.task_ms), cost.kind)
+        for shuffle in rows.shuffle:
+            self._shuffle(shuffle)
+        for broadcast in rows.broadcast:
+            self._broadcast(broadcast)
+        for join in rows.joins:
+            self._join(join)
+        for decision in rows.aqe_decision:
+            self.count("joinsight_aqe_decisions_total", 1, decision.kind)
+        for finding in rows.finding:
+            self.count("joinsight_findings_total", 1, finding.finding, finding.severity)
+        self._job(execution.job_name, rows)
+
+    def _execution(self, row: ExecutionRow) -> None:
+        self.count("joinsight_executions_total", 1, row.state)
+        self.observe("joinsight_execution_seconds", _seconds(row.duration_ms))
+        self.count("joinsight_execution_task_seconds_total", _seconds(row.task_time_ms))
+        self.count("joinsight_execution_input_bytes_total", row.input_bytes)
+        self.count("joinsight_execution_spilled_bytes_total", row.disk_spilled_bytes)
+        self.count("joinsight_incomplete_executions_total", 1 if row.incomplete else 0)
+
+    def _shuffle(self, row: ShuffleRow) -> None:
+        self.count("joinsight_shuffles_total")
+        self.count("joinsight_shuffle_written_bytes_total", row.bytes_written)
+        self.count("joinsight_shuffle_written_records_total", row.rows_written)
+        self.count("joinsight_shuffle_write_seconds_total", _seconds(row.write_time_ns, 1e9))
+        self.count("joinsight_shuffle_read_bytes_total", row.local_bytes_read, "local")
+        self.count("joinsight_shuffle_read_bytes_total", row.remote_bytes_read, "remote")
+        self.observe("joinsight_shuffle_size_bytes", row.bytes_written)
+        self.observe("joinsight_shuffle_fetch_wait_seconds", _seconds(row.fetch_wait_ms))
+        self.observe("joinsight_shuffle_skew_ratio", row.skew_ratio)
+        self.observe("joinsight_shuffle_partitions", row.partitions)
+
+    def _broadcast(self, row: BroadcastRow) -> None:
+        self.count("joinsight_broadcasts_total", 1, row.outcome)
+        self.observe("joinsight_broadcast_size_bytes", row.size_bytes)
+        for column in DRIVER_PHASES:
+            self.observe("joinsight_broadcast_seconds", _seconds(getattr(row, column)), column.removesuffix("_ms"))
+
+    def _join(self, row: JoinRow) -> None:
+        self.count("joinsight_joins_total", 1, row.strategy, row.join_type or OTHER)
+        self.count("joinsight_join_output_rows_total", row.output_rows, row.strategy)
+        self.count("joinsight_join_spilled_bytes_total", row.spill_bytes)
+
+    # Jobs
+
+    def _job(self, job: str, rows: Rows) -> None:
+        execution = rows.execution
+        self.count("joinsight_job_executions_total", 1, job, execution.state)
+        self.count("joinsight_job_execution_seconds_total", _seconds(execution.duration_ms), job)
+        self.count("joinsight_job_task_seconds_total", _seconds(execution.task_time_ms), job)
+        self.count("joinsight_job_spilled_bytes_total", execution.disk_spilled_bytes, job)
+        self.count("joinsight_job_shuffle_written_bytes_total", execution.shuffle_write_bytes, job)
+        self.count("joinsight_job_broadcast_bytes_total", execution.broadcast_bytes, job)
+        for row in rows.finding:
+            self.count("joinsight_job_findings_total", 1, job, row.finding)
+
+
+class Recorder(Counts):
+    """Keeps the calls, for the `Metrics` of another process; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+
+    def count(self, name: str, amount: float | None = 1, *labels: str) -> None:
+        """Keep the call, unless it changes nothing."""
+        if amount is not None:
+            self._calls.append(("count", name, amount, *labels))
+
+    def observe(self, name: str, value: float | None, *labels: str) -> None:
+        """Keep the call, unless it changes nothing."""
+        if value is not None:
+            self._calls.append(("observe", name, value, *labels))
+
+    def written(self) -> None:
+        """Keep the call."""
+        self._calls.append(("written",))
+
+    def take(self) -> list[Call]:
+        """The calls since the last time."""
+        return [self._calls.popleft() for _ in range(len(self._calls))]
+
+
+class Metrics(Counts):
     """All metrics of one collector, in its own registry; at most `job_names` jobs have their own series."""
 
     def __init__(self, job_names: int = DEFAULT_JOB_NAMES) -> None:
@@ -83,8 +200,13 @@ class Metrics:
     def _child(self, name: str, labels: tuple[str, ...] = ()) -> Any:
         if not labels:
             return self._own[name]
-        values = map(_value, _BY_NAME[name].labels, labels)
+        values = map(self._value, _BY_NAME[name].labels, labels)
         return self._own[name].labels(*values)
+
+    def add(self, calls: Iterable[Call]) -> None:
+        """Count what a `Recorder` kept."""
+        for method, *arguments in calls:
+            getattr(self, method)(*arguments)
 
     # Metrics from the database
 
@@ -115,71 +237,11 @@ class Metrics:
         else:
             self._of_store[name] = dict(values)
 
-    # Executions
-
-    def finished(self, rows: Rows) -> None:
-        """Count an execution that succeeded or failed."""
-        execution = rows.execution
-        if execution.origin != "live" or execution.is_outer:
-            return
-        self._execution(execution)
-        for cost in rows.cost:
-            self.count("joinsight_task_seconds_total", _seconds(cost.task_ms), cost.kind)
-        for shuffle in rows.shuffle:
-            self._shuffle(shuffle)
-        for broadcast in rows.broadcast:
-            self._broadcast(broadcast)
-        for join in rows.joins:
-            self._join(join)
-        for decision in rows.aqe_decision:
-            self.count("joinsight_aqe_decisions_total", 1, decision.kind)
-        for finding in rows.finding:
-            self.count("joinsight_findings_total", 1, finding.finding, finding.severity)
-        self._job(self._job_name(execution.job_name), rows)
-
-    def _execution(self, row: ExecutionRow) -> None:
-        self.count("joinsight_executions_total", 1, row.state)
-        self.observe("joinsight_execution_seconds", _seconds(row.duration_ms))
-        self.count("joinsight_execution_task_seconds_total", _seconds(row.task_time_ms))
-        self.count("joinsight_execution_input_bytes_total", row.input_bytes)
-        self.count("joinsight_execution_spilled_bytes_total", row.disk_spilled_bytes)
-        self.count("joinsight_incomplete_executions_total", 1 if row.incomplete else 0)
-
-    def _shuffle(self, row: ShuffleRow) -> None:
-        self.count("joinsight_shuffles_total")
-        self.count("joinsight_shuffle_written_bytes_total", row.bytes_written)
-        self.count("joinsight_shuffle_written_records_total", row.rows_written)
-        self.count("joinsight_shuffle_write_seconds_total", _seconds(row.write_time_ns, 1e9))
-        self.count("joinsight_shuffle_read_bytes_total", row.local_bytes_read, "local")
-        self.count("joinsight_shuffle_read_bytes_total", row.remote_bytes_read, "remote")
-        self.observe("joinsight_shuffle_size_bytes", row.bytes_written)
-        self.observe("joinsight_shuffle_fetch_wait_seconds", _seconds(row.fetch_wait_ms))
-        self.observe("joinsight_shuffle_skew_ratio", row.skew_ratio)
-        self.observe("joinsight_shuffle_partitions", row.partitions)
-
-    def _broadcast(self, row: BroadcastRow) -> None:
-        self.count("joinsight_broadcasts_total", 1, row.outcome)
-        self.observe("joinsight_broadcast_size_bytes", row.size_bytes)
-        for column in DRIVER_PHASES:
-            self.observe("joinsight_broadcast_seconds", _seconds(getattr(row, column)), column.removesuffix("_ms"))
-
-    def _join(self, row: JoinRow) -> None:
-        self.count("joinsight_joins_total", 1, row.strategy, row.join_type or OTHER)
-        self.count("joinsight_join_output_rows_total", row.output_rows, row.strategy)
-        self.count("joinsight_join_spilled_bytes_total", row.spill_bytes)
-
-    # Jobs
-
-    def _job(self, job: str, rows: Rows) -> None:
-        execution = rows.execution
-        self.count("joinsight_job_executions_total", 1, job, execution.state)
-        self.count("joinsight_job_execution_seconds_total", _seconds(execution.duration_ms), job)
-        self.count("joinsight_job_task_seconds_total", _seconds(execution.task_time_ms), job)
-        self.count("joinsight_job_spilled_bytes_total", execution.disk_spilled_bytes, job)
-        self.count("joinsight_job_shuffle_written_bytes_total", execution.shuffle_write_bytes, job)
-        self.count("joinsight_job_broadcast_bytes_total", execution.broadcast_bytes, job)
-        for row in rows.finding:
-            self.count("joinsight_job_findings_total", 1, job, row.finding)
+    def _value(self, label: Label, value: str) -> str:
+        """`OTHER` for a value that is not declared (for example a new join type), if the label declares its values."""
+        if label is JOB_NAME:
+            return self._job_name(value)
+        return value if not label.values or value in label.values else OTHER
 
     def _job_name(self, name: str) -> str:
         """The value of the label: the name if it has a series or can still get one, else `OTHER`."""
@@ -219,11 +281,6 @@ def _register(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | 
     for values in metric.known():
         registered.labels(*values)
     return registered
-
-
-def _value(label: Label, value: str) -> str:
-    """`OTHER` for a value that is not declared (for example a new join type), if the label declares its values."""
-    return value if not label.values or value in label.values else OTHER
 
 
 def _seconds(amount: float | None, units_per_second: float = 1000) -> float | None:

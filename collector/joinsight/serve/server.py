@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -34,6 +35,7 @@ from joinsight.serve.protocol import (
 )
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
+from joinsight.serve.writers import Writers
 from joinsight.store.database import check_settings
 
 DEFAULT_PORT = 9595
@@ -192,9 +194,20 @@ def bind(host: str, port: int, *, open_to_all: bool = False) -> socket.socket:
     return bound
 
 
-def make_server(engine: Engine, listener: Listener, job_names: int = DEFAULT_JOB_NAMES) -> Server:
-    """The server of a collector; run it with ``server.run(sockets=[listener.bound])``."""
-    app = make_app(engine, listener.tokens, Finder(listener.thresholds), job_names)
+def make_server(
+    engine: Engine,
+    listener: Listener,
+    job_names: int = DEFAULT_JOB_NAMES,
+    writers: int = 0,
+    log_format: str = "text",
+) -> Server:
+    """The server of a collector; run it with ``server.run(sockets=[listener.bound])``, then end its collector.
+
+    `writers`: the number of processes that decode and write, which log in `log_format`; 0: this process does.
+    """
+    thresholds = listener.thresholds
+    make_writers = partial(Writers, engine, thresholds, number=writers, log_format=log_format) if writers else None
+    app = make_app(engine, listener.tokens, Finder(thresholds), job_names, make_writers)
     tls = listener.tls
     connections = Connections(Limits.within(listener.open_files), (lambda: tls.context) if tls else None)
     config = uvicorn.Config(

@@ -109,9 +109,7 @@ def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
     """
     parsed = _parse(url)
     shown = parsed.render_as_string(hide_password=True)
-    engine = _engine(
-        parsed.set(drivername="postgresql+psycopg"), folder, pool_pre_ping=True, connect_args=_connect_arguments()
-    )
+    engine = engine_for(parsed.set(drivername="postgresql+psycopg"), folder)
     try:
         try:
             engine.connect().close()
@@ -120,6 +118,11 @@ def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+def engine_for(url: URL, folder: Path | None) -> Engine:
+    """An engine for writing, as `connect` yields it, also while no server answers."""
+    return _engine(url, folder, pool_pre_ping=True, connect_args=_connect_arguments())
 
 
 def for_readers(engine: Engine, seconds: int) -> Engine:

@@ -1,0 +1,216 @@
+"""Ingests requests in processes of their own, because Python uses one core a process: for collectors under load.
+
+Each process has an `Ingest` with an engine of its own, and threads for its share of the slots of `admission`: all else,
+HTTP, limits, metrics, pages and periodic work, stays in the collector's own process. A slot is a pipe: one group of
+requests goes in, their results and what was counted come out. A process that ends is replaced; the requests that it was
+at have failed like any group, and PostgreSQL rolls back what was not committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import pickle
+import queue
+import signal
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from sqlalchemy import URL, Engine
+
+from joinsight.findings import Finder, Thresholds
+from joinsight.gc_tuning import collect_seldom
+from joinsight.serve.admission import MAX_WRITING
+from joinsight.serve.ingest import Ingest, Writing, fail
+from joinsight.serve.logs import configure, fields
+from joinsight.serve.metrics import Call, Metrics, Recorder
+from joinsight.serve.pending import Ingested, Pending
+from joinsight.store.database import embedded_folder, engine_for
+
+END_SECONDS = 5
+"""Longest wait for a process that has been asked to end."""
+
+log = logging.getLogger("joinsight")
+
+_Request = tuple[bytes, Mapping[str, "str | None"], bool]
+_Result = Ingested | tuple[BaseException, str]
+_Reply = tuple[list[_Result], list[Call]]
+_Running = tuple[BaseProcess, list[Connection]]
+"""A process, with a pipe for each of its slots and one that tells it to close."""
+
+
+class Lost(Exception):
+    """A process that wrote requests has ended; nothing of them is committed, or all."""
+
+
+class _Remote(Exception):
+    """The traceback of an exception in another process."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a process needs to know."""
+
+    url: URL
+    folder: Path | None
+    thresholds: Thresholds
+    log_format: str
+
+
+class Writers:
+    """Writes requests to the database, as `Ingest` does, in `number` processes; safe to use from several threads."""
+
+    def __init__(self, engine: Engine, thresholds: Thresholds, metrics: Metrics, number: int, log_format: str) -> None:
+        work = _Work(engine.url, embedded_folder(engine), thresholds, log_format)
+        slots = [len(range(index, MAX_WRITING, number)) for index in range(number)]
+        self._processes = [_Process(work, count) for count in slots]
+        self._free: queue.SimpleQueue[tuple[_Process, int]] = queue.SimpleQueue()
+        for slot in range(MAX_WRITING):  # of each process in turn
+            self._free.put((self._processes[slot % number], slot // number))
+        self._metrics = metrics
+        self._writing = Writing()
+
+    @property
+    def writing(self) -> int:
+        """Number of requests that are being decoded and written."""
+        return self._writing.requests
+
+    def close(self) -> None:
+        """Abort batches that are not being written yet, at their next plan."""
+        for process in self._processes:
+            process.close()
+
+    def end(self) -> None:
+        """End the processes, and what they are still writing after some seconds."""
+        with suppress(queue.Empty):
+            for _ in range(MAX_WRITING):
+                process, slot = self._free.get(timeout=END_SECONDS)
+                process.hang_up(slot)
+        for each in self._processes:
+            each.end()
+
+    def ingest(self, requests: Sequence[Pending]) -> None:
+        """Commit the documents of each request, except those that will never be accepted, and set its result."""
+        with self._writing.of(requests):
+            process, slot = free = self._free.get()
+            try:
+                results, calls = process.ask(slot, [(bytes(r.body), r.sender, r.alone) for r in requests])
+                self._metrics.add(calls)
+                for request, result in zip(requests, results, strict=True):
+                    if isinstance(result, Ingested):
+                        request.result.set_result(result)
+                    else:
+                        error, where = result
+                        error.__cause__ = _Remote(where)
+                        request.result.set_exception(error)
+            except BaseException as error:
+                fail([each for each in requests if not each.result.done()], error, is_group=len(requests) > 1)
+            finally:
+                self._free.put(free)
+
+
+class _Process:
+    """A process, which is replaced when it ends."""
+
+    def __init__(self, work: _Work, slots: int) -> None:
+        self._work = work
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._closed = False
+        self._running = self._start()
+
+    def _start(self) -> _Running:
+        context = multiprocessing.get_context("spawn")
+        pipes = [context.Pipe() for _ in range(self._slots + 1)]
+        theirs = [each for _, each in pipes]
+        process = context.Process(target=_run, args=(self._work, theirs), name="joinsight-writer", daemon=True)
+        process.start()
+        for each in theirs:
+            each.close()  # only the process has them, so its end is seen
+        return process, [ours for ours, _ in pipes]
+
+    def ask(self, slot: int, requests: list[_Request]) -> _Reply:
+        """What the process replies. Raises `Lost` if it ends."""
+        process, pipes = self._running
+        try:
+            pipes[slot].send(requests)
+            reply: _Reply = pipes[slot].recv()
+            return reply
+        except (EOFError, OSError):
+            self._replace(process)
+            raise Lost(f"a process that wrote documents ended with exit code {process.exitcode}") from None
+
+    def _replace(self, ended: BaseProcess) -> None:
+        """Start another process instead, unless that was done already."""
+        with self._lock:
+            ended.kill()  # its pipe is closed, so it is at its end anyway
+            ended.join()
+            if self._running[0] is ended and not self._closed:
+                message = "a process that wrote documents ended: another one starts, senders retry"
+                log.error(message, extra=fields(exit_code=ended.exitcode))
+                self._running = self._start()
+
+    def close(self) -> None:
+        """Tell the process to abort what is not being written yet; it is not replaced any more."""
+        with self._lock:
+            self._closed = True
+            self._running[1][-1].close()
+
+    def hang_up(self, slot: int) -> None:
+        """Close the pipe of a slot that nobody uses."""
+        self._running[1][slot].close()
+
+    def end(self) -> None:
+        """Wait some seconds for the process to end, then kill it."""
+        self.close()
+        process = self._running[0]
+        process.join(END_SECONDS)
+        process.kill()
+        process.join()
+
+
+def _run(work: _Work, pipes: list[Connection]) -> None:
+    """A process, until the pipes are closed: by the collector, or by its end."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the collector decides when
+        signal.signal(number, signal.SIG_IGN)
+    configure(work.log_format)
+    collect_seldom()
+    recorder = Recorder()
+    ingest = Ingest(engine_for(work.url, work.folder), Finder(work.thresholds), recorder)
+    threads = [threading.Thread(target=_serve, args=(pipe, ingest, recorder)) for pipe in pipes[:-1]]
+    for thread in threads:
+        thread.start()
+    with suppress(EOFError, OSError):
+        pipes[-1].recv()
+    ingest.close()
+
+
+def _serve(pipe: Connection, ingest: Ingest, recorder: Recorder) -> None:
+    """The work of a slot."""
+    with suppress(EOFError, OSError):
+        while True:
+            pendings = [Pending(bytearray(body), sender, alone) for body, sender, alone in pipe.recv()]
+            ingest.ingest(pendings)
+            pipe.send(([_result(each) for each in pendings], recorder.take()))
+            del pendings  # before it waits
+
+
+def _result(pending: Pending) -> _Result:
+    error = pending.result.exception()
+    if error is None:
+        return pending.result.result()
+    where = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    return error, where

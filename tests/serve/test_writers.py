@@ -1,0 +1,170 @@
+"""Processes that write: they do what the collector's own process does, and may end at any time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy.exc import OperationalError
+from tests.documents import execution, request
+from tests.serve.real import get, post, service, until
+from tests.serve.test_ingest import LONG, make_ingest, of, pending, stored
+from tests.store.test_embedded import with_proc
+
+from joinsight.errors import DocumentError
+from joinsight.findings import Thresholds
+from joinsight.serve import writers as writers_module
+from joinsight.serve.admission import MAX_WRITING
+from joinsight.serve.metrics import Metrics
+from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
+from joinsight.serve.writers import Lost, Writers
+from joinsight.store.database import reason
+
+
+@contextmanager
+def writing(engine: Engine, number: int = 2, metrics: Metrics | None = None) -> Iterator[Writers]:
+    writers = Writers(engine, Thresholds(), metrics or Metrics(5), number, "text")
+    try:
+        yield writers
+    finally:
+        writers.end()
+        assert not processes()
+
+
+def processes() -> list[int]:
+    """The ids of all processes that write."""
+    return [each.pid or 0 for each in multiprocessing.active_children() if each.name == "joinsight-writer"]
+
+
+def group(prefix: str) -> list[Pending]:
+    """Good and bad requests of several senders."""
+    mixed = (
+        execution(application_id=f"{prefix}b"),
+        b"no JSON",
+        execution(application_id=f"{prefix}b", execution_id=1, job_name=LONG),
+    )
+    return [pending(each) for each in (of(f"{prefix}a"), request(*mixed), b"no gzip", of(f"{prefix}c"))]
+
+
+def counted(metrics: Metrics) -> list[str]:
+    """The lines of the page that depend on documents, not on time."""
+    names = ("joinsight_documents", "joinsight_refused", "joinsight_exec", "joinsight_job", "joinsight_batch")
+    return [line for line in metrics.page().decode().splitlines() if line.startswith(names) and "_created" not in line]
+
+
+def test_results_and_metrics_are_those_of_one_process(engine: Engine) -> None:
+    here, there = Metrics(5), Metrics(5)
+    own = group("here-")
+    make_ingest(engine, here).ingest(own)
+    with writing(engine, metrics=there) as writers:
+        assert len(processes()) == 2
+        for number in range(MAX_WRITING):  # each slot
+            others = group("there-") if number == 0 else [pending(of(f"there-{number}"))]
+            writers.ingest(others)
+            if number == 0:
+                assert counted(there) == counted(here)
+                for one, other in zip(own, others, strict=True):
+                    if (error := one.result.exception()) is None:
+                        assert one.result.result() == other.result.result()
+                    else:
+                        assert isinstance(error, DocumentError)
+                        assert str(other.result.exception()) == str(error)
+            else:
+                assert others[0].result.result() == Ingested(1, [])
+        assert writers.writing == 0
+    assert stored(engine, "there-").keys() == {f"there-{name}" for name in "abc123"}
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_process_is_killed(engine: Engine, alone: bool) -> None:
+    """Its requests fail, as after any other error; another process takes its place."""
+    prefix = f"killed-{alone}-"
+    with writing(engine, 1) as writers:
+        writers.ingest([first := pending(of(f"{prefix}first"))])
+        [killed] = processes()
+        os.kill(killed, signal.SIGSTOP)
+        lost = (
+            [pending(of(f"{prefix}lost"), alone=True)] if alone else [pending(of(f"{prefix}{each}")) for each in "ab"]
+        )
+        thread = threading.Thread(target=writers.ingest, args=(lost,))
+        thread.start()
+        until(lambda: writers.writing == len(lost), "the process has the requests")
+        os.kill(killed, signal.SIGKILL)
+        thread.join()
+        assert [type(each.result.exception()) for each in lost] == ([Lost] if alone else [WriteAlone] * 2)
+        for number in range(MAX_WRITING):
+            writers.ingest([again := pending(of(f"{prefix}again", number))])
+            assert again.result.result() == Ingested(1, [])
+        assert first.result.result() == Ingested(1, []) and killed not in processes()
+    assert stored(engine, prefix).keys() == {f"{prefix}first", f"{prefix}again"}
+
+
+def test_without_a_database() -> None:
+    """The error is the one that the collector tells its senders of; a process does not end because of it."""
+    nowhere = create_engine(make_url("postgresql+psycopg://nobody@127.0.0.1:1/nothing"))
+    with writing(nowhere, 1) as writers:
+        running = processes()
+        for _ in range(2):
+            writers.ingest([request := pending(of("nowhere"), alone=True)])
+            error = request.result.exception()
+            assert isinstance(error, OperationalError) and "refused" in reason(error)
+        assert processes() == running
+
+
+def test_after_the_end(engine: Engine) -> None:
+    """Nothing is written any more, and each request is told."""
+    with writing(engine, 1) as writers:
+        writers.ingest([pending(of("closing"))])
+        writers.close()
+
+        def is_closed() -> bool:
+            writers.ingest([late := pending(of("closing-late"), alone=True)])
+            return isinstance(late.result.exception(), Closed)
+
+        until(is_closed, "the process knows")
+        before = stored(engine, "closing-late")
+        assert is_closed() and stored(engine, "closing-late") == before
+
+
+def test_a_process_that_hangs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a collector does not wait for it; its requests fail."""
+    monkeypatch.setattr(writers_module, "END_SECONDS", 0.1)
+    with writing(engine, 1) as writers:
+        [hanging] = processes()
+        os.kill(hanging, signal.SIGSTOP)
+        stuck = pending(of("hanging"), alone=True)
+        thread = threading.Thread(target=writers.ingest, args=([stuck],))
+        thread.start()
+        until(lambda: writers.writing, "the process has the request")
+    thread.join()
+    assert isinstance(stuck.result.exception(), Lost)
+
+
+@with_proc
+def test_a_collector_with_writers(engine: Engine) -> None:
+    """It counts what they wrote, ends them when it ends, and they do not outlive it when it is killed."""
+    url = engine.url.render_as_string(hide_password=False)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        name = f"collector-{number.name}"
+        with service(url, "--writers", "2") as collector:
+            assert post(collector.url, of(name)).status_code == 200
+            assert 'joinsight_documents_total{outcome="stored"} 1.0' in get(collector.url + "/metrics").text
+            pid = collector.process.pid
+            children = [Path("/proc", each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            writers = [each for each in children if b"spawn_main" in (each / "cmdline").read_bytes()]
+            assert len(writers) == 2
+            if number == signal.SIGTERM:
+                for each in writers:
+                    os.kill(int(each.name), number)  # as systemd does
+                assert post(collector.url, of(name, 1)).status_code == 200
+            collector.signal(number)
+            assert collector.end() == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+            until(lambda: not any(each.exists() for each in writers), "they have ended")  # noqa: B023
+        assert stored(engine, name)
