@@ -154,8 +154,9 @@ def test_a_collector_with_writers(engine: Engine) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         name = f"collector-{number.name}"
         with service(url, "--writers", "2") as collector:
-            assert post(collector.url, of(name)).status_code == 200
-            assert 'joinsight_documents_total{outcome="stored"} 1.0' in get(collector.url + "/metrics").text
+            for index in range(2):  # so that both processes have started
+                assert post(collector.url, of(name, index)).status_code == 200
+            assert 'joinsight_documents_total{outcome="stored"} 2.0' in get(collector.url + "/metrics").text
             pid = collector.process.pid
             children = [Path("/proc", each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
             writers = [each for each in children if b"spawn_main" in (each / "cmdline").read_bytes()]
@@ -163,7 +164,7 @@ def test_a_collector_with_writers(engine: Engine) -> None:
             if number == signal.SIGTERM:
                 for each in writers:
                     os.kill(int(each.name), number)  # as systemd does
-                assert post(collector.url, of(name, 1)).status_code == 200
+                assert post(collector.url, of(name, 2)).status_code == 200
             collector.signal(number)
             assert collector.end() == (0 if number == signal.SIGTERM else -signal.SIGKILL)
             until(lambda: not any(each.exists() for each in writers), "they have ended")  # noqa: B023
