@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 from tests import class_archive
 from tests.history import END, Planted, generate
+from tests.installed import pyspark_folder
 from tests.java import LIGHT
-from tests.versions import pyspark_folder
 from tests.waiting import DEADLINES, LATE_SECONDS
 
 from joinsight.store.database import connect, upgrade

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests import reported_settings
+from tests.installed import pyspark_folder
 from tests.spark.known import KNOWN, SETTINGS
-from tests.versions import pyspark_folder
 
 ROOT = Path(__file__).parents[1]
 INVENTORY = Path(__file__).with_name("Inventory.java")

@@ -19,7 +19,8 @@ import tempfile
 from itertools import cycle
 from pathlib import Path
 
-from tests.versions import SUPPORTED, pyspark_folder
+from tests.installed import pyspark_folder
+from tests.versions import SUPPORTED
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

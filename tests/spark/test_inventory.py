@@ -10,8 +10,9 @@ import re
 import pyspark
 import pytest
 from tests import reported_settings
+from tests.installed import pyspark_folder
 from tests.spark.known import HANDLED, KNOWN, SETTINGS
-from tests.versions import NEWEST, SUPPORTED, pyspark_folder
+from tests.versions import NEWEST, SUPPORTED
 from tools.new_in_spark import inventory, is_known, new
 
 from joinsight.plan import operators, texts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -16,9 +15,10 @@ from typing import Any
 
 import pytest
 from tests.eventlog.recorded import log_at, read
+from tests.installed import packages
 from tests.java import spark_home
 from tests.spark.sink import Sink
-from tests.versions import ENVIRONMENTS, SUPPORTED
+from tests.versions import SUPPORTED
 from tests.waiting import until
 
 from joinsight.attach import LISTENER, listener_jar
@@ -37,14 +37,7 @@ WITH_CONNECT = [version for version in SUPPORTED if version[0] >= "4"]
 @pytest.fixture(scope="module")
 def connect_packages() -> str:
     """A folder with what a client of Spark Connect needs beyond PySpark; installed at first use."""
-    folder = ENVIRONMENTS / "connect"
-    ENVIRONMENTS.mkdir(exist_ok=True)
-    with (ENVIRONMENTS / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "zstandard").is_dir():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
-            subprocess.run([*pip, "grpcio>=1.76", "grpcio-status>=1.76", "zstandard>=0.25"], check=True)
-    return str(folder)
+    return str(packages("connect", "grpcio>=1.76", "grpcio-status>=1.76", "zstandard>=0.25"))
 
 
 def rows(sink: Sink) -> list[ExecutionRow]:

@@ -1,0 +1,36 @@
+"""What tests install at first use, each in a folder of its own, because not all of it goes together."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+ENVIRONMENTS = Path(__file__).resolve().parent.parent / ".venvs"
+
+
+def packages(name: str, *requirements: str) -> Path:
+    """The folder of this name, for PYTHONPATH, with the packages in it."""
+    folder = ENVIRONMENTS / name
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    with (ENVIRONMENTS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one process of the test run installs it, the others wait
+        if not folder.is_dir():
+            unfinished = folder.with_name(f"{name}.unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(unfinished)]
+            subprocess.run([*pip, *requirements], check=True)
+            unfinished.rename(folder)
+    return folder
+
+
+def pyspark_folder(version: str) -> Path:
+    """The folder of PySpark in this version."""
+    if version == metadata.version("pyspark"):
+        import pyspark
+
+        return Path(pyspark.__file__).parent
+    return packages(f"pyspark-{version}", f"pyspark=={version}") / "pyspark"
