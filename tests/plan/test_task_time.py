@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.documents import planned, stored_rows
+from tests.test_fuzz import RELAXED
 
 from joinsight.document import Stage
+from joinsight.plan.task_time import PARTS
 from joinsight.tables import Row
 
 # A stage that reads two shuffles, joins, aggregates and writes a shuffle; all that is measured here was in stage 7
@@ -48,11 +51,11 @@ NAMES = {
 }
 
 
-def spent(drawing: str, samples: dict[str, int], **changes: Any) -> list[Row]:
-    """Rows of `task_time`, with the name of the node."""
-    stage = Stage(id=7, attempt=0, name="", tasks=1, state="succeeded", samples=samples, run_time_ms=100, **changes)
+def spent(drawing: str, samples: dict[str, int], run_time_ms: int = 100) -> list[Row]:
+    """Rows of `task_time`, which add up to the stage's run time, with the name of the node."""
+    stage = Stage(7, 0, "", tasks=1, state="succeeded", samples=samples, run_time_ms=run_time_ms)
     rows = stored_rows(planned(drawing, stages=[stage]))
-    assert sum(row["task_time_ms"] for row in rows["task_time"]) == 100
+    assert sum(row["task_time_ms"] for row in rows["task_time"]) == run_time_ms
     nodes = {row["node_id"]: row for row in rows["plan_node"]}
     of_nodes: Counter[int] = Counter()
     for row in rows["task_time"]:
@@ -65,6 +68,12 @@ def spent(drawing: str, samples: dict[str, int], **changes: Any) -> list[Row]:
         simple = "" if row["node_id"] is None else nodes[row["node_id"]]["simple"] or nodes[row["node_id"]]["name"]
         row["node"] = next((name for name, text in NAMES.items() if simple.startswith(text)), simple)
     return rows["task_time"]
+
+
+KEYS = (
+    "code 5 smj_findNextJoinRows_0", "code 5 processNext", "code 9 processNext", "sort 4 sort_addToSorter_0",
+    "shuffle_read 2", "shuffle_read", "shuffle_write", "operator Window 4", "operator Generate", "collect", "other",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -121,8 +130,18 @@ def test_parts_add_up() -> None:
     """Shares of the run time, with their standard error, rounded so that they add up."""
     found = spent(JOIN, {"code 5 smj_findNextJoinRows_0": 1, "shuffle_write": 1, "shuffle_read 2": 1, "other": 0})
     assert sorted(row["task_time_ms"] for row in found) == [33, 33, 34]
+    assert spent(JOIN, {"other": 3}, run_time_ms=0) == []
     many = spent(JOIN, {"code 5 smj_findNextJoinRows_0": 300, "shuffle_write": 700})
     assert [(row["task_time_ms"], row["task_time_error_ms"]) for row in many] == [(70, 2), (30, 2)]
+
+
+@RELAXED
+@given(st.integers(0, 2**45), st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=9), st.integers(0, 2**45)))
+def test_any_parts_add_up(run_time_ms: int, samples: dict[str, int]) -> None:
+    """Whatever a stage was seen at, however long it ran, with samples or without."""
+    for row in spent(JOIN, samples, run_time_ms):
+        assert 0 <= row["task_time_ms"] <= run_time_ms
+        assert row["part"] in PARTS
 
 
 def test_without_samples() -> None:
