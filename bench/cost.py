@@ -1,12 +1,13 @@
-"""Is what the critical path says true? ``python -m bench.cost --help``.
+"""Is what the critical path and the costs say true? ``python -m bench.cost --help``.
 
-**Causality.** A query joins the shuffles of two stages of one task each, which run at the same time: one takes
-`--long`, the other `--short` seconds (the tasks sleep), so the short one has slack. Then the short one is delayed by
-several seconds. The path of the query *without* a delay predicts what that costs: nothing up to the slack, and what
-exceeds it beyond. The same delay of the long one is predicted to cost all of it. Predicted growth is compared with that
-of the wall time, both against the run without a delay before it, in the same session.
+**Causality.** Queries run in one session, in turns as they are and with a delay of known length in one place: a slow
+side of a join, a slow partition, a slow side of a broadcast join, a busy driver, cores that another job holds. How much
+longer a run took than the mean of the two undelayed runs next to it (`real`) is compared with how much longer the
+segments, or the costs of the operator, say that the delayed place took (`blamed`). A delay that something longer hides
+must be blamed for nothing.
 
-**What it cannot show.** Sleeping tasks take no CPU from each other; on real work a delay also changes what else runs.
+**What it cannot show.** Tasks sleep, so they take no CPU from each other; on real work a delay also changes what else
+runs. Real and blamed times differ by what else changed between the runs, as on a shared machine.
 """
 
 from __future__ import annotations
@@ -14,84 +15,407 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import random
 import statistics
+import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
+import pyspark
+from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
+from tests.spark.sink import Sink, listening
+from tests.waiting import until
 
-import joinsight
+from bench.plugin import measured, run, session
+from joinsight.attach import listener_jar
+from joinsight.reading import stored_plan
 from joinsight.rows import Rows
+
+CORES = 6
+TASKS = 3
+"""Tasks of the delayed stage; no other stage has as many."""
+CLOSE = 0.1
+DRIVER = os.getpid()
+
+Place = Callable[[Rows], float]
+"""Milliseconds that went into a place."""
+Runs = Callable[[Sequence[float]], Sequence[Rows]]
+"""Runs a query with each of these delays, in seconds."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of delay."""
+
+    name: str
+    runs: Runs
+    places: Mapping[str, Place]
+    is_hidden: bool = False
+    """Nothing waits for it."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a delay changed, in milliseconds."""
+
+    delay: float
+    real: float
+    blamed: float
+
+    def difference(self, kind: Kind, truth: float) -> float:
+        """Of what was blamed, relative to the truth; of a hidden delay, relative to the delay."""
+        return self.blamed / self.delay if kind.is_hidden else (self.blamed - truth) / abs(truth)
 
 
 def main() -> None:
     """Run the rounds, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--long", type=float, default=4.0)
-    parser.add_argument("--short", type=float, default=1.0)
-    parser.add_argument("--delays", type=float, nargs="+", default=[1.0, 2.0, 4.0, 6.0])
+    parser.add_argument("--rounds", type=int, default=7, help="of two delays of each kind")
+    parser.add_argument("--least", type=float, default=1.0, help="seconds of the shortest delay")
+    parser.add_argument("--most", type=float, default=3.0, help="of the longest")
+    parser.add_argument("--only", help="kinds whose name contains this")
     arguments = parser.parse_args()
-    results = measured(arguments)
-    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"{arguments.rounds} rounds; stages of {arguments.long} s and {arguments.short} s; milliseconds, medians")
-    print("| delayed | by | slack before | predicted | measured | difference, of each round |")
-    print("|---|---|---|---|---|---|")
-    for (which, delay), found in results.items():
-        slack, predicted, grown = (statistics.median(each) for each in zip(*found, strict=True))
-        apart = ", ".join(f"{growth - expected:+.0f}" for _, expected, growth in found)
-        print(f"| {which} | {1000 * delay:.0f} | {slack:.0f} | {predicted:.0f} | {grown:.0f} | {apart} |")
+    with tempfile.TemporaryDirectory() as folder, listening() as sink:
+        spark = session(sink, settings(Path(folder)), compiled("SlowRule", Path(folder) / "classes"))
+        found = changes(Queries(spark, sink, Path(folder)).kinds(), arguments)
+        spark.stop()
+    print(f"\n{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print("\n".join(table(found)))
 
 
-Found = dict[tuple[str, float], list[tuple[int, int, int]]]
-
-
-def measured(arguments: argparse.Namespace) -> Found:
-    """Slack, predicted and measured growth of each round, by which stage was delayed and by how much."""
-    builder = SparkSession.builder.master("local[2]").appName("cost").config("spark.ui.enabled", "false")
-    settings = {
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.shuffle.partitions": "1",
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    found: Found = {}
-    run(spark, 0, 0)
+def changes(kinds: Sequence[Kind], arguments: argparse.Namespace) -> list[tuple[Kind, str, list[Change]]]:
+    """What delays changed, by kind and place."""
+    kinds = [kind for kind in kinds if not arguments.only or arguments.only in kind.name]
+    found: dict[tuple[str, str], list[Change]] = defaultdict(list)
+    chance = random.Random(0)
+    for kind in kinds:
+        kind.runs([0.1])  # compiles
     for number in range(arguments.rounds):
-        for which in ("short", "long"):
-            for delay in arguments.delays:
-                plain = run(spark, arguments.long, arguments.short)
-                long = arguments.long + delay * (which == "long")
-                slow = run(spark, long, arguments.short + delay * (which == "short"))
-                slack = max(stage.slack_ms or 0 for stage in plain.stage)
-                predicted = max(0, round(1000 * delay) - (slack if which == "short" else 0))
-                grown = (slow.execution.duration_ms or 0) - (plain.execution.duration_ms or 0)
-                found.setdefault((which, delay), []).append((slack, predicted, grown))
-                print(f"round {number}, {which} by {delay} s: {found[which, delay][-1]}", file=sys.stderr)
-    spark.stop()
-    return found
+        for kind in kinds:
+            delays = [0.0]
+            for _ in range(2):
+                delays += [round(chance.uniform(arguments.least, arguments.most), 3), 0.0]
+            rows = kind.runs(delays)
+            for name, place in kind.places.items():
+                for i in range(1, len(rows), 2):
+                    real, blamed = (_grown(of, rows[i - 1 : i + 2]) for of in (wall, place))
+                    change = Change(1_000 * delays[i], real, blamed)
+                    found[kind.name, name].append(change)
+                    shown = f"delay {change.delay:.0f}, real {real:.0f}, blamed {blamed:.0f}"
+                    print(f"round {number}, {kind.name}, {name}: {shown}", file=sys.stderr, flush=True)
+    return [(kind, name, found[kind.name, name]) for kind in kinds for name in kind.places]
 
 
-def run(spark: SparkSession, long: float, short: float) -> Rows:
-    """Run the query; returns its rows."""
-    left, right = slow(spark, "a", long), slow(spark, "b", short)
-    (execution,) = joinsight.measure(left.repartition(1, "k").join(right.repartition(1, "k"), "k").collect).executions
-    return execution.rows
+def _grown(place: Place, rows: Sequence[Rows]) -> float:
+    before, delayed, after = map(place, rows)
+    return delayed - (before + after) / 2
 
 
-def slow(spark: SparkSession, column: str, seconds: float) -> DataFrame:
-    """A row, after so many seconds."""
+def table(found: Sequence[tuple[Kind, str, list[Change]]]) -> Iterator[str]:
+    """A line for each kind and place, and one for all."""
+    yield "| delayed | blamed | runs | real growth by delay, median | to the real growth | to the delay |"
+    yield "|---|---|---|---|---|---|"
+    every: tuple[list[float], list[float]] = [], []
+    for kind, place, each in found:
+        to_real = [change.difference(kind, change.real) for change in each]
+        to_delay = [change.difference(kind, change.delay) for change in each]
+        every[0].extend(to_real)
+        every[1].extend(to_delay)
+        grown = statistics.median(change.real / change.delay for change in each)
+        yield f"| {kind.name} | {place} | {len(each)} | {grown:.0%} | {closeness(to_real)} | {closeness(to_delay)} |"
+    yield f"| all | | {len(every[0])} | | {closeness(every[0])} | {closeness(every[1])} |"
 
-    def rows(of: Iterator[Any]) -> Iterator[tuple[int, int]]:
-        time.sleep(seconds)
-        yield from ((each, each) for each in of)
 
-    return spark.createDataFrame(spark.sparkContext.parallelize([1], 1).mapPartitions(rows), f"k long, {column} long")
+def closeness(differences: Sequence[float]) -> str:
+    """How many are close, their median and the worst."""
+    close = sum(abs(each) <= CLOSE for each in differences)
+    apart = sorted(differences, key=abs)
+    return f"{close / len(apart):.0%}; {statistics.median(map(abs, apart)):.1%}, {apart[-1]:+.1%}"
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """Of the session."""
+    return {
+        "spark.master": f"local[{CORES}]",
+        "spark.sql.extensions": "io.joinsight.bench.SlowRule",
+        "spark.ui.liveUpdate.period": "0",  # or stages are known late
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+
+
+def compiled(name: str, classes: Path) -> str:
+    """Compile a class of bench/java; returns the folder of its classes."""
+    class_path = os.pathsep.join([str(Path(pyspark.__file__).parent / "jars" / "*"), str(listener_jar())])
+    source = Path(__file__).parent / "java" / f"{name}.java"
+    command = ["javac", "-proc:none", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)]
+    subprocess.run(command, check=True)
+    return str(classes)
+
+
+# Places
+
+
+def wall(rows: Rows) -> float:
+    """The wall time."""
+    return rows.execution.duration_ms or 0
+
+
+def segments(rows: Rows, *causes: str, stages: set[int] | None = None, node: int | None = None) -> float:
+    """The wall time of the segments with one of these causes, or all, of these stages and this node."""
+    return sum(
+        segment.end_ms - segment.start_ms
+        for segment in rows.segment
+        if (not causes or segment.cause in causes)
+        and (stages is None or segment.stage_id in stages)
+        and (node is None or segment.node_id == node)
+    )
+
+
+def delayed_stages(rows: Rows) -> set[int]:
+    """The stages with as many tasks as only the delayed one has."""
+    return {stage.stage_id for stage in rows.stage if stage.tasks == TASKS and stage.state == "succeeded"}
+
+
+def delayed_stage(rows: Rows) -> float:
+    """All segments of the delayed stage."""
+    return segments(rows, stages=delayed_stages(rows))
+
+
+def tail(rows: Rows) -> float:
+    """The tails of all stages."""
+    return segments(rows, "tail")
+
+
+def cause(*causes: str) -> Place:
+    """All segments with a cause."""
+    return lambda rows: segments(rows, *causes)
+
+
+def broadcast(rows: Rows) -> float:
+    """All segments of the broadcast, with its tasks."""
+    (node,) = (row.node_id for row in rows.broadcast)
+    return segments(rows, node=node)
+
+
+def operator(text: str) -> Place:
+    """The cost of the operators with this text."""
+
+    def cost(rows: Rows) -> float:
+        nodes = {row.node_id for row in rows.plan_node if not row.is_cluster and text in (row.simple or "")}
+        return sum(item.wall_ms for node, item in stored_plan(rows).bill.operators().items() if node in nodes)
+
+    return cost
+
+
+# Queries
+
+
+def slow(column: str, seconds: float, tasks: int = TASKS, only: int | None = None) -> str:
+    """A table of a row in each task, which takes so long; if `only` that one does, 0.1 s."""
+    ms = f"{1_000 * seconds:.0f}L"
+    if only is not None:
+        ms = f"CASE id WHEN {only} THEN {ms} ELSE 100L END"
+    sleep = f"reflect('java.lang.Thread', 'sleep', {ms} + 0 * id) <> 'of {tasks}'"  # an interpreted filter
+    return f"(SELECT id AS {column} FROM range(0, {tasks}, 1, {tasks}) WHERE {sleep})"
+
+
+class SlowSum(AccumulatorParam[float]):  # type: ignore[misc]  # not typed
+    """An accumulator that keeps Spark's scheduler waiting for the driver's Python: the seconds that are added."""
+
+    def zero(self, value: float) -> float:
+        return 0.0
+
+    def addInPlace(self, value1: float, value2: float) -> float:
+        if os.getpid() == DRIVER:
+            time.sleep(value2)
+        return value1 + value2
+
+
+class Queries:
+    """Runs queries with delays."""
+
+    def __init__(self, spark: SparkSession, sink: Sink, folder: Path) -> None:
+        self.spark, self.sink, self.folder = spark, sink, folder
+
+    def kinds(self) -> list[Kind]:
+        """All kinds of delays."""
+        stage = {"its stage": delayed_stage}
+        filtered = {**stage, "the operator": operator(f"of {TASKS}")}
+        on_broadcast = {"the broadcast": broadcast}
+        return [
+            Kind("one side of a join", self.sql(self.join), filtered),
+            Kind("one side of a join, without AQE", self.sql(self.join, adaptive=False), filtered),
+            Kind("a Python UDF on one side of a join", self.each(self.python), stage | {
+                "the operator": operator("BatchEvalPython")}),
+            Kind("one side of a join, while the other runs", self.sql(self.hidden), filtered, is_hidden=True),
+            Kind("a shuffle that is read twice", self.sql(self.reused), filtered),
+            Kind("a partition that is scanned", self.sql(self.skewed), {"tail": tail}),
+            Kind("a partition of a shuffle", self.sql(self.skewed_shuffle), {"tail": tail}),
+            Kind("the side that is broadcast", self.sql(self.broadcast), on_broadcast),
+            Kind("the side that is broadcast, without AQE", self.sql(self.broadcast, adaptive=False), on_broadcast),
+            Kind("the side that is broadcast, while the other runs", self.sql(self.hidden_broadcast), on_broadcast,
+                is_hidden=True),
+            Kind("a subquery", self.sql(self.subquery), filtered),
+            Kind("a subquery, without AQE", self.sql(self.subquery, adaptive=False), filtered),
+            Kind("a table while it is cached", self.each(self.cached), stage),
+            Kind("a rule of the optimizer, in AQE", self.each(self.planned), {"replan": cause("replan")}),
+            Kind("a rule of the optimizer, in AQE, while a stage runs", self.each(self.planned_beside), {
+                "replan": cause("replan")}, is_hidden=True),
+            Kind("Spark's scheduler", self.each(self.scheduled), {"driver": cause("driver")}),
+            Kind("a user's function between two queries", self.batches, {"driver": cause("driver")}),
+            Kind("another job on all cores", self.each(self.all_cores), {"waiting": cause("waiting")}),
+            Kind("another job on half of the cores", self.each(self.half_of_the_cores), {
+                "its stage": cause("running", "tail", "waiting")}),
+        ]  # fmt: skip
+
+    def sql(self, text: Callable[[float], str], *, adaptive: bool = True) -> Runs:
+        """Runs of a query."""
+
+        def runs(delays: Sequence[float]) -> list[Rows]:
+            self.spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
+            found = [run(self.spark, self.sink, self.spark.sql(text(delay)).collect) for delay in delays]
+            self.spark.conf.set("spark.sql.adaptive.enabled", "true")
+            return found
+
+        return runs
+
+    def each(self, query: Callable[[float], Rows]) -> Runs:
+        return lambda delays: [query(delay) for delay in delays]
+
+    def join(self, delay: float) -> str:
+        return f"SELECT count(*) FROM {slow('a', 0.3 + delay)} JOIN {slow('b', 0, 2)} ON a = b"
+
+    def hidden(self, delay: float) -> str:
+        return f"SELECT count(*) FROM {slow('a', 0.1 + delay)} JOIN {slow('b', 4, 2)} ON a = b"
+
+    def reused(self, delay: float) -> str:
+        grouped = f"s AS (SELECT a % 5 AS a, count(*) AS n FROM {slow('a', 0.3 + delay)} GROUP BY 1)"
+        return f"WITH {grouped} SELECT count(*) FROM s AS x JOIN s AS y ON x.a = y.a"
+
+    def skewed(self, delay: float) -> str:
+        return f"SELECT a % 2, count(*) FROM {slow('a', 0.1 + delay, 8, only=7)} GROUP BY 1"
+
+    def skewed_shuffle(self, delay: float) -> str:
+        rows = "(SELECT /*+ REPARTITION(8) */ * FROM range(0, 64, 1, 1))"
+        ms = f"CASE id WHEN 7 THEN {1_000 * delay:.0f}L ELSE 5L END"
+        return f"SELECT id FROM {rows} WHERE reflect('java.lang.Thread', 'sleep', {ms} + 0 * id) IS NOT NULL"
+
+    def broadcast(self, delay: float) -> str:
+        return f"SELECT /*+ BROADCAST(s) */ count(*) FROM range(0, 9, 1, 2) JOIN {slow('a', delay)} AS s ON id = a"
+
+    def hidden_broadcast(self, delay: float) -> str:
+        grouped = f"(SELECT b % 5 AS b, count(*) AS n FROM {slow('b', 4, 2)} GROUP BY 1)"
+        return f"SELECT /*+ BROADCAST(s) */ count(*) FROM {grouped} JOIN {slow('a', delay)} AS s ON a = b"
+
+    def subquery(self, delay: float) -> str:
+        return f"SELECT count(*) FROM range(0, 9, 1, 2) WHERE id < (SELECT max(a) FROM {slow('a', delay)})"
+
+    def python(self, delay: float) -> Rows:
+        def sleep(value: int) -> int:
+            time.sleep(0.3 + delay)
+            return value
+
+        self.spark.udf.register("sleep_python", sleep, "long")
+        left = f"(SELECT id AS a, sleep_python(id) AS v FROM range(0, {TASKS}, 1, {TASKS}))"
+        query = f"SELECT sum(v) FROM {left} JOIN {slow('b', 0, 2)} ON a = b"
+        return run(self.spark, self.sink, self.spark.sql(query).collect)
+
+    def cached(self, delay: float) -> Rows:
+        table = self.spark.sql(f"SELECT * FROM {slow('a', 0.1 + delay)}").cache()
+        rows = run(self.spark, self.sink, table.selectExpr("a % 2 AS a").groupBy("a").count().collect)
+        table.unpersist(blocking=True)
+        return rows
+
+    def planned(self, delay: float) -> Rows:
+        self._slow_rule(delay)
+        query = "SELECT n, count(*) FROM (SELECT id % 7 AS k, count(*) AS n FROM range(99) GROUP BY 1) GROUP BY 1"
+        return run(self.spark, self.sink, self.spark.sql(query).collect)
+
+    def planned_beside(self, delay: float) -> Rows:
+        self._slow_rule(delay)
+        query = f"SELECT count(*) FROM {slow('a', 0)} JOIN {slow('b', 4, 2)} ON a = b"
+        return run(self.spark, self.sink, self.spark.sql(query).collect)
+
+    def _slow_rule(self, delay: float) -> None:
+        jvm: Any = self.spark._jvm
+        jvm.io.joinsight.bench.SlowRule.delayNext(round(1_000 * delay))
+
+    def scheduled(self, delay: float) -> Rows:
+        slow_sum = self.spark.sparkContext.accumulator(0.0, SlowSum())
+
+        def rows(index: int, each: Iterator[int]) -> Iterator[tuple[int]]:
+            if index == 0:
+                slow_sum.add(delay)
+            yield from ((value,) for value in each)
+
+        data = self.spark.sparkContext.parallelize(range(TASKS), TASKS).mapPartitionsWithIndex(rows)
+        frame = self.spark.createDataFrame(data, "a long").groupBy("a").count()
+        return run(self.spark, self.sink, frame.collect)
+
+    def batches(self, delays: Sequence[float]) -> Sequence[Rows]:
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        delays = [0, *delays]  # the first batch sets up the stream
+        for i in range(len(delays)):
+            (folder / f"{i}.txt").write_text("a\n")
+
+        def batch(frame: DataFrame, number: int) -> None:
+            frame.collect()
+            time.sleep(delays[number])
+            frame.collect()
+
+        lines = self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+        stream = lines.writeStream.foreachBatch(batch).trigger(availableNow=True)
+        stream.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
+        return measured(self.sink, lambda e: bool(e.nested), len(delays))[1:]
+
+    def all_cores(self, delay: float) -> Rows:
+        query = self.spark.sql(f"SELECT * FROM {slow('a', 0.3)}")
+        with self._held(CORES, delay):
+            return run(self.spark, self.sink, query.collect)
+
+    def half_of_the_cores(self, delay: float) -> Rows:
+        """A stage of 4 s, which takes longer by half of the time that half of the cores are held."""
+        query = self.spark.sql(f"SELECT * FROM {slow('a', 0.2, 20 * CORES)}")
+        with self._held(CORES // 2, 2 * delay):
+            return run(self.spark, self.sink, query.collect)
+
+    @contextmanager
+    def _held(self, cores: int, seconds: float) -> Iterator[None]:
+        """Another job holds some cores, until so many seconds after the next stage was submitted."""
+        if not seconds:
+            yield
+            return
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        tracker = self.spark.sparkContext.statusTracker()
+
+        def hold(core: int) -> None:
+            (folder / f"{core}").touch()
+            while not (folder / "released").exists():
+                time.sleep(0.005)
+
+        def release() -> None:
+            until(lambda: len(tracker.getActiveStageIds()) > 1, "the query waits")
+            time.sleep(seconds)
+            (folder / "released").touch()
+
+        job = self.spark.sparkContext.parallelize(range(cores), cores)
+        threads = [threading.Thread(target=job.foreach, args=[hold]), threading.Thread(target=release)]
+        threads[0].start()
+        until(lambda: len(list(folder.iterdir())) == cores, "all cores are held")
+        threads[1].start()
+        yield
+        for thread in threads:
+            thread.join()
 
 
 if __name__ == "__main__":

@@ -1,218 +1,321 @@
-"""Is the task time of operators true, and what does sampling cost? ``python -m bench.task_time --help``.
+"""Is the task time of operators true? ``python -m bench.task_time --help``.
 
-**Ablation.** A query runs as it is, and with a burden in one operator: calls that sleep for a known time, or hashes. By
-how much the run time of its stages grows is the truth; it is compared with the growth of the time of the operator that
-got the burden, and with its standard error.
+**Ablation.** Queries run in turns as they are and with a burden in one operator: expressions of growing weight in a
+projection, a join's condition or an aggregation; or an operator that is there or not. By how much the CPU time of the
+tasks grows (for Python, whose work is in another process, their run time) is the truth, as a share of the burdened
+query; it is compared with the growth of what the samples say of the operator, and of it with the codegen stage that it
+is part of, where functions hold several operators.
 
-**Cost.** The same join runs with sampling and without it, in a JVM each, in turns. The JVM's CPU time is compared, and
-that of the sampler's thread is read. Its stops of other threads are only in the former.
+**TPC-H.** All 22 queries: whether the parts of each stage add up to its run time, and how much of it is one operator's,
+that of several operators that share code, or not attributable.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import platform
 import statistics
-import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 
-import msgspec
-from pyspark.sql import SparkSession
-from tests.spark.sink import Sink, listening
-from tests.waiting import until
+import pandas
+from pyspark.sql.functions import pandas_udf
+from tests.exactness import tpch
+from tests.spark.sink import listening
 
-from joinsight.attach import listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import Execution
-from joinsight.rows import Rows, execution_rows
+from bench.plugin import run, session
+from joinsight.rows import Rows
+from joinsight.tables import TaskTimeRow
 
-SLEEP = "reflect('java.lang.Thread', 'sleep', 5L + 0 * {0}) IS NOT NULL"
-BURDENS = {
-    "Filter that sleeps (interpreted)": (
-        "Filter",
-        "SELECT count(*) FROM range(0, 1000, 1, 2) WHERE {burden}",
-        "reflect('java.lang.Long', 'hashCode', id) IS NOT NULL",
-        SLEEP.format("id"),
-    ),
-    "HashAggregate that hashes": (
-        "HashAggregate",
-        "SELECT sum(crc32({burden})) FROM range(0, 3000000, 1, 2)",
-        "string(id)",
-        "sha2(string(id), 512)",
-    ),
-    "SortMergeJoin that hashes": (
-        "SortMergeJoin",
-        "SELECT count(*) FROM (SELECT id, id % 7 v FROM range(2000000)) a"
-        " JOIN (SELECT id, id % 5 w FROM range(1000000)) b"
-        " ON a.id = b.id AND crc32({burden}) <> w",
-        "string(v + w)",
-        "sha2(string(v + w), 512)",
-    ),
-}
-JOIN = (
-    "SELECT sum(hash(v, w)) FROM (SELECT id, uuid() v FROM range(2000000))"
-    " JOIN (SELECT id, id w FROM range(1000000)) USING (id)"
+CLOSE = 0.05
+LEAST = 0.1
+"""Burdens of a smaller share are not counted."""
+NO_OPERATOR = ("collect", "file_write", "cache_build")
+"""What tasks do besides their operators."""
+ENOUGH = 20
+"""Samples of a stage whose shares are counted."""
+
+
+@dataclass(frozen=True)
+class Burden:
+    """A query whose operator gets a burden."""
+
+    name: str
+    operator: str
+    """What the text of its node starts with."""
+    plain: str
+    burdened: Sequence[str]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    measure: str = "cpu_time_ns"
+    """Of stages: what the burden takes."""
+
+
+def weighted(name: str, operator: str, query: str, column: str, settings: Mapping[str, str] | None = None) -> Burden:
+    """A query with `{}` where the expression is, which hashes 0 to 6 times."""
+    queries = []
+    expression = f"string({column})"
+    for _ in range(7):
+        queries.append(query.format(f"crc32({expression})"))
+        expression = f"sha2({expression}, 256)"
+    return Burden(name, operator, queries[0], queries[1::2] + queries[6:], settings or {})
+
+
+def added(name: str, operator: str, query: str, what: str, measure: str = "cpu_time_ns") -> Burden:
+    """A query with `{}` where the operator may be."""
+    return Burden(name, operator, query.format(""), [query.format(what)], measure=measure)
+
+
+PAIRS = (
+    "(SELECT id AS a, id % 7 AS v FROM range(0, 1000000, 1, 2)) JOIN (SELECT id AS b, id % 5 AS w"
+    " FROM range(0, 800000, 1, 2)) ON a = b AND {} <> w"
 )
+GROUPS = "(SELECT id % 500000 AS k, count(*) AS n FROM range(0, 1000000, 1, 2) GROUP BY 1)"
+ROWS = "range(0, 1500000, 1, 2)"
+TEXTS = f"SELECT sum(double(d)), max(s) FROM (SELECT {{}} hash(id) AS d, string(hash(id)) AS s FROM {ROWS})"
+FEW = f"(SELECT id % 2000 AS k, max(sha2(string(id), 256)) FROM {ROWS} GROUP BY 1)"
+
+
+def burdens() -> Iterator[Burden]:
+    """All of them."""
+    projection = f"SELECT max(x) FROM (SELECT {{}} AS x FROM {ROWS})"
+    yield weighted("projection", "Project", projection, "id")
+    yield weighted(
+        "projection without generated code", "Project", projection, "id", {"spark.sql.codegen.wholeStage": "false"}
+    )
+    yield weighted(
+        "projection above an aggregation", "Project", f"SELECT max(x) FROM (SELECT {{}} AS x FROM {GROUPS})", "n"
+    )
+    yield weighted("filter", "Filter", f"SELECT count(*) FROM {ROWS} WHERE {{}} <> 7", "id")
+    yield weighted("sort-merge join", "SortMergeJoin", f"SELECT count(*) FROM {PAIRS}", "v + w")
+    yield weighted(
+        "broadcast join",
+        "BroadcastHashJoin",
+        f"SELECT /*+ BROADCASTJOIN(r) */ count(*) FROM {PAIRS}",
+        "v + w",
+        {"spark.sql.autoBroadcastJoinThreshold": "64m"},
+    )
+    yield weighted(
+        "aggregation",
+        "HashAggregate",
+        f"SELECT k, max({{}}) FROM (SELECT id % 7 AS k, id FROM {ROWS}) GROUP BY 1",
+        "id",
+    )
+    yield weighted(
+        "aggregation by sorting", "SortAggregate", f"SELECT max(string({{}})) FROM {ROWS} GROUP BY id % 7", "id"
+    )
+    yield added(
+        "sort",
+        "Sort",
+        f"SELECT sum(double(d)), max(s) FROM (SELECT hash(id) AS d, string(hash(id)) AS s FROM {ROWS} {{}})",
+        "SORT BY s",
+    )
+    yield added("exchange by hash", "Exchange hash", TEXTS, "/*+ REPARTITION(4, s) */")
+    yield added("exchange in turns", "Exchange RoundRobin", TEXTS, "/*+ REPARTITION(4) */")
+    yield added(
+        "window",
+        "Window",
+        f"SELECT max(s){{}} FROM (SELECT string(hash(id)) AS s, id % 7 AS k FROM {ROWS} DISTRIBUTE BY k)",
+        ", max(row_number() OVER (PARTITION BY k ORDER BY s))",
+    )
+    yield Burden(
+        "Python UDF",
+        "BatchEvalPython",
+        f"SELECT sum(k) FROM {FEW}",
+        [f"SELECT sum(sleep(k)) FROM {FEW}"],
+        measure="run_time_ms",
+    )
+    yield Burden("pandas UDF", "ArrowEvalPython", f"SELECT sum(k) FROM {FEW}", [
+        f"SELECT sum(sleep_pandas(k)) FROM {FEW}"], measure="run_time_ms")  # fmt: skip
 
 
 def main() -> None:
-    """Run the rounds, and print tables."""
+    """Run both, and print tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--queries", type=int, default=8, help="in a JVM, for the cost")
-    parser.add_argument("--intervals", nargs="+", default=["0", "50ms"])
-    parser.add_argument("--only", choices=["ablation", "cost"])
-    parser.add_argument("--cost-of", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=2, help="of the ablation; 0: none")
+    parser.add_argument("--interval", default="10ms", help="between samples")
+    parser.add_argument("--only", help="burdens whose name contains this")
+    parser.add_argument("--scale", type=float, default=0.2, help="of TPC-H, 1 is 1 GB; 0: none")
     arguments = parser.parse_args()
-    if arguments.cost_of is not None:
-        cost_of(arguments.cost_of, arguments.queries)
-        return
     print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    if arguments.only != "cost":
-        ablations(arguments.rounds)
-    if arguments.only != "ablation":
-        costs(arguments)
+    if arguments.scale:
+        print("\n".join(tpch_table(tpch_rows(arguments))), flush=True)
+    if arguments.rounds:
+        print("\n".join(ablation_table(ablations(arguments))))
 
 
-def session(sink: Sink, interval: str) -> SparkSession:
-    """A session with the plugin."""
-    builder = SparkSession.builder.master("local[2]").appName("task_time").config("spark.ui.enabled", "false")
+# Ablation
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Shares of the burdened query."""
+
+    truth: float
+    operator: float
+    with_others: float
+    """Of the operator, and of the codegen stages that it is part of."""
+
+
+def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
+    """The growth that each burden causes, by its name."""
+    found: dict[str, list[Grown]] = defaultdict(list)
     settings = {
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.plugins": "io.joinsight.JoinsightPlugin",
-        "spark.joinsight.url": sink.url,
-        "spark.joinsight.spool": "none",
-        "spark.joinsight.sampleInterval": interval,
+        "spark.master": "local[2]",
+        "spark.driver.memory": "3g",
+        "spark.joinsight.sampleInterval": arguments.interval,
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.shuffle.partitions": "2",
     }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def ablations(rounds: int) -> None:
-    """Print predicted and true growth of each burden."""
-    print(
-        "| burden | true growth ms | growth of the operator ms | of its codegen stage | of others | samples | largest |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    chosen = [burden for burden in burdens() if not arguments.only or arguments.only in burden.name]
     with listening() as sink:
-        spark = session(sink, "20ms")
-        for name, (operator, query, plain, burden) in BURDENS.items():
-            for number in range(rounds + 1):
-                before = run(spark, sink, query.format(burden=plain))
-                after = run(spark, sink, query.format(burden=burden))
-                if number == 0:
-                    continue  # it compiled
-                print(f"| {name} | {' | '.join(growth(before, after, operator))} |", flush=True)
+        spark = session(sink, settings)
+        spark.udf.register("sleep", _sleep, "long")
+        spark.udf.register("sleep_pandas", pandas_udf(_sleep_pandas, "long"))
+        for number in range(-1, arguments.rounds):
+            for burden in chosen:
+                for key, value in burden.settings.items():
+                    spark.conf.set(key, value)
+                for text in burden.burdened:
+                    before, after = (run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text))
+                    grown = growth(burden, before, after)
+                    if number >= 0:  # the first round compiles
+                        found[burden.name].append(grown)
+                        samples = sum(row.samples or 0 for row in after.task_time)
+                        print(f"round {number}, {burden.name}: {grown}, {samples} samples", file=sys.stderr, flush=True)
+                for key in burden.settings:
+                    spark.conf.unset(key)
         spark.stop()
-
-
-def growth(before: Rows, after: Rows, operator: str) -> Iterator[str]:
-    """What grew by how much, with standard errors."""
-    ran, had = times(after), times(before)
-    total = sum(ms for ms, _ in ran.values()) - sum(ms for ms, _ in had.values())
-    yield str(total)
-    own = (operator, operator + " with others")
-    for name in own:
-        (ms, error), (ms_before, error_before) = ran.get(name, (0, 0)), had.get(name, (0, 0))
-        total -= ms - ms_before
-        yield f"{ms - ms_before} ± {math.hypot(error, error_before):.0f}"
-    yield str(total)
-    yield str(sum(row.samples or 0 for row in after.task_time))
-    grown = {name: ms - had.get(name, (0, 0))[0] for name, (ms, _) in ran.items() if name not in own}
-    largest = max(grown, key=lambda name: grown[name], default="")
-    yield f"{largest} {grown.get(largest, 0)}"
-
-
-def times(rows: Rows) -> dict[str, tuple[int, float]]:
-    """Times and their errors, by operator or, for a codegen stage, by each of its operators "with others"."""
-    found: dict[str, tuple[int, float]] = {}
-    nodes = {row.node_id: row for row in rows.plan_node}
-    for row in rows.task_time:
-        name = row.part if row.node_id is None else nodes[row.node_id].name
-        if row.node_id is not None and nodes[row.node_id].is_cluster:
-            inside = [each.name for each in rows.plan_node if each.cluster_id == row.node_id]
-            known = [operator for operator, *_ in BURDENS.values()]
-            name = next((f"{each} with others" for each in inside if each in known and each != "HashAggregate"), "")
-            name = name or (f"{inside[0]} with others")
-        ms, error = found.get(name, (0, 0.0))
-        found[name] = ms + row.task_time_ms, math.hypot(error, row.task_time_error_ms or 0)
     return found
 
 
-def run(spark: SparkSession, sink: Sink, query: str) -> Rows:
-    """Run the query; returns its rows, with all samples."""
-    name = f"run {time.monotonic_ns()}"
-    spark.sparkContext.setJobDescription(name)
-    spark.sql(query).collect()
-
-    def arrived() -> Execution | None:
-        documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken() if each.get("ended_at_ms")]
-        mine = [each for each in documents if isinstance(each, Execution) and each.description == name]
-        return max(mine, key=lambda each: each.sequence, default=None)
-
-    until(lambda: arrived() is not None, "the document of a run")
-    e = arrived()
-    assert e is not None
-    sink.requests.clear()
-    return execution_rows(e)
+def _sleep(value: int) -> int:
+    time.sleep(0.001)
+    return value
 
 
-def costs(arguments: argparse.Namespace) -> None:
-    """Print the CPU time of JVMs, by the interval, of rounds in turns."""
-    found: dict[str, list[tuple[float, float]]] = {interval: [] for interval in arguments.intervals}
-    for number in range(arguments.rounds):
-        for interval in found if number % 2 == 0 else reversed(found):
-            command = [sys.executable, "-m", "bench.task_time", "--cost-of", interval]
-            done = subprocess.run(
-                [*command, "--queries", str(arguments.queries)], stdout=subprocess.PIPE, text=True, check=True
-            )
-            cpu, sampler = map(float, done.stdout.split()[-2:])
-            found[interval].append((cpu, sampler))
-            print(f"round {number}, {interval}: {cpu:.2f} s, sampler {sampler:.3f} s", file=sys.stderr, flush=True)
-    print("| interval | CPU s of each round | median | sampler's thread, share of the CPU |")
-    print("|---|---|---|---|")
-    for interval, rounds in found.items():
-        each = ", ".join(f"{cpu:.1f}" for cpu, _ in rounds)
-        share = statistics.median(sampler / cpu for cpu, sampler in rounds)
-        print(f"| {interval} | {each} | {statistics.median(cpu for cpu, _ in rounds):.1f} | {share:.2%} |")
+def _sleep_pandas(values: pandas.Series) -> pandas.Series:
+    time.sleep(0.001 * len(values))
+    return values
 
 
-def cost_of(interval: str, queries: int) -> None:
-    """Print the CPU seconds of the JVM and of the sampler's thread while queries run, after two to warm up."""
-    with listening() as sink:
-        spark = session(sink, interval)
-        for _ in range(2):
-            spark.sql(JOIN).collect()
-        before = cpu_of(spark)
-        for _ in range(queries):
-            spark.sql(JOIN).collect()
-        after = cpu_of(spark)
-        print(*(later - earlier for later, earlier in zip(after, before, strict=True)))
+def growth(burden: Burden, before: Rows, after: Rows) -> Grown:
+    """How much the query and the operator have grown."""
+    was, now = (_measure(burden, rows) for rows in (before, after))
+    had, has = (_shares(burden, rows) for rows in (before, after))
+    operator, with_others = ((b * now - a * was) / now for a, b in zip(had, has, strict=True))
+    return Grown((now - was) / now, operator, with_others)
+
+
+def _measure(burden: Burden, rows: Rows) -> float:
+    return float(sum(getattr(stage.totals, burden.measure) for stage in rows.stage if stage.totals))
+
+
+def _shares(burden: Burden, rows: Rows) -> tuple[float, float]:
+    """The share of the task time that is the operator's; and with that of its codegen stages."""
+    its = [row for row in rows.plan_node if not row.is_cluster and (row.simple or "").startswith(burden.operator)]
+    alone = {row.node_id for row in its}
+    around = alone | {row.cluster_id for row in its if row.cluster_id is not None}
+    total = sum(row.task_time_ms for row in rows.task_time)
+    operator, with_others = (
+        sum(row.task_time_ms for row in rows.task_time if row.node_id in nodes) / total for nodes in (alone, around)
+    )
+    return operator, with_others
+
+
+def ablation_table(found: Mapping[str, Sequence[Grown]]) -> Iterator[str]:
+    """A line for each burden, and one for all."""
+    yield f"| burden | cases of {LEAST:.0%} or more | their shares | of the operator | of its codegen stage, too |"
+    yield "|---|---|---|---|---|"
+    counted = {name: [each for each in grown if each.truth >= LEAST] for name, grown in found.items()}
+    for name, grown in {**counted, "all": [each for cases in counted.values() for each in cases]}.items():
+        if grown:
+            shares = f"{min(each.truth for each in grown):.0%} to {max(each.truth for each in grown):.0%}"
+            operator = _closeness([each.operator - each.truth for each in grown])
+            with_others = _closeness([each.with_others - each.truth for each in grown])
+            yield f"| {name} | {len(grown)} | {shares} | {operator} | {with_others} |"
+
+
+def _closeness(differences: Sequence[float]) -> str:
+    close = sum(abs(each) <= CLOSE for each in differences)
+    apart = sorted((100 * each for each in differences), key=abs)
+    return f"{close} within 5 points; median {statistics.median(map(abs, apart)):.1f}, worst {apart[-1]:+.1f}"
+
+
+# TPC-H
+
+
+def tpch_rows(arguments: argparse.Namespace) -> Mapping[str, Rows]:
+    """The rows of the queries, by number, of their second run."""
+    with tempfile.TemporaryDirectory() as name, listening() as sink:
+        folder = Path(name)
+        tpch.generate(folder, arguments.scale)
+        settings = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "3g",
+            "spark.joinsight.sampleInterval": arguments.interval,
+            "spark.sql.autoBroadcastJoinThreshold": "10m",
+            "spark.sql.shuffle.partitions": "8",
+        }
+        spark = session(sink, settings)
+        for table in tpch.TABLES:
+            spark.read.parquet(str(folder / f"{table}.parquet")).createOrReplaceTempView(table)
+        found = {}
+        for number, text in tpch.read_queries(folder).items():
+            for _ in range(2):  # the first one compiles
+                found[number] = run(spark, sink, spark.sql(text).collect)
         spark.stop()
+    return found
 
 
-def cpu_of(spark: SparkSession) -> tuple[float, float]:
-    """CPU seconds of the JVM, and of the sampler's thread."""
-    jvm: Any = spark._jvm
-    factory = jvm.java.lang.management.ManagementFactory
-    threads = factory.getThreadMXBean()
-    named = [each for each in threads.dumpAllThreads(False, False) if each.getThreadName() == "joinsight-sampler"]
-    nanos = sum(threads.getThreadCpuTime(each.getThreadId()) for each in named)
-    pid = int(jvm.java.lang.ProcessHandle.current().pid())
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), nanos / 1e9
+def tpch_table(queries: Mapping[str, Rows]) -> Iterator[str]:
+    """Of what kinds the task time is, by query and in all."""
+    yield "| query | task time, s | samples | one operator | several in one function | no operator | not attributable |"
+    yield "|---|---|---|---|---|---|---|"
+    parts: Counter[str] = Counter()
+    of_stages, wrong, stages = [], 0, 0
+    for number, rows in queries.items():
+        clusters = {row.node_id for row in rows.plan_node if row.is_cluster}
+        spent: Counter[str] = Counter()
+        by_stage: dict[tuple[int, int], list[TaskTimeRow]] = defaultdict(list)
+        for row in rows.task_time:
+            kind = _kind(row, clusters)
+            spent[kind] += row.task_time_ms
+            by_stage[row.stage_id, row.stage_attempt].append(row)
+            if kind == "none":
+                parts[row.part] += row.task_time_ms
+        yield _shares_line(number, spent, sum(row.samples or 0 for row in rows.task_time))
+        for stage in rows.stage:
+            if stage.totals is None:
+                continue
+            its = by_stage[stage.stage_id, stage.stage_attempt]
+            stages += 1
+            wrong += sum(row.task_time_ms for row in its) != stage.totals.run_time_ms
+            if sum(row.samples or 0 for row in its) >= ENOUGH:
+                missing = sum(row.task_time_ms for row in its if _kind(row, clusters) == "none")
+                of_stages.append(missing / stage.totals.run_time_ms)
+    yield ""
+    yield f"{stages} stages, of which {wrong} do not add up to their run time"
+    quartiles = ", ".join(f"{share:.1%}" for share in statistics.quantiles(of_stages, n=4))
+    yield f"{len(of_stages)} stages with at least {ENOUGH} samples: not attributable, quartiles: {quartiles}"
+    yield f"what is not attributable, ms: {dict(parts.most_common())}"
+
+
+def _kind(row: TaskTimeRow, clusters: set[int]) -> str:
+    if row.node_id is not None:
+        return "several" if row.node_id in clusters else "operator"
+    return "activity" if row.part in NO_OPERATOR else "none"
+
+
+def _shares_line(name: str, spent: Counter[str], samples: int) -> str:
+    total = spent.total()
+    shares = " | ".join(f"{spent[kind] / total:.1%}" for kind in ("operator", "several", "activity", "none"))
+    return f"| {name} | {total / 1000:.1f} | {samples} | {shares} |"
 
 
 if __name__ == "__main__":
