@@ -41,9 +41,10 @@ from joinsight.attach import listener_jar
 from joinsight.reading import stored_plan
 from joinsight.rows import Rows
 
-CORES = 6
+CORES = 8
 TASKS = 3
 """Tasks of the delayed stage; no other stage has as many."""
+OTHER_TASKS = 4
 CLOSE = 0.1
 DRIVER = os.getpid()
 
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument("--only", help="kinds whose name contains this")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, listening() as sink:
-        spark = session(sink, settings(Path(folder)), compiled("SlowRule", Path(folder) / "classes"))
+        spark = session(sink, settings(Path(folder)), compiled("Slow", Path(folder) / "classes"))
         found = changes(Queries(spark, sink, Path(folder)).kinds(), arguments)
         spark.stop()
     print(f"\n{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
@@ -147,7 +148,9 @@ def settings(folder: Path) -> dict[str, str]:
     """Of the session."""
     return {
         "spark.master": f"local[{CORES}]",
-        "spark.sql.extensions": "io.joinsight.bench.SlowRule",
+        "spark.sql.extensions": "io.joinsight.bench.Slow$Extensions",
+        "spark.io.compression.codec": "io.joinsight.bench.Slow$Codec",
+        "spark.sql.sources.commitProtocolClass": "io.joinsight.bench.Slow$Commit",
         "spark.ui.liveUpdate.period": "0",  # or stages are known late
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
@@ -189,6 +192,11 @@ def delayed_stages(rows: Rows) -> set[int]:
 def delayed_stage(rows: Rows) -> float:
     """All segments of the delayed stage."""
     return segments(rows, stages=delayed_stages(rows))
+
+
+def both_sides(rows: Rows) -> float:
+    """All segments of the stages of both sides of a join."""
+    return segments(rows, stages={stage.stage_id for stage in rows.stage if stage.tasks in (TASKS, OTHER_TASKS)})
 
 
 def tail(rows: Rows) -> float:
@@ -258,6 +266,7 @@ class Queries:
             Kind("a Python UDF on one side of a join", self.each(self.python), stage | {
                 "the operator": operator("BatchEvalPython")}),
             Kind("one side of a join, while the other runs", self.sql(self.hidden), filtered, is_hidden=True),
+            Kind("one side of a join, longer than its slack", self.sql(self.past_slack), {"both sides": both_sides}),
             Kind("a shuffle that is read twice", self.sql(self.reused), filtered),
             Kind("a partition that is scanned", self.sql(self.skewed), {"tail": tail}),
             Kind("a partition of a shuffle", self.sql(self.skewed_shuffle), {"tail": tail}),
@@ -265,12 +274,14 @@ class Queries:
             Kind("the side that is broadcast, without AQE", self.sql(self.broadcast, adaptive=False), on_broadcast),
             Kind("the side that is broadcast, while the other runs", self.sql(self.hidden_broadcast), on_broadcast,
                 is_hidden=True),
+            Kind("sending a broadcast", self.each(self.sent), {"the broadcast": broadcast}),
             Kind("a subquery", self.sql(self.subquery), filtered),
             Kind("a subquery, without AQE", self.sql(self.subquery, adaptive=False), filtered),
             Kind("a table while it is cached", self.each(self.cached), stage),
             Kind("a rule of the optimizer, in AQE", self.each(self.planned), {"replan": cause("replan")}),
             Kind("a rule of the optimizer, in AQE, while a stage runs", self.each(self.planned_beside), {
                 "replan": cause("replan")}, is_hidden=True),
+            Kind("the commit of a write", self.each(self.written), {"commit": cause("commit")}),
             Kind("Spark's scheduler", self.each(self.scheduled), {"driver": cause("driver")}),
             Kind("a user's function between two queries", self.batches, {"driver": cause("driver")}),
             Kind("another job on all cores", self.each(self.all_cores), {"waiting": cause("waiting")}),
@@ -297,6 +308,10 @@ class Queries:
 
     def hidden(self, delay: float) -> str:
         return f"SELECT count(*) FROM {slow('a', 0.1 + delay)} JOIN {slow('b', 4, 2)} ON a = b"
+
+    def past_slack(self, delay: float) -> str:
+        """The other side takes half a second longer, unless this one is delayed."""
+        return f"SELECT count(*) FROM {slow('a', 0.3 + delay)} JOIN {slow('b', 0.8, OTHER_TASKS)} ON a = b"
 
     def reused(self, delay: float) -> str:
         grouped = f"s AS (SELECT a % 5 AS a, count(*) AS n FROM {slow('a', 0.3 + delay)} GROUP BY 1)"
@@ -337,18 +352,27 @@ class Queries:
         return rows
 
     def planned(self, delay: float) -> Rows:
-        self._slow_rule(delay)
+        self._slow().nextPlan(round(1_000 * delay))
         query = "SELECT n, count(*) FROM (SELECT id % 7 AS k, count(*) AS n FROM range(99) GROUP BY 1) GROUP BY 1"
         return run(self.spark, self.sink, self.spark.sql(query).collect)
 
     def planned_beside(self, delay: float) -> Rows:
-        self._slow_rule(delay)
+        self._slow().nextPlan(round(1_000 * delay))
         query = f"SELECT count(*) FROM {slow('a', 0)} JOIN {slow('b', 4, 2)} ON a = b"
         return run(self.spark, self.sink, self.spark.sql(query).collect)
 
-    def _slow_rule(self, delay: float) -> None:
+    def sent(self, delay: float) -> Rows:
+        self._slow().nextBroadcast(round(1_000 * delay))
+        return run(self.spark, self.sink, self.spark.sql(self.broadcast(0)).collect)
+
+    def written(self, delay: float) -> Rows:
+        self._slow().nextCommit(round(1_000 * delay))
+        writer = self.spark.range(0, 9, 1, 2).write.mode("overwrite")
+        return run(self.spark, self.sink, lambda: writer.parquet(str(self.folder / "written")))
+
+    def _slow(self) -> Any:
         jvm: Any = self.spark._jvm
-        jvm.io.joinsight.bench.SlowRule.delayNext(round(1_000 * delay))
+        return jvm.io.joinsight.bench.Slow
 
     def scheduled(self, delay: float) -> Rows:
         slow_sum = self.spark.sparkContext.accumulator(0.0, SlowSum())

@@ -1,0 +1,164 @@
+"""Measures what sampling costs: ``python -m bench.sampler --help``.
+
+**Conditions.** ``none``; ``listener``, by `spark.extraListeners`; ``plugin``, by `spark.plugins`: the listener and the
+samples, at the default interval. All in one JVM with two task threads, one Spark context after the other, in turns: in
+each round every condition runs once, and over six rounds in every order.
+
+**Measures.** CPU is that of the whole JVM while the queries run, after one that is not counted; it has all that samples
+cost the threads that are stopped for them. Ratios are to ``none`` of the same round, with their quartiles and a
+bootstrap 95 % interval of the median. Of ``plugin``: the CPU time of the sampler's thread, the samples that arrived as
+a share of those that the interval promises, and the bytes that it sends more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tests.spark.sink import listening
+
+from bench.overhead import SEND_SECONDS, bootstrap, compile_probe
+from joinsight.attach import LISTENER, listener_jar
+
+CONDITIONS: dict[str, dict[str, str]] = {
+    "none": {},
+    "listener": {"spark.extraListeners": LISTENER},
+    "plugin": {"spark.plugins": "io.joinsight.JoinsightPlugin"},
+}
+SAMPLER = "joinsight-sampler"  # its thread
+ORDERS = tuple(itertools.permutations(CONDITIONS))
+QUERY = (
+    "SELECT g, sum(hash(v, w)) FROM (SELECT id, uuid() AS v, id % 100 AS g FROM range(0, 600000, 1, 4))"
+    " JOIN (SELECT id, id AS w FROM range(0, 400000, 1, 4)) USING (id) GROUP BY g"
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run under a condition."""
+
+    cpu_s: float
+    wall_s: float
+    sampler_s: float
+    sent_bytes: int
+    samples: int
+    task_s: float
+
+
+def main() -> None:
+    """Run the rounds, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=18)
+    parser.add_argument("--queries", type=int, default=4, help="in a run")
+    parser.add_argument("--interval", default="50ms", help="between samples")
+    arguments = parser.parse_args()
+    found: dict[str, list[Ran]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        driver = Driver(Path(folder), arguments)
+        driver.run("none")  # the JVM's first
+        for number in range(-1, arguments.rounds):
+            for condition in ORDERS[number % len(ORDERS)]:
+                ran = driver.run(condition)
+                if number >= 0:
+                    found[condition].append(ran)
+                    print(f"round {number}, {condition}: {ran}", file=sys.stderr, flush=True)
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{arguments.rounds} rounds of {arguments.queries} queries, a sample every {arguments.interval}")
+    print(report(found, arguments.interval))
+
+
+class Driver:
+    """One JVM, in which contexts follow each other."""
+
+    def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
+        self.queries = arguments.queries
+        jar = listener_jar()
+        self.settings = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "3g",
+            "spark.driver.extraJavaOptions": "-Xms3g",
+            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{compile_probe(folder, jar)}",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.joinsight.spool": "none",
+            "spark.joinsight.sampleInterval": arguments.interval,
+            "spark.sql.autoBroadcastJoinThreshold": "-1",
+            "spark.sql.shuffle.partitions": "4",
+        }
+
+    def run(self, condition: str) -> Ran:
+        """Run the queries in a new context."""
+        with listening() as sink:
+            builder = SparkSession.builder
+            for key, value in {**self.settings, "spark.joinsight.url": sink.url, **CONDITIONS[condition]}.items():
+                builder = builder.config(key, value)
+            spark = builder.getOrCreate()
+            jvm: Any = spark._jvm
+            probe = jvm.io.joinsight.bench.Probe
+            spark.sql(QUERY).collect()
+            time.sleep(SEND_SECONDS)
+            probe.usedHeap()  # collects garbage
+            sampler, cpu = probe.threadCpuNs(SAMPLER), probe.processCpuNs()
+            wall = time.perf_counter()
+            for _ in range(self.queries):
+                spark.sql(QUERY).collect()
+            wall = time.perf_counter() - wall
+            time.sleep(SEND_SECONDS)
+            cpu = probe.processCpuNs() - cpu
+            sampler = probe.threadCpuNs(SAMPLER) - sampler
+            spark.stop()
+            documents = {each["execution_id"]: each for each in sink.taken() if "execution_id" in each}  # the last ones
+            stages = [stage for each in documents.values() for stage in each.get("stages", ())]
+            sent = sum(int(headers["Content-Length"]) for headers, _, _ in sink.requests)
+        samples = sum(sum(stage.get("samples", {}).values()) for stage in stages)
+        tasks = sum(stage.get("run_time_ms", 0) for stage in stages)
+        return Ran(cpu / 1e9, wall, sampler / 1e9, sent, samples, tasks / 1_000)
+
+
+def report(found: dict[str, list[Ran]], interval: str) -> str:
+    """The tables."""
+    lines = [
+        "| | CPU s: quartiles | wall s | CPU ÷ none: quartiles | median, 95 % | wall ÷ none |",
+        "|---|---|---|---|---|---|",
+    ]
+    for condition, runs in found.items():
+        cpu, wall = ([getattr(ran, name) for ran in runs] for name in ("cpu_s", "wall_s"))
+        ratios = [ran.cpu_s / none.cpu_s for ran, none in zip(runs, found["none"], strict=True)]
+        walls = [ran.wall_s / none.wall_s for ran, none in zip(runs, found["none"], strict=True)]
+        middle = "{:.3f} [{:.3f}, {:.3f}]".format(*bootstrap(ratios))
+        cells = (condition, quartiles(cpu), quartiles(wall), quartiles(ratios), middle, quartiles(walls))
+        lines.append(f"| {' | '.join(cells)} |")
+    plugin = found["plugin"]
+    thread = quartiles([100 * ran.sampler_s / ran.cpu_s for ran in plugin])
+    rate = quartiles([ran.samples / ran.task_s for ran in plugin])
+    sent = [statistics.median(ran.sent_bytes for ran in found[name]) for name in ("listener", "plugin")]
+    lines += [
+        "",
+        f"the sampler's thread took {thread} % of the CPU",
+        f"samples per second of task time that arrived: {rate}, with one every {interval}",
+        f"bytes sent in a run: {sent[0]:,.0f} by the listener, {sent[1]:,.0f} by the plugin",
+    ]
+    return "\n".join(lines)
+
+
+def quartiles(values: Sequence[float]) -> str:
+    """The median, and the quartiles."""
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:.3f} [{low:.3f}, {high:.3f}]"
+
+
+if __name__ == "__main__":
+    main()
