@@ -126,6 +126,23 @@ def test_a_codegen_stage_of_one_operator() -> None:
     assert row["node"] == "aggregate"
 
 
+def test_an_operator_without_code_below_its_like() -> None:
+    """Spark splits a filter if only a part of its condition has code: what is interpreted is the other part."""
+    split = """
+    WholeStageCodegen (2) | | duration=1
+      HashAggregate | (keys=[g#9])
+        Project | [(id#3L % 5) AS g#9]
+          Filter | isnotnull((id#3L % 5))
+            InputAdapter
+              Filter | (reflect(f, id#3L) = a)
+                InputAdapter
+                  WholeStageCodegen (1) | | duration=1
+                    Range | (0, 9)
+    """
+    (row,) = spent(split, {"operator Filter 2": 3})
+    assert row["node"].startswith("Filter (reflect")
+
+
 def test_parts_add_up() -> None:
     """Shares of the run time, with their standard error, rounded so that they add up."""
     found = spent(JOIN, {"code 5 smj_findNextJoinRows_0": 1, "shuffle_write": 1, "shuffle_read 2": 1, "other": 0})
