@@ -46,6 +46,7 @@ TASKS = 3
 """Tasks of the delayed stage; no other stage has as many."""
 OTHER_TASKS = 4
 CLOSE = 0.1
+OPERATOR = "the operator"
 DRIVER = os.getpid()
 
 Place = Callable[[Rows], float]
@@ -106,7 +107,7 @@ def changes(kinds: Sequence[Kind], arguments: argparse.Namespace) -> list[tuple[
             delays = [0.0]
             for _ in range(2):
                 delays += [round(chance.uniform(arguments.least, arguments.most), 3), 0.0]
-            rows = kind.runs(delays)
+            rows = kind.runs([0.0, *delays])[1:]  # the first one starts Python's workers again
             for name, place in kind.places.items():
                 for i in range(1, len(rows), 2):
                     real, blamed = (_grown(of, rows[i - 1 : i + 2]) for of in (wall, place))
@@ -123,25 +124,27 @@ def _grown(place: Place, rows: Sequence[Rows]) -> float:
 
 
 def table(found: Sequence[tuple[Kind, str, list[Change]]]) -> Iterator[str]:
-    """A line for each kind and place, and one for all."""
-    yield "| delayed | blamed | runs | real growth by delay, median | to the real growth | to the delay |"
+    """A line for each kind and place, and one for all segments and for all operators."""
+    yield "| delayed | blamed | runs | real growth ÷ delay | blamed, against the real growth | against the delay |"
     yield "|---|---|---|---|---|---|"
-    every: tuple[list[float], list[float]] = [], []
+    every: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for kind, place, each in found:
-        to_real = [change.difference(kind, change.real) for change in each]
-        to_delay = [change.difference(kind, change.delay) for change in each]
-        every[0].extend(to_real)
-        every[1].extend(to_delay)
+        differences = [(change.difference(kind, change.real), change.difference(kind, change.delay)) for change in each]
+        every["operators" if place == OPERATOR else "segments"] += differences
         grown = statistics.median(change.real / change.delay for change in each)
-        yield f"| {kind.name} | {place} | {len(each)} | {grown:.0%} | {closeness(to_real)} | {closeness(to_delay)} |"
-    yield f"| all | | {len(every[0])} | | {closeness(every[0])} | {closeness(every[1])} |"
+        yield f"| {kind.name} | {place} | {len(each)} | {grown:.0%} | {closeness(differences)} |"
+    for name, differences in every.items():
+        yield f"| all | {name} | {len(differences)} | | {closeness(differences)} |"
 
 
-def closeness(differences: Sequence[float]) -> str:
-    """How many are close, their median and the worst."""
-    close = sum(abs(each) <= CLOSE for each in differences)
-    apart = sorted(differences, key=abs)
-    return f"{close / len(apart):.0%}; {statistics.median(map(abs, apart)):.1%}, {apart[-1]:+.1%}"
+def closeness(differences: Sequence[tuple[float, ...]]) -> str:
+    """How many are close, the median and the worst, by column."""
+    cells = []
+    for column in zip(*differences, strict=True):
+        apart = sorted(column, key=abs)
+        close = sum(abs(each) <= CLOSE for each in column)
+        cells.append(f"{close / len(column):.0%}; {statistics.median(map(abs, column)):.1%}, {apart[-1]:+.1%}")
+    return " | ".join(cells)
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -258,13 +261,13 @@ class Queries:
     def kinds(self) -> list[Kind]:
         """All kinds of delays."""
         stage = {"its stage": delayed_stage}
-        filtered = {**stage, "the operator": operator(f"of {TASKS}")}
+        filtered = {**stage, OPERATOR: operator(f"of {TASKS}")}
         on_broadcast = {"the broadcast": broadcast}
         return [
             Kind("one side of a join", self.sql(self.join), filtered),
             Kind("one side of a join, without AQE", self.sql(self.join, adaptive=False), filtered),
             Kind("a Python UDF on one side of a join", self.each(self.python), stage | {
-                "the operator": operator("BatchEvalPython")}),
+                OPERATOR: operator("BatchEvalPython")}),
             Kind("one side of a join, while the other runs", self.sql(self.hidden), filtered, is_hidden=True),
             Kind("one side of a join, longer than its slack", self.sql(self.past_slack), {"both sides": both_sides}),
             Kind("a shuffle that is read twice", self.sql(self.reused), filtered),
@@ -388,7 +391,6 @@ class Queries:
 
     def batches(self, delays: Sequence[float]) -> Sequence[Rows]:
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-        delays = [0, *delays]  # the first batch sets up the stream
         for i in range(len(delays)):
             (folder / f"{i}.txt").write_text("a\n")
 
@@ -400,7 +402,7 @@ class Queries:
         lines = self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
         stream = lines.writeStream.foreachBatch(batch).trigger(availableNow=True)
         stream.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
-        return measured(self.sink, lambda e: bool(e.nested), len(delays))[1:]
+        return measured(self.sink, lambda e: bool(e.nested), len(delays))
 
     def all_cores(self, delay: float) -> Rows:
         query = self.spark.sql(f"SELECT * FROM {slow('a', 0.3)}")
