@@ -75,7 +75,7 @@ class Change:
     blamed: float
 
     def difference(self, kind: Kind, truth: float) -> float:
-        """Of what was blamed, relative to the truth; of a hidden delay, relative to the delay."""
+        """How far the blamed time is from the truth, relative to it; if hidden, from nothing, relative to the delay."""
         return self.blamed / self.delay if kind.is_hidden else (self.blamed - truth) / abs(truth)
 
 
@@ -148,7 +148,7 @@ def closeness(differences: Sequence[tuple[float, ...]]) -> str:
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Of the session."""
+    """The settings of the session."""
     return {
         "spark.master": f"local[{CORES}]",
         "spark.sql.extensions": "io.joinsight.bench.Slow$Extensions",

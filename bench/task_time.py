@@ -3,8 +3,8 @@
 **Ablation.** Queries run in turns as they are and with a burden in one operator: expressions of growing weight in a
 projection, a join's condition or an aggregation; or an operator that is there or not. By how much the CPU time of the
 tasks grows (for Python, whose work is in another process, their run time) is the truth, as a share of the burdened
-query; it is compared with the growth of what the samples say of the operator, and of it with the codegen stage that it
-is part of, where functions hold several operators.
+query; it is compared with the growth of the sampled time of the operator, and of it with the codegen stage that it is
+part of, where functions hold several operators.
 
 **TPC-H.** All 22 queries: whether the parts of each stage add up to its run time, and how much of it is one operator's,
 that of several operators that share code, or not attributable.
@@ -54,7 +54,7 @@ class Burden:
     burdened: Sequence[str]
     settings: Mapping[str, str] = field(default_factory=dict)
     measure: str = "cpu_time_ns"
-    """Of stages: what the burden takes."""
+    """What the burden takes of the time of stages."""
 
 
 def weighted(name: str, operator: str, query: str, column: str, settings: Mapping[str, str] | None = None) -> Burden:
@@ -160,7 +160,7 @@ class Grown:
     truth: float
     operator: float
     with_others: float
-    """Of the operator, and of the codegen stages that it is part of."""
+    """The share of the operator together with the codegen stages that it is part of."""
 
 
 def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
@@ -274,7 +274,7 @@ def tpch_rows(arguments: argparse.Namespace) -> Mapping[str, Rows]:
 
 
 def tpch_table(queries: Mapping[str, Rows]) -> Iterator[str]:
-    """Of what kinds the task time is, by query and in all."""
+    """The task time by kind, by query and in all."""
     yield "| query | task time, s | samples | one operator | several in one function | no operator | not attributable |"
     yield "|---|---|---|---|---|---|---|"
     parts: Counter[str] = Counter()
