@@ -90,6 +90,19 @@ joinsight.attach(SparkSession.builder, url=URL)
 work(spark); spark.stop()
 """
 
+# Sessions of one context, each in its thread; one of them attaches again
+SESSIONS = """
+from threading import Thread
+spark = joinsight.attach(builder("sessions"), url=URL).getOrCreate()
+def run(session):
+    joinsight.attach(SparkSession.builder, url=URL)
+    work(session)
+threads = [Thread(target=run, args=(spark.newSession(),)) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+work(spark); spark.stop()
+"""
+
 # Settings alone, in contexts one after another; the last two are made in another thread
 SETTINGS = """
 from threading import Thread
@@ -218,6 +231,21 @@ def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -
         row = connection.execute(select(execution).where(execution.c.job_name == f"late {version}")).mappings().first()
     assert row is not None
     assert row["tags"] == {"team": "sales"}
+
+
+@pytest.mark.matrix
+def test_sessions_and_threads_share_the_listener(run: Run, engine: Engine) -> None:
+    """Each query is stored once, with its session, whichever thread attaches again."""
+    done = run(SESSIONS)
+    assert done.returncode == 0, done.stderr
+    assert "Joinsight" not in done.stderr
+    assert stored(engine, "sessions") == 4
+    ids = select(application.c.application_id).where(application.c.name == "sessions").scalar_subquery()
+    with engine.connect() as connection:
+        sessions = connection.scalars(select(execution.c.session_id).where(execution.c.application_id == ids)).all()
+        listeners = connection.scalar(select(func.count()).where(delivery.c.application_id == ids))
+    assert len(sessions) == len(set(sessions)) == 4 and None not in sessions
+    assert listeners == 1
 
 
 @pytest.mark.matrix
