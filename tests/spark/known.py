@@ -1,4 +1,4 @@
-"""The parts of Spark 4.3.0 that joins, exchanges and AQE consist of, and how we treat them: kind, name, reason.
+"""The parts of the newest Spark that joins, exchanges and AQE consist of, and how we treat them: kind, name, reason.
 
 `test_inventory` compares it with the jars of the installed Spark. A new version that has more fails there: handle what
 is new, or say here why it does not matter.
