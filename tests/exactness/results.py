@@ -50,19 +50,19 @@ def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def table() -> Iterator[str]:
-    """A row for each version and comparison, the newest first."""
-    yield "| Spark | Scala | Java | date | executions | comparison | values compared | equal |"
-    yield "|---|---|---|---|---|---|---|---|"
+    """A row for each version, the newest first."""
+    yield f"| Spark | Scala | Java | date | executions | {' | '.join(_LABELS.values())} |"
+    yield f"|---|---|---|---|---|{'---|' * len(_LABELS)}"
     runs = json.loads(FILE.read_text())
     versions = [[*its_runs] for _, its_runs in groupby(runs, key=lambda run: run["spark"])]
     for its_runs in reversed(versions):
         last = its_runs[-1]
         cells = [last["spark"], last["scala"], last["java"], max(run["date"] for run in its_runs)]
         cells.append(f"{sum(run['executions'] for run in its_runs):,}")
-        for name, label in _LABELS.items():
-            numbers = [f"{sum(run[name][key] for run in its_runs):,}" for key in ("compared", "equal")]
-            yield f"| {' | '.join([*cells, label, *numbers])} |"
-            cells = [""] * len(cells)
+        for name in _LABELS:
+            equal, compared = (sum(run[name][key] for run in its_runs) for key in ("equal", "compared"))
+            cells.append(f"{equal:,} of {compared:,}")
+        yield f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
