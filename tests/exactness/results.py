@@ -23,6 +23,7 @@ from joinsight.generated import rewrite
 FILE = Path(__file__).with_name("results.json")
 RECORD = "JOINSIGHT_RECORD_EXACTNESS"
 """The environment variable that has tests record their numbers."""
+_WORKLOADS = {"semantics": "plans", "tpch": "TPC-H"}
 _LABELS = {"live": "live", "log": "event log", "live and log": "live and event log"}
 
 
@@ -51,13 +52,16 @@ def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def table() -> Iterator[str]:
     """A row for each version, the newest first."""
-    yield f"| Spark | Scala | Java | date | executions | {' | '.join(_LABELS.values())} |"
-    yield f"|---|---|---|---|---|{'---|' * len(_LABELS)}"
+    yield f"| Spark | Scala | Java | date | workloads | executions | {' | '.join(_LABELS.values())} |"
+    yield f"|---|---|---|---|---|---|{'---|' * len(_LABELS)}"
     runs = json.loads(FILE.read_text())
     versions = [[*its_runs] for _, its_runs in groupby(runs, key=lambda run: run["spark"])]
     for its_runs in reversed(versions):
         last = its_runs[-1]
         cells = [last["spark"], last["scala"], last["java"], max(run["date"] for run in its_runs)]
+        cells.append(
+            ", ".join(name for key, name in _WORKLOADS.items() if any(run["workload"] == key for run in its_runs))
+        )
         cells.append(f"{sum(run['executions'] for run in its_runs):,}")
         for name in _LABELS:
             equal, compared = (sum(run[name][key] for run in its_runs) for key in ("equal", "compared"))
