@@ -897,6 +897,8 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
   Sort | [k#1 ASC] | sort time=5
     AQEShuffleRead | skewed | number of partitions=9, partition data size=1+2
       Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
+        InMemoryTableScan | [k#1] | number of output rows=5
+          Range | (0, 9) | number of output rows=5
   BroadcastExchange | [plan_id=5] | data size=4000
 """
 

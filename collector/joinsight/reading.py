@@ -42,6 +42,7 @@ from joinsight.tables import (
     aqe_decision,
     as_columns,
     broadcast,
+    cache,
     delivery,
     execution,
     finding,
@@ -315,6 +316,8 @@ class StoredPlan:
     """The critical path, in the order of time."""
     task_times: list[Row]
     """What the run time of its stages went into."""
+    caches: list[Row]
+    """The cached tables that it filled or read, and how all executions of the application use each."""
 
     @cached_property
     def bill(self) -> Bill:
@@ -343,6 +346,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         _worst_first(by_table["finding"]),
         by_table["segment"],
         by_table["task_time"],
+        [{**row, **_uses_of([row])} for row in by_table["cache"]],
     )
 
 
@@ -363,7 +367,24 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _worst_first(_of(connection, finding, key)),
         _of(connection, segment, key),
         _of(connection, task_time, key),
+        [{**row, **_uses(connection, row)} for row in _of(connection, cache, key)],
     )
+
+
+def _uses(connection: Connection, row: Row) -> Row:
+    """How the executions of the application use a cached table."""
+    same = [cache.c[name] == row[name] for name in ("application_id", "attempt_id", "cache_id")]
+    return _uses_of(_rows(connection, select(cache).where(*same).order_by(*cache.primary_key)))
+
+
+def _uses_of(rows: Sequence[Row]) -> Row:
+    fills = [row for row in rows if row["fill_stages"] is not None]
+    return {
+        "filled_by": [row["execution_id"] for row in fills],
+        "all_fill_wall_ms": sum(row["fill_wall_ms"] or 0 for row in fills),
+        "all_fill_task_ms": sum(row["fill_task_ms"] or 0 for row in fills),
+        "reads": len(rows) - len(fills),
+    }
 
 
 def worst_findings(connection: Connection, executions: Sequence[Row]) -> dict[int, str]:

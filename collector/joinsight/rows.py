@@ -7,7 +7,7 @@
         samples, metrics ──► task_time;  both ──► cost, and costs of shuffle, broadcast, joins
         plans ──► plan_version;  each with the one before ──► aqe_decision
                                  the last one, as Spark's graph ──► plan_node, plan_edge
-        accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins
+        accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins, cache
         the first and the last graph ──► query_shape, plan_fingerprint, operator_key
 
 Plans and metrics are stored packed, as execution_plans and execution_metrics (`tables.packed`).
@@ -27,14 +27,15 @@ from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Exec
 from joinsight.micro_batch import MicroBatch, micro_batch
 from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
+from joinsight.plan.caches import Cache, caches
 from joinsight.plan.cost import Bill, JoinCost, bill
 from joinsight.plan.cost_kinds import by_kind
-from joinsight.plan.critical_path import CriticalPath, critical_path
+from joinsight.plan.critical_path import STAGE_CAUSES, CriticalPath, critical_path
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import Input, PlanMetrics
-from joinsight.plan.operators import AQE_READ, DATA_SIZE
+from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS
 from joinsight.plan.outline import outline
 from joinsight.plan.task_time import Spent, sum_of_errors, task_times
 from joinsight.search import words
@@ -42,6 +43,7 @@ from joinsight.tables import (
     ApplicationRow,
     AqeDecisionRow,
     BroadcastRow,
+    CacheRow,
     CostRow,
     ExecutionMetricsRow,
     ExecutionPlansRow,
@@ -91,6 +93,7 @@ class Rows:
     segment: Sequence[SegmentRow]
     task_time: Sequence[TaskTimeRow]
     cost: Sequence[CostRow]
+    cache: Sequence[CacheRow]
     finding: Sequence[FindingRow] = ()
     """Set by the `Finder`."""
 
@@ -186,6 +189,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         segment=list(_segments(facts, path)),
         task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
         cost=[] if facts.is_outer else list(_kinds(facts, its_bill, has_ended=bool(path.segments))),
+        cache=[] if facts.is_outer else [_cache(facts, each, path) for each in caches(facts)],
     )
 
 
@@ -639,6 +643,23 @@ def _kinds(facts: _Facts, its_bill: Bill, *, has_ended: bool) -> Iterator[CostRo
             wall_ms=each.wall_ms if has_ended else None,
             task_ms=_sum([each.task_ms]) or None,
         )
+
+
+def _cache(facts: _Facts, cache: Cache, path: CriticalPath) -> CacheRow:
+    stages = cache.filled_in
+    waited = (s.end_ms - s.start_ms for s in path.segments if s.stage_id in stages and s.cause in STAGE_CAUSES)
+    scans = [facts.nodes[i] for i in cache.scans]
+    return CacheRow(
+        **facts.key,
+        cache_id=cache.cache_id,
+        node_id=cache.scans[0],
+        scans=len(scans),
+        table_name=operators.cached_table(scans[0].name) or None,
+        rows_read=_sum(facts.total(node, OUTPUT_ROWS) for node in scans),
+        fill_stages=sorted(stages) or None,
+        fill_wall_ms=sum(waited) if stages and path.segments else None,
+        fill_task_ms=_sum(stage.run_time_ms for stage in facts.execution.stages if stage.id in stages),
+    )
 
 
 def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:

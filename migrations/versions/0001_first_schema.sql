@@ -558,6 +558,37 @@ COMMENT ON COLUMN cost.wall_ms IS 'how long the execution waited for it, millise
 COMMENT ON COLUMN cost.task_ms IS 'time of tasks, summed, milliseconds; NULL: no tasks do it, or nothing is known';
 CREATE TABLE cost_default PARTITION OF cost DEFAULT;
 
+CREATE TABLE cache (
+    started_at timestamptz NOT NULL,
+    application_id text NOT NULL,
+    attempt_id text NOT NULL,
+    execution_id bigint NOT NULL,
+    cache_id bigint NOT NULL,
+    node_id integer NOT NULL,
+    scans integer NOT NULL,
+    table_name text,
+    rows_read bigint,
+    fill_stages integer[],
+    fill_wall_ms bigint,
+    fill_task_ms bigint,
+    CONSTRAINT pk_cache PRIMARY KEY (started_at, application_id, attempt_id, execution_id, cache_id)
+) PARTITION BY RANGE (started_at);
+COMMENT ON TABLE cache IS 'A cached table that the final plan of an execution reads.';
+COMMENT ON COLUMN cache.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN cache.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN cache.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN cache.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN cache.cache_id IS 'the cached table, equal in all executions of its application that read it (docs/cost.md#cached-tables)';
+COMMENT ON COLUMN cache.node_id IS 'the node that reads it, the first of several';
+COMMENT ON COLUMN cache.scans IS 'nodes that read it';
+COMMENT ON COLUMN cache.table_name IS 'its name; NULL: it is a DataFrame';
+COMMENT ON COLUMN cache.rows_read IS 'rows that the nodes read, summed; NULL: not measured';
+COMMENT ON COLUMN cache.fill_stages IS 'stages whose tasks filled a part of it; NULL: it was there';
+COMMENT ON COLUMN cache.fill_wall_ms IS 'how long the execution waited for these stages while their tasks ran, milliseconds; NULL: it was there, or the execution has not ended';
+COMMENT ON COLUMN cache.fill_task_ms IS 'run time of their tasks, summed, milliseconds; NULL: it was there';
+CREATE INDEX ix_cache_application_id_attempt_id_cache_id ON cache (application_id, attempt_id, cache_id);
+CREATE TABLE cache_default PARTITION OF cache DEFAULT;
+
 CREATE TABLE segment (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,

@@ -52,6 +52,11 @@ CartesianProduct | (k#1 < k#2) | number of output rows={rows}
   Scan parquet db.facts | [k#1] Batched: true | number of output rows=3000
   Scan parquet db.few | [k#2] Batched: true | number of output rows=20
 """
+CACHED = """
+InMemoryTableScan | [k#1] | number of output rows=5
+  Filter | (k#1 > 2) | number of output rows={filled}
+    Range | (0, 9) | number of output rows={filled}
+"""
 Case = tuple[str, dict[str, Any]]
 
 
@@ -80,6 +85,10 @@ def _spilling(n: int) -> Case:
     return MERGED.format(rows=10, spilled=500 * n), {"stages": [stage]}
 
 
+def _filling(n: int) -> Case:
+    return CACHED.format(filled=n), {"stages": [Stage(7, 0, "save at x", 3, "succeeded", 3, run_time_ms=40_000 + n)]}
+
+
 def _ended(n: int, **changes: Any) -> Case:
     return MERGED.format(rows=10, spilled=0), {"ended_at_ms": None, **changes}
 
@@ -98,6 +107,8 @@ CASES: Mapping[str, Callable[[int], Case]] = {
     "lost": lambda n: _ended(n, state="lost"),
     "failing": lambda n: _ended(n, state="failed", error=f"Out of memory\nat line {n}", ended_at_ms=NOW_MS),
     "crossed": lambda n: (CROSSED.format(rows=n), {}),
+    "filling": _filling,
+    "reading": lambda n: (CACHED.format(filled="?"), {}),
 }
 """What is planted by hand, twice (a and b) and on four days; the numbers of each run are made of `n`."""
 DAYS_AGO = (3, 5, 9, 25, 375)

@@ -140,7 +140,7 @@ KNOWN: Mapping[str, Sequence[Row]] = {
         {"week": day(10, 26), "job_name": "spilling/a", "executions": 1, "task_hours": 62_031 / 3.6e6},
     ],
     "Who runs the most expensive queries?": [
-        {"spark_user": "ann", "executions": 49, "most_expensive_hours": 62_016 / 3.6e6},
+        {"spark_user": "ann", "executions": 57, "most_expensive_hours": 62_016 / 3.6e6},
     ],
     "Which jobs spill most?": [
         {"job_name": "spilling/a", "executions": 2, "spilled_bytes": 5_000 * (9 + 11), "times_shuffled": 25},
@@ -179,6 +179,9 @@ KNOWN: Mapping[str, Sequence[Row]] = {
     "How has an operator grown over the year?": [
         {"month": day(10, 1), "subject": "broadcast", "runs": 11, "rows": 341_789},
         {"month": day(11, 1), "subject": "broadcast", "runs": 20, "largest_bytes": 13_431_464},
+    ],
+    "Which cached tables were filled, but hardly read?": [
+        {"job_name": "filling/a", "first_used": day(11, 15, 12), "fill_task_ms": 40_016, "reads": 0},
     ],
     "What was found this week, and where?": [
         {"severity": "warning", "finding": "spill", "times": 5, "jobs": 1, "hours": None},

@@ -44,6 +44,8 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
   Sort | [k#1 ASC] | sort time=5
     AQEShuffleRead | skewed | number of partitions=9, partition data size=1+2
       Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
+        InMemoryTableScan | [k#1] | number of output rows=5
+          Range | (0, 9) | number of output rows=5
   BroadcastExchange | [plan_id=5] | data size=4000
 """
 _numbers = itertools.count(1)
@@ -109,7 +111,7 @@ def test_rows_are_read_back_equal(engine: Engine, app: str) -> None:
     )
     with engine.connect() as connection:  # an SQL NULL, not JSON's null
         count = text("SELECT count(*) FROM plan_node WHERE application_id = :app AND metadata IS NULL")
-        assert connection.scalar(count, {"app": app}) == 5
+        assert connection.scalar(count, {"app": app}) == 7
     age = datetime.now(timezone.utc) - only(read(engine, "execution", app))["updated_at"]
     assert timedelta(0) <= age < timedelta(minutes=1)
 

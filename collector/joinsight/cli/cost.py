@@ -15,7 +15,7 @@ from rich.text import Text
 from joinsight import reading
 from joinsight.cli import table
 from joinsight.cli.console import console, cut_at, print_text
-from joinsight.cli.read import print_header
+from joinsight.cli.read import print_caches, print_header
 from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.document import ENDED
@@ -69,6 +69,7 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
         "execution": stored.execution,
         "items": [line(labels.item(item), item) for item in stored.bill.items],
         "joins": [line(labels.operator(join.node_id), join) for join in stored.bill.joins],
+        "caches": stored.caches,
     }
 
 
@@ -89,6 +90,9 @@ def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None =
         _print_table(
             out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins, core_hour_price
         )
+    if stored.caches:
+        out.print()
+        print_caches(out, stored)
     print_text(out, Text(f"\n{_footnote(stored)}", "dim"))
 
 

@@ -19,6 +19,7 @@ from joinsight.display import bytes_text, duration_text
 from joinsight.filters import Filters
 from joinsight.present import (
     build_side,
+    caches,
     decisions,
     execution_name,
     join_keys,
@@ -86,6 +87,7 @@ def print_stored(
             "metrics": stored.metrics,
             "segments": stored.segments,
             "task_times": stored.task_times,
+            "caches": stored.caches,
         }
         click.echo(to_json(everything))
         return
@@ -102,6 +104,7 @@ def print_execution(
         print_plan(out, stored, number, metrics=metrics)
     print_time(out, stored)
     print_task_time(out, stored)
+    print_caches(out, stored)
     print_findings_of(out, stored)
 
 
@@ -164,6 +167,14 @@ def print_task_time(out: Console, stored: StoredPlan) -> None:
     for each in spent:
         length = f"{each.part:<15} {duration_text(each.ms):>8} {each.error:<8} {each.share:>6.1%}"
         out.print(Text(f"  {length}  {visible_line(each.place)}".rstrip()), soft_wrap=True)
+
+
+def print_caches(out: Console, stored: StoredPlan) -> None:
+    """Print the cached tables that the execution filled or read."""
+    if stored.caches:
+        out.print(Text("Cached tables:", "bold"))
+    for row in stored.caches:
+        out.print(Text(f"  {visible_line(caches.line(row))}"), soft_wrap=True)
 
 
 def print_findings_of(out: Console, stored: StoredPlan) -> None:

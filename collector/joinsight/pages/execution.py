@@ -241,5 +241,6 @@ def _panel(
         return None
     for each in version["nodes"]:
         if each["id"] == node:
-            return panel_of(stored, each, stages_of.get(node, ()) if version["is_final"] else ())
+            is_final = version["is_final"]
+            return panel_of(stored, each, stages_of.get(node, ()) if is_final else (), is_final=is_final)
     raise NotFound(f"Plan {version['version']} has no node {node}.")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from joinsight.display import value_text
+from joinsight.present.caches import use
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 
@@ -38,6 +39,8 @@ class Panel:
     """The names of the metrics whose total is 0."""
     stages: Sequence[int]
     """The stages that ran it."""
+    cached: str
+    """Who filled and read the cached table that it reads; empty if it reads none."""
 
     @property
     def spread(self) -> list[Metric]:
@@ -50,7 +53,7 @@ class Panel:
         return [metric for metric in self.metrics if not metric.spread]
 
 
-def panel_of(stored: StoredPlan, node: Row, stages: Sequence[int]) -> Panel:
+def panel_of(stored: StoredPlan, node: Row, stages: Sequence[int], *, is_final: bool = True) -> Panel:
     """The panel of a node of a plan version."""
     measured = {row["accumulator_id"]: row for row in stored.metrics}
     shown, zero = [], []
@@ -62,7 +65,8 @@ def panel_of(stored: StoredPlan, node: Row, stages: Sequence[int]) -> Panel:
             zero.append(name)
         else:
             shown.append(_metric(name, row))
-    return Panel(node["id"], node["name"], node["simple"], shown, zero, stages)
+    cached = next((use(row) for row in stored.caches if row["node_id"] == node["id"]), "") if is_final else ""
+    return Panel(node["id"], node["name"], node["simple"], shown, zero, stages, cached)
 
 
 def _metric(name: str, row: Row) -> Metric:

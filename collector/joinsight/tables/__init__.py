@@ -11,6 +11,7 @@ from __future__ import annotations
 from joinsight.severity import SEVERITIES
 from joinsight.tables.application import ApplicationRow, application
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
+from joinsight.tables.cache import CacheRow, cache
 from joinsight.tables.cost import CostRow, cost
 from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Row, as_columns, from_metrics, metadata, values_of
 from joinsight.tables.delivery import DeliveryRow, delivery
@@ -51,6 +52,7 @@ TABLES = (
     joins,
     finding,
     cost,
+    cache,
     segment,
     stage,
     task_time,

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeEngine
 
 from joinsight import tables
@@ -304,6 +304,41 @@ v_finding_groups = Table(
     comment="Findings of the last 30 days, one row for each kind, query of a job, and operator:"
     " joinsight_finding_groups(now() - interval '30 days').",
     info={"query": "SELECT * FROM joinsight_finding_groups(now() - interval '30 days')"},
+)
+
+v_cached_tables = Table(
+    "v_cached_tables",
+    metadata,
+    _column("application_id", application.c.application_id.type, application.c.application_id.comment),
+    _column("attempt_id", application.c.attempt_id.type, application.c.attempt_id.comment),
+    _column("cache_id", BigInteger, "the cached table, within its application"),
+    _column("application_name", Text, "Spark's application name"),
+    _column("job_name", Text, "the job"),
+    _column("table_name", Text, "its name; NULL: it is a DataFrame"),
+    _column("first_used_at", DateTime(timezone=True), "start of the first execution that filled or read it"),
+    _column("last_used_at", DateTime(timezone=True), "start of the last one"),
+    _column("filled_by", ARRAY(BigInteger), "executions that filled a part of it, the first one first; NULL: unknown"),
+    _column("fill_wall_ms", BigInteger, "sum of their fill_wall_ms, milliseconds"),
+    _column("fill_task_ms", BigInteger, "sum of their fill_task_ms, milliseconds"),
+    _column("executions", BigInteger, "executions that read it, with those that filled it"),
+    _column("reads", BigInteger, "executions that read it and filled no part of it"),
+    _column("rows_read", BigInteger, "rows that all of them read; NULL: not measured"),
+    comment="A cached table of an application, with the executions that filled it and how many read it.",
+    info={
+        "query": """\
+SELECT c.application_id, c.attempt_id, c.cache_id,
+    max(a.name) AS application_name, max(e.job_name) AS job_name, max(c.table_name) AS table_name,
+    min(c.started_at) AS first_used_at, max(c.started_at) AS last_used_at,
+    array_agg(c.execution_id ORDER BY c.started_at, c.execution_id)
+        FILTER (WHERE c.fill_stages IS NOT NULL) AS filled_by,
+    sum(c.fill_wall_ms)::bigint AS fill_wall_ms, sum(c.fill_task_ms)::bigint AS fill_task_ms,
+    count(*) AS executions, count(*) FILTER (WHERE c.fill_stages IS NULL) AS reads,
+    sum(c.rows_read)::bigint AS rows_read
+FROM cache c
+LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
+LEFT JOIN application a USING (application_id, attempt_id)
+GROUP BY c.application_id, c.attempt_id, c.cache_id"""
+    },
 )
 
 v_streams = Table(

@@ -1,0 +1,73 @@
+"""Cached tables of a plan: which scans read the same one, and whether this execution filled it.
+
+Spark shows below each scan of a cached table the plan that fills it. All scans of a cached table, in all executions of
+an application, show the same operators with the same accumulators; caching it again makes new ones. So the least of
+their ids identifies the cached table, and they were measured in the executions that filled it, and only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from joinsight.plan import operators
+from joinsight.plan.graph import Node
+from joinsight.plan.metrics import PlanMetrics
+
+_REPLANNED = "isFinalPlan=false"
+"""In the text of an adaptive plan whose operators AQE may still replace: with them, their accumulators change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A cached table, as one execution uses it."""
+
+    cache_id: int
+    """The same in all executions of the application."""
+    scans: tuple[int, ...]
+    """The nodes that read it."""
+    filled_in: frozenset[int]
+    """The stages whose tasks computed some of it; empty: it was there."""
+
+
+def caches(facts: PlanMetrics) -> Iterator[Cache]:
+    """Those that the plan reads; without any whose filling plan AQE may still change, or that measures nothing.
+
+    A cached table may be filled from others. These count only if they were read for it.
+    """
+    filling = {node.id: _filling(facts, node) for node in facts.graph.nodes if _is_scan(node)}
+    inner = {each.id for nodes in filling.values() for each in nodes if _is_scan(each)}
+    found: dict[int, Cache] = {}
+    for scan, nodes in filling.items():
+        ids = [metric.id for node in nodes for metric in node.metrics]
+        if not ids or any(_REPLANNED in node.simple for node in nodes if node.name == operators.ADAPTIVE_PLAN):
+            continue
+        filled_in = frozenset(stage for number in ids for stage in _stages(facts, number))
+        is_read = any(_stages(facts, metric.id) for metric in facts.nodes[scan].metrics)
+        if scan not in inner or is_read or filled_in:
+            known = found.get(min(ids), Cache(min(ids), (), frozenset()))
+            found[min(ids)] = Cache(known.cache_id, (*known.scans, scan), known.filled_in | filled_in)
+    yield from found.values()
+
+
+def _filling(facts: PlanMetrics, scan: Node) -> list[Node]:
+    """The operators below that fill it: down to scans of other cached tables."""
+    found: dict[int, Node] = {}
+    todo = list(facts.children.get(scan.id, ()))
+    while todo:
+        node = facts.nodes[todo.pop()]
+        if node.id not in found:
+            found[node.id] = node
+            if not _is_scan(node):
+                todo += facts.children.get(node.id, ())
+    return list(found.values())
+
+
+def _is_scan(node: Node) -> bool:
+    return operators.of(node.name).kind == "cached_scan"
+
+
+def _stages(facts: PlanMetrics, accumulator: int) -> list[int]:
+    """The stages whose tasks measured something."""
+    measured = facts.accumulators.get(accumulator)
+    return [] if measured is None else measured.stages

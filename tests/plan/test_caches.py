@@ -1,0 +1,107 @@
+"""Cached tables: their scans are told apart by what fills them, and what was measured there says who filled them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+from tests.documents import planned
+from tests.plan.test_cost import ran
+
+from joinsight.document import Execution, Job
+from joinsight.plan.caches import Cache, caches
+from joinsight.plan.metrics import PlanMetrics
+from joinsight.present.caches import line
+from joinsight.reading import stored_plan
+from joinsight.rows import Plans, execution_rows
+from joinsight.tables import CacheRow
+
+FILTERED = """\
+{scan}
+  Filter | (id#1 > 2) | number of output rows={filled}
+    Range | (0, 9) | number of output rows={filled}"""
+JOINED = """
+BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false | number of output rows=9
+{left}
+{right}"""
+SCAN = "InMemoryTableScan | [k#1] | number of output rows={rows}"
+
+
+def scan(filled: str = "?", rows: str = "5", level: int = 0, name: str = "") -> str:
+    """A cached table, with the plan that fills it."""
+    text = SCAN.format(rows=rows) if not name else f"Scan In-memory table {name} | [k#1] | number of output rows={rows}"
+    return "\n".join("  " * level + each for each in FILTERED.format(scan=text, filled=filled).splitlines())
+
+
+def used(drawing: str) -> Sequence[Cache]:
+    """The cached tables of a plan."""
+    e = planned(drawing)
+    return list(caches(PlanMetrics(Plans(e).graph, {each.id: each for each in e.accumulators})))
+
+
+def test_a_cached_table_is_filled_where_its_plan_was_measured() -> None:
+    """Else it was read only. It is called after what fills it, whatever reads it."""
+    [read] = used(scan())
+    [filled] = used(scan("3+4"))
+    assert (read.cache_id, read.scans, read.filled_in) == (200, (0,), frozenset())
+    assert filled == Cache(200, (0,), frozenset({7}))
+
+
+def test_what_cannot_be_told_is_left_out() -> None:
+    """A plan that measures nothing has no id; that of one which AQE may still replace changes."""
+    assert used("InMemoryTableScan | [k#1] | number of output rows=5\n  LocalTableScan | [k#1]") == []
+    adaptive = (
+        "InMemoryTableScan | [k#1]\n  AdaptiveSparkPlan | isFinalPlan={}\n    Range | (0, 9) | number of output rows=5"
+    )
+    assert used(adaptive.format("false")) == []
+    assert len(used(adaptive.format("true"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("inner_filled", "inner_rows", "filled", "are_filled"),
+    [("?", "?", "?", [False]), ("?", "5", "6", [True, False]), ("4", "?", "?", [False, True])],
+)
+def test_of_a_cached_table_in_another_the_inner_counts_if_it_is_used(
+    inner_filled: str, inner_rows: str, filled: str, are_filled: list[bool]
+) -> None:
+    """That is, if the outer one is filled from it, or if it is filled itself, for something else."""
+    inner = scan(inner_filled, rows=inner_rows, level=2)
+    outer = f"InMemoryTableScan | [k#1] | number of output rows=9\n  Sort | [k#1] | spill size={filled}\n{inner}"
+    assert [bool(each.filled_in) for each in used(outer)] == are_filled
+
+
+def ended(drawing: str) -> Execution:
+    """An execution whose stage 7 ran for 700 of 1,000 ms, 900 ms in tasks."""
+    stage = ran(7, 200, 900, 900)
+    e = planned(
+        drawing, stages=[stage], jobs=[Job(0, stage.submitted_at_ms or 0, [7], "succeeded", stage.completed_at_ms)]
+    )
+    return replace(e, ended_at_ms=e.started_at_ms + 1_000)
+
+
+def rows(drawing: str) -> Sequence[CacheRow]:
+    """Their rows."""
+    return execution_rows(ended(drawing)).cache
+
+
+def test_filling_costs_what_its_stages_cost() -> None:
+    """Wall time and task time of the stages in which something was filled; none where it was there."""
+    [filled] = rows(scan("3+4", name="named"))
+    assert (filled.node_id, filled.scans, filled.table_name, filled.rows_read) == (0, 1, "named", 5)
+    assert (filled.fill_stages, filled.fill_wall_ms, filled.fill_task_ms) == ([7], 700, 900)
+    [read] = rows(scan())
+    assert (read.table_name, read.fill_stages, read.fill_wall_ms, read.fill_task_ms) == (None, None, None, None)
+
+
+def test_its_use_is_a_sentence() -> None:
+    """Who filled it, at what cost, and who else reads it."""
+    [row] = stored_plan(execution_rows(ended(scan("3+4", name="named")))).caches
+    cost = "filling took 700 ms, 900 ms of task time"
+    assert line(row) == f"0: cached table named, filled here; {cost}; read by no other execution"
+    assert line(row | {"reads": 2}).endswith("; read by 2 other executions")
+    reader = row | {"execution_id": 99, "fill_stages": None, "filled_by": [5, 6], "table_name": None, "reads": 2}
+    assert line(reader) == f"0: cached table, filled by #5, #6; {cost}; read by 1 other execution"
+    assert line(reader | {"filled_by": []}) == "0: cached table, filled by an execution that is not stored"
+    many = line(reader | {"filled_by": list(range(9)), "execution_id": 3, "fill_stages": [7]})
+    assert "filled here and by #0, #1, #2, #4, ...; " in many

@@ -1,0 +1,71 @@
+"""A real Spark: each cached table is linked to all executions that filled it or read it, in every version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.spark import cache_workload
+from tests.spark.sink import listening
+from tests.versions import NEWEST, SUPPORTED
+
+from joinsight.attach import LISTENER, listener_jar
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.rows import execution_rows
+from joinsight.tables import CacheRow
+
+pytestmark = pytest.mark.spark
+
+WORKLOAD = Path(cache_workload.__file__)
+VERSIONS = [pytest.param(each, marks=() if each == NEWEST else pytest.mark.matrix) for each in SUPPORTED]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.matrix)])
+def test_cached_tables_are_linked(
+    version: str, aqe: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """Exactly as the descriptions say: filled at once or in parts, by name, from each other, and cached again."""
+    found: dict[str, dict[int, CacheRow]] = defaultdict(dict)  # by description, then by cached table
+    for e in ran(spark_environment(version), tmp_path, f"spark.sql.adaptive.enabled={aqe}"):
+        found[e.description] |= {row.cache_id: row for row in execution_rows(e).cache}
+    names: dict[int, str] = {}
+    for description in found:
+        its = {name: verb for name, _, verb in (part.partition(": ") for part in description.split(", ")) if verb}
+        rows = found[description]
+        assert len(rows) == len(its), (description, rows)
+        for cache_id, row in rows.items():  # the first one that has a table names it
+            if cache_id not in names:
+                names[cache_id] = next(name for name in its if name not in names.values())
+            verb = its[names[cache_id]]
+            assert (row.fill_stages is not None) == verb.startswith("fill"), (description, row)
+            assert (row.fill_wall_ms is None, row.fill_task_ms is None) == (not row.fill_stages, not row.fill_stages)
+            assert row.scans == (2 if verb == "read twice" else 1), description
+            assert row.table_name == (names[cache_id] if names[cache_id] in ("named", "lazy") else None)
+    assert sorted(names.values()) == ["again", "grouped", "lazy", "named", "nested", "plain"]
+    [row] = found["plain: read"].values()
+    assert row.rows_read == sum(number % 7 < 5 for number in range(4_000))
+
+
+def ran(environment: dict[str, str], folder: Path, *settings: str) -> list[Execution]:
+    """The executions of the workload as they ended, in their order."""
+    with listening() as sink:
+        conf = {
+            "spark.driver.extraClassPath": str(listener_jar()),
+            "spark.extraListeners": LISTENER,
+            "spark.joinsight.url": sink.url,
+        }
+        options = [*(f"{key}={value}" for key, value in conf.items()), *settings]
+        command = [sys.executable, str(WORKLOAD), str(folder), *options]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
+    executions = sorted((e for e in documents if isinstance(e, Execution)), key=lambda e: e.sequence)
+    last = {e.execution_id: e for e in executions}
+    return [last[number] for number in sorted(last)]
