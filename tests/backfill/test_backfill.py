@@ -12,9 +12,10 @@ from sqlalchemy import Engine, text
 from tests.backfill.conftest import Live
 from tests.backfill.stored import content, ledger
 from tests.eventlog import recorded as of_versions
+from tests.eventlog.record import FORMS
 from tests.eventlog.recorded import VERSIONS, log_at, recorded
 from tests.eventlog.recorded import read as read_log
-from tests.versions import NEWEST, SUPPORTED
+from tests.versions import NEWEST
 
 from joinsight.backfill import planner
 from joinsight.backfill.run import Progress, Report, backfill
@@ -196,16 +197,17 @@ def test_a_log_that_cannot_be_opened_fails_alone(
 def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
     """Any file system of Hadoop works: it is listed, and executors read it through Java."""
     (tmp_path / "logs").mkdir()
-    another, _ = recorded(SUPPORTED[-2], tmp_path / "logs")
+    older = next(version for version, (_, is_rolling) in FORMS.items() if is_rolling)
+    rolling = Path(recorded(older, tmp_path / "logs")[0].path).name
     (tmp_path / "logs" / "local-1").write_bytes(plain)
     (tmp_path / "logs" / "local-2").touch()
     mounts = spark.sparkContext._jsc.hadoopConfiguration()
     mounts.set("fs.viewfs.mounttable.far.link./away", (tmp_path / "logs").as_uri())
     report = backfill(spark, empty, ["viewfs://far/away"])
     assert {each.entry.path: each.entry.outcome for each in report.done} == {
-        f"viewfs://far/away/{name}": "whole" for name in (Path(another.path).name, "local-1", "local-2")
+        f"viewfs://far/away/{name}": "whole" for name in (rolling, "local-1", "local-2")
     }
-    for path in (tmp_path / "logs" / "local-1", tmp_path / "logs" / "eventlog_v2_local-1795263799251"):
+    for path in (tmp_path / "logs" / "local-1", tmp_path / "logs" / rolling):
         Writer(engine).write(read_log(log_at(path))[0])
     applications = {row["application_id"] for row in content(empty)["application"]}
     assert len(applications) == 2  # an empty log has none
