@@ -73,11 +73,11 @@ def added(name: str, operator: str, query: str, what: str, measure: str = "cpu_t
 
 
 PAIRS = (
-    "(SELECT id AS a, id % 7 AS v FROM range(0, 1000000, 1, 2)) JOIN (SELECT id AS b, id % 5 AS w"
-    " FROM range(0, 800000, 1, 2)) ON a = b AND {} <> w"
+    "(SELECT id AS a, id % 7 AS v FROM range(0, 2000000, 1, 2)) JOIN (SELECT id AS b, id % 5 AS w"
+    " FROM range(0, 1600000, 1, 2)) ON a = b AND {} <> w"
 )
-GROUPS = "(SELECT id % 500000 AS k, count(*) AS n FROM range(0, 1000000, 1, 2) GROUP BY 1)"
-ROWS = "range(0, 1500000, 1, 2)"
+GROUPS = "(SELECT id % 1000000 AS k, count(*) AS n FROM range(0, 2000000, 1, 2) GROUP BY 1)"
+ROWS = "range(0, 3000000, 1, 2)"
 TEXTS = f"SELECT sum(double(d)), max(s) FROM (SELECT {{}} hash(id) AS d, string(hash(id)) AS s FROM {ROWS})"
 FEW = f"(SELECT id % 2000 AS k, max(sha2(string(id), 256)) FROM {ROWS} GROUP BY 1)"
 
@@ -118,12 +118,6 @@ def burdens() -> Iterator[Burden]:
     )
     yield added("exchange by hash", "Exchange hash", TEXTS, "/*+ REPARTITION(4, s) */")
     yield added("exchange in turns", "Exchange RoundRobin", TEXTS, "/*+ REPARTITION(4) */")
-    yield added(
-        "window",
-        "Window",
-        f"SELECT max(s){{}} FROM (SELECT string(hash(id)) AS s, id % 7 AS k FROM {ROWS} DISTRIBUTE BY k)",
-        ", max(row_number() OVER (PARTITION BY k ORDER BY s))",
-    )
     yield Burden(
         "Python UDF",
         "BatchEvalPython",
