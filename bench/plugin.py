@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,6 +20,7 @@ from joinsight.rows import Rows, execution_rows
 
 def session(sink: Sink, settings: Mapping[str, str], class_path: str = "") -> SparkSession:
     """A session whose documents the sink takes; `class_path` is needed besides the jar."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("bench")
     defaults = {
         "spark.ui.enabled": "false",

@@ -175,7 +175,7 @@ def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
             for burden in chosen:
                 for key, value in burden.settings.items():
                     spark.conf.set(key, value)
-                for text in burden.burdened:
+                for text in burden.burdened[: 1 if number < 0 else None]:
                     before, after = (run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text))
                     grown = growth(burden, before, after)
                     if number >= 0:  # the first round compiles
