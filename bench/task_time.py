@@ -76,7 +76,6 @@ PAIRS = (
     "(SELECT id AS a, id % 7 AS v FROM range(0, 2000000, 1, 2)) JOIN (SELECT id AS b, id % 5 AS w"
     " FROM range(0, 1600000, 1, 2)) ON a = b AND {} <> w"
 )
-GROUPS = "(SELECT id % 1000000 AS k, count(*) AS n FROM range(0, 2000000, 1, 2) GROUP BY 1)"
 ROWS = "range(0, 3000000, 1, 2)"
 TEXTS = f"SELECT sum(double(d)), max(s) FROM (SELECT {{}} hash(id) AS d, string(hash(id)) AS s FROM {ROWS})"
 FEW = f"(SELECT id % 2000 AS k, max(sha2(string(id), 256)) FROM {ROWS} GROUP BY 1)"
@@ -86,18 +85,12 @@ def burdens() -> Iterator[Burden]:
     """All of them."""
     projection = f"SELECT max(x) FROM (SELECT {{}} AS x FROM {ROWS})"
     yield weighted("projection", "Project", projection, "id")
-    yield weighted(
-        "projection without generated code", "Project", projection, "id", {"spark.sql.codegen.wholeStage": "false"}
-    )
-    yield weighted(
-        "projection above an aggregation", "Project", f"SELECT max(x) FROM (SELECT {{}} AS x FROM {GROUPS})", "n"
-    )
     yield weighted("filter", "Filter", f"SELECT count(*) FROM {ROWS} WHERE {{}} <> 7", "id")
     yield weighted("sort-merge join", "SortMergeJoin", f"SELECT count(*) FROM {PAIRS}", "v + w")
     yield weighted(
         "broadcast join",
         "BroadcastHashJoin",
-        f"SELECT /*+ BROADCASTJOIN(r) */ count(*) FROM {PAIRS}",
+        f"SELECT count(*) FROM {PAIRS}",
         "v + w",
         {"spark.sql.autoBroadcastJoinThreshold": "64m"},
     )
