@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def test_what_is_broken_is_said_and_stops_nothing(by: Any, empty: Engine, plain:
     def of_application(name: str, content: bytes = plain) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content.replace(b"local-1795263707474", name.rpartition("/")[2].encode()))
+        path.write_bytes(re.sub(rb"local-\d{13}", name.rpartition("/")[2].encode(), content))
 
     of_application("local-1")
     of_application("local-2", b"\x00garbage\n" * 1000)
