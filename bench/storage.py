@@ -3,12 +3,15 @@
 **Data.** The executions of event logs, each as often as ``--executions`` needs, of applications of 20 executions with
 ids as long as YARN's; ids of expressions, plans and accumulators differ between applications. Without logs: the
 recorded one of the tests. **Measures.** After VACUUM, for an execution: the rows of each table, and their bytes, those
-that PostgreSQL stores apart (TOAST) and those of indexes; with ``--details`` also the bytes of each index and column.
+that PostgreSQL stores apart (TOAST) and those of indexes; with ``--details`` also the bytes of each index and column,
+with ``--parquet`` those of the files that `joinsight export` writes.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -88,6 +91,7 @@ def main() -> None:
     parser.add_argument("logs", type=Path, nargs="*", help="event logs; none: the recorded one of the tests")
     parser.add_argument("--executions", type=int, default=2_000)
     parser.add_argument("--details", action="store_true")
+    parser.add_argument("--parquet", action="store_true")
     options = parser.parse_args()
     made = copies(executions_of(options.logs), options.executions)
     with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder), create=True) as engine:
@@ -99,6 +103,12 @@ def main() -> None:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("VACUUM (ANALYZE)"))
             show(connection, len(made), options.details)
+        if options.parquet:
+            lake = Path(folder, "lake")
+            command = [sys.executable, "-m", "joinsight.cli", "export", "--data", folder, "--to", str(lake)]
+            subprocess.run(command, check=True)
+            size = sum(file.stat().st_size for file in lake.rglob("*.parquet"))
+            print(f"Parquet: {size / len(made):,.0f} bytes an execution")
 
 
 if __name__ == "__main__":
