@@ -77,6 +77,8 @@ public final class Slow {
 
   /** As spark.sql.sources.commitProtocolClass. */
   public static final class Commit extends SQLHadoopMapReduceCommitProtocol {
+    private static final long serialVersionUID = 1;
+
     public Commit(String jobId, String path, boolean dynamicPartitionOverwrite) {
       super(jobId, path, dynamicPartitionOverwrite);
     }
