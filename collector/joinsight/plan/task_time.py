@@ -45,8 +45,8 @@ _LOOPS = ("doAggregateWithKeys", "doAggregateWithoutKey", "addToSorter")
 """Functions that run the operators below theirs."""
 _UPWARD = ("doConsume", "doAggregateWithKeysOutput", "consumeFullOuterJoinRow")
 """Functions that run the operators above theirs."""
-_NO_HELPERS = ("Filter", "Project")
-"""Operators of whose classes generated code calls nothing: on a stack, they have no generated code."""
+_NO_HELPERS = ("filter", "project")
+"""Kinds of operators of whose classes generated code calls nothing: on a stack, they have no generated code."""
 _PYTHON = ("Python", "InPandas", "InArrow", "InBatch")
 
 
@@ -262,7 +262,7 @@ def _fits(node: Node, part: str, wanted: str) -> bool:
     if part == "python":
         return any(word in node.name for word in _PYTHON)
     if part == "operator":
-        is_interpreted = node.cluster is None or wanted not in _NO_HELPERS
+        is_interpreted = node.cluster is None or operator.kind not in _NO_HELPERS
         return is_interpreted and not node.is_cluster and node.name.partition("(")[0].strip() == wanted
     return part in ("scan", "cached_scan") and operator.kind == part
 
