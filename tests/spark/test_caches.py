@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.spark import cache_workload
 from tests.spark.sink import listening
-from tests.versions import NEWEST, SUPPORTED
+from tests.versions import SUPPORTED
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.decode import decode_document
@@ -20,14 +20,13 @@ from joinsight.document import Execution
 from joinsight.rows import execution_rows
 from joinsight.tables import CacheRow
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 WORKLOAD = Path(cache_workload.__file__)
-VERSIONS = [pytest.param(each, marks=() if each == NEWEST else pytest.mark.matrix) for each in SUPPORTED]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("version", SUPPORTED)
+@pytest.mark.parametrize("aqe", ["true", "false"])
 def test_cached_tables_are_linked(
     version: str, aqe: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
