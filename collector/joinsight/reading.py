@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -343,7 +344,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         by_table["plan_version"],
         by_table["aqe_decision"],
         by_table["node_metric"],
-        _worst_first(by_table["finding"]),
+        by_table["finding"],  # the Finder has ranked them
         by_table["segment"],
         by_table["task_time"],
         [{**row, **_uses_of([row])} for row in by_table["cache"]],
@@ -367,14 +368,20 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _worst_first(_of(connection, finding, key)),
         _of(connection, segment, key),
         _of(connection, task_time, key),
-        [{**row, **_uses(connection, row)} for row in _of(connection, cache, key)],
+        _with_uses(connection, _of(connection, cache, key)),
     )
 
 
-def _uses(connection: Connection, row: Row) -> Row:
-    """How the executions of the application use a cached table."""
-    same = [cache.c[name] == row[name] for name in ("application_id", "attempt_id", "cache_id")]
-    return _uses_of(_rows(connection, select(cache).where(*same).order_by(*cache.primary_key)))
+def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:
+    """Cached tables of an execution, with how the executions of its application use each."""
+    if not rows:
+        return []
+    same = [cache.c[name] == rows[0][name] for name in ("application_id", "attempt_id")]
+    same.append(cache.c.cache_id.in_([row["cache_id"] for row in rows]))
+    uses: defaultdict[int, list[Row]] = defaultdict(list)
+    for use in _rows(connection, select(cache).where(*same).order_by(*cache.primary_key)):
+        uses[use["cache_id"]].append(use)
+    return [{**row, **_uses_of(uses[row["cache_id"]])} for row in rows]
 
 
 def _uses_of(rows: Sequence[Row]) -> Row:
