@@ -19,7 +19,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Engine, text
 
 from bench.company import TOKEN, Collector, memory_mb, serving
+from bench.overhead import create_views
 from joinsight.attach import listener_jar
 from joinsight.store.database import open_database
 
@@ -144,8 +145,7 @@ def run_executions(spark: SparkSession, number: int, watch: Watch) -> None:
 def queries(spark: SparkSession) -> list[DataFrame]:
     """Three that are planned once, so that most of the time goes into executions."""
     spark.conf.set("spark.sql.adaptive.enabled", "false")
-    spark.range(0, 2000, 1, 2).selectExpr("id", "id % 50 AS k").createOrReplaceTempView("facts")
-    spark.range(0, 50, 1, 2).selectExpr("id AS k", "id % 5 AS g").createOrReplaceTempView("dims")
+    create_views(spark)
     texts = (
         "SELECT k, count(*) FROM facts GROUP BY k",
         "SELECT g, count(*), sum(id) FROM facts JOIN dims USING (k) GROUP BY g",
@@ -158,14 +158,13 @@ def run_stream(spark: SparkSession, folder: Path, minutes: float, watch: Watch) 
     """Run micro-batches for as long."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
     counts = rows.selectExpr("value % 100 AS k").groupBy("k").count()
-    writer: Callable[[], Any] = (
+    query: Any = (
         counts.writeStream.outputMode("update")
         .format("noop")
         .queryName("counts")
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .start
+        .start()
     )
-    query = writer()
     for _ in range(_CHECKS):
         time.sleep(60 * minutes / _CHECKS)
         assert query.isActive, query.exception()

@@ -236,6 +236,12 @@ def compile_probe(folder: Path, jar: Path) -> Path:
     return classes
 
 
+def create_views(spark: Any) -> None:
+    """The small tables of short queries: ``facts`` and ``dims``."""
+    spark.range(0, 2000, 1, 2).selectExpr("id", "id % 50 AS k").createOrReplaceTempView("facts")
+    spark.range(0, 50, 1, 2).selectExpr("id AS k", "id % 5 AS g").createOrReplaceTempView("dims")
+
+
 def workloads(spark: Any, tasks: Sequence[int], queries: int) -> list[Workload]:
     """The workloads that the options select."""
 
@@ -252,8 +258,7 @@ def workloads(spark: Any, tasks: Sequence[int], queries: int) -> list[Workload]:
 
     def short_queries(n: int) -> None:
         spark.conf.set("spark.sql.shuffle.partitions", 2)
-        spark.range(0, 2000, 1, 2).selectExpr("id", "id % 50 AS k").createOrReplaceTempView("facts")
-        spark.range(0, 50, 1, 2).selectExpr("id AS k", "id % 5 AS g").createOrReplaceTempView("dims")
+        create_views(spark)
         texts = (
             "SELECT g, count(*), sum(id) FROM facts JOIN dims USING (k) GROUP BY g",
             "SELECT /*+ MERGE(d) */ d.g, max(f.id) FROM facts f JOIN dims d ON f.k = d.k GROUP BY d.g",
