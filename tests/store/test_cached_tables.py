@@ -11,7 +11,7 @@ from joinsight.store.writer import Writer
 
 
 def test_each_cached_table_has_its_own_uses(engine: Engine) -> None:
-    """Of the executions of this application only: one filled both, one the second again, one read both."""
+    """Only executions of this application count: one filled both, one the second again, one read both."""
     executions = ((1, "3+4", "3+4", "uses"), (2, "?", "1+1", "uses"), (3, "?", "?", "uses"), (4, "9+9", "9+9", "other"))
     for number, left, right, application in executions:
         drawing = JOINED.format(left=scan(left, level=1), right=scan(right, level=1))
