@@ -74,6 +74,31 @@ def test_the_pages_of_a_database_are_served(data: Path, browser: tuple[dict[str,
         assert httpx.get(url, headers={"Host": "elsewhere.example.com"}).status_code == 403
 
 
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="needs another user, and Linux")
+def test_other_users_of_the_machine_are_refused(data: Path, browser: tuple[dict[str, str], Path]) -> None:
+    """Whatever they send; the same request of this user is answered."""
+    ask = """
+import encodings.idna, os, socket, sys
+os.setuid(int(sys.argv[2]))
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    connection.sendall(
+        b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\nX-Forwarded-For: 127.0.0.1\\r\\nConnection: close\\r\\n\\r\\n"
+    )
+    while data := connection.recv(65536):
+        sys.stdout.buffer.write(data)
+"""
+    environment, _ = browser
+    with ui(environment, "--data", str(data)) as url:
+        port = str(make_url(url).port)
+        mine, theirs = (
+            subprocess.run([sys.executable, "-c", ask, port, user], capture_output=True, text=True, check=True).stdout
+            for user in ("0", "65534")
+        )
+    assert mine.startswith("HTTP/1.1 200") and "what the page shows" in mine
+    assert theirs.startswith("HTTP/1.1 403") and "what the page shows" not in theirs
+    assert "run it yourself" in theirs
+
+
 def test_without_a_display_the_address_is_printed(data: Path, browser: tuple[dict[str, str], Path]) -> None:
     """No browser of the terminal is opened."""
     environment, opened = browser

@@ -32,7 +32,7 @@ def ui(database_url: str | None, data: Path | None, url: str | None, port: int) 
     """Open the pages in a browser.
 
     Opens the pages of the collector at --url. Without a collector, or with --data or --database-url, it serves the
-    pages of that database itself, only to this machine and read-only, until Ctrl-C. Without a display it prints the
+    pages of that database itself, read-only, until Ctrl-C; on Linux only to you. Without a display it prints the
     address only.
     """
     if not database_url and data is None:

@@ -8,13 +8,22 @@ from starlette.applications import Starlette
 
 from joinsight.serve.logs import ThrottledLog
 from joinsight.serve.pages import Pages
+from joinsight.serve.same_user import SameUser
 from joinsight.serve.tokens import Tokens
 
 
 def read_only_server(engine: Engine) -> uvicorn.Server:
-    """A server of the pages, for loopback addresses: it needs no token, and receives nothing."""
-    app = Starlette(routes=Pages(engine, Tokens(), ThrottledLog()).routes())
+    """A server of the pages, for loopback addresses: it needs no token, because it answers this user only, and receives
+    nothing."""
+    app = SameUser(Starlette(routes=Pages(engine, Tokens(), ThrottledLog()).routes()))
     config = uvicorn.Config(
-        app, ws="none", lifespan="off", log_config=None, log_level="error", access_log=False, server_header=False
+        app,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # anyone could name another client
     )
     return uvicorn.Server(config)
