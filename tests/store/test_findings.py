@@ -45,7 +45,7 @@ def stored(engine: Engine, app: str) -> list[Row]:
 
 def test_findings_are_stored_with_their_execution(engine: Engine, app: str) -> None:
     """Column by column what the finder says; the numbers of the evidence too."""
-    documents = [document(name, app) for name in recordings()]
+    documents = [document(name, app) for name in recordings() if name != "cache-read"]
     finder = Finder(SMALL)
     Writer(engine, finder).write(documents)
     expected = [as_columns(row) for each in documents for row in finder.rows(execution_rows(each))]
@@ -67,6 +67,22 @@ def test_a_running_execution_has_none_until_it_ends(engine: Engine, app: str) ->
     for _ in range(2):
         writer.write([ended])
         assert [row["finding"] for row in stored(engine, app)] == ["skewed-shuffle"]
+
+
+@pytest.mark.parametrize("order", [("filled", "read"), ("read", "filled"), ("filled", "read", "filled")], ids=str)
+def test_a_cached_table_that_another_execution_reads_is_no_finding(
+    engine: Engine, app: str, order: tuple[str, ...]
+) -> None:
+    """Whichever arrives first, in one batch or several; in another application it stays one."""
+    documents = [document(f"cache-{name}", app, sequence=number) for number, name in enumerate(order, 1)]
+    writer = Writer(engine, Finder(SMALL))
+    for each in documents:
+        writer.write([each])
+    assert stored(engine, app) == []
+    writer.write([document(f"cache-{name}", f"{app}-at-once") for name in order[:2]])
+    assert stored(engine, f"{app}-at-once") == []
+    writer.write([document("cache-filled", f"{app}-other")])
+    assert [row["finding"] for row in stored(engine, f"{app}-other")] == ["cache-read-once"]
 
 
 def test_findings_are_replaced_with_their_execution(engine: Engine, app: str) -> None:

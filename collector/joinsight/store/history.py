@@ -1,14 +1,15 @@
-"""Reads earlier runs for findings: small index lookups in the transaction of a batch."""
+"""What other executions say about findings: small index lookups in the transaction of a batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.tables import broadcast
+from joinsight.findings import cache_read_once
+from joinsight.tables import EXECUTION_KEY, CacheRow, broadcast, cache, finding
 
 RUNS = 20
 """Maximum earlier runs that are read."""
@@ -42,3 +43,22 @@ class EarlierRuns:
             .limit(RUNS)
         )
         return [rows for rows in self._connection.scalars(statement) if rows is not None]
+
+
+def remove_refuted(connection: Connection, stored: Iterable[CacheRow]) -> None:
+    """Remove findings that a cached table is read once, where another execution reads it.
+
+    `stored` are the uses of cached tables in a batch, which is in the tables. Either execution may arrive first.
+    """
+    used = sorted({(row.application_id, row.attempt_id, row.cache_id) for row in stored})
+    if not used:
+        return
+    filled, other = cache.alias("filled"), cache.alias("other")
+    same = ("application_id", "attempt_id", "cache_id")
+    connection.execute(
+        delete(finding)
+        .where(finding.c.finding == cache_read_once.ID, finding.c.node_id == filled.c.node_id)
+        .where(*(finding.c[name] == filled.c[name] for name in EXECUTION_KEY))
+        .where(*(filled.c[name] == other.c[name] for name in same), filled.c.execution_id != other.c.execution_id)
+        .where(tuple_(*(filled.c[name] for name in same)).in_(used))
+    )

@@ -3,7 +3,8 @@
 An application's row is the lock that serializes collectors: a batch locks those of its
 applications, in the order of their keys, before anything else. Then it reads what is stored, and
 `replacement` decides. An execution's row is inserted or updated; its child rows are deleted, if there are
-any, and copied in. Findings of executions that have ended are computed in between.
+any, and copied in. Findings of executions that have ended are computed in between; those that another execution
+refutes are removed.
 
 A document that cannot be stored is refused on its own: because no rows can be made of it, or because
 PostgreSQL refuses them. Only then a batch takes more than one transaction.
@@ -49,7 +50,7 @@ from joinsight.findings import Finder
 from joinsight.rows import Plans, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, partitions
 from joinsight.store.database import reason
-from joinsight.store.history import EarlierRuns
+from joinsight.store.history import EarlierRuns, remove_refuted
 from joinsight.store.replacement import Version, replaces, version_of
 from joinsight.tables import ApplicationRow, ExecutionRow, values_of
 
@@ -156,6 +157,7 @@ class Writer:
             for key, rows in accepted.items():
                 accepted[key] = dataclasses.replace(rows, finding=self._finder.rows(rows, history))
             _copy_children(connection, accepted.values())
+            remove_refuted(connection, (row for rows in accepted.values() for row in rows.cache))
             # Documents of event logs are not accounted for: each reading of a log makes all of them again
             arrived = [d for d in documents if d.origin == "live" and not any(d is each for each, _ in unreadable)]
             of_listeners = [each for each in [*refused, *unreadable] if getattr(each[0], "origin", "live") == "live"]
