@@ -82,6 +82,8 @@ KEYS = (
         ("code 5 smj_findNextJoinRows_0", "join"),
         ("code 5 hashAgg_doConsume_0", "aggregate"),
         ("code 5 hashAgg_FastHashMap_0", "aggregate"),
+        ("code 5 hashAgg_doAggregate_max_0", "aggregate"),
+        ("code 5 hashAgg_doAggregate_bit_and_0", "aggregate"),
         ("aggregation 5 hashAgg_doConsume_0", "aggregate"),
         ("code 5 processNext", "aggregate"),  # what it returns
         ("code 5 hashAgg_doAggregateWithKeysOutput_0", "aggregate"),
@@ -124,6 +126,38 @@ def test_a_codegen_stage_of_one_operator() -> None:
     """
     (row,) = spent(alone, {"code 1 hashAgg_doAggregateWithKeys_0": 3})
     assert row["node"] == "aggregate"
+
+
+@pytest.mark.parametrize("columns", ["| [k#1L, v.x#2]", "| []", "|"])
+def test_a_projection_without_code(columns: str) -> None:
+    """Picking columns, or none for a count, takes no time: it does not share the join's."""
+    counted = f"""
+    WholeStageCodegen (2) | | duration=1
+      HashAggregate | (keys=[], functions=[partial_count(1)])
+        Project {columns}
+          BroadcastHashJoin | [k#1L], [k#2L], Inner, BuildRight, (v#3 <> w#4)
+            InputAdapter
+              Scan ExistingRDD
+            InputAdapter
+              BroadcastExchange | HashedRelationBroadcastMode
+    """
+    for function in ("bhj_doConsume_0", "hashAgg_doAggregateWithoutKey_0"):
+        (row,) = spent(counted, {f"code 2 {function}": 3})
+        assert row["node"].startswith("BroadcastHashJoin")
+
+
+def test_a_stage_reads_no_shuffle_that_it_writes() -> None:
+    """So there is one that it can have read."""
+    between = """
+    Exchange | SinglePartition, [plan_id=9] | shuffle bytes written=5
+      SortAggregate | (keys=[]) | number of output rows=1
+        Exchange | hashpartitioning(k#1L, 4), [plan_id=1] | records read=4
+    """
+    found = spent(between, {"shuffle_read": 2, "shuffle_write": 1})
+    assert [(row["part"], row["node"]) for row in found] == [
+        ("shuffle_read", "left"),
+        ("shuffle_write", "Exchange SinglePartition, [plan_id=9]"),
+    ]
 
 
 def test_an_operator_without_code_below_its_like() -> None:

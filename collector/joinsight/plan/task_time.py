@@ -38,9 +38,9 @@ _MEASURED = {
 }
 """Spark's times that include no other operator's, and what tasks are at then."""
 _NUMBER = re.compile(r"\((\d+)\)")
-_FUNCTION = re.compile(r"([A-Za-z]+)_([A-Za-z]+)(?:_\d+)+")
-_COLUMNS = re.compile(r"Project \[(?:[\w.]+#\d+L?(?:, )?)*\]")
-"""A projection that only picks columns: it has no code."""
+_FUNCTION = re.compile(r"([A-Za-z]+)_([A-Za-z]+)(?:_\w+)?_\d+")
+_COLUMNS = re.compile(r"Project(?: \[(?:[\w.]+#\d+L?(?:, )?)*\])?")
+"""A projection that only picks columns, or none: it has no code."""
 _LOOPS = ("doAggregateWithKeys", "doAggregateWithoutKey", "addToSorter")
 """Functions that run the operators below theirs."""
 _UPWARD = ("doConsume", "doAggregateWithKeysOutput", "consumeFullOuterJoinRow")
@@ -160,7 +160,8 @@ class _Places:
         if number is not None and cluster is None:
             return None
         nodes = self._by_stage.get(stage, ()) if cluster is None else self._below(cluster)
-        return _single(node for node in nodes if _fits(node, part, wanted))
+        written = self._writes.get(stage) if part == "shuffle_read" else None
+        return _single(node for node in nodes if node.id != written and _fits(node, part, wanted))
 
     def _cluster(self, stage: int, number: str) -> Node | None:
         """The codegen stage with this number. Subqueries and cached plans have numbers of their own."""
@@ -229,7 +230,7 @@ class _Places:
                     above += [node] if _is_sort(node) else []
                     break
                 above.append(node)
-            return [owner, *_without_columns(above)]
+            return _without_columns([owner, *above])
         return [owner]
 
 
