@@ -1,10 +1,11 @@
 """Is the task time of operators true? ``python -m bench.task_time --help``.
 
 **Ablation.** Queries run in turns as they are and with a burden in one operator: expressions of growing weight in a
-projection, a join's condition or an aggregation; or an operator that is there or not. By how much the CPU time of the
-tasks grows (for Python, whose work is in another process, their run time) is the truth, as a share of the burdened
-query; it is compared with the growth of the sampled time of the operator, and of it with the codegen stage that it is
-part of, where functions hold several operators.
+projection, a join's condition or an aggregation; or an operator that is there or not. Each pair of runs is repeated
+until the burdened ones have enough samples: one case. By how much the CPU time of the tasks grows (for Python, whose
+work is in another process, their run time) is the truth, as a share of the burdened query; it is compared with the
+growth of the sampled time of the operator, and of it with the codegen stage that it is part of, where functions hold
+several operators.
 
 **TPC-H.** All 22 queries: whether the parts of each stage add up to its run time, and how much of it is one operator's,
 that of several operators that share code, or not attributable.
@@ -55,6 +56,8 @@ class Burden:
     settings: Mapping[str, str] = field(default_factory=dict)
     measure: str = "cpu_time_ns"
     """What the burden takes of the time of stages."""
+    is_added: bool = False
+    """Whether the operator itself is the burden; its codegen stage is then not compared."""
 
 
 def weighted(name: str, operator: str, query: str, column: str, settings: Mapping[str, str] | None = None) -> Burden:
@@ -67,9 +70,15 @@ def weighted(name: str, operator: str, query: str, column: str, settings: Mappin
     return Burden(name, operator, queries[0], queries[1::2] + queries[6:], settings or {})
 
 
-def added(name: str, operator: str, query: str, what: str, measure: str = "cpu_time_ns") -> Burden:
-    """A query with `{}` where the operator may be."""
-    return Burden(name, operator, query.format(""), [query.format(what)], measure=measure)
+def added(name: str, operator: str, query: str, *kinds: str) -> Burden:
+    """A query with `{}` where the operator may be, of several kinds."""
+    return Burden(name, operator, query.format(""), [query.format(each) for each in kinds], is_added=True)
+
+
+def called(name: str, operator: str, function: str) -> Burden:
+    """A query that may call a Python function."""
+    queries = (f"SELECT sum({call}) FROM {FEW}" for call in ("k", f"{function}(k)"))
+    return Burden(name, operator, next(queries), list(queries), measure="run_time_ms", is_added=True)
 
 
 PAIRS = (
@@ -78,6 +87,7 @@ PAIRS = (
 )
 ROWS = "range(0, 3000000, 1, 2)"
 TEXTS = f"SELECT sum(double(d)), max(s) FROM (SELECT {{}} hash(id) AS d, string(hash(id)) AS s FROM {ROWS})"
+GROUPS = f"SELECT max(n) FROM (SELECT pmod(hash(id), {{}}), count(*) AS n FROM {ROWS} GROUP BY 1)"
 FEW = f"(SELECT id % 2000 AS k, max(sha2(string(id), 256)) FROM {ROWS} GROUP BY 1)"
 
 
@@ -86,6 +96,12 @@ def burdens() -> Iterator[Burden]:
     projection = f"SELECT max(x) FROM (SELECT {{}} AS x FROM {ROWS})"
     yield weighted("projection", "Project", projection, "id")
     yield weighted("filter", "Filter", f"SELECT count(*) FROM {ROWS} WHERE {{}} <> 7", "id")
+    yield weighted(
+        "filter without code",
+        "Filter",
+        f"SELECT count(*) FROM {ROWS} WHERE reflect('java.lang.Long', 'toString', {{}}) <> '7'",
+        "id",
+    )
     yield weighted("sort-merge join", "SortMergeJoin", f"SELECT count(*) FROM {PAIRS}", "v + w")
     yield weighted(
         "broadcast join",
@@ -103,23 +119,20 @@ def burdens() -> Iterator[Burden]:
     yield weighted(
         "aggregation by sorting", "SortAggregate", f"SELECT max(string({{}})) FROM {ROWS} GROUP BY id % 7", "id"
     )
+    yield Burden(
+        "hash map of an aggregation", "HashAggregate", GROUPS.format(10), [GROUPS.format(n) for n in (30_000, 300_000)]
+    )
     yield added(
         "sort",
         "Sort",
         f"SELECT sum(double(d)), max(s) FROM (SELECT hash(id) AS d, string(hash(id)) AS s FROM {ROWS} {{}})",
         "SORT BY s",
+        "SORT BY d",
     )
-    yield added("exchange by hash", "Exchange hash", TEXTS, "/*+ REPARTITION(4, s) */")
-    yield added("exchange in turns", "Exchange RoundRobin", TEXTS, "/*+ REPARTITION(4) */")
-    yield Burden(
-        "Python UDF",
-        "BatchEvalPython",
-        f"SELECT sum(k) FROM {FEW}",
-        [f"SELECT sum(sleep(k)) FROM {FEW}"],
-        measure="run_time_ms",
-    )
-    yield Burden("pandas UDF", "ArrowEvalPython", f"SELECT sum(k) FROM {FEW}", [
-        f"SELECT sum(sleep_pandas(k)) FROM {FEW}"], measure="run_time_ms")  # fmt: skip
+    yield added("exchange by hash", "Exchange hash", TEXTS, "/*+ REPARTITION(4, s) */", "/*+ REPARTITION(50, d) */")
+    yield added("exchange in turns", "Exchange RoundRobin", TEXTS, "/*+ REPARTITION(4) */", "/*+ REPARTITION(50) */")
+    yield called("Python UDF", "BatchEvalPython", "sleep")
+    yield called("pandas UDF", "ArrowEvalPython", "sleep_pandas")
 
 
 def main() -> None:
@@ -127,6 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2, help="of the ablation; 0: none")
     parser.add_argument("--interval", default="10ms", help="between samples")
+    parser.add_argument("--samples", type=int, default=500, help="of the burdened runs of a case, at least")
     parser.add_argument("--only", help="burdens whose name contains this")
     parser.add_argument("--scale", type=float, default=0.2, help="of TPC-H, 1 is 1 GB; 0: none")
     arguments = parser.parse_args()
@@ -148,6 +162,8 @@ class Grown:
     operator: float
     with_others: float
     """The share of the operator together with the codegen stages that it is part of."""
+    samples: int
+    """Of the burdened runs."""
 
 
 def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
@@ -169,12 +185,12 @@ def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
                 for key, value in burden.settings.items():
                     spark.conf.set(key, value)
                 for text in burden.burdened[: 1 if number < 0 else None]:
-                    before, after = (run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text))
-                    grown = growth(burden, before, after)
+                    case = Case()
+                    while case.samples < (1 if number < 0 else arguments.samples):
+                        case.add(burden, *(run(spark, sink, spark.sql(each).collect) for each in (burden.plain, text)))
                     if number >= 0:  # the first round compiles
-                        found[burden.name].append(grown)
-                        samples = sum(row.samples or 0 for row in after.task_time)
-                        print(f"round {number}, {burden.name}: {grown}, {samples} samples", file=sys.stderr, flush=True)
+                        found[burden.name].append(case.grown())
+                        print(f"round {number}, {burden.name}: {case.grown()}", file=sys.stderr, flush=True)
                 for key in burden.settings:
                     spark.conf.unset(key)
         spark.stop()
@@ -191,41 +207,61 @@ def _sleep_pandas(values: pandas.Series) -> pandas.Series:
     return values
 
 
-def growth(burden: Burden, before: Rows, after: Rows) -> Grown:
-    """How much the query and the operator have grown."""
-    was, now = (_measure(burden, rows) for rows in (before, after))
-    had, has = (_shares(burden, rows) for rows in (before, after))
-    operator, with_others = ((b * now - a * was) / now for a, b in zip(had, has, strict=True))
-    return Grown((now - was) / now, operator, with_others)
+class Case:
+    """Runs of a query without and with a burden, in turns."""
+
+    def __init__(self) -> None:
+        self.samples = 0
+        self._measured = [0.0, 0.0]
+        self._task_time: list[Counter[str]] = [Counter(), Counter()]
+
+    def add(self, burden: Burden, before: Rows, after: Rows) -> None:
+        """Add a run of each."""
+        for side, rows in enumerate((before, after)):
+            self._measured[side] += _measure(burden, rows)
+            self._task_time[side].update(_task_time(burden, rows))
+        self.samples += sum(row.samples or 0 for row in after.task_time)
+
+    def grown(self) -> Grown:
+        """How much the query and the operator have grown."""
+        was, now = self._measured
+
+        def share(of: str) -> float:
+            before, after = (each[of] / each["all"] for each in self._task_time)
+            return (after * now - before * was) / now
+
+        return Grown((now - was) / now, share("operator"), share("with others"), self.samples)
 
 
 def _measure(burden: Burden, rows: Rows) -> float:
     return float(sum(getattr(stage.totals, burden.measure) for stage in rows.stage if stage.totals))
 
 
-def _shares(burden: Burden, rows: Rows) -> tuple[float, float]:
-    """The share of the task time that is the operator's; and with that of its codegen stages."""
+def _task_time(burden: Burden, rows: Rows) -> Mapping[str, int]:
+    """Milliseconds of the operator; of it with its codegen stages; and of all."""
     its = [row for row in rows.plan_node if not row.is_cluster and (row.simple or "").startswith(burden.operator)]
     alone = {row.node_id for row in its}
-    around = alone | {row.cluster_id for row in its if row.cluster_id is not None}
-    total = sum(row.task_time_ms for row in rows.task_time)
-    operator, with_others = (
-        sum(row.task_time_ms for row in rows.task_time if row.node_id in nodes) / total for nodes in (alone, around)
-    )
-    return operator, with_others
+    around = alone if burden.is_added else alone | {row.cluster_id for row in its if row.cluster_id is not None}
+    return {
+        "operator": sum(row.task_time_ms for row in rows.task_time if row.node_id in alone),
+        "with others": sum(row.task_time_ms for row in rows.task_time if row.node_id in around),
+        "all": sum(row.task_time_ms for row in rows.task_time),
+    }
 
 
 def ablation_table(found: Mapping[str, Sequence[Grown]]) -> Iterator[str]:
     """A line for each burden, and one for all."""
-    yield f"| burden | cases of {LEAST:.0%} or more | their shares | of the operator | of its codegen stage, too |"
-    yield "|---|---|---|---|---|"
+    cases = f"cases of {LEAST:.0%} or more"
+    yield f"| burden | {cases} | their shares | samples | of the operator | of its codegen stage, too |"
+    yield "|---|---|---|---|---|---|"
     counted = {name: [each for each in grown if each.truth >= LEAST] for name, grown in found.items()}
     for name, grown in {**counted, "all": [each for cases in counted.values() for each in cases]}.items():
         if grown:
             shares = f"{min(each.truth for each in grown):.0%} to {max(each.truth for each in grown):.0%}"
             operator = _closeness([each.operator - each.truth for each in grown])
             with_others = _closeness([each.with_others - each.truth for each in grown])
-            yield f"| {name} | {len(grown)} | {shares} | {operator} | {with_others} |"
+            samples = f"{min(each.samples for each in grown)} to {max(each.samples for each in grown)}"
+            yield f"| {name} | {len(grown)} | {shares} | {samples} | {operator} | {with_others} |"
 
 
 def _closeness(differences: Sequence[float]) -> str:
