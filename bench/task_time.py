@@ -163,7 +163,7 @@ class Grown:
     with_others: float
     """The share of the operator together with the codegen stages that it is part of."""
     samples: int
-    """Of the burdened runs."""
+    """Samples of the burdened runs."""
 
 
 def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
