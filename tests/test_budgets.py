@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -61,6 +62,30 @@ def test_a_budget_that_is_kept(budget: str) -> None:
     assert broken([budget], SKEWED) == []
 
 
+@pytest.mark.parametrize(
+    ("what", "column", "unit", "size"),
+    [
+        *(
+            ("shuffle bytes", "shuffle_write_bytes", unit, 1000**power)
+            for power, unit in enumerate(("B", "kB", "MB", "GB"))
+        ),
+        *(
+            ("shuffle bytes", "shuffle_write_bytes", unit, 1024**power)
+            for power, unit in enumerate(("KiB", "MiB", "GiB"), 1)
+        ),
+        ("shuffle bytes", "shuffle_write_bytes", "KB", 1000),
+        *(("task time", "task_time_ms", *unit) for unit in (("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000))),
+        *(("wall time", "duration_ms", *unit) for unit in (("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000))),
+    ],
+)
+def test_the_units_of_a_budget(what: str, column: str, unit: str, size: int) -> None:
+    """What there is is not below itself, but below a little more."""
+    exact = getattr(SKEWED[0].row, column)
+    assert exact > 1000
+    assert broken([f"{what} below {exact / size:.12f} {unit}"], SKEWED) != []
+    assert broken([f"{what} below {(exact + 1) / size:.12f} {unit}"], SKEWED) == []
+
+
 BROKEN = [
     ("at most 3 shuffles", "there are 4 (by segment; by segment, receipt; by customer_id; by customer_id)"),
     ("exactly 5 shuffles", "there are 4 (by segment; by segment, receipt; by customer_id; by customer_id)"),
@@ -116,6 +141,25 @@ def test_several() -> None:
         "the join is broadcast: there are 2: join on customer_id; join on day",
     ]
     assert broken(["the join on day is broadcast", "at most 1 broadcast"], both) == []
+    wrong = "every join is broadcast: the join on customer_id is sort-merge"
+    assert broken(["every join is broadcast"], both) == [wrong]
+
+
+def test_wall_time_counts_a_nested_execution_once() -> None:
+    """It is within the time of the one that started it; its tasks are its own."""
+    (line,) = (CORPUS / "spark-skewed-join-split.ndjson").read_bytes().splitlines()[-1:]
+    outer = json.loads(line)
+    nested = {**outer, "execution_id": outer["execution_id"] + 1, "root_execution_id": outer["execution_id"]}
+    documents = [decode_document(json.dumps(each).encode()) for each in (outer, nested)]
+    both = [measured_execution(each) for each in documents if isinstance(each, Execution)]
+    wall, task = (getattr(both[0].row, column) for column in ("duration_ms", "task_time_ms"))
+    assert broken([f"wall time below {wall + 1} ms", f"task time below {2 * task + 1} ms"], both) == []
+    assert len(broken([f"wall time below {wall} ms", f"task time below {2 * task} ms"], both)) == 2
+
+
+def test_no_join_at_all() -> None:
+    """There is none to name."""
+    assert broken(["the join is broadcast"], []) == ["the join is broadcast: there is no such join"]
 
 
 def test_findings() -> None:

@@ -116,12 +116,13 @@ def test_more_shuffled_bytes(runs: list[QueryRun], tmp_path: Path) -> None:
     assert (again.shuffle_bytes, again.why) == (16 << 20, "a new market")
 
 
-def test_a_query_that_fails(runs: list[QueryRun]) -> None:
+def test_a_query_that_fails(runs: list[QueryRun], tmp_path: Path) -> None:
     """Its plan is not its final one; nobody can accept it."""
     failed = replace(runs[0], error="no space left\nmore", section=runs[1].section)
     pair = Pair(runs[0], failed)
     assert pair.changes(GROWTH) == ["It fails: no space left"]
     assert not Accepted("sales", "", [], pair.plans).covers(pair, GROWTH)
+    assert write_accepted(tmp_path / "accepted.json", [], [pair], GROWTH) == []
     assert Pair(failed, runs[0]).changes(GROWTH) == [] == Pair(failed, failed).changes(GROWTH)
 
 
