@@ -76,7 +76,7 @@ def rows_of(document: Execution) -> Rows:
     """All rows of a document."""
     rows = execution_rows(document, Plans(document, lambda: None))
     rows = dataclasses.replace(
-        rows, execution=dataclasses.replace(rows.execution, updated_at=datetime.now(timezone.utc))
+        rows, execution=msgspec.structs.replace(rows.execution, updated_at=datetime.now(timezone.utc))
     )
     return dataclasses.replace(rows, finding=Finder().rows(rows, NoHistory()))
 

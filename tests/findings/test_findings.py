@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 from sqlalchemy import BigInteger, Column, Double, Integer
 from tests.findings.recorded import SMALL, Earlier, look, recordings, starved
 
@@ -211,8 +212,8 @@ def changed(name: str, table: str, **values: Any) -> Rows:
     """The rows of a recording with other values in one table."""
     rows = execution_rows(recordings()[name])
     if table == "execution":
-        return replace(rows, execution=replace(rows.execution, **values))
-    some: Any = {table: [replace(row, **values) for row in getattr(rows, table)]}
+        return replace(rows, execution=structs.replace(rows.execution, **values))
+    some: Any = {table: [structs.replace(row, **values) for row in getattr(rows, table)]}
     return replace(rows, **some)
 
 
@@ -235,7 +236,7 @@ def test_time_makes_no_broadcast_unworthy(name: str) -> None:
     slow = []
     for row in rows.broadcast:
         times: Any = {phase: 100 * (getattr(row, phase) or 0) for phase in tables.DRIVER_PHASES}
-        slow.append(replace(row, **times))
+        slow.append(structs.replace(row, **times))
     before, after = (
         {(row.finding, row.node_id) for row in Finder(SMALL).rows(one) if row.finding in about}
         for one in (rows, replace(rows, broadcast=slow))
@@ -275,8 +276,8 @@ def test_the_advice_for_a_missed_broadcast_goes_by_its_cause(hint: str | None, i
     """A hint, as was recorded; one of AQE; an estimate without AQE; an estimate that AQE kept."""
     rows = execution_rows(recordings()["broadcast-missed"])
     assert (rows.joins[0].hint, rows.joins[0].broadcast_verdict) == ("merge right", "hinted")
-    join = replace(rows.joins[0], hint=hint, broadcast_verdict="hinted" if hint else "possible")
-    e = replace(rows.execution, is_adaptive=is_adaptive)
+    join = structs.replace(rows.joins[0], hint=hint, broadcast_verdict="hinted" if hint else "possible")
+    e = structs.replace(rows.execution, is_adaptive=is_adaptive)
     (row,) = Finder(SMALL).rows(replace(rows, execution=e, joins=[join, *rows.joins[1:]]))
     assert said in row.advice
 
@@ -322,7 +323,7 @@ def test_errors_of_broadcasts_as_versions_of_spark_word_them(error: str, evidenc
 def test_a_failed_broadcast_among_several_is_not_guessed() -> None:
     """If any of several broadcasts may have failed, the finding is about the whole execution."""
     rows = execution_rows(recordings()["broadcast-timeout"])
-    two = replace(rows, broadcast=[*rows.broadcast, replace(rows.broadcast[0], node_id=99)])
+    two = replace(rows, broadcast=[*rows.broadcast, structs.replace(rows.broadcast[0], node_id=99)])
     assert [(row.node_id, row.operator_key) for row in Finder().rows(two)] == [(-1, None)]
 
 
@@ -414,7 +415,7 @@ def test_sizes_of_huge_blocks_are_kept() -> None:
 
     def largest(size: int) -> Rows:
         stages = [
-            replace(row, shuffle_read_bytes=msgspec.structs.replace(row.shuffle_read_bytes, max=size))
+            structs.replace(row, shuffle_read_bytes=msgspec.structs.replace(row.shuffle_read_bytes, max=size))
             for row in rows.stage
             if row.shuffle_read_bytes
         ]
@@ -486,8 +487,8 @@ def test_spill_names_the_operator_that_spilled_most() -> None:
     rows = execution_rows(recordings()["spill"])
     most = only("spill", "spill")
     other = next(row for row in rows.node_metric if row.node_id not in (-1, most["node_id"]))
-    less = replace(other, name="spill size", total=1)
-    gone = replace(other, name="spill size", total=1 << 40, node_id=-1)
+    less = structs.replace(other, name="spill size", total=1)
+    gone = structs.replace(other, name="spill size", total=1 << 40, node_id=-1)
     for extra in ([less, gone], [gone, less]):
         found = Finder(SMALL).rows(replace(rows, node_metric=[*extra, *rows.node_metric]))
         assert [row.node_id for row in found if row.finding == "spill"] == [most["node_id"]]
@@ -574,7 +575,7 @@ def test_a_late_replan() -> None:
 def test_a_join_that_names_no_side() -> None:
     """What it need not have shuffled is not known then, and nothing is found."""
     rows = execution_rows(recordings()["replanned-late"])
-    rows = replace(rows, joins=[replace(row, build_side=None) for row in rows.joins])
+    rows = replace(rows, joins=[structs.replace(row, build_side=None) for row in rows.joins])
     assert list(late_replan.look(Case(rows, SMALL, Earlier()))) == []
 
 
@@ -591,7 +592,7 @@ def test_a_shuffle_whose_rows_turned_out_not_to_matter() -> None:
 def measured(table: str) -> list[str]:
     """The fields of a table's rows that hold numbers and may be None; several columns may be one field."""
     columns = RELATIONS[table].columns
-    of_rows = [field.name for field in fields(row_class(table)) if field.default is None]
+    of_rows = [field.name for field in structs.fields(row_class(table)) if field.default is None]
     return [name for name in of_rows if name not in columns or is_number(columns[name])]
 
 
@@ -626,7 +627,7 @@ def test_each_number_may_be_missing(name: str) -> None:
 
 def without(rows: Rows, table: str, names: list[str]) -> Rows:
     """The rows with nothing in these fields of one table."""
-    found = [replace(row, **dict.fromkeys(names)) for row in rows.by_table()[table]]
+    found = [structs.replace(row, **dict.fromkeys(names)) for row in rows.by_table()[table]]
     some: Any = {table: found[0] if table == "execution" else found}
     return replace(rows, **some)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -61,7 +60,7 @@ def test_of_repeated_shuffles_those_after_the_first_count() -> None:
     case = Case(execution_rows(recordings()["shuffle-repeated"]))
 
     def costing(ms: int | None) -> ShuffleRow:
-        return replace(first, cost_wall_ms=ms)
+        return structs.replace(first, cost_wall_ms=ms)
 
     assert others
     assert case.waited_for_exchanges([costing(30)]) == (30, False)

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from msgspec import structs
 from psycopg.types.multirange import Multirange
 from psycopg.types.range import Range
 from sqlalchemy import Engine
@@ -171,7 +172,7 @@ def _rows(
     last = executions[-1][-1] + timedelta(seconds=random.uniform(1, 3))
     application, delivery = _of_application(run, common, [e for e, *_ in executions], last, effect.is_lost)
     made = [(execution_rows(execution, plans), moment) for execution, plans, moment in executions]
-    return application, delivery, [replace(r, execution=replace(r.execution, updated_at=at)) for r, at in made]
+    return application, delivery, [replace(r, execution=structs.replace(r.execution, updated_at=at)) for r, at in made]
 
 
 def _of_application(
@@ -208,7 +209,7 @@ def _of_application(
         events_dropped=0,
         listener_failures=0,
     )
-    return replace(application_row(application), updated_at=last), delivery
+    return structs.replace(application_row(application), updated_at=last), delivery
 
 
 class _EarlierRuns:

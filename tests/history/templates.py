@@ -232,7 +232,7 @@ def _large_metrics(e: Execution) -> set[int]:
 
 def _largest_shuffle(graph: Graph, measured: Mapping[int, Accumulator]) -> Shuffle | None:
     """The shuffle with the most rows that several tasks read."""
-    parents, nodes = graph.parents(), {node.id: node for node in graph.nodes}
+    parents, nodes = graph.parents, graph.by_id
     found: list[tuple[int, Shuffle]] = []
     for node in graph.nodes:
         metrics = {metric.name: metric.id for metric in node.metrics}
@@ -247,7 +247,7 @@ def _largest_shuffle(graph: Graph, measured: Mapping[int, Accumulator]) -> Shuff
 
 def _sorts(graph: Graph, measured: Mapping[int, Accumulator]) -> dict[int, int]:
     """The metrics `spill size` of the sorts of joins, with the bytes that the exchange below brings."""
-    children, nodes = graph.children(), {node.id: node for node in graph.nodes}
+    children, nodes = graph.children, graph.by_id
     found = {}
     for node in graph.nodes:
         below = node

@@ -398,8 +398,8 @@ def test_children_and_parents() -> None:
             Exchange | [plan_id=1]
         """)[0]
     )
-    assert graph.children() == {0: [1, 2], 1: [2]}
-    assert graph.parents() == {1: [0], 2: [1, 0]}
+    assert graph.children == {0: [1, 2], 1: [2]}
+    assert graph.parents == {1: [0], 2: [1, 0]}
 
 
 DEPTH = 5_000

@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, text
 from tests.documents import planned
@@ -181,7 +182,7 @@ def test_series_are_bounded() -> None:
     for number in range(10_000):
         rows = some[number // DEFAULT_JOB_NAMES % len(some)]
         job = f"job {number}" if number < 9_000 else f"job {number % DEFAULT_JOB_NAMES}"
-        changed = replace(rows.execution, job_name=job, application_id=f"app-{number}", execution_id=number)
+        changed = structs.replace(rows.execution, job_name=job, application_id=f"app-{number}", execution_id=number)
         metrics.finished(replace(rows, execution=changed))
     text = page(metrics)
     assert series(metrics) <= MAX_SERIES
@@ -209,7 +210,7 @@ def test_jobs_without_a_place_are_other(job_names: int) -> None:
     metrics = Metrics(job_names)
     rows = execution_rows(planned(SPILLING, job_name="x" * 5_000))
     for job in ("x" * 5_000, "second", "third", "x" * 4_000, ""):
-        metrics.finished(replace(rows, execution=replace(rows.execution, job_name=job)))
+        metrics.finished(replace(rows, execution=structs.replace(rows.execution, job_name=job)))
     own = f'joinsight_job_executions_total{{job_name="{"x" * 100}",state="succeeded"}} 2.0\n'
     other = f'joinsight_job_executions_total{{job_name="other",state="succeeded"}} {3 if job_names else 5}.0\n'
     assert (own in page(metrics), other in page(metrics)) == (job_names == 1, True)
@@ -220,7 +221,7 @@ def test_event_logs_are_not_counted() -> None:
     metrics = filled()
     before = page(metrics)
     for rows in recorded():
-        metrics.finished(replace(rows, execution=replace(rows.execution, origin="event_log")))
+        metrics.finished(replace(rows, execution=structs.replace(rows.execution, origin="event_log")))
     assert page(metrics) == before
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from types import NoneType
 from typing import get_args, get_type_hints
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Table
 
 from joinsight import tables
@@ -16,7 +16,7 @@ from joinsight.document import Accumulator, Spread, Stage, StageTotals
 from joinsight.plan.operators import AQE_READ
 from joinsight.tables import ShuffleRow, StageRow, as_columns, from_metrics, views
 
-ROWS = [value for value in vars(tables).values() if isinstance(value, type) and dataclasses.is_dataclass(value)]
+ROWS = [value for value in vars(tables).values() if isinstance(value, type) and issubclass(value, tables.TableRow)]
 ROOT = Path(__file__).parents[2]
 VIEWS = ROOT / "migrations" / "views"
 LISTENER = ROOT / "listener" / "src" / "io" / "joinsight" / "StageTotals.java"
@@ -39,7 +39,7 @@ def test_what_is_partitioned() -> None:
 def test_types_say_what_may_be_null(row: type) -> None:
     """A column is NOT NULL if its type has no None; what the writer fills in may be left out."""
     hints = get_type_hints(row)
-    for field in dataclasses.fields(row):
+    for field in structs.fields(row):
         may_be_left_out = field.default is None
         assert may_be_left_out == (NoneType in get_args(hints[field.name])), field.name
 
@@ -67,7 +67,7 @@ def test_columns_of_a_part() -> None:
     assert (found["gc_time_ms"], found["input_rows"]) == (7, 0)
     assert (found["run_time_ms_median"], found["run_time_ms_max"]) == (2, 4)
     assert found["shuffle_read_rows_max"] is None
-    assert as_columns(dataclasses.replace(row, totals=None))["gc_time_ms"] is None
+    assert as_columns(structs.replace(row, totals=None))["gc_time_ms"] is None
 
 
 def test_totals_are_those_of_the_listener() -> None:

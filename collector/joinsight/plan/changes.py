@@ -34,9 +34,7 @@ class PlanVersion(PlanMetrics):
         self.version = version
         self.bases = identity.operator_bases(graph)
         self.keys = disambiguate(self.bases)
-        fed = {child for child, _ in graph.edges}
-        self.tops = [n.id for n in graph.nodes if n.id not in fed and not n.is_cluster]
-        self.own = self.below(self.tops)
+        self.own = self.below(graph.tops)
         self._first_operators: dict[int, Node] = {}
         self._received: dict[int, tuple[int | None, int | None]] = {}
 
@@ -174,7 +172,7 @@ class Change:
         while child not in self._former:
             parent = next((i for i in self.after.parents.get(child, ()) if i in self.after.own), None)
             if parent is None:
-                self._former[child] = self.before.tops[0] if self.before.tops else None
+                self._former[child] = next(iter(self.before.graph.tops), None)
             elif parent in self.same:
                 self._former[child] = self._former_inputs(parent).get(child)
             else:

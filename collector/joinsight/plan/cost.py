@@ -321,7 +321,7 @@ def _below(facts: PlanMetrics, join: Node, readers: dict[int, int]) -> tuple[tup
 def _through(facts: PlanMetrics, todo: Iterable[int]) -> Iterator[int]:
     """The exchanges below, through operators that need none themselves."""
     for start in todo:
-        below = [start]
+        below: Sequence[int] = [start]
         while len(below) == 1:
             node = facts.nodes[below[0]]
             operator = operators.of(node.name)
@@ -338,7 +338,7 @@ def _readers(facts: PlanMetrics, exchange: Node) -> int:
 
 
 def _is_pruning(facts: PlanMetrics, node_id: int) -> bool:
-    above = [node_id]
+    above: Sequence[int] = [node_id]
     while len(above) == 1:
         operator = operators.of(facts.nodes[above[0]].name)
         if operator.kind == "pruning":

@@ -18,47 +18,83 @@ Source: ``org.apache.spark.sql.execution.ui.SparkPlanGraph`` of Spark 3.4 to 4.3
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec import Struct
 
 from joinsight.document import Metric, PlanNode
 from joinsight.plan import operators
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A node of the graph; `cluster` is the id of the whole-stage-codegen node around it."""
 
     id: int
     name: str
     simple: str
     metrics: Sequence[Metric] = ()
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     cluster: int | None = None
     is_cluster: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graph:
-    """Nodes by rising id; edges run from child to parent, as rows flow."""
+    """Nodes by rising id; edges run from child to parent, as rows flow. What follows from these is made once."""
 
     nodes: tuple[Node, ...]
     edges: tuple[tuple[int, int], ...]
 
-    def children(self) -> dict[int, list[int]]:
+    @cached_property
+    def by_id(self) -> Mapping[int, Node]:
+        """The nodes by id."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def children(self) -> Mapping[int, Sequence[int]]:
         """The ids of the inputs by node id, the left one first."""
-        children: dict[int, list[int]] = defaultdict(list)
+        children: dict[int, list[int]] = {}
         for child, parent in self.edges:
-            children[parent].append(child)
+            children.setdefault(parent, []).append(child)
         return children
 
-    def parents(self) -> dict[int, list[int]]:
+    @cached_property
+    def parents(self) -> Mapping[int, Sequence[int]]:
         """The ids of the consumers by node id."""
-        parents: dict[int, list[int]] = defaultdict(list)
+        parents: dict[int, list[int]] = {}
         for child, parent in self.edges:
-            parents[child].append(parent)
+            parents.setdefault(child, []).append(parent)
         return parents
+
+    @cached_property
+    def tops(self) -> Sequence[int]:
+        """The ids of the nodes that nothing reads."""
+        return [node.id for node in self.nodes if node.id not in self.parents and not node.is_cluster]
+
+    @cached_property
+    def inputs_first(self) -> Sequence[int]:
+        """Node ids without those of clusters, inputs before consumers; each once, also where it is reused.
+
+        Without recursion: plans can be thousands of levels deep.
+        """
+        order: list[int] = []
+        visited: set[int] = set()
+        todo = [(top, False) for top in reversed(self.tops)]
+        while todo:
+            node_id, is_ready = todo.pop()
+            if is_ready:
+                order.append(node_id)
+            elif node_id not in visited:
+                visited.add(node_id)
+                below = self.children.get(node_id)
+                if below:
+                    todo.append((node_id, True))
+                    todo += [(child, False) for child in below]
+                else:
+                    order.append(node_id)
+        return order
 
 
 def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_subquery_edges: bool = False) -> Graph:

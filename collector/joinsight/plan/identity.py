@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -231,13 +231,10 @@ def disambiguate(bases: Mapping[int, str]) -> dict[int, str]:
 
 
 class Shape:
-    """A plan without operators that are not part of the shape; `inputs` skips these, and partial aggregates.
-
-    Each node is visited once, also where it is reused, and without recursion: plans can be thousands of levels deep.
-    """
+    """A plan without operators that are not part of the shape; `inputs` skips these, and partial aggregates."""
 
     def __init__(self, graph: Graph, label: Callable[[Node], str]) -> None:
-        nodes = {node.id: node for node in graph.nodes}
+        nodes = graph.by_id
         self.order, self.inputs, self.roots = skip(graph, _is_outside_shape)
         self.labels: dict[int, str] = {}
         self.digests: dict[int, str] = {}
@@ -321,28 +318,19 @@ def is_half(node: Node) -> bool:
     return kind == "group_limit" and node.simple.endswith(", Partial")
 
 
-def skip(graph: Graph, skipped: Callable[[Node], bool]) -> tuple[list[int], dict[int, list[int]], list[int]]:
+def skip(graph: Graph, skipped: Callable[[Node], bool]) -> tuple[Sequence[int], dict[int, list[int]], list[int]]:
     """Node ids, inputs before consumers; the inputs of each, skipped nodes replaced by theirs; and the roots."""
-    nodes = {node.id: node for node in graph.nodes}
-    children = graph.children()
-    fed = {child for child, _ in graph.edges}
-    order: list[int] = []
     inputs: dict[int, list[int]] = {}
     representatives: dict[int, list[int]] = {}  # itself, or its input if skipped
-    tops = [node.id for node in graph.nodes if node.id not in fed and not node.is_cluster]
-    todo = [(top, False) for top in reversed(tops)]
-    while todo:
-        node_id, is_ready = todo.pop()
-        if is_ready:
-            order.append(node_id)
-            below = [child for child in children.get(node_id, ()) if operators.of(nodes[child].name).kind != "pruning"]
-            inputs[node_id] = [each for child in below for each in representatives[child]]
-            only = inputs[node_id] if len(inputs[node_id]) == 1 and skipped(nodes[node_id]) else [node_id]
-            representatives[node_id] = only
-        elif node_id not in inputs:
-            todo.append((node_id, True))
-            todo.extend((child, False) for child in children.get(node_id, ()))
-    return order, inputs, [each for top in tops for each in representatives[top]]
+    for node_id in graph.inputs_first:
+        below: list[int] = []
+        for child in graph.children.get(node_id, ()):
+            if operators.of(graph.by_id[child].name).kind != "pruning":
+                below += representatives[child]
+        inputs[node_id] = below
+        is_skipped = len(below) == 1 and skipped(graph.by_id[node_id])
+        representatives[node_id] = below if is_skipped else [node_id]
+    return graph.inputs_first, inputs, [each for top in graph.tops for each in representatives[top]]
 
 
 def normalized(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -36,9 +36,9 @@ class PlanMetrics:
 
     def __init__(self, graph: Graph, accumulators: Mapping[int, Accumulator]) -> None:
         self.graph = graph
-        self.nodes = {node.id: node for node in graph.nodes}
-        self.children = graph.children()
-        self.parents = graph.parents()
+        self.nodes = graph.by_id
+        self.children = graph.children
+        self.parents = graph.parents
         self._subqueries = {node.id for node in graph.nodes if operators.is_subquery(node.name)}
         self.set_measured(accumulators)
 
@@ -66,9 +66,9 @@ class PlanMetrics:
         measured = self.metrics(node).get(name)
         return None if measured is None else measured.sum
 
-    def consumers(self, node: Node) -> list[int]:
+    def consumers(self, node: Node) -> Sequence[int]:
         """The ids of the nodes that read its rows."""
-        above = self.parents.get(node.id, [])
+        above = self.parents.get(node.id, ())
         parts = self.parts(node) if above else ()
         if not parts:
             return above
@@ -88,9 +88,9 @@ class PlanMetrics:
                 todo += self.parents.get(above.id, ())
         return parts
 
-    def inputs(self, node: Node) -> list[int]:
+    def inputs(self, node: Node) -> Sequence[int]:
         """The ids of the nodes whose rows `node` reads, the left one first; without subqueries."""
-        below = self.children.get(node.id, [])
+        below = self.children.get(node.id, ())
         return [i for i in below if i not in self._subqueries] if self._subqueries else below
 
     def fed_by(self, node_id: int) -> Input:

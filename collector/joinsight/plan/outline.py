@@ -116,7 +116,7 @@ class _Outline:
 
 def outline(graph: Graph, shape: Shape) -> str:
     """The outline of a plan given its shape; empty for a plan without nodes."""
-    nodes = {node.id: node for node in graph.nodes}
+    nodes = graph.by_id
     made: dict[int, _Outline] = {}
     for node_id in shape.order:
         inputs = [made[i] for i in shape.inputs[node_id] if not operators.is_subquery(nodes[i].name)]

@@ -57,7 +57,7 @@ def simplified(graph: Graph, hints: Mapping[int, str], by_aqe: Collection[int] =
 
     `hints`: those of joins, by node id. `by_aqe`: joins that AQE made broadcast joins.
     """
-    nodes = {node.id: node for node in graph.nodes}
+    nodes = graph.by_id
     identity = Identity()
     order, inputs, roots = skip(graph, _is_left_out)
     aggregates: dict[int, Aggregate] = {}

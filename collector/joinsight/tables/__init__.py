@@ -13,7 +13,16 @@ from joinsight.tables.application import ApplicationRow, application
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
 from joinsight.tables.cache import CacheRow, cache
 from joinsight.tables.cost import CostRow, cost
-from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Row, as_columns, from_metrics, metadata, values_of
+from joinsight.tables.declare import (
+    EXECUTION_KEY,
+    ExecutionKey,
+    Row,
+    TableRow,
+    as_columns,
+    from_metrics,
+    metadata,
+    values_of,
+)
 from joinsight.tables.delivery import DeliveryRow, delivery
 from joinsight.tables.event_log import EventLogRow, event_log
 from joinsight.tables.execution import ExecutionRow, execution

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
 from sqlalchemy import Index, text
 
 from joinsight.document import Origin
-from joinsight.tables.declare import Long, Strings, column, required, table_of
+from joinsight.tables.declare import Long, Strings, TableRow, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationRow:
+class ApplicationRow(TableRow, frozen=True, kw_only=True):
     """An application attempt."""
 
     application_id: str = required("Spark's application id")

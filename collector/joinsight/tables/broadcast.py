@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Index
 
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Ms, Rows, column, largest, metric, required, table_of
@@ -30,8 +28,7 @@ def driver_ms(*phases: int | None) -> int | None:
     return sum(measured) if len(measured) == len(phases) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BroadcastRow(ExecutionKey):
+class BroadcastRow(ExecutionKey, frozen=True, kw_only=True):
     """A broadcast exchange of the final plan."""
 
     node_id: Int = required("node of the final plan")

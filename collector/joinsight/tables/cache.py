@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Index
 
 from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheRow(ExecutionKey):
+class CacheRow(ExecutionKey, frozen=True, kw_only=True):
     """A cached table that the final plan of an execution reads."""
 
     cache_id: Long = required(

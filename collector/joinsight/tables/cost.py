@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from joinsight.plan.cost_kinds import KINDS
 from joinsight.tables.declare import ExecutionKey, Ms, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostRow(ExecutionKey):
+class CostRow(ExecutionKey, frozen=True, kw_only=True):
     """What a kind of work cost an execution; its kinds add up to the duration, and to the run time of its tasks."""
 
     kind: str = required("the kind (docs/cost.md#by-kind-of-work)", one_of=tuple(KINDS))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Index
 
-from joinsight.tables.declare import Json, Long, Ranges, column, required, table_of
+from joinsight.tables.declare import Json, Long, Ranges, TableRow, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryRow:
+class DeliveryRow(TableRow, frozen=True, kw_only=True):
     """The delivery status of a listener's documents: arrived, refused, dropped, missing."""
 
     application_id: str = required("Spark's application id")

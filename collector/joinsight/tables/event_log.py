@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
-from joinsight.tables.declare import Bytes, Int, Long, column, required, table_of
+from joinsight.tables.declare import Bytes, Int, Long, TableRow, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventLogRow:
+class EventLogRow(TableRow, frozen=True, kw_only=True):
     """An event log that `joinsight backfill` has read; it is read again only after it has changed."""
 
     path: str = required("path as the file system of Spark names it; without .inprogress")

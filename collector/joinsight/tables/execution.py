@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
@@ -12,8 +11,7 @@ from joinsight.document import ExecutionState, Origin
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Long, Ms, Strings, column, largest, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionRow(ExecutionKey):
+class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     """A SQL execution: one query as Spark ran it."""
 
     root_execution_id: Long = required("the outermost execution that contains this one; its own id if none")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Index
 
 from joinsight.severity import SEVERITIES
@@ -16,8 +14,7 @@ IMPACT = "GREATEST(impact_ms, impact_bytes / 100000)"
 """Milliseconds; bytes as if 100 MB were a second."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindingRow(ExecutionKey):
+class FindingRow(ExecutionKey, frozen=True, kw_only=True):
     """A problem that a heuristic found in a finished execution; docs/findings.md explains each kind."""
 
     finding: str = required("the kind, e.g. skewed-shuffle")

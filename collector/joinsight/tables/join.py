@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Index
 
 from joinsight.tables.broadcast import THRESHOLD
@@ -22,8 +20,7 @@ from joinsight.tables.declare import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRow(ExecutionKey):
+class JoinRow(ExecutionKey, frozen=True, kw_only=True):
     """A join of the final plan."""
 
     node_id: Int = required("node of the final plan")

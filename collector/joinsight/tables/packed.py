@@ -21,15 +21,13 @@ _SHARED = ("name", "simple", "is_cluster", "metrics")
 """What nodes of several plan versions have in common, if they are one; the first values of a packed node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionMetricsRow(ExecutionKey):
+class ExecutionMetricsRow(ExecutionKey, frozen=True, kw_only=True):
     """The metrics of an execution's nodes in one value, an eighth of the space of a row each; see node_metric."""
 
     metrics: Json = required("for each metric a list: the values of the columns of node_metric, from node_id on")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionPlansRow(ExecutionKey):
+class ExecutionPlansRow(ExecutionKey, frozen=True, kw_only=True):
     """The plan versions of an execution with each node once; see plan_version, plan_node and plan_edge."""
 
     nodes: Json = required(

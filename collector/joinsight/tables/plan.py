@@ -5,7 +5,6 @@ All but AQE's decisions are stored packed (`packed`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Index
@@ -25,8 +24,7 @@ from joinsight.tables.declare import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanVersionRow(ExecutionKey):
+class PlanVersionRow(ExecutionKey, frozen=True, kw_only=True):
     """A version of an execution's physical plan. The last version is the final plan."""
 
     version: Int = required("0 for the initial plan, incremented each time AQE replans")
@@ -37,8 +35,7 @@ class PlanVersionRow(ExecutionKey):
     edges: Json = required("pairs of child and parent node id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanNodeRow(ExecutionKey):
+class PlanNodeRow(ExecutionKey, frozen=True, kw_only=True):
     """A node of the final plan, numbered as in Spark's UI."""
 
     node_id: Int = required("Spark's node id, valid in this plan version only")
@@ -55,8 +52,7 @@ class PlanNodeRow(ExecutionKey):
     metadata: Strings | None = column("metadata of file scans: location, format, filters, read schema")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanEdgeRow(ExecutionKey):
+class PlanEdgeRow(ExecutionKey, frozen=True, kw_only=True):
     """An edge of the final plan. A reused exchange has an edge to every consumer."""
 
     position: Int = required("Spark's order of edges: a parent's inputs from left to right")
@@ -64,8 +60,7 @@ class PlanEdgeRow(ExecutionKey):
     parent_id: Int = required("node id that the rows go to")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AqeDecisionRow(ExecutionKey):
+class AqeDecisionRow(ExecutionKey, frozen=True, kw_only=True):
     """A change that AQE made to a running plan, recorded once, at the first plan version that shows it."""
 
     version: Int = required("the plan version that it produced")
@@ -90,8 +85,7 @@ aqe_decision = table_of(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeMetricRow(ExecutionKey):
+class NodeMetricRow(ExecutionKey, frozen=True, kw_only=True):
     """A metric of a plan node over its tasks, or of the driver. The type determines the unit."""
 
     node_id: Int = required("node of the final plan; -1: the metric belongs to a node that AQE replaced")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime
 
 from sqlalchemy import Index
 
-from joinsight.tables.declare import Bytes, Long, Ms, Ratio, Rows, column, required, table_of
+from joinsight.tables.declare import Bytes, Long, Ms, Ratio, Rows, TableRow, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollupDayRow:
+class RollupDayRow(TableRow, frozen=True, kw_only=True):
     """Daily totals of the executions of a query in a job, written by `joinsight rollup`."""
 
     day: date = required("the day (UTC) on which they started")
@@ -49,8 +47,7 @@ rollup_day = table_of(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RollupOperatorDayRow:
+class RollupOperatorDayRow(TableRow, frozen=True, kw_only=True):
     """Daily totals of the runs of an operator in a job, written by `joinsight rollup`."""
 
     day: date = required("the day (UTC) on which their executions started")
@@ -82,8 +79,7 @@ rollup_operator_day = table_of(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineRow:
+class BaselineRow(TableRow, frozen=True, kw_only=True):
     """The baseline of a query or an operator, as joinsight_regressions defines it, written by `joinsight rollup`."""
 
     as_of: datetime = required("only earlier runs count; a midnight (UTC)")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from joinsight.plan.critical_path import CAUSES
 from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentRow(ExecutionKey):
+class SegmentRow(ExecutionKey, frozen=True, kw_only=True):
     """A part of an execution's time on its critical path; the segments of an execution add up to its duration."""
 
     position: Int = required("0 for the first, in the order of time")

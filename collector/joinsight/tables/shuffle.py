@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Index
 
 from joinsight.plan.operators import AQE_READ
@@ -24,8 +22,7 @@ from joinsight.tables.declare import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShuffleRow(ExecutionKey):
+class ShuffleRow(ExecutionKey, frozen=True, kw_only=True):
     """A shuffle exchange of the final plan: writes, reads and skew."""
 
     node_id: Int = required("node of the final plan")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from joinsight.document import Spread, StageTotals
@@ -11,8 +10,7 @@ from joinsight.tables.declare import ExecutionKey, Int, Ms, column, columns, req
 STATISTICS = ("min", "median", "p95", "max")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageRow(ExecutionKey):
+class StageRow(ExecutionKey, frozen=True, kw_only=True):
     """A stage attempt of an execution; totals are over its tasks."""
 
     stage_id: Int = required("Spark's stage id")

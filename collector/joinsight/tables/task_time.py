@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from joinsight.plan.task_time import METHODS, PARTS
 from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required, table_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTimeRow(ExecutionKey):
+class TaskTimeRow(ExecutionKey, frozen=True, kw_only=True):
     """A part of the run time of a stage attempt; the parts of an attempt add up to its run_time_ms."""
 
     position: Int = required("0 for the first; the parts of a stage attempt follow one another, the largest first")
