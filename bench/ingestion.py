@@ -23,6 +23,7 @@ from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Engine, text
+from tests.copying import copy_rows
 from tests.eventlog.recorded import log_at, read, recorded
 from tests.versions import NEWEST
 
@@ -34,7 +35,7 @@ from joinsight.gc_tuning import collect_seldom
 from joinsight.rows import Plans, Rows, execution_rows
 from joinsight.store import partitions
 from joinsight.store.database import open_database, upgrade
-from joinsight.store.writer import Writer, copy_rows
+from joinsight.store.writer import Writer
 
 _T = TypeVar("_T")
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,6 +14,7 @@ from msgspec import structs
 from psycopg.types.multirange import Multirange
 from psycopg.types.range import Range
 from sqlalchemy import Engine
+from tests.copying import copy_rows
 from tests.history.jobs import DAY, LEAST_JOBS, Job, Run, make_jobs, runs_of_day
 
 from joinsight import __version__
@@ -23,7 +24,6 @@ from joinsight.incomplete import reason
 from joinsight.rows import Rows, application_row, execution_rows
 from joinsight.store import partitions
 from joinsight.store.history import RUNS
-from joinsight.store.writer import copy_rows
 from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, metadata
 
 LEAST_DAYS = 14

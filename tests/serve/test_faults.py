@@ -280,7 +280,7 @@ def test_any_other_fault_is_no_verdict(engine: Engine, monkeypatch: pytest.Monke
                 if executions:
                     raise RuntimeError("can't start new thread")
 
-            broken.setattr(writer, "_copy_children", fault)
+            broken.setattr(writer, "_write_executions", fault)
             assert post(url, body).status_code == 500
             assert of(content(engine), "other fault") == 0
         assert post(url, body).json() == {"accepted": 4, "refused": []}

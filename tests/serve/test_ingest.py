@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -96,14 +96,14 @@ def test_a_lock_that_one_needs(engine: Engine, monkeypatch: pytest.MonkeyPatch) 
 def test_over_http(engine: Engine, monkeypatch: pytest.MonkeyPatch, is_bad: bool) -> None:
     """Requests that wait for a slot are written in one transaction; if one of them is at fault, it alone fails."""
     prefix = f"http-{is_bad}-"
-    copy = writer._copy_children
+    copy = writer._write_executions
 
-    def faulty(connection: Connection, executions: Collection[Rows]) -> None:
+    def faulty(connection: Connection, executions: Sequence[Rows]) -> None:
         if is_bad and any(rows.execution.application_id == f"{prefix}c" for rows in executions):
             raise RuntimeError("unthought of")
         copy(connection, executions)
 
-    monkeypatch.setattr(writer, "_copy_children", faulty)
+    monkeypatch.setattr(writer, "_write_executions", faulty)
     monkeypatch.setattr(admission, "MAX_WRITING", 1)
     answers: dict[str, int] = {}
 

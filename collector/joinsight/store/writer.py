@@ -2,8 +2,9 @@
 
 An application's row is the lock that serializes collectors: a batch locks those of its
 applications, in the order of their keys, before anything else. Then it reads what is stored, and
-`replacement` decides. An execution's row is inserted or updated; its child rows are deleted, if there are
-any, and copied in. Findings of executions that have ended are computed in between; those that another execution
+`replacement` decides. The child rows of executions that are replaced are deleted, findings of those that have ended are
+computed, and one statement writes all rows, each table's from a JSON parameter: that takes half the CPU of a COPY for
+each table where a batch is one document, and less up to twenty (docs/benchmarks.md). Findings that another execution
 refutes are removed.
 
 A document that cannot be stored is refused on its own: because no rows can be made of it, or because
@@ -16,33 +17,21 @@ import dataclasses
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cache, reduce
+from functools import reduce
 from typing import Any, TypeVar
 
-import msgspec
-import psycopg
-from psycopg.types.json import Jsonb
 from sqlalchemy import (
-    JSON,
     Connection,
     Engine,
     Table,
-    Text,
-    bindparam,
-    cast,
-    false,
-    func,
-    literal_column,
     select,
     true,
     tuple_,
 )
-from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
-from sqlalchemy.sql.dml import ReturningInsert
 
 from joinsight import tables
 from joinsight.document import Application, Document, Execution
@@ -52,7 +41,7 @@ from joinsight.store import delivery, partitions
 from joinsight.store.database import reason
 from joinsight.store.history import EarlierRuns, remove_refuted
 from joinsight.store.replacement import Version, replaces, version_of
-from joinsight.tables import ApplicationRow, ExecutionRow, values_of
+from joinsight.tables import ApplicationRow, ExecutionRow, as_json
 
 _KEY = tables.EXECUTION_KEY
 _STATEMENT_ROWS = 500
@@ -151,12 +140,11 @@ class Writer:
                 for key in sorted(executions)
                 if key not in before or replaces(version_of(executions[key][0]), before[key])
             }
-            _upsert(connection, tables.execution, [rows.execution for rows in accepted.values()])
             _delete_children(connection, [key for key in accepted if key in before])
             history = EarlierRuns(connection)
             for key, rows in accepted.items():
                 accepted[key] = dataclasses.replace(rows, finding=self._finder.rows(rows, history))
-            _copy_children(connection, accepted.values())
+            _write_executions(connection, list(accepted.values()))
             remove_refuted(connection, (row for rows in accepted.values() for row in rows.cache))
             # Documents of event logs are not accounted for: each reading of a log makes all of them again
             arrived = [d for d in documents if d.origin == "live" and not any(d is each for each, _ in unreadable)]
@@ -249,33 +237,33 @@ def _row_key(row: ExecutionRow) -> _Key:
     return tuple(getattr(row, name) for name in _KEY)
 
 
-def _upsert(
-    connection: Connection, table: Table, rows: Sequence[ApplicationRow | ExecutionRow], replace: bool = True
-) -> set[_Key]:
-    """Insert rows in order, or replace existing ones; returns the keys of those that were written.
-
-    Without `replace`, existing rows stay unchanged, but are locked too.
-    """
-    statement = _upsert_statement(table, replace)
-    written: set[_Key] = set()
-    for chunk in _chunks(rows):
-        written.update(map(tuple, connection.execute(statement, {"rows": msgspec.json.encode(chunk).decode()})))
-    return written
+def _insert(table: Table) -> str:
+    """Inserts rows from a JSON parameter, updated now."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    values = names.replace('"updated_at"', "now()")
+    rows = f'json_populate_recordset(NULL::"{table.name}", CAST(%s AS json))'
+    return f'INSERT INTO "{table.name}" ({names}) SELECT {values} FROM {rows}'
 
 
-@cache
-def _upsert_statement(table: Table, replace: bool) -> ReturningInsert[Any]:
-    """Takes its rows as one JSON parameter; made once, because making it takes longer than executing it."""
-    keys = [column.name for column in table.primary_key]
-    names = [column.name for column in table.columns if column.name != "updated_at"]
-    sent = cast(bindparam("rows", type_=Text), JSON)
-    given = func.json_populate_recordset(literal_column(f'NULL::"{table.name}"'), sent).table_valued(*names)
-    values = select(*(given.c[name] for name in names), func.now())
-    statement = insert(table).from_select([*names, "updated_at"], values)
-    changed = {column.name: column for column in statement.excluded if column.name not in keys}
-    unless = None if replace else false()
-    statement = statement.on_conflict_do_update(index_elements=keys, set_=changed, where=unless)
-    return statement.returning(*table.primary_key)
+def _upsert(table: Table) -> str:
+    """Inserts rows from a JSON parameter, and replaces those that exist."""
+    key = [column.name for column in table.primary_key]
+    values = (f'"{each.name}" = excluded."{each.name}"' for each in table.columns if each.name not in key)
+    return f"{_insert(table)} ON CONFLICT ({', '.join(key)}) DO UPDATE SET {', '.join(values)}"
+
+
+_NEW_APPLICATIONS = f"{_upsert(tables.application)} WHERE false RETURNING application_id, attempt_id"
+"""Inserts applications, and returns their keys; those that exist stay unchanged, but are locked, too."""
+_APPLICATIONS = _upsert(tables.application)
+_EXECUTIONS = f"WITH {', '.join(f'{t.name}_ AS ({_insert(t)})' for t in tables.CHILDREN)} {_upsert(tables.execution)}"
+"""Inserts the rows of all tables of `CHILDREN`, then of executions; a parameter each."""
+
+
+def _write_executions(connection: Connection, executions: Sequence[Rows]) -> None:
+    for chunk in _chunks(executions):
+        children = [[row for rows in chunk for row in getattr(rows, table.name)] for table in tables.CHILDREN]
+        of_tables = (*children, [rows.execution for rows in chunk])
+        connection.exec_driver_sql(_EXECUTIONS, tuple(map(as_json, of_tables)))
 
 
 def _write_applications(connection: Connection, newest: list[_Made]) -> int:
@@ -286,10 +274,13 @@ def _write_applications(connection: Connection, newest: list[_Made]) -> int:
     reported = {_application_key(d): d for d, _ in newest if isinstance(d, Application)}
     rows = {_application_key(d): application_row_of(d) for d, _ in newest if isinstance(d, Execution)}
     rows |= {_application_key(d): made for d, made in newest if isinstance(made, ApplicationRow)}
-    new = _upsert(connection, tables.application, [rows[key] for key in sorted(rows)], replace=False)
+    new: set[_Key] = set()
+    for chunk in _chunks([rows[key] for key in sorted(rows)]):
+        new.update(map(tuple, connection.exec_driver_sql(_NEW_APPLICATIONS, (as_json(chunk),))))
     before = _stored(connection, tables.application, list(reported.keys() - new))
     better = [key for key in sorted(before) if replaces(version_of(reported[key]), before[key])]
-    _upsert(connection, tables.application, [rows[key] for key in better])
+    for chunk in _chunks([rows[key] for key in better]):
+        connection.exec_driver_sql(_APPLICATIONS, (as_json(chunk),))
     return len(reported.keys() & new) + len(better)
 
 
@@ -315,27 +306,3 @@ def _chunks(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Chunks of at most `_STATEMENT_ROWS`, the rows of one statement."""
     for start in range(0, len(rows), _STATEMENT_ROWS):
         yield rows[start : start + _STATEMENT_ROWS]
-
-
-def _copy_children(connection: Connection, executions: Collection[Rows]) -> None:
-    try:
-        for table in tables.CHILDREN:
-            if rows := [row for each in executions for row in getattr(each, table.name)]:
-                copy_rows(connection, table, rows)
-    except psycopg.Error as error:  # COPY bypasses SQLAlchemy, which would have converted the error
-        raise DBAPIError.instance("COPY", None, error, psycopg.Error) from error
-
-
-def copy_rows(connection: Connection, table: Table, rows: Iterable[Any]) -> None:
-    """Copy typed rows into their table, bypassing SQLAlchemy: errors are psycopg's."""
-    names = ", ".join(f'"{column.name}"' for column in table.columns)
-    json = [position for position, column in enumerate(table.columns) if isinstance(column.type, JSONB)]
-    values_of_row = values_of(table.info["row"])
-    cursor = connection.connection.cursor()
-    with cursor.copy(f'COPY "{table.name}" ({names}) FROM STDIN') as copy:
-        for row in rows:
-            values = list(values_of_row(row))
-            for position in json:
-                if values[position] is not None:
-                    values[position] = Jsonb(values[position], msgspec.json.encode)
-            copy.write_row(values)

@@ -19,6 +19,7 @@ from joinsight.tables.declare import (
     Row,
     TableRow,
     as_columns,
+    as_json,
     from_metrics,
     metadata,
     values_of,

@@ -8,7 +8,7 @@
         bytes_written: Bytes | None = metric("shuffle bytes written", "bytes written")  # bigint, from Spark's metric
 
 The annotation gives the type, in Python and in SQL, and the unit; the function says whether it may be NULL. All else is
-made of this: SQLAlchemy's tables, what COPY writes, the data dictionary, the columns of the views.
+made of this: SQLAlchemy's tables, what is written, the data dictionary, the columns of the views.
 
 Rows are msgspec's Structs, because a document has a hundred: one of 19 columns is made in 1 µs, a dataclass in 7.
 """
@@ -24,6 +24,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import NODEFAULT, Meta, Struct, StructMeta
 from sqlalchemy import (
     BigInteger,
@@ -218,6 +219,12 @@ def as_columns(row: Any) -> dict[str, Any]:
     """A row as a dict by column name."""
     kind: type = type(row)
     return dict(zip(_names_of(kind), values_of(kind)(row), strict=True))
+
+
+def as_json(rows: Sequence[TableRow]) -> str:
+    """Rows of one table as JSON objects by column name, as PostgreSQL reads them."""
+    has_parts = bool(rows) and any(_part_names(hint, declared) for _, declared, hint in _fields(type(rows[0])))
+    return msgspec.json.encode([as_columns(row) for row in rows] if has_parts else rows).decode()
 
 
 @lru_cache(None)
