@@ -23,14 +23,7 @@ from datetime import datetime, timezone
 from functools import reduce
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Table,
-    select,
-    true,
-    tuple_,
-)
+from sqlalchemy import Connection, Engine, Table, select, true, tuple_
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight import tables
