@@ -123,6 +123,50 @@ def test_jobs_without_adaptive_execution() -> None:
     assert brief(found) == "running 1 300, driver 200, running 2 500"
 
 
+def test_slack_of_jobs_one_after_another() -> None:
+    """What nothing reads may take until the next job starts that could have waited for it."""
+    spans = {1: (0, 100), 2: (0, 60), 3: (100, 300), 4: (100, 250), 5: (300, 1_000)}
+    jobs = [job(number, *span, number) for number, span in spans.items()]
+    found = path(jobs, [ran(number, *span) for number, span in spans.items()])
+    assert brief(found) == "running 1 100, running 3 200, running 5 700"
+    assert found.slack_ms == {(1, 0): 0, (2, 0): 40, (3, 0): 0, (4, 0): 50, (5, 0): 0}
+
+
+def test_slack_of_a_shuffle_that_several_jobs_read() -> None:
+    """It is that of the one which could wait the least."""
+    jobs = [
+        *(job(0, 0, 100, 1), job(1, 0, 500, 2), job(2, 200, 450, 3, 4)),
+        *(job(3, 300, 490, 5, 6), job(4, 500, 1_000, 7, 8, 9)),
+    ]
+    stages = [
+        *(ran(1, 0, 100), ran(2, 0, 500), skipped(3, 1), ran(4, 200, 450, 3)),
+        *(skipped(5, 1), ran(6, 300, 490, 5), skipped(7, 1), skipped(8, 2), ran(9, 500, 1_000, 7, 8)),
+    ]
+    found = path(jobs, stages)
+    assert brief(found) == "running 2 500, running 9 500"
+    assert found.slack_ms == {(1, 0): 10, (2, 0): 0, (4, 0): 50, (6, 0): 10, (9, 0): 0}
+
+
+def test_slack_of_attempts() -> None:
+    """Only those that ended have it."""
+    unfinished = replace(ran(1, 0, 0, attempt=1), state="failed", completed_at_ms=None, first_launch_at_ms=None)
+    found = path([job(0, 0, 300, 1), job(1, 0, 1_000, 2)], [ran(1, 0, 300), unfinished, ran(2, 0, 1_000)])
+    assert found.slack_ms == {(1, 0): 700, (2, 0): 0}
+
+
+def test_a_job_ends_with_its_last_stage() -> None:
+    """That Spark says so later costs nobody time."""
+    found = path([job(0, 0, 350, 1), job(1, 500, 1_000, 2)], [ran(1, 0, 300), ran(2, 500, 1_000)])
+    assert brief(found) == "running 1 300, replan 200, running 2 500"
+
+
+def test_stage_of_an_earlier_job() -> None:
+    """A job that waits for a stage which another one has started goes back to the start of that one."""
+    jobs = [job(0, 10, 700, 1, 2), job(1, 300, 1_000, 1, 3)]
+    found = path(jobs, [ran(1, 20, 400), ran(2, 400, 700, 1), ran(3, 400, 1_000, 1)])
+    assert brief(found) == "prepare 10, driver 10, running 1 380, running 3 600"
+
+
 def test_repeated_attempt() -> None:
     """A later attempt has one cause, the first one keeps its own."""
     stages = [

@@ -306,7 +306,8 @@ class _Walk:
     def slacks(self) -> dict[tuple[int, int], int]:
         """By stage attempt. What nothing waits for may end with what the end of the execution waited for."""
         waits: dict[_Work | None, list[_Work]] = defaultdict(list)  # by consumer; None: the end of the execution
-        starts = sorted(self.works, key=lambda work: work.start)
+        # Of works that start at once, the first may delay the end most: it is the one that is waited for
+        starts = sorted(self.works, key=lambda work: (work.start, -self._ready(work)))
         position = len(starts)
         for work in sorted(self.works, key=self._ready, reverse=True):
             if self._ready(work) > self.end or work.is_read:
