@@ -319,6 +319,22 @@ def test_a_broadcast_is_the_drivers_work_and_its_rows() -> None:
     assert (join.wall_ms, join.task_time_ms) == (650, 1_000)
 
 
+def test_joins_of_which_nothing_is_known_come_last() -> None:
+    """Their cost is unknown, not 0; the others are in order of their cost, wherever they stand in the plan."""
+    drawing = """
+    BroadcastNestedLoopJoin | BuildRight, Inner
+      SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5
+        ShuffledHashJoin | [k#1], [k#3], Inner, BuildRight | number of output rows=6
+          Range
+          Range
+        Range
+      Range
+    """
+    samples = {"operator__SortMergeJoin": 20, "operator__ShuffledHashJoin": 30, "other": 50}
+    _, found = made(drawing, ran(7, 200, 900, 1_000, **samples))
+    assert [(join.wall_ms, join.task_time_ms) for join in found.joins] == [(210, 300), (140, 200), (None, None)]
+
+
 def test_before_the_end() -> None:
     """What runs has task time only."""
     stage = ran(7, 200, 900, 1_000, other=1)
