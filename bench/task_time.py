@@ -49,15 +49,15 @@ class Burden:
     """A query whose operator gets a burden."""
 
     name: str
-    operator: str
-    """What the text of its node starts with."""
+    operators: tuple[str, ...]
+    """What the texts of its nodes start with."""
     plain: str
     burdened: Sequence[str]
     settings: Mapping[str, str] = field(default_factory=dict)
     measure: str = "cpu_time_ns"
     """What the burden takes of the time of stages."""
     is_added: bool = False
-    """Whether the operator itself is the burden; its codegen stage is then not compared."""
+    """Whether the operator itself is the burden; all codegen stages of the query are then its own."""
 
 
 def weighted(name: str, operator: str, query: str, column: str, settings: Mapping[str, str] | None = None) -> Burden:
@@ -67,18 +67,18 @@ def weighted(name: str, operator: str, query: str, column: str, settings: Mappin
     for _ in range(7):
         queries.append(query.format(f"crc32({expression})"))
         expression = f"sha2({expression}, 256)"
-    return Burden(name, operator, queries[0], queries[1::2] + queries[6:], settings or {})
+    return Burden(name, (operator,), queries[0], queries[1::2] + queries[6:], settings or {})
 
 
 def added(name: str, operator: str, query: str, *kinds: str) -> Burden:
     """A query with `{}` where the operator may be, of several kinds."""
-    return Burden(name, operator, query.format(""), [query.format(each) for each in kinds], is_added=True)
+    return Burden(name, (operator,), query.format(""), [query.format(each) for each in kinds], is_added=True)
 
 
 def called(name: str, operator: str, function: str) -> Burden:
     """A query that may call a Python function."""
-    queries = (f"SELECT sum({call}) FROM {FEW}" for call in ("k", f"{function}(k)"))
-    return Burden(name, operator, next(queries), list(queries), measure="run_time_ms", is_added=True)
+    queries = (f"SELECT sum({call}) FROM {FEW}" for call in ("k", f"{function}(k, 0.5D)", f"{function}(k, 2D)"))
+    return Burden(name, (operator,), next(queries), list(queries), measure="run_time_ms", is_added=True)
 
 
 PAIRS = (
@@ -120,7 +120,10 @@ def burdens() -> Iterator[Burden]:
         "aggregation by sorting", "SortAggregate", f"SELECT max(string({{}})) FROM {ROWS} GROUP BY id % 7", "id"
     )
     yield Burden(
-        "hash map of an aggregation", "HashAggregate", GROUPS.format(10), [GROUPS.format(n) for n in (30_000, 300_000)]
+        "groups of an aggregation",
+        ("HashAggregate", "Exchange hash"),
+        GROUPS.format(10),
+        [GROUPS.format(n) for n in (30_000, 300_000)],
     )
     yield added(
         "sort",
@@ -197,13 +200,13 @@ def ablations(arguments: argparse.Namespace) -> Mapping[str, Sequence[Grown]]:
     return found
 
 
-def _sleep(value: int) -> int:
-    time.sleep(0.001)
+def _sleep(value: int, ms: float) -> int:
+    time.sleep(float(ms) / 1000)
     return value
 
 
-def _sleep_pandas(values: pandas.Series) -> pandas.Series:
-    time.sleep(0.001 * len(values))
+def _sleep_pandas(values: pandas.Series, ms: pandas.Series) -> pandas.Series:
+    time.sleep(float(ms.sum()) / 1000)
     return values
 
 
@@ -239,9 +242,10 @@ def _measure(burden: Burden, rows: Rows) -> float:
 
 def _task_time(burden: Burden, rows: Rows) -> Mapping[str, int]:
     """Milliseconds of the operator; of it with its codegen stages; and of all."""
-    its = [row for row in rows.plan_node if not row.is_cluster and (row.simple or "").startswith(burden.operator)]
+    its = [row for row in rows.plan_node if not row.is_cluster and (row.simple or "").startswith(burden.operators)]
     alone = {row.node_id for row in its}
-    around = alone if burden.is_added else alone | {row.cluster_id for row in its if row.cluster_id is not None}
+    codegen = {row.cluster_id for row in (rows.plan_node if burden.is_added else its)} - {None}
+    around = alone | codegen | {row.node_id for row in rows.plan_node if row.cluster_id in codegen}
     return {
         "operator": sum(row.task_time_ms for row in rows.task_time if row.node_id in alone),
         "with others": sum(row.task_time_ms for row in rows.task_time if row.node_id in around),

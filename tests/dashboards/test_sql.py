@@ -20,6 +20,7 @@ from tests.history import END, Planted
 
 from joinsight.document import Document, Listener
 from joinsight.findings import Finder
+from joinsight.plan.cost_kinds import KINDS
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
 
@@ -305,6 +306,27 @@ def test_a_tag_selects_its_runs(connection: Connection) -> None:
         column = names.index("job_name" if "job_name" in names else "metric")
         wanted = {row[0] for row in connection.exec_driver_sql(expected)}
         assert {row[column] for row in rows} == wanted != set(), panel
+
+
+def test_every_kind_of_work_has_costs(connection: Connection) -> None:
+    """By week, by job and in numbers; of waiting and the driver, which run no tasks, the wall time."""
+
+    def shown(panel: str) -> tuple[list[str], Rows]:
+        dashboard, drawn, target = QUERIES[f"joinsight-cost/{panel}/A"]
+        values = values_of(dashboard, {**EVERYTHING, "price": "0.05"})
+        return ask(connection, sql(target["rawSql"], dashboard, drawn, values, SHOWN))
+
+    for panel, missing in (
+        ("Core-hours by week", {"nested", "waiting", "driver"}),
+        ("Hours of waiting by week", {"nested"}),
+    ):
+        _, rows = shown(panel)
+        assert {kind for _, kind, hours in rows if hours > 0} == set(KINDS) - missing
+    names, rows = shown("What does each job cost by week?")
+    hours = [name for name in names if name.endswith("hours")]
+    assert hours == [name for name in hours if any(row[names.index(name)] for row in rows)]
+    for number in ("Core-hours", "Price", "Core-hours of joins, shuffles, broadcasts", "Hours waiting for slots"):
+        assert shown(number)[1][0][0] > 0
 
 
 def test_tags_can_be_chosen(connection: Connection) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tests.history.templates import FILE, LAKE
 from tests.spark.sink import listening
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.attach import PLUGIN, listener_jar
 from joinsight.demo.workload import settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "top": (
         """SELECT * FROM (SELECT store_id, day, amount,
-        rank() OVER (PARTITION BY store_id ORDER BY amount DESC) AS place FROM sales) WHERE place <= 3""",
+        rank() OVER (PARTITION BY store_id ORDER BY score(amount) DESC) AS place FROM sales) WHERE place <= 3""",
         ("broadcast",),
     ),
     "lapsed": (
@@ -146,6 +146,7 @@ def write_tables(spark: SparkSession) -> None:
 
 def run(spark: SparkSession) -> None:
     """Every query in each of its variants, under its name."""
+    spark.udf.register("score", lambda amount: amount**0.5, "double")
     for name, (query, variants) in QUERIES.items():
         for variant in variants:
             spark.sparkContext.setJobDescription(f"{name}/{variant}" if len(variants) > 1 else name)
@@ -184,7 +185,8 @@ def session(folder: str, url: str) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.extraListeners": LISTENER,
+        "spark.plugins": PLUGIN,
+        "spark.joinsight.sampleInterval": "10ms",
         "spark.joinsight.url": url,
         "spark.joinsight.token": "recorder",
         "spark.joinsight.spool": f"{folder}/spool",

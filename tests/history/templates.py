@@ -49,6 +49,7 @@ _STAGE_FIELDS: Mapping[str, Unit] = {
     for suffix, unit in _SUFFIXES.items()
     if name.endswith(suffix) and name != "peak_memory_bytes"  # bounded by what a task may have
 }
+_STAGE_TIMES = tuple(name for name in Stage.__struct_fields__ if name.endswith("_at_ms"))
 _SPREADS: Mapping[str, Unit] = {"run_time": "time", "shuffle_read": "data", "shuffle_read_records": "data"}
 # Totals of a stage that are those of the exchanges which its tasks read and wrote
 _OF_EXCHANGES = {
@@ -144,7 +145,8 @@ class Template:
                         ("run_time", values["run_time_ms"]),
                     )
                 }
-            values |= {"submitted_at_ms": at(stage.submitted_at_ms), "completed_at_ms": at(stage.completed_at_ms)}
+            values |= {name: at(getattr(stage, name)) for name in _STAGE_TIMES}
+            values["samples"] = {key: round(count * factors[is_large]["time"]) for key, count in stage.samples.items()}
             stages.append(replace(stage, id=stage.id + first_stage, **values))
         jobs = [
             replace(
