@@ -13,7 +13,7 @@ JAVA := $(shell find listener tests bench tools -name '*.java')
 # Images of Python set it; the tests start Python hundreds of times, and would compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-matrix exactness check format dev jar docs site dist clean
+.PHONY: help demo test test-matrix exactness bench check format dev jar docs site dist clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -33,6 +33,10 @@ exactness: $(VENV)/.dev ## compare with Spark's own numbers on all versions, and
 	$(BIN)/python listener/build_hook.py
 	JOINSIGHT_RECORD_EXACTNESS=1 $(BIN)/python -m pytest tests/exactness/test_exactness.py
 	$(BIN)/python -m tests.exactness.results docs/exactness.md
+
+bench: $(VENV)/.dev ## repeat every benchmark with small sizes, into build/bench; less than three hours
+	$(BIN)/python listener/build_hook.py
+	$(BIN)/python -m bench
 
 check: $(VENV)/.dev ## lint and type-check Python and Java, check the wording
 	$(BIN)/ruff check .
