@@ -236,20 +236,27 @@ def _operators(
         key = find_execution(connection, filters.execution)
         on_operator += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
     few_operators, few_executions = filters.is_selective(Of.OPERATOR), filters.is_selective(Of.EXECUTION)
-    if few_executions or (by_execution and not few_operators):
+    if by_execution and not few_operators:
         executions = _executions(filters)
         its: FromClause = (executions.offset(0) if few_executions else executions).subquery(execution.name)
-        source: FromClause = (
-            select(table).where(_same_execution(table, its), *on_operator).offset(0).lateral(table.name)
-        )
+        source: FromClause = _operators_of(its, table, on_operator)
         joined = its.join(source, true())
     else:
         on_execution = filters.conditions(Of.EXECUTION, execution)
+        of: FromClause = table
         operators = select(table).where(*on_operator)
-        if few_operators and sort != "recent":
+        if few_executions:
+            # Only the keys, which an index has: the rows of 80,000 executions take longer than all look-ups
+            keys = _executions(filters).with_only_columns(*(execution.c[name] for name in EXECUTION_KEY))
+            if sort == "recent":  # look-ups then end with the limit
+                keys = keys.order_by(execution.c.started_at.desc())
+            found = keys.offset(0).subquery(execution.name)
+            of = _operators_of(found, table, on_operator)
+            operators, on_execution = select(of).select_from(found.join(of, true())), []
+        elif few_operators and sort != "recent":
             operators = select(operators.offset(0).subquery(table.name))
         if not on_execution and not by_execution:  # the limit then applies before the join
-            operators = _first(operators, orders, table, filters)
+            operators = _first(operators, orders, of, filters)
         source = operators.subquery(table.name)
         its = (
             select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)
@@ -258,6 +265,11 @@ def _operators(
     title = its.c.title.label("query_title") if "title" in source.c else its.c.title
     described = [title, *(its.c[name] for name in ("job_name", "description", "state", "duration_ms"))]
     return _first(select(source, *described).select_from(joined), orders, source, filters)
+
+
+def _operators_of(executions: FromClause, table: Table, conditions: Sequence[ColumnElement[bool]]) -> FromClause:
+    """Operators, looked up for each of these executions."""
+    return select(table).where(_same_execution(table, executions), *conditions).offset(0).lateral(table.name)
 
 
 def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:

@@ -89,14 +89,17 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     updated_at: datetime | None = required("when this row was written", default=None)
 
 
+_LOOKED_UP = ("application_id", "attempt_id", "execution_id", "is_outer")
+"""With these, the operators of a job's or query's executions are looked up without reading the executions."""
+
 execution = table_of(
     ExecutionRow,
     "execution",
     Index(None, "application_id", "attempt_id", "execution_id"),
     Index(None, "execution_id", "started_at"),
     Index(None, "state", "started_at", postgresql_where=text("state <> 'succeeded'")),
-    Index(None, "job_name", "started_at"),
-    Index(None, "query_shape", "started_at"),
+    Index(None, "job_name", "started_at", postgresql_include=_LOOKED_UP),
+    Index(None, "query_shape", "started_at", postgresql_include=_LOOKED_UP),
     Index(None, "user_name", "started_at", postgresql_where=text("user_name IS NOT NULL")),
     Index(None, "session_id", "started_at", postgresql_where=text("session_id IS NOT NULL")),
     Index("ix_execution_user_tags", "user_tags", postgresql_using="gin"),
