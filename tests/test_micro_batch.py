@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import Engine
 from tests.documents import STARTED_AT_MS, as_line, execution, planned, stored_rows
@@ -71,6 +72,15 @@ def test_what_somebody_stopped_has_not_failed(description: str, error: str, stat
     assert isinstance(document, Execution)
     assert document.state == state and document.error == error
     assert stored_rows(document)["execution"][0]["state"] == state
+
+
+def test_a_cancelled_statement_has_not_failed() -> None:
+    """A Thrift server interrupts it; what is interrupted elsewhere may be a failure."""
+    interrupted = execution(state="failed", description="SELECT 1", error=INTERRUPTED)
+    for operation, state in (("d430efd0-bd35-4363-b32f-aeff485b57b4", "cancelled"), (None, "failed")):
+        document = decode_document(as_line(msgspec.structs.replace(interrupted, operation_id=operation)))
+        assert isinstance(document, Execution)
+        assert document.state == state
 
 
 def outer(number: int, **changes: Any) -> Execution:

@@ -156,7 +156,8 @@ def _decode(line: bytes) -> tuple[Document, Mapping[str, int]]:
         raise DocumentError(f"not JSON: {error}", "json") from None
     _check_numbers("supersedes", document.supersedes)
     if isinstance(document, Execution):
-        if document.state == "failed" and is_cancelled(document.description, document.error or ""):
+        asked = document.description, document.error or "", document.operation_id
+        if document.state == "failed" and is_cancelled(*asked):
             document = msgspec.structs.replace(document, state="cancelled")
         return document, _check(document)
     _check_numbers("refused", document.refused)

@@ -43,13 +43,13 @@ def micro_batch(description: str) -> MicroBatch | None:
     return MicroBatch(match["name"] or None, match["query"], match["run"], int(batch) if batch.isdigit() else None)
 
 
-def is_cancelled(description: str, error: str) -> bool:
+def is_cancelled(description: str, error: str, operation_id: str | None) -> bool:
     """Whether an execution that failed with this error was stopped, by a person or a program.
 
     Its job, job group or context was cancelled; or its thread was interrupted, which is how Spark stops a streaming
-    query, and a Spark Connect server an operation.
+    query, a Spark Connect server an operation, and a Thrift server a statement.
     """
     if _CANCELLED.search(error[:_READ]):
         return True
-    is_interruptible = description.startswith(CONNECT_REQUEST) or micro_batch(description) is not None
-    return is_interruptible and _INTERRUPTED.search(error) is not None
+    of_server = operation_id is not None or description.startswith(CONNECT_REQUEST)
+    return (of_server or micro_batch(description) is not None) and _INTERRUPTED.search(error) is not None
