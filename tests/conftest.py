@@ -29,6 +29,7 @@ collect_ignore = ["sample_project"]  # tests of somebody else, which fail on pur
 JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
 LONG = ("tests/store/test_embedded.py", "tests/pages/test_browser.py", "tests/test_growth.py", "tests/test_fuzz.py")
+EACH_ALONE = "tests/exactness/test_exactness.py"
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 
 
@@ -45,14 +46,23 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process take all files on the generated history, which is then generated once."""
+    """Let one process take all files on the generated history, which is then generated once.
+
+    Of `EACH_ALONE`, whose tests have nothing in common, any process takes the next test.
+    """
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     scheduler = LoadFileScheduling(config, log)
     file_of = scheduler._split_scope
-    scheduler._split_scope = lambda test: "history" if test.startswith(ON_GENERATED_HISTORY) else file_of(test)
+
+    def scope(test: str) -> str:
+        if test.startswith(EACH_ALONE):
+            return test
+        return "history" if test.startswith(ON_GENERATED_HISTORY) else str(file_of(test))
+
+    scheduler._split_scope = scope
     return scheduler
 
 

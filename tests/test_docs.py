@@ -45,6 +45,7 @@ def test_the_metrics_are_current() -> None:
         ("critical-path.md", "causes", causes),
         ("cost.md", "kinds", cost_kinds),
         ("exactness.md", "results", results.table),
+        ("exactness.md", "allowed", results.allowed_table),
         *(
             ("engines.md", table.__name__, table)
             for table in (engines_page.names, engines_page.metrics, engines_page.unknown)

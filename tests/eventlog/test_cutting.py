@@ -7,27 +7,18 @@ import subprocess
 from pathlib import Path
 
 from tests.documents import planned
+from tests.exactness.expected import MAX_CALL_SITE, MAX_TEXT, cut
 from tests.java import LIGHT, compile_java
 
 from joinsight.rows import execution_rows
 
 HERE = Path(__file__).parent
-LIMITS = json.loads((HERE.parents[1] / "listener" / "redaction.json").read_bytes())["limits"]
-MAX_TEXT, MAX_CALL_SITE = LIMITS["text"], LIMITS["call_site"]
 TEXTS = [
     (text * times, limit)
     for text in ("x", "é", "東", "😀", "x😀")
     for limit in (MAX_CALL_SITE, MAX_TEXT)
     for times in (1, limit // 2, limit - 1, limit, limit + 1, 2 * limit, 100_000)
 ]
-
-
-def cut(text: str, limit: int = MAX_TEXT) -> str:
-    """What is left of a text."""
-    if len(text) <= limit:
-        return text
-    mark = f"… [cut: {len(text):,} characters in all]"
-    return text[: limit - len(mark)] + mark
 
 
 def test_characters_are_those_of_unicode(tmp_path: Path) -> None:
@@ -41,7 +32,7 @@ def test_characters_are_those_of_unicode(tmp_path: Path) -> None:
 def test_no_key_is_made_of_what_is_cut() -> None:
     """The same query has the same keys, however long its description is."""
     short, long = (
-        execution_rows(planned("Range", description=cut(text), call_site=cut(text, MAX_CALL_SITE)))
+        execution_rows(planned("Range", description=cut(text, MAX_TEXT), call_site=cut(text, MAX_CALL_SITE)))
         for text in ("x", "y" * 20_000)
     )
     for name in ("query_shape", "plan_fingerprint"):

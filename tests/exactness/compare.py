@@ -32,6 +32,16 @@ from tests.exactness.tasklog import Attempt, Logged, Place
 from joinsight.display import row_text
 from joinsight.tables import EXECUTION_KEY, Row
 
+TIE = "another task with the same largest value"
+REPORTED_LATE = "a value that was reported after the end"
+LOST_BY_SPARK = "a value that Spark's store has lost"
+UNEQUAL = (TIE, REPORTED_LATE, LOST_BY_SPARK)
+"""Rules about values that are compared, and are not equal."""
+NOT_IN_LOG = "a value whose percentiles the log cannot tell"
+LATE_TASK = "a task that ended after its execution"
+NOT_STARTED = "an execution that ended without having started"
+RULES = (*UNEQUAL, NOT_IN_LOG, LATE_TASK, NOT_STARTED)
+"""All rules about what may differ whose cases are counted."""
 NO_NODE = -1
 _PLACE = re.compile(r"\(stage (\d+)\.(\d+): task (\d+)\)")
 _TASKS = ("numCompletedIndices", "numFailedTasks", "numKilledTasks")
@@ -45,9 +55,11 @@ class Comparison:
     differences: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     compared: int = 0
-    """Values of which Spark has one."""
+    """Values that Spark or we have."""
     equal: int = 0
-    """Those that are the same; the others are differences, or have a reason in `docs/exactness.md`."""
+    """Those that are the same; the others are differences, or `allowed`."""
+    allowed: Counter[str] = field(default_factory=Counter)
+    """How many there are by each rule of `docs/exactness.md` about what may differ."""
 
     def same(self, kind: str, where: str, spark: Any, ours: Any) -> bool:
         """Count a comparison, and record a difference."""
@@ -56,7 +68,8 @@ class Comparison:
         if spark == ours:
             self.equal += 1
             return True
-        self.differences.append(f"{where}: Spark {_short(spark)}, ours {_short(ours)}")
+        start = _first_difference(repr(spark), repr(ours))
+        self.differences.append(f"{where}: Spark {_short(spark, start)}, ours {_short(ours, start)}")
         return False
 
     def row(self, kind: str, where: str, spark: Row, ours: Row) -> None:
@@ -79,7 +92,8 @@ class Comparison:
         return sorted(a & b)
 
     def summary(self) -> str:
-        return ", ".join(f"{number:,} {kind}" for kind, number in sorted(self.counts.items()))
+        parts = [*sorted(self.counts.items()), *self.allowed.most_common()]
+        return ", ".join(f"{number:,} {kind}" for kind, number in parts if number)
 
     def words(self) -> str:
         return "\n".join(self.differences[:40]) + f"\n({len(self.differences)} differences)"
@@ -119,6 +133,7 @@ class Comparer:
         known = self.said["executions"]
         # One that ended without having started (3.x: it failed in analysis) is an execution for nobody
         theirs = [int(key) for key, execution in known.items() if execution["graph"] is not None]
+        result.allowed[NOT_STARTED] += len(known) - len(theirs)
         self.shared = self._shared_stages(known)
         for number in result.keys("execution", theirs, ours["executions"]):
             self._execution(number, known[str(number)], ours["executions"][number])
@@ -161,7 +176,7 @@ class Comparer:
                 late = self._late_tasks(key, stage, mine["stages"], logged)
                 if late:
                     self.partial.add(number)
-                    self.result.counts["tasks that ended after their execution"] += len(late)
+                    self.result.allowed[LATE_TASK] += len(late)
                     stages[key] = without(stage, late)
         expected = execution_row(spark, jobs, list(stages.values()), versions, self.said, logged)
         # Made of values that are compared below
@@ -278,7 +293,7 @@ class Comparer:
 
     def _value(self, where: str, said: str | None, row: Row, logged: Logged) -> None:
         text = row_text(row)
-        if said is not None:
+        if said is not None or text is not None:
             self.result.counts["values"] += 1
             self.result.compared += 1
             self.result.equal += said == text
@@ -286,9 +301,9 @@ class Comparer:
         if said == text or self._is_tie(said, text, row, logged):
             return
         if self.is_live and (logged.outlived or row["accumulator_id"] in logged.reported_late):
-            self.result.counts["values reported after the end"] += 1
+            self.result.allowed[REPORTED_LATE] += 1
         elif self.is_async and is_sure:
-            self.result.counts["values that Spark lost"] += 1
+            self.result.allowed[LOST_BY_SPARK] += 1
         else:
             self.result.differences.append(f"{where}: Spark {said!r}, ours {text!r}")
 
@@ -301,7 +316,7 @@ class Comparer:
             return False
         if not {_place(a), _place(b)} <= self._holders(row, logged):
             return False
-        self.result.counts["ties"] += 1
+        self.result.allowed[TIE] += 1
         return True
 
     @staticmethod
@@ -318,7 +333,7 @@ class Comparer:
         touched = logged.touched(accumulator)
         unsure = logged.late or logged.shared or (self.is_live and any(a.has_failures for a in logged.stages.values()))
         if unsure:
-            self.result.counts["values of which the log does not have all"] += 1
+            self.result.allowed[NOT_IN_LOG] += 1
             return False
         values = [value for value, _ in logged.values(accumulator) if _counts(row["type"], value)]
         zeros = self._zeros(row, values, touched, logged.stages.values())
@@ -392,9 +407,15 @@ def _place(match: re.Match[str]) -> Place:
     return int(match[1]), int(match[2]), int(match[3])
 
 
-def _short(value: Any) -> str:
+def _first_difference(a: str, b: str) -> int:
+    return next((at for at, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))
+
+
+def _short(value: Any, difference: int) -> str:
+    """The value as text, from a little before the first difference if it is long."""
     text = repr(value)
-    return text if len(text) <= 600 else text[:600] + "..."
+    start = max(0, difference - 100)
+    return text if len(text) <= 600 else f"...{text[start : start + 600]}..."
 
 
 def _length(segment: Row) -> int:

@@ -122,9 +122,9 @@ def execution_row(
         "ended_at": ended,
         "duration_ms": ended - started,
         "state": _state(spark["errorMessage"] or ""),
-        "description": spark["description"][:MAX_TEXT],
-        "call_site": spark["details"][:MAX_CALL_SITE],
-        "error": (spark["errorMessage"] or "")[:MAX_TEXT] or None,
+        "description": cut(spark["description"], MAX_TEXT),
+        "call_site": cut(spark["details"], MAX_CALL_SITE),
+        "error": cut(spark["errorMessage"] or "", MAX_TEXT) or None,
         # The stores keep these of jobs only, and broadcasts have tags of their own
         "job_group": logged.job_group,
         "job_tags": logged.job_tags,
@@ -150,6 +150,12 @@ def execution_row(
         "incomplete": None,
         "incomplete_codes": None,
     }
+
+
+def cut(text: str, limit: int) -> str:
+    """What is left of a text."""
+    mark = f"… [cut: {len(text):,} characters in all]"
+    return text if len(text) <= limit else text[: limit - len(mark)] + mark
 
 
 def _state(error: str) -> str:

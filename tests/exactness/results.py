@@ -1,7 +1,7 @@
-"""How many values were compared with Spark's, by version: the table in ``docs/exactness.md``.
+"""How many values were compared with Spark's, by version: the tables in ``docs/exactness.md``.
 
 ``make exactness`` runs all of `test_exactness`, each of which records its numbers in ``results.json``, and writes the
-table.
+tables.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
-from tests.exactness.compare import Comparison
+from tests.exactness.compare import RULES, Comparison
 
 from joinsight.generated import rewrite
 
@@ -24,18 +24,22 @@ FILE = Path(__file__).with_name("results.json")
 RECORD = "JOINSIGHT_RECORD_EXACTNESS"
 """The environment variable that has tests record their numbers."""
 _WORKLOADS = {"semantics": "plans", "tpch": "TPC-H"}
+"""Those in the tables: the name of each, and what it is called."""
 _LABELS = {"live": "live", "log": "event log", "live and log": "live and event log"}
 
 
-def record(truth: Mapping[str, Any], workload: str, aqe: str, compared: Mapping[str, Comparison]) -> None:
-    """Replace the numbers of this version, workload and setting of AQE, if they are to be recorded."""
-    if not os.environ.get(RECORD):
+def record(truth: Mapping[str, Any], workload: str, compared: Mapping[str, Comparison]) -> None:
+    """Replace the numbers of this version and workload, if they are to be recorded."""
+    if workload not in _WORKLOADS or not os.environ.get(RECORD):
         return
     run = {
         **{"spark": truth["spark_version"], "scala": truth["scala_version"], "java": truth["java_version"]},
-        **{"workload": workload, "aqe": aqe, "date": f"{datetime.now(timezone.utc):%Y-%m-%d}"},
+        **{"workload": workload, "date": f"{datetime.now(timezone.utc):%Y-%m-%d}"},
         "executions": len(truth["live"]["executions"]),
-        **{name: {"compared": each.compared, "equal": each.equal} for name, each in compared.items()},
+        **{
+            name: {"compared": each.compared, "equal": each.equal, "allowed": dict(+each.allowed)}
+            for name, each in compared.items()
+        },
     }
     with FILE.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -47,21 +51,24 @@ def record(truth: Mapping[str, Any], workload: str, aqe: str, compared: Mapping[
 
 
 def _key(run: Mapping[str, Any]) -> tuple[Any, ...]:
-    return [int(part) for part in run["spark"].split(".")], run["workload"], run["aqe"]
+    return [int(part) for part in run["spark"].split(".")], run["workload"]
+
+
+def _by_version() -> dict[str, list[dict[str, Any]]]:
+    """The runs of each version, the newest first."""
+    runs = json.loads(FILE.read_text())
+    versions = {version: [*its_runs] for version, its_runs in groupby(runs, key=lambda run: run["spark"])}
+    return dict(reversed(versions.items()))
 
 
 def table() -> Iterator[str]:
-    """A row for each version, the newest first."""
+    """A row for each version."""
     yield f"| Spark | Scala | Java | date | workloads | executions | {' | '.join(_LABELS.values())} |"
     yield f"|---|---|---|---|---|---|{'---|' * len(_LABELS)}"
-    runs = json.loads(FILE.read_text())
-    versions = [[*its_runs] for _, its_runs in groupby(runs, key=lambda run: run["spark"])]
-    for its_runs in reversed(versions):
+    for its_runs in _by_version().values():
         last = its_runs[-1]
         cells = [last["spark"], last["scala"], last["java"], max(run["date"] for run in its_runs)]
-        cells.append(
-            ", ".join(name for key, name in _WORKLOADS.items() if any(run["workload"] == key for run in its_runs))
-        )
+        cells.append(", ".join(_WORKLOADS[run["workload"]] for run in its_runs))
         cells.append(f"{sum(run['executions'] for run in its_runs):,}")
         for name in _LABELS:
             equal, compared = (sum(run[name][key] for run in its_runs) for key in ("equal", "compared"))
@@ -69,5 +76,17 @@ def table() -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def allowed_table() -> Iterator[str]:
+    """A row for each rule about what may differ, with its number in each version."""
+    versions = _by_version()
+    yield f"| | comparison | {' | '.join(versions)} |"
+    yield f"|---|---|{'---|' * len(versions)}"
+    for rule, name in product(RULES, _LABELS):
+        numbers = [sum(run[name]["allowed"].get(rule, 0) for run in its_runs) for its_runs in versions.values()]
+        if any(numbers):
+            yield f"| {rule} | {_LABELS[name]} | {' | '.join(f'{number:,}' for number in numbers)} |"
+
+
 if __name__ == "__main__":
     rewrite(Path(sys.argv[1]), "results", table())
+    rewrite(Path(sys.argv[1]), "allowed", allowed_table())

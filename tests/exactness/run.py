@@ -2,7 +2,7 @@
 
 A script, not a test: it runs in a process of its own, with a PySpark of any version::
 
-    python run.py --workload semantics --aqe on --folder DIR --out FILE --conf spark.extraListeners=...
+    python run.py --workload semantics --aqe on off --folder DIR --out FILE --conf spark.extraListeners=...
 
 DIR holds the workload's files; for `tpch` it is a folder that tpch.py filled before.
 FILE becomes `{"spark_version", "scala_version", "java_version", "live": what oracle.dump says, "log": path of the event
@@ -44,12 +44,16 @@ def main() -> None:
     folder: Path = arguments.folder.resolve()
     logs = Path(mkdtemp(prefix="logs-", dir=arguments.out.resolve().parent))
     extra = {"spark.eventLog.dir": logs.as_uri(), **dict(arguments.conf)}
-    spark = session(arguments.workload, arguments.aqe, folder, extra)
+    spark = session(arguments.workload, folder, extra)
     try:
-        if arguments.workload == "tpch":
-            tpch.run(spark, folder, tpch.read_queries(folder))
-        else:
-            semantics_workload.run(spark, folder, STEPS[arguments.workload])
+        for aqe in arguments.aqe:
+            spark.conf.set(semantics_workload.ADAPTIVE, str(aqe == "on").lower())
+            if arguments.workload == "tpch":
+                tpch.run(spark, folder, tpch.read_queries(folder))
+            else:
+                spark.sql(f"CREATE DATABASE aqe_{aqe}")
+                spark.sql(f"USE aqe_{aqe}")
+                semantics_workload.run(spark, folder / aqe, STEPS[arguments.workload])
         jvm: Any = spark.sparkContext._jvm
         result = {
             "spark_version": spark.version,
@@ -64,13 +68,12 @@ def main() -> None:
     arguments.out.write_text(json.dumps(result), encoding="utf-8")
 
 
-def session(workload: str, aqe: str, folder: Path, extra: dict[str, str]) -> SparkSession:
+def session(workload: str, folder: Path, extra: dict[str, str]) -> SparkSession:
     """A session with the settings of the workload and the oracle; `extra` overrides them."""
     options = {
         "spark.master": MASTERS[workload],
-        "spark.app.name": f"exactness {workload}, AQE {aqe}",
+        "spark.app.name": f"exactness {workload}",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.adaptive.enabled": str(aqe == "on").lower(),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         semantics_workload.LOCAL_DIR: str(folder / "local"),
         **STORE_OPTIONS,
@@ -95,7 +98,7 @@ def pair(text: str) -> tuple[str, str]:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run a workload, then dump Spark's SQL status store.")
     parser.add_argument("--workload", choices=sorted(MASTERS), required=True)
-    parser.add_argument("--aqe", choices=["on", "off"], required=True)
+    parser.add_argument("--aqe", choices=["on", "off"], nargs="+", required=True, help="run it once with each")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conf", type=pair, action="append", default=[], metavar="KEY=VALUE")

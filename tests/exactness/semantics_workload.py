@@ -231,6 +231,7 @@ def cache_read_twice(spark: SparkSession, work: Path) -> None:
     spark.sql("CACHE TABLE cached_dims AS SELECT * FROM dims WHERE grp < 5")
     spark.sql("SELECT count(*) FROM cached_dims a JOIN cached_dims b ON a.key = b.key").collect()
     spark.sql("UNCACHE TABLE cached_dims")
+    spark.catalog.dropTempView("cached_dims")
 
 
 def same_dataframe_twice(spark: SparkSession, work: Path) -> None:
@@ -291,7 +292,7 @@ def sources(spark: SparkSession, work: Path) -> None:
         spark.read.parquet(str(work / "v2")).filter("grp = 1").groupBy().sum("key").collect()
     spark._jvm.java.lang.System.setProperty("derby.stream.error.file", str(work / "derby.log"))
     url, driver = "jdbc:derby:memory:joinsight;create=true", {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
-    dims.select("key", "grp").write.jdbc(url, "dims", properties=driver)
+    dims.select("key", "grp").write.mode("overwrite").jdbc(url, "dims", properties=driver)
     spark.read.jdbc(url, "dims", properties=driver).filter("grp = 1").collect()
 
 
