@@ -43,7 +43,8 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -55,6 +56,8 @@ CONDITIONS = ("none", "empty", "joinsight", "event log")
 ORDERS = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))
 """The order of the conditions by round: a balanced square (Williams)."""
 QUEUES = {"empty": "shared", "joinsight": "shared", "event log": "eventLog"}
+QUEUE = "spark-listener-group-"
+"""How the names of the bus's threads begin."""
 SEND_SECONDS = 1.0  # the sender collects documents for half a second
 REPLAYS = 10
 TARGETS = ("target: at most 1 %", "target: at most 5 µs", "target: at most 2 %")
@@ -87,6 +90,7 @@ class Run:
     closed_s: float
     cpu_s: float
     bus_cpu_s: float
+    queues_cpu_s: float
     sender_cpu_s: float
     dropped_events: int
     sent_bytes: int
@@ -139,6 +143,19 @@ def serve_sink(counts: Any, port: Any) -> None:
         server.handle_request()
 
 
+@contextmanager
+def sink() -> Iterator[tuple[int, Any]]:
+    """The port of a sink, and its counts."""
+    processes = multiprocessing.get_context("spawn")
+    counts, port = processes.Array("q", 3, lock=False), processes.Value("i", 0, lock=False)
+    process = processes.Process(target=serve_sink, args=(counts, port), daemon=True)
+    process.start()
+    while process.is_alive() and not port.value:
+        time.sleep(0.05)
+    yield port.value, counts
+    process.terminate()
+
+
 # The driver
 
 
@@ -180,13 +197,15 @@ class Driver:
         log_folder = Path(tempfile.mkdtemp(dir=self.folder))
         probe.usedHeap()
         dropped, sunk, load = probe.droppedEvents(context), list(self.counts), os.getloadavg()[0]
+        queues_cpu = probe.threadCpuNs(QUEUE)
         listener = probe.attach(context, condition, self.conf, str(log_folder))
         cpu, start = probe.processCpuNs(), time.perf_counter()
         workload.run(size)
         wall = time.perf_counter() - start
         self.bus.waitUntilEmpty(600_000)
         time.sleep(SEND_SECONDS)
-        bus_cpu = probe.threadCpuNs(f"spark-listener-group-{QUEUES.get(condition)}")
+        bus_cpu = probe.threadCpuNs(f"{QUEUE}{QUEUES.get(condition)}")
+        queues_cpu = probe.threadCpuNs(QUEUE) - queues_cpu
         sender_cpu = probe.threadCpuNs("joinsight-sender")
         start = time.perf_counter()
         probe.detach(context, listener)
@@ -197,9 +216,9 @@ class Driver:
         zstd_bytes = sum(probe.zstdBytes(self.conf, str(path)) for path in logs)
         shutil.rmtree(log_folder)
         sent, raw, documents = (now - before for now, before in zip(self.counts, sunk, strict=True))
-        if condition == "joinsight" and not (sent or self.elsewhere):
+        if condition.startswith("joinsight") and not (sent or self.elsewhere):
             raise SystemExit("the listener sent nothing: its overhead cannot be measured")
-        times = (load, wall, closed, cpu / 1e9, bus_cpu / 1e9, sender_cpu / 1e9)
+        times = (load, wall, closed, cpu / 1e9, bus_cpu / 1e9, queues_cpu / 1e9, sender_cpu / 1e9)
         lost = probe.droppedEvents(context) - dropped
         return Run(number, condition, *times, lost, sent, raw, documents, log_bytes, zstd_bytes)
 
@@ -379,14 +398,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw numbers to this file")
     arguments = parser.parse_args()
 
-    processes = multiprocessing.get_context("spawn")
-    counts, port = processes.Array("q", 3, lock=False), processes.Value("i", 0, lock=False)
-    sink = processes.Process(target=serve_sink, args=(counts, port), daemon=True)
-    sink.start()
-    while sink.is_alive() and not port.value:
-        time.sleep(0.05)
-    with tempfile.TemporaryDirectory(prefix="joinsight-overhead-") as folder:
-        url = arguments.collector or f"http://127.0.0.1:{port.value}"
+    with sink() as (port, counts), tempfile.TemporaryDirectory(prefix="joinsight-overhead-") as folder:
+        url = arguments.collector or f"http://127.0.0.1:{port}"
         driver = Driver(Path(folder), url, counts, arguments.memory)
         driver.elsewhere = bool(arguments.collector)
         machine = {
@@ -408,7 +421,6 @@ def main() -> None:
                 document = {"machine": machine, "results": [asdict(result) for result in results]}
                 arguments.json.write_text(json.dumps(document, indent=1) + "\n")
         driver.spark.stop()
-    sink.terminate()
 
 
 if __name__ == "__main__":

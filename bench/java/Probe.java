@@ -213,6 +213,14 @@ public final class Probe {
       return log;
     } else if (condition.equals("joinsight")) {
       listener = new JoinsightListener(conf);
+    } else if (condition.equals("joinsight on appStatus")) {
+      listener = new JoinsightListener(conf);
+      context.listenerBus().addToStatusQueue(listener);
+      return listener;
+    } else if (condition.equals("joinsight on executorManagement")) {
+      listener = new JoinsightListener(conf);
+      context.listenerBus().addToManagementQueue(listener);
+      return listener;
     } else if (condition.equals("empty")) {
       listener = new Empty();
     } else {
@@ -255,11 +263,11 @@ public final class Probe {
     return ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
   }
 
-  /** CPU of the living threads of this name. */
+  /** CPU of the living threads whose names begin so. */
   public static long threadCpuNs(String name) {
     long sum = 0;
     for (ThreadInfo thread : THREADS.getThreadInfo(THREADS.getAllThreadIds())) {
-      if (thread != null && thread.getThreadName().equals(name))
+      if (thread != null && thread.getThreadName().startsWith(name))
         sum += Math.max(0, THREADS.getThreadCpuTime(thread.getThreadId()));
     }
     return sum;
