@@ -51,6 +51,11 @@ def test_a_description(description: str, found: MicroBatch | None) -> None:
         (f"\n{IDS}1", INTERRUPTED, "cancelled"),
         (f"\n{IDS}1", f"[FOREACH_BATCH_USER_FUNCTION_ERROR] ...\n: {INTERRUPTED}", "cancelled"),
         (f"\n{IDS}1", "org.apache.spark.SparkException: x\nCaused by: java.io.InterruptedIOException: y", "cancelled"),
+        (
+            f"\n{IDS}1",
+            '{"errorClass":"java.lang.InterruptedException","messageParameters":{"message":null}}',
+            "cancelled",
+        ),
         (f"\n{IDS}1", "java.lang.InterruptedExceptionOfMine", "failed"),
         (f"\n{IDS}1", "java.io.IOException: disk full", "failed"),
         (f"\n{IDS}1", "", "failed"),

@@ -18,7 +18,7 @@ _DESCRIPTION = re.compile(
     r"runId = (?P<run>[0-9a-f-]{36})(?:\n|<br/>)batch = (?P<batch>\d{1,18}|init)?"
 )
 _INTERRUPTED = re.compile(
-    r"(?:^|\n|: )(?:Caused by: )?"
+    r"(?:^|\n|: |^\{\"errorClass\":\")(?:Caused by: )?"  # Spark 3 writes errors as JSON
     r"java\.(?:lang\.InterruptedException|io\.InterruptedIOException|nio\.channels\.ClosedByInterruptException)\b"
 )
 _CANCELLED = re.compile(r"\bJob \d{1,18} cancelled\b")
