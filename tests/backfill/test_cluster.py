@@ -24,10 +24,12 @@ from tests.waiting import until
 from joinsight.backfill.listing import Local, find
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
+from joinsight.tables import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 ROOT = Path(__file__).parents[2]
 LOGS = 24
+MANY = 2_000
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +142,46 @@ def test_both_workers_read(
     }
     for table, rows in content(empty).items():
         assert rows == [row for row in expected[table] if row["application_id"] in applications], table
+
+
+def test_many_small_logs(cluster: tuple[str, Path], empty: Engine, tmp_path: Path) -> None:
+    """2,000 in a folder: each is stored like any other; read again, there is nothing new."""
+    master, _ = cluster
+    small, name = small_log(tmp_path)
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(MANY):
+        (folder / f"local-{number}").write_bytes(small.replace(name, b"local-%d" % number))
+    said = json.loads(run(empty, master, folder, "--json")[0])
+    assert said["complete"]
+    assert said["found"] == said["read"] == said["whole"] == MANY
+    stored = content(empty)
+    applications = {f"local-{number}" for number in range(MANY)}
+    assert {row["application_id"] for row in stored["application"]} == applications
+    for table, rows in stored.items():
+        of_each: dict[str, list[Row]] = {application: [] for application in applications}
+        for row in rows:
+            of_each[row.pop("application_id")].append({name: row[name] for name in row if name != "listener_id"})
+        first = of_each["local-0"]
+        assert all(its_rows == first for its_rows in of_each.values()), table
+    assert len(stored["execution"]) == 3 * MANY
+
+    said = json.loads(run(empty, "local[2]", folder, "--json")[0])
+    assert (said["found"], said["unchanged"], said["read"]) == (MANY, MANY, 0)
+
+
+def small_log(folder: Path) -> tuple[bytes, bytes]:
+    """The log of an application of three executions, and its id."""
+    log, _ = recorded(NEWEST, folder)
+    lines = plain(log).splitlines(keepends=True)
+    [*_, third] = (at for at, _ in zip(ends(lines), range(3), strict=False))
+    [end] = (line for line in lines if line.startswith(b'{"Event":"SparkListenerApplicationEnd"'))
+    return b"".join([*lines[: third + 1], end]), log.application_id.encode()
+
+
+def ends(lines: list[bytes]) -> Iterator[int]:
+    """The lines in which an execution ends."""
+    return (at for at, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:120])
 
 
 def test_what_is_wrong_is_said_in_a_line(logs: Path, empty: Engine, tmp_path: Path) -> None:
