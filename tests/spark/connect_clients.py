@@ -1,6 +1,7 @@
 """Twenty clients of a Spark Connect server at once; prints who ran what in which session, a JSON object each.
 
-One interrupts a query of its own by a tag, and one fails before its first response.
+One interrupts a query of its own by a tag, and three fail before their first response: in a task, in planning, and in
+analysis.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from threading import Barrier
 from pyspark.sql.connect.session import SparkSession
 
 CLIENTS = 20
-INTERRUPTED, FAILING = 7, 11
+INTERRUPTED, FAILING, NOT_PLANNED, NOT_ANALYZED = 7, 11, 13, 15
 USERS = ("ana", "ana_maria", "a_Session_b", "x_Tag_y")
 ready = Barrier(CLIENTS)
 sessions: list[SparkSession] = []
@@ -48,6 +49,11 @@ def run(number: int) -> dict[str, object]:
                 asked.result()
         elif number == FAILING:
             spark.sql(f"SELECT raise_error('on purpose') FROM range(9) AS client{number}").collect()
+        elif number == NOT_PLANNED:
+            spark.conf.set("spark.sql.crossJoin.enabled", "false")
+            spark.sql(f"SELECT a.id, count(*) FROM range(9) a JOIN range(9) client{number} GROUP BY a.id").collect()
+        elif number == NOT_ANALYZED:
+            spark.sql(f"SELECT nothing FROM range(9) AS client{number}").collect()
         else:
             for part in range(3):
                 spark.sql(
