@@ -12,6 +12,9 @@ round of a log one follows the other, who goes first alternates. Ratios are of a
 **Warm-up.** ``--cold`` reads each log again and again in a new process, and prints the CPU of each reading: much of the
 first ones' is the compiler's.
 
+**Whole.** ``--whole`` runs the command ``joinsight backfill`` on each plain log into an empty embedded PostgreSQL, and
+Spark's replay of it, once in a new process, in turns: CPU from start to end of all their processes, and of PostgreSQL.
+
 **Cores.** Readers are bound to them. On one, the JVM's compiler and garbage collector (the serial one, by its own
 choice) share the core with the replay, as they would on any machine of one core. CPU is of the whole process, so what
 they take is in it. On two, Spark's replay of one log still is one thread, and it reads two logs in two threads of its
@@ -26,6 +29,7 @@ import itertools
 import multiprocessing
 import os
 import platform
+import resource
 import shutil
 import statistics
 import subprocess
@@ -41,10 +45,15 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import text
+
+from bench import company
+from bench.company import with_children
 from joinsight.backfill import jvm
 from joinsight.backfill.listing import Local, find
 from joinsight.backfill.tasks import LogDocuments
 from joinsight.gc_tuning import collect_seldom
+from joinsight.store.database import open_database, upgrade
 
 LOGS = ("tasks", "queries", "tpch")
 CODECS = ("plain", "zstd", "lz4")
@@ -153,13 +162,17 @@ class Reader:
 
     def __call__(self, method: str, *arguments: Any) -> Took:
         """Call a method; returns its seconds, and the CPU seconds of all its processes."""
-        assert self._process.pid is not None
-        cpu, wall = cpu_seconds(self._process.pid), time.perf_counter()
+        cpu, wall = self.cpu_seconds(), time.perf_counter()
         self._pipe.send((method, arguments))
         if self._pipe.recv() is not True:
             raise SystemExit(f"{method} failed")
         wall = time.perf_counter() - wall
-        return Took(wall, max(1 / TICKS, cpu_seconds(self._process.pid) - cpu))
+        return Took(wall, max(1 / TICKS, self.cpu_seconds() - cpu))
+
+    def cpu_seconds(self) -> float:
+        """The CPU seconds of all its processes so far."""
+        assert self._process.pid is not None
+        return cpu_seconds(self._process.pid)
 
     def stop(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has failed
@@ -285,6 +298,51 @@ def cold(folder: Path, only: str, megabytes: int) -> Iterator[str]:
         process.stop()
 
 
+def whole(folder: Path, cores: int, only: str, rounds: int) -> Iterator[str]:
+    """Lines for each plain log: the medians of the command's CPU and PostgreSQL's, and of a new process's replay."""
+    at = sorted(os.sched_getaffinity(0))[:cores]
+    for log in LOGS:
+        if only not in f"{log} plain":
+            continue
+        took: list[tuple[float, float, float]] = []
+        executions = 0
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as data, open_database(None, Path(data), create=True) as engine:
+                upgrade(engine)
+                (postgres,) = Path(data).rglob("postmaster.pid")
+                server = int(postgres.read_text().split()[0])
+                for process in with_children(server):
+                    os.sched_setaffinity(process, at)
+                before = company.cpu_seconds(with_children(server))
+                command = [sys.executable, "-m", "joinsight.cli", "backfill", "--data", data, str(folder / log)]
+                ours = child_cpu_seconds(command, at)
+                with engine.connect() as connection:
+                    executions = connection.scalar(text("SELECT count(*) FROM execution")) or 0
+                engine.dispose()
+                theirs = company.cpu_seconds(with_children(server)) - before
+            replay = Reader("Spark", at)
+            replay("read", (folder / log,))
+            took.append((ours, theirs, replay.cpu_seconds()))
+            replay.stop()
+        ours, theirs, spark = (statistics.median(each) for each in zip(*took, strict=True))
+        size = (folder / log).stat().st_size / 1e6
+        each = 1000 * (ours + theirs)
+        yield (
+            f"{log:<8}{size:>4.0f} MB, {executions:>4} executions: the command {ours:.1f} s, PostgreSQL {theirs:.1f} s,"
+            f" {each / size:.0f} ms a MB, {each / max(1, executions):.1f} ms an execution;"
+            f" Spark's replay {spark:.1f} s, {1000 * spark / size:.0f} ms a MB"
+        )
+
+
+def child_cpu_seconds(command: Sequence[str], cores: Sequence[int]) -> float:
+    """CPU seconds of a command on these cores, with all processes that it waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    bound = ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
+    subprocess.run(bound, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def fill(folder: Path, sizes: Sequence[int]) -> None:
     """Write the logs, unless they exist."""
     if not all((folder / log).exists() for log in LOGS):
@@ -311,6 +369,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--logs", type=Path, help="folder of the logs, kept (default: a temporary one)")
     parser.add_argument("--cold", type=int, metavar="MB", help="only read this much of each log in a new process")
+    parser.add_argument("--whole", action="store_true", help="measure the command, into PostgreSQL")
     options = parser.parse_args()
     import pyspark
 
@@ -325,6 +384,12 @@ def main() -> None:
         if options.cold:
             for line in cold(folder, options.only, options.cold):
                 print(line, flush=True)
+            return
+        if options.whole:
+            for cores in options.cores or (1, 2):
+                print(f"\n{cores} cores, medians of {options.rounds} rounds, load before {os.getloadavg()[0]:.1f}")
+                for line in whole(folder, cores, options.only, options.rounds):
+                    print(line, flush=True)
             return
         head = ("", "Spark MB/s", "ours MB/s", "ratio", "Spark MB/CPU s", "ours MB/CPU s", "ratio")
         for cores in options.cores or (1, 2):
