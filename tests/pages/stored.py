@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from msgspec import structs
+
 from joinsight.comparison import Run
 from joinsight.document import Execution
 from joinsight.findings import Finder, Thresholds
@@ -16,7 +18,7 @@ from joinsight.tables import as_columns
 def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[StoredPlan, Run]:
     """The execution in the form of `read_plan` and `read_run`."""
     made = execution_rows(execution)
-    made = replace(made, execution=replace(made.execution, updated_at=datetime.now(timezone.utc)))
+    made = replace(made, execution=structs.replace(made.execution, updated_at=datetime.now(timezone.utc)))
     made = replace(made, finding=Finder(thresholds).rows(made))
     plan = stored_plan(made)
     joins, shuffles, broadcasts, stages = (
