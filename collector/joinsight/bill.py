@@ -10,6 +10,7 @@ from joinsight.plan.cost import Bill
 from joinsight.plan.critical_path import Segment
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.metrics import PlanMetrics
+from joinsight.plan.savings import Ran, Savings
 from joinsight.plan.task_time import Spent
 from joinsight.tables import Row
 
@@ -42,6 +43,24 @@ def read_bill(version: Row | None, measured: Iterable[Row], path: Iterable[Row],
         for row in task_times
     )
     return cost.bill(_facts(version, measured), segments, spent)
+
+
+def savings(bill: Bill, stages: Iterable[Row]) -> Savings:
+    """How much less time it would have taken without each operator; `stages`: rows of `stage`."""
+    return Savings(
+        bill,
+        (
+            Ran(
+                row["stage_id"],
+                row["stage_attempt"],
+                round(row["submitted_at"].timestamp() * 1_000),
+                round(row["completed_at"].timestamp() * 1_000),
+                row["slack_ms"],
+            )
+            for row in stages
+            if row["submitted_at"] is not None and row["completed_at"] is not None
+        ),
+    )
 
 
 def _facts(version: Row | None, metrics: Iterable[Row]) -> PlanMetrics:

@@ -26,11 +26,12 @@ from sqlalchemy import (
     tuple_,
 )
 
-from joinsight.bill import read_bill
+from joinsight.bill import read_bill, savings
 from joinsight.comparison import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.plan.cost import Bill
+from joinsight.plan.savings import Savings
 from joinsight.rows import Rows
 from joinsight.severity import rank
 from joinsight.store.delivery import missing
@@ -329,6 +330,7 @@ class StoredPlan:
     """The critical path, in the order of time."""
     task_times: list[Row]
     """What the run time of its stages went into."""
+    stages: list[Row]
     caches: list[Row]
     """The cached tables that it filled or read, and how all executions of the application use each."""
 
@@ -336,6 +338,11 @@ class StoredPlan:
     def bill(self) -> Bill:
         """What the execution cost."""
         return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
+
+    @cached_property
+    def savings(self) -> Savings:
+        """How much less time it would have taken without an operator."""
+        return savings(self.bill, self.stages)
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
@@ -359,6 +366,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         by_table["finding"],  # the Finder has ranked them
         by_table["segment"],
         by_table["task_time"],
+        by_table["stage"],
         [{**row, **_uses_of([row])} for row in by_table["cache"]],
     )
 
@@ -380,6 +388,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _worst_first(_of(connection, finding, key)),
         _of(connection, segment, key),
         _of(connection, task_time, key),
+        _of(connection, stage, key),
         _with_uses(connection, _of(connection, cache, key)),
     )
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
+from rich.console import Console
 from sqlalchemy import Engine, text
 from tests.documents import application
 from tests.plan.test_cost import MERGED, ended, ran
 
 from joinsight.cli import cli
+from joinsight.cli.cost import print_bill
+from joinsight.reading import stored_plan
+from joinsight.rows import execution_rows
 from joinsight.store.writer import Writer
 
 SAMPLED = MERGED.format(left="REPARTITION_BY_COL", sorted="false")
@@ -66,6 +72,23 @@ def test_the_bill(url: str) -> None:
     assert cost(url, "1").partition("\n\n")[2] == BILL
 
 
+def test_what_a_shuffle_would_have_saved() -> None:
+    """What the execution waited for it, at most the slack of what ran beside; unknown without samples."""
+    drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
+    stage = ran(7, 200, 900, 1_000, operator__SortMergeJoin=30, shuffle_read=30, other=40)
+    for its_stages, saved in (
+        ([stage], ["210 ms"]),
+        ([ran(3, 200, 850, 10), stage], ["50 ms"]),
+        ([replace(stage, samples={})], []),
+    ):
+        stored = stored_plan(execution_rows(ended(drawing, *its_stages)))
+        out = Console(file=StringIO(), width=140)
+        print_bill(out, stored)
+        shown = out.file.getvalue()  # type: ignore[attr-defined]
+        said = [f"without shuffle 4, the query would have taken about {each} less" for each in saved]
+        assert re.findall("without .*", shown) == said
+
+
 def test_without_samples(url: str) -> None:
     """The join's stage is one line, and the join costs at least what Spark measured; how to learn more is printed."""
     shown = cost(url, "2")
@@ -96,6 +119,7 @@ def test_json(url: str) -> None:
     assert {item["label"]: item["task_time_ms"] for item in bill["items"]}["SortMergeJoin [k], [k], Inner"] == 231
     (join,) = bill["joins"]
     assert (join["node_id"], join["needed"], join["not_its_own"]) == (1, [2, 6, 7], [4])
+    assert join["savings_ms"] == {}, "nothing of the other shuffle was measured"
 
 
 def test_a_price(url: str) -> None:

@@ -25,7 +25,7 @@ NODES = {
 
 def kind(item: Item) -> str:
     """The kind of an item, alone in a bill."""
-    [found] = by_kind(NODES, Bill([item], []))
+    [found] = by_kind(NODES, Bill([item], [], {}))
     assert found[1:] == (5, 7)
     return found.kind
 

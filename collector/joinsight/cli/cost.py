@@ -27,6 +27,8 @@ from joinsight.terminal import to_json, visible_line
 
 _MOST = 20
 """Lines of operators; the rest is summed up."""
+_LEAST_SAVING = 0.01
+"""Share of the wall time from which on a line says what a shuffle would have saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,18 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
     return {
         "execution": stored.execution,
         "items": [line(labels.item(item), item) for item in stored.bill.items],
-        "joins": [line(labels.operator(join.node_id), join) for join in stored.bill.joins],
+        "joins": [
+            {**line(labels.operator(join.node_id), join), "savings_ms": _savings(join, stored, labels)}
+            for join in stored.bill.joins
+        ],
         "caches": stored.caches,
     }
+
+
+def _savings(join: JoinCost, stored: StoredPlan, labels: Labels) -> dict[int, int]:
+    """What each shuffle that the join needed would have saved, by node; the execution waited for these."""
+    shuffles = [node_id for node_id in join.needed if labels.is_shuffle(node_id)]
+    return {node_id: ms for node_id in shuffles if (ms := stored.savings.of(node_id))}
 
 
 def _price(task_time_ms: int | None, core_hour_price: float) -> float | None:
@@ -85,7 +96,7 @@ def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None =
     if stored.execution["state"] not in ENDED:
         out.print(Text("Only task time: what an execution waited for is known when it has ended.", "yellow"))
     _print_table(out, "Cost:", list(_items(bill, labels)), core_hour_price)
-    joins = [line for join in bill.joins for line in _join(join, bill, labels)]
+    joins = [line for join in bill.joins for line in _join(join, stored, labels)]
     if joins:
         _print_table(
             out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins, core_hour_price
@@ -155,8 +166,9 @@ def _error(ms: int | None) -> str:
     return "" if ms is None else f"± {duration_text(ms)}"
 
 
-def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
+def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]:
     """The join with all that it made necessary, then each part of it that is known."""
+    bill = stored.bill
     wall, tasks = bill.wall_ms, bill.task_time_ms
     least = "≥ " if join.shared else ""
     yield _Line(
@@ -185,6 +197,10 @@ def _join(join: JoinCost, bill: Bill, labels: Labels) -> Iterator[_Line]:
         times = ((item.wall_ms, "wall time"), (item.task_time_ms, "task time"))
         amounts = ", ".join(f"{duration_text(ms)} {name}" for ms, name in times if ms)
         yield _Line(Text(f"  plus a part of {visible_line(labels.place(item))} ({amounts})", "dim"))
+    for node_id, ms in _savings(join, stored, labels).items():
+        if ms >= _LEAST_SAVING * wall:
+            what = f"  without shuffle {node_id}, the query would have taken about {duration_text(ms)} less"
+            yield _Line(Text(what, "dim"), str(node_id))
     if join.wall_ms is None and not join.shared:
         yield _Line(Text("  nothing of it was measured", "dim"))
     for node_id in join.not_its_own:

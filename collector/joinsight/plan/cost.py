@@ -31,6 +31,8 @@ _MOST_STAGES = 20
 """Stages in which a group of operators may have run: a document may hold anything."""
 
 Key = TypeVar("Key", bound=Hashable)
+Attempt = tuple[int, int | None]
+"""A stage attempt."""
 
 
 class _Account(NamedTuple):
@@ -87,6 +89,8 @@ class Bill:
     """The largest first, by wall time."""
     joins: Sequence[JoinCost]
     """The largest first, too; then those of which nothing is known."""
+    waits: Mapping[Attempt, Mapping[int, int]]
+    """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
 
     @property
     def wall_ms(self) -> int:
@@ -113,14 +117,17 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     wall: Counter[_Account] = Counter()
     tasks: Counter[_Account] = Counter()
     errors: dict[_Account, list[int]] = defaultdict(list)
-    weights: dict[tuple[int, int | None], Counter[_Account]] = defaultdict(Counter)
+    weights: dict[Attempt, Counter[_Account]] = defaultdict(Counter)
+    sampled: set[Attempt] = set()
     for each in spent:
         account = _account(facts, stages, each)
         tasks[account] += each.ms
+        if each.method == "sampled":
+            sampled.add((each.stage_id, each.stage_attempt))
         weights[each.stage_id, each.stage_attempt][account] += each.ms
         if each.error_ms is not None:
             errors[account].append(each.error_ms)
-    waited: Counter[tuple[int, int | None]] = Counter()
+    waited: Counter[Attempt] = Counter()
     for segment in segments:
         ms = segment.end_ms - segment.start_ms
         if segment.cause in STAGE_CAUSES and segment.stage_id is not None:
@@ -129,15 +136,22 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
             wall[_Account("operator", node_id=segment.node_id)] += ms
         else:
             wall[_Account("rest", segment.cause)] += ms
+    waits: dict[Attempt, Mapping[int, int]] = {}
     for attempt, ms in waited.items():
         its = weights[attempt]
-        wall.update(divide(ms, its) if any(its.values()) else {_Account("shared", stage_id=attempt[0]): ms})
+        parts = divide(ms, its) if any(its.values()) else {_Account("shared", stage_id=attempt[0]): ms}
+        wall.update(parts)
+        waits[attempt] = {
+            account.node_id: part
+            for account, part in parts.items()
+            if attempt in sampled and account.kind == "operator" and account.node_id is not None
+        }
     items = [
         Item(*account, stages.holds(account), wall[account], tasks[account], sum_of_errors(errors[account]))
         for account in {**wall, **tasks}
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
-    return Bill(items, _joins(facts, items))
+    return Bill(items, _joins(facts, items), waits)
 
 
 def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:

@@ -62,6 +62,10 @@ class Labels:
         """Its name."""
         return clean(self._nodes[node_id]["name"])
 
+    def is_shuffle(self, node_id: int) -> bool:
+        """Whether it is one."""
+        return operators.is_shuffle(self._nodes[node_id]["name"])
+
     def place(self, item: Item) -> str:
         """Where operators ran that cannot be told apart: ``stage 7``, ``WholeStageCodegen (5)``."""
         return f"stage {item.stage_id}" if item.node_id is None else self.name(item.node_id)
