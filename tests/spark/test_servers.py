@@ -245,6 +245,11 @@ def test_clients_of_the_thrift_server(
             java = ["java", *LIGHT, "-cp", str(home / "jars" / "*"), str(HERE / "CancelStatement.java"), url, "carol"]
             done = subprocess.run(java, cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.stdout == "cancelled\n", done.stderr
+            theirs = ("ana_maria", "bob", None)
+            until(
+                lambda: any(row.user_name not in theirs and row.state != "running" for row in rows(sink)),
+                "the server reports the end of the cancelled statement",
+            )
         finally:
             server.terminate()
     stored = [row for row in rows(sink) if row.title and row.title.startswith("SELECT '")]
