@@ -201,9 +201,9 @@ def _sources(row: type, of: str | None) -> Sequence[tuple[str, str, str]]:
 @lru_cache(None)
 def values_of(row: type) -> Callable[[Any], Sequence[Any]]:
     """A function that returns the values of such a row, in the order of the table's columns."""
+    if not _has_parts(row):
+        return attrgetter(*(name for name, _, _ in _fields(row)))
     fields = [(field, _part_names(hint, declared)) for field, declared, hint in _fields(row)]
-    if not any(parts for _, parts in fields):
-        return attrgetter(*(name for name, _ in fields))
 
     def values(of: Any) -> Sequence[Any]:
         found: list[Any] = []
@@ -223,8 +223,14 @@ def as_columns(row: Any) -> dict[str, Any]:
 
 def as_json(rows: Sequence[TableRow]) -> str:
     """Rows of one table as JSON objects by column name, as PostgreSQL reads them."""
-    has_parts = bool(rows) and any(_part_names(hint, declared) for _, declared, hint in _fields(type(rows[0])))
+    has_parts = bool(rows) and _has_parts(type(rows[0]))
     return msgspec.json.encode([as_columns(row) for row in rows] if has_parts else rows).decode()
+
+
+@lru_cache(None)
+def _has_parts(row: type) -> bool:
+    """Whether a field of the row is several columns."""
+    return any(_part_names(hint, declared) for _, declared, hint in _fields(row))
 
 
 @lru_cache(None)
