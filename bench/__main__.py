@@ -33,6 +33,7 @@ BENCHMARKS = {
     "queries": "--rows 100000 --runs 5",
     "backfill": "--tasks 6000 --queries 100 --passes 1 --rounds 2",
     "overhead": "--tasks 4000 --queries 30 --rounds 4 --memory 2g",
+    "queues": "--tasks 4000 --rounds 4",
     "sampler": "--rounds 3 --queries 2",
     "task_time": "--rounds 0 --scale 0.02",
     "savings": "--rows 400000 --rounds 2",
@@ -121,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ", ".join(BENCHMARKS)
     parser.add_argument("benchmarks", nargs="*", default=[*BENCHMARKS], help=f"of {names} (default: all)")
-    parser.add_argument("--minutes", type=float, default=15, help="for each benchmark (default: 15)")
+    parser.add_argument("--minutes", type=float, default=12, help="for each benchmark (default: 12)")
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "bench", help="folder (default: build/bench)")
     options = parser.parse_args()
     options.to.mkdir(parents=True, exist_ok=True)
