@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 from tests import class_archive
@@ -31,6 +32,8 @@ ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/t
 LONG = ("tests/store/test_embedded.py", "tests/pages/test_browser.py", "tests/test_growth.py", "tests/test_fuzz.py")
 EACH_ALONE = "tests/exactness/test_exactness.py"
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
+hypothesis.settings.register_profile("any machine", deadline=None)  # an example may take seconds
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

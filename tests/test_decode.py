@@ -341,7 +341,7 @@ def test_reasons_are_short() -> None:
 # Arbitrary input
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary())
 def test_no_body_is_another_error(body: bytes) -> None:
     """Any bytes give a batch or a defined error."""
@@ -349,7 +349,6 @@ def test_no_body_is_another_error(body: bytes) -> None:
         decode_request(body)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary() | st.text().map(str.encode)))
 def test_no_lines_are_another_error(lines: list[bytes]) -> None:
     """Any lines give a batch with the valid documents."""
@@ -400,7 +399,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(inner)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(), st.integers(1, 3))
 def test_no_mutation_is_another_error(seed: int, times: int) -> None:
     """A document with any of its values replaced is refused, or taken and made into rows."""

@@ -29,7 +29,7 @@ from joinsight.tables.views import RELATIONS
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.ndjson"))
 SCHEMA = schema()
-RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(suppress_health_check=list(HealthCheck))
 
 NAMES = (
     "AdaptiveSparkPlan", "WholeStageCodegen (1)", "InputAdapter", "Project", "Filter", "Sort", "Union", "HashAggregate",

@@ -129,7 +129,7 @@ def test_a_truncated_compressed_log_gives_what_is_before(version: str, tmp_path:
     assert outcome.lines > 50
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_makes_reading_fail(data: st.DataObject, plain: bytes, tmp_path: Path) -> None:
     """Bytes changed, removed and doubled anywhere."""

@@ -106,7 +106,7 @@ def test_hostile_texts_are_escaped() -> None:
     assert "<script" not in page and "<img" not in page
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+@settings(suppress_health_check=list(HealthCheck), max_examples=30)
 @given(executions(), executions())
 def test_generated_documents_are_compared(one: dict[str, Any], other: dict[str, Any]) -> None:
     """Any two documents that conform to the schema have a page, in which each operator stands once or is reused."""

@@ -72,7 +72,7 @@ def test_odd_documents_have_pages(file: Path) -> None:
             assert all("</html>" in page for page in every_page(document))
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+@settings(suppress_health_check=list(HealthCheck), max_examples=40)
 @given(executions())
 def test_generated_documents_have_pages(document: dict[str, Any]) -> None:
     """Generated documents that conform to the schema, with consistent plans, have pages."""

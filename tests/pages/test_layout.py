@@ -31,7 +31,7 @@ def trees(draw: st.DrawFn) -> tuple[list[int], list[float]]:
 
 
 @given(trees())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_boxes_overlap(tree: tuple[list[int], list[float]]) -> None:
     """Adjacent boxes keep a distance, the leftmost is at 0, and a parent is centered above its children."""
     parents, heights = tree

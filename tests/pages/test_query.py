@@ -83,7 +83,7 @@ def test_changes_of_one_run_are_flagged_side_by_side() -> None:
     assert len({label for _, label in drawn.ticks}) == len(drawn.ticks)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.tuples(

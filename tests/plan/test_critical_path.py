@@ -288,7 +288,7 @@ broadcasts = st.builds(
 )
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=300)
+@settings(suppress_health_check=list(HealthCheck), max_examples=300)
 @given(
     st.lists(jobs, max_size=6), st.lists(stages, max_size=10), st.lists(nested, max_size=3),
     st.lists(broadcasts, max_size=3), st.sampled_from(["succeeded", "failed"]), st.integers(-500, 2_000), durations,

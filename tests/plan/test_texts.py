@@ -6,7 +6,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.growth import check_cpu_time
 
@@ -298,7 +298,6 @@ PIECES = (
 texts = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
-@settings(deadline=None)
 @given(name=texts, simple=texts)
 def test_no_text_is_an_error(name: str, simple: str) -> None:
     """Parsing any text raises no error."""
