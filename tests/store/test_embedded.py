@@ -198,6 +198,7 @@ def test_nobody_else_gets_in(folder: Path) -> None:
                 ask(url.replace(password, wrong), "SELECT 1")
 
 
+@pytest.mark.matrix
 def test_folder_that_exists_keeps_its_permissions(folder: Path) -> None:
     """A folder that was there before keeps its permissions and its other files."""
     folder.chmod(0o755)
@@ -216,6 +217,7 @@ def test_data_and_password_survive_a_stop(folder: Path) -> None:
     assert make_url(first).password == make_url(second).password
 
 
+@pytest.mark.matrix
 def test_altered_setting_survives_a_stop(folder: Path) -> None:
     """A setting changed by ALTER SYSTEM holds at the next start."""
     with embedded_postgres(folder) as url, psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
@@ -224,6 +226,7 @@ def test_altered_setting_survives_a_stop(folder: Path) -> None:
         assert ask(url, "SHOW shared_buffers") == ("64MB",)
 
 
+@pytest.mark.matrix
 def test_error_of_the_user_passes_and_the_server_stops(folder: Path) -> None:
     """An error in the context is not changed, and the server stops all the same."""
     with pytest.raises(OSError, match="of the user"), embedded_postgres(folder):
@@ -232,6 +235,7 @@ def test_error_of_the_user_passes_and_the_server_stops(folder: Path) -> None:
     assert not listening(port)
 
 
+@pytest.mark.matrix
 def test_connected_client_does_not_hold_up_the_stop(folder: Path) -> None:
     """The last user's stop does not wait for a client that stays connected."""
     with embedded_postgres(folder) as url:
@@ -241,6 +245,7 @@ def test_connected_client_does_not_hold_up_the_stop(folder: Path) -> None:
     client.close()
 
 
+@pytest.mark.matrix
 def test_settings_of_clients_do_not_disturb(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PGSSLMODE, PGPORT and the like, set for another database, do not disturb this one."""
     for name, value in {"PGSSLMODE": "require", "PGPORT": "1", "PGDATA": "/none", "PGTZ": "Asia/Tokyo"}.items():
@@ -270,6 +275,7 @@ def test_status_and_stop_leave_no_trace(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.matrix
 def test_log_is_bounded(folder: Path) -> None:
     """A log of more than 10 MB is put aside at the next start."""
     (folder / "postgres.log").write_bytes(b"x" * (embedded.LOG_BYTES + 1))
@@ -334,6 +340,7 @@ def test_five_at_once_start_one_server(new: Path) -> None:
             somebody.kill()
 
 
+@pytest.mark.matrix
 def test_coming_and_going(folder: Path) -> None:
     """A process that joins while the last one leaves always gets a running server."""
     script = """
@@ -350,6 +357,7 @@ for _ in range(8):
     assert status(folder) is None
 
 
+@pytest.mark.matrix
 def test_ctrl_c_of_one_user_leaves_the_server_to_the_others(folder: Path) -> None:
     """Ctrl-C in the terminal of the user that started the server ends that user alone."""
     with user(folder) as first:
@@ -371,6 +379,7 @@ def test_ctrl_c_of_the_only_user_stops_the_server(folder: Path) -> None:
     assert (folder / "postgres.log").read_text().splitlines()[-1].endswith("database system is shut down")
 
 
+@pytest.mark.matrix
 def test_ctrl_c_while_the_server_starts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C during the start leaves no server running."""
 
@@ -385,6 +394,7 @@ def test_ctrl_c_while_the_server_starts(folder: Path, monkeypatch: pytest.Monkey
     assert (folder / "postgres.log").read_text().splitlines()[-1].endswith("database system is shut down")
 
 
+@pytest.mark.matrix
 def test_forked_child_does_not_count(folder: Path) -> None:
     """A child by fork, which inherits the locks, neither keeps the server running nor others out."""
     script = """
@@ -444,6 +454,7 @@ def test_killed_server_comes_back_with_its_data(folder: Path) -> None:
     assert status(folder) is None
 
 
+@pytest.mark.matrix
 def test_last_user_of_a_killed_server_leaves_in_peace(folder: Path) -> None:
     """A user whose server was killed leaves at once, and does no harm to the program that has its number now."""
     with subprocess.Popen(["sleep", "3600"], **account(folder)) as sleeper:
@@ -465,8 +476,11 @@ def processes(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     return str(request.param)
 
 
+REST = ("another program", "nobody", "an empty file")
+
+
 @with_proc
-@pytest.mark.parametrize("who", ["zombie", "another program", "nobody", "an empty file"])
+@pytest.mark.parametrize("who", ["zombie", *(pytest.param(who, marks=pytest.mark.matrix) for who in REST)])
 def test_stale_pid_file(folder: Path, who: str, processes: str) -> None:
     """A postmaster.pid left by a dead server is no obstacle, whoever has its number now."""
     with subprocess.Popen(["sleep", "60"], **account(folder)) as sleeper:
@@ -494,6 +508,7 @@ def without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs))
 
 
+@pytest.mark.matrix
 def test_pid_file_of_whom_nobody_can_tell(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody can tell whether a server lives its file stays, and PostgreSQL decides."""
     file = folder / "postgres" / "postmaster.pid"
@@ -546,6 +561,7 @@ def test_initdb_killed_with_its_user(new: Path) -> None:
     assert not (new / "postgres.new").exists()
 
 
+@pytest.mark.matrix
 def test_half_a_cluster_is_made_anew(new: Path) -> None:
     """What an interrupted initdb left behind, with an empty password, is replaced by a whole database."""
     (new / "postgres.new" / "global").mkdir(parents=True)
@@ -570,6 +586,7 @@ def test_server_holds_no_lock_but_its_own(folder: Path) -> None:
         assert all(ours == {"server.lock", "postgres.log"} for ours in found)
 
 
+@pytest.mark.matrix
 def test_users_lock_is_free_after_a_kill(folder: Path) -> None:
     """The server that a killed user leaves behind does not hold that user's lock."""
     with user(folder) as victim:
@@ -593,6 +610,7 @@ def test_any_path(new: Path) -> None:
         assert stop(folder)
 
 
+@pytest.mark.matrix
 def test_longest_path(new: Path) -> None:
     """A path of 900 bytes works."""
     folder = new
@@ -644,6 +662,7 @@ def test_below_a_folder_of_root_alone(open_folder: Path) -> None:
     assert open_folder.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.matrix
 @as_root
 @with_proc
 def test_container_without_the_smaller_capability(open_folder: Path) -> None:
@@ -674,6 +693,7 @@ def closed_binaries(tmp_path: Path) -> Path:
     return copy / "bin"
 
 
+@pytest.mark.matrix
 @as_root
 def test_binaries_below_a_folder_of_root_alone(
     new: Path, closed_binaries: Path, monkeypatch: pytest.MonkeyPatch
@@ -709,6 +729,7 @@ def test_root_in_the_folder_of_a_user(new: Path) -> None:
     assert owners == {daemon.pw_uid}
 
 
+@pytest.mark.matrix
 @as_root
 def test_root_in_the_folder_of_a_user_without_a_name(new: Path) -> None:
     """In a folder whose owner has no name on this system, as on a container's volume, the server runs as nobody."""
@@ -804,6 +825,7 @@ def test_disk_full(new: Path) -> None:
         assert ask(url, "SELECT 1") == (1,)
 
 
+@pytest.mark.matrix
 def test_taken_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that another program takes at the last moment costs one more attempt."""
     with socket.socket() as other:
@@ -828,6 +850,7 @@ def test_server_that_does_not_start(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert (folder / "postgres.log").read_text().count("FATAL") == embedded.STARTS
 
 
+@pytest.mark.matrix
 def test_server_that_does_not_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that lives and does not answer is given up in time."""
     monkeypatch.setattr(embedded, "START_SECONDS", 0.2)
@@ -840,6 +863,7 @@ def test_server_that_does_not_answer(folder: Path, monkeypatch: pytest.MonkeyPat
             pass
 
 
+@pytest.mark.matrix
 def test_server_that_does_not_stop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not stop is reported with its number, to the one who would stop it."""
     with user(folder) as somebody:
@@ -855,6 +879,7 @@ def test_server_that_does_not_stop(folder: Path, monkeypatch: pytest.MonkeyPatch
         assert somebody.leave() == 0
 
 
+@pytest.mark.matrix
 def test_start_that_never_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that hangs while it starts or stops the server does not make the others hang."""
     monkeypatch.setattr(embedded, "START_SECONDS", 0.1)
