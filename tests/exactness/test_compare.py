@@ -34,6 +34,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Stored, Callable[[
     return as_stored(read(log)[0]), compare
 
 
+@pytest.mark.matrix
 def test_every_change_of_a_value_is_noticed(stored: tuple[Stored, Callable[[Stored], list[str]]]) -> None:
     """A change is detected in any column of application, execution, stage, metric, node, edge, plan version or job."""
     whole, compare = stored

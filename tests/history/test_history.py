@@ -147,6 +147,7 @@ def test_the_rows_fit_together(engine: Engine, planted: Planted, sql: str) -> No
     assert ask(engine, f"SELECT count(*) FROM ({sql}) wrong")[0][0] == 0
 
 
+@pytest.mark.matrix
 def test_two_hundred_jobs_have_names_and_queries_of_their_own() -> None:
     """The names and queries of two hundred jobs are distinct, so a shape or a name identifies one job."""
     jobs = make_jobs(200, 90, 0)

@@ -92,6 +92,7 @@ def test_many_at_once(feed: Feed) -> None:
         assert each["incomplete"] == []
 
 
+@pytest.mark.matrix
 def test_executions_that_never_end(feed: Feed) -> None:
     """Beyond the limit the oldest executions are no longer followed, and marked."""
     documents = feed(4_000, at_once=4_000, ends=False, heap="64m", memory="8m").taken()
