@@ -115,14 +115,10 @@ def write_tables(spark: SparkSession, work: Path) -> None:
 
 
 def joins(spark: SparkSession, work: Path) -> None:
-    """The five join operators, each with and without adaptive execution."""
+    """The five join operators, each with and without adaptive execution; the other join types as the session is."""
     for adaptive in ("true", "false"):
         with settings(spark, {ADAPTIVE: adaptive}):
             run_queries(spark, f"joins, adaptive {adaptive}", JOINS)
-
-
-def other_joins(spark: SparkSession, work: Path) -> None:
-    """The other join types."""
     run_queries(spark, "joins", OTHER_JOINS)
 
 
@@ -488,7 +484,6 @@ def finish(writer: Any) -> None:
 STEPS: tuple[Step, ...] = (
     write_tables,
     joins,
-    other_joins,
     reused_exchange,
     subqueries,
     skewed_join,
@@ -521,7 +516,9 @@ FEW_STEPS: tuple[Step, ...] = (
     write_tables,
     joins,
     reused_exchange,
+    skewed_join,
     local_read,
     cache_read_twice,
+    python_udf,
     failures,
 )
