@@ -237,27 +237,29 @@ def _operators(
         key = find_execution(connection, filters.execution)
         on_operator += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
     few_operators, few_executions = filters.is_selective(Of.OPERATOR), filters.is_selective(Of.EXECUTION)
-    if by_execution and not few_operators:
-        executions = _executions(filters)
-        its: FromClause = (executions.offset(0) if few_executions else executions).subquery(execution.name)
+    if by_execution and not few_operators and not few_executions:
+        its: FromClause = _executions(filters).subquery(execution.name)
         source: FromClause = _operators_of(its, table, on_operator)
         joined = its.join(source, true())
     else:
         on_execution = filters.conditions(Of.EXECUTION, execution)
         of: FromClause = table
+        first = orders
         operators = select(table).where(*on_operator)
         if few_executions:
-            # Only the keys, which an index has: the rows of 80,000 executions take longer than all look-ups
-            keys = _executions(filters).with_only_columns(*(execution.c[name] for name in EXECUTION_KEY))
-            if sort == "recent":  # look-ups then end with the limit
-                keys = keys.order_by(execution.c.started_at.desc())
+            # Only what an index has: the rows of 80,000 executions take longer than all look-ups
+            indexed = (*EXECUTION_KEY, "duration_ms") if by_execution else EXECUTION_KEY
+            keys = _executions(filters).with_only_columns(*(execution.c[name] for name in indexed))
+            if by_execution or sort == "recent":  # look-ups then end with the limit
+                first = orders if by_execution else [execution.c.started_at.desc()]
+                keys = keys.order_by(*first)
             found = keys.offset(0).subquery(execution.name)
             of = _operators_of(found, table, on_operator)
             operators, on_execution = select(of).select_from(found.join(of, true())), []
         elif few_operators and sort != "recent":
             operators = select(operators.offset(0).subquery(table.name))
-        if not on_execution and not by_execution:  # the limit then applies before the join
-            operators = _first(operators, orders, of, filters)
+        if not on_execution and (few_executions or not by_execution):  # the limit then applies before the join
+            operators = _first(operators, first, of, filters)
         source = operators.subquery(table.name)
         its = (
             select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)

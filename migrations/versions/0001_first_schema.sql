@@ -208,9 +208,9 @@ CREATE INDEX ix_execution_disk_spilled_bytes_largest ON execution (disk_spilled_
 CREATE INDEX ix_execution_duration_ms_largest ON execution (duration_ms DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_execution_execution_id_started_at ON execution (execution_id, started_at);
 CREATE INDEX ix_execution_job_name_started_at ON execution (job_name, started_at)
-    INCLUDE (application_id, attempt_id, execution_id, is_outer);
+    INCLUDE (application_id, attempt_id, execution_id, is_outer, duration_ms);
 CREATE INDEX ix_execution_query_shape_started_at ON execution (query_shape, started_at)
-    INCLUDE (application_id, attempt_id, execution_id, is_outer);
+    INCLUDE (application_id, attempt_id, execution_id, is_outer, duration_ms);
 CREATE INDEX ix_execution_session_id_started_at ON execution (session_id, started_at) WHERE session_id IS NOT NULL;
 CREATE INDEX ix_execution_shuffle_write_bytes_largest ON execution (shuffle_write_bytes DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_execution_state_started_at ON execution (state, started_at) WHERE state <> 'succeeded';

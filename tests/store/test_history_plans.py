@@ -236,6 +236,14 @@ def test_an_operator_or_a_query_through_its_runs(engine: Engine, command: str) -
             assert not scanned(plan), plan
 
 
+@pytest.mark.parametrize(("command", "sort"), [("joins", "time"), *((command, "recent") for command in OPERATORS)])
+def test_operators_of_a_job_end_with_the_limit(engine: Engine, command: str, sort: str) -> None:
+    """In the order of its executions, operators are looked up in the first of these, not in all 80."""
+    (plan,) = plans_of(engine, lambda c: READ[command](c, Filters(job="test7", limit=5), sort))
+    looked_up = re.findall(rf" on {OPERATORS[command]}_2025_\d\d .*\(actual .* loops=(\d+)\)", plan)
+    assert 0 < sum(map(int, looked_up)) < 40, plan
+
+
 @pytest.mark.parametrize("named", ["last", "77", "987654321", "m1-77/154"])
 def test_an_execution_is_found(engine: Engine, named: str) -> None:
     """By whatever names it, also one that is not there; its rows by their key."""

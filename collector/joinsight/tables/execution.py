@@ -89,7 +89,7 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     updated_at: datetime | None = required("when this row was written", default=None)
 
 
-_LOOKED_UP = ("application_id", "attempt_id", "execution_id", "is_outer")
+_LOOKED_UP = ("application_id", "attempt_id", "execution_id", "is_outer", "duration_ms")
 """With these, the operators of a job's or query's executions are looked up without reading the executions."""
 
 execution = table_of(
