@@ -27,20 +27,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import msgspec
 from sqlalchemy import text
 
-from bench.ingestion import documents
+from bench.ingestion import documents, with_ids_of
 from joinsight.decode import HEADERS
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_EXPRESSIONS = re.compile(rb"(?<=#)\d+|(?<=plan_id=)\d+")
-_METRICS = re.compile(rb'(?<="id":)\d+(?=,"type")|(?<="metric":)\d+')
 TOKEN = "a-token-of-this-benchmark"
 _SENT = {"Host": "localhost", "Authorization": f"Bearer {TOKEN}", **HEADERS}
 _HEADERS = "".join(f"{name}: {value}\r\n" for name, value in _SENT.items())
@@ -126,16 +123,6 @@ def make_requests(drivers: int, number: int, first: int, vary: bool) -> list[Req
             line = with_ids_of(line, driver)
         made.append(Request(driver, execution_id, gzip.compress(line, 1)))
     return made
-
-
-def with_ids_of(document: bytes, driver: int) -> bytes:
-    """A document with other ids of expressions, plans and accumulators."""
-    document = _EXPRESSIONS.sub(partial(_shifted, 7 * driver), document)
-    return _METRICS.sub(partial(_shifted, 11 * driver), document)
-
-
-def _shifted(by: int, found: re.Match[bytes]) -> bytes:
-    return b"%d" % (int(found[0]) + by)
 
 
 async def send(requests: Sequence[Request], drivers: Sequence[Driver], rate: float, collector: int) -> Seen:

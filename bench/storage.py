@@ -19,8 +19,7 @@ import msgspec
 from sqlalchemy import Connection, text
 from tests.eventlog.recorded import log_at, read
 
-from bench.company import with_ids_of
-from bench.ingestion import documents
+from bench.ingestion import documents, with_ids_of
 from joinsight import tables
 from joinsight.document import Execution
 from joinsight.store.database import open_database, upgrade
