@@ -17,7 +17,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,14 +29,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sink import Sink, listening
 from tests.waiting import until
 
-from bench.plugin import measured, run, session
-from joinsight.attach import listener_jar
+from bench.plugin import compiled, measured, run, session
 from joinsight.reading import stored_plan
 from joinsight.rows import Rows
 
@@ -157,15 +154,6 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.ui.liveUpdate.period": "0",  # or stages are known late
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-
-
-def compiled(name: str, classes: Path) -> str:
-    """Compile a class of bench/java; returns the folder of its classes."""
-    class_path = os.pathsep.join([str(Path(pyspark.__file__).parent / "jars" / "*"), str(listener_jar())])
-    source = Path(__file__).parent / "java" / f"{name}.java"
-    command = ["javac", "-proc:none", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)]
-    subprocess.run(command, check=True)
-    return str(classes)
 
 
 # Places

@@ -40,7 +40,6 @@ import platform
 import random
 import shutil
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +49,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+from bench.plugin import compiled
 from joinsight.attach import listener_jar
 
 CONDITIONS = ("none", "empty", "joinsight", "event log")
@@ -171,7 +171,7 @@ class Driver:
         settings = {
             "spark.driver.memory": memory,
             "spark.driver.extraJavaOptions": f"-Xms{memory}",
-            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{compile_probe(folder, jar)}",
+            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{compiled('Probe', folder / 'classes')}",
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -241,18 +241,6 @@ class Driver:
             for place in ORDERS[number % len(ORDERS)]
         ]
         return self.record(workload, runs)
-
-
-def compile_probe(folder: Path, jar: Path) -> Path:
-    """Compile the Java part against PySpark's jars and the listener; returns the folder of its classes."""
-    import pyspark
-
-    classes = folder / "classes"
-    class_path = os.pathsep.join([str(Path(pyspark.__file__).parent / "jars" / "*"), str(jar)])
-    source = Path(__file__).parent / "java" / "Probe.java"
-    command = ["javac", "-proc:none", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)]
-    subprocess.run(command, check=True)
-    return classes
 
 
 def create_views(spark: Any) -> None:

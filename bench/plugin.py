@@ -1,13 +1,16 @@
-"""A session with the plugin, and the rows of its queries as a collector would store them."""
+"""A session with the plugin, and the rows of its queries as a collector would store them; classes of bench/java."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
+import pyspark
 from pyspark.sql import SparkSession
 from tests.spark.sink import Sink
 from tests.waiting import until
@@ -37,17 +40,35 @@ def session(sink: Sink, settings: Mapping[str, str], class_path: str = "") -> Sp
     return builder.getOrCreate()
 
 
+def compiled(name: str, classes: Path) -> str:
+    """Compile a class of bench/java; returns the folder of its classes."""
+    class_path = os.pathsep.join([str(Path(pyspark.__file__).parent / "jars" / "*"), str(listener_jar())])
+    source = Path(__file__).parent / "java" / f"{name}.java"
+    command = ["javac", "-proc:none", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)]
+    subprocess.run(command, check=True)
+    return str(classes)
+
+
 def run(spark: SparkSession, sink: Sink, query: Callable[[], object]) -> Rows:
     """Run a query; returns its rows, with all samples."""
+    return execution_rows(executed(spark, sink, query))
+
+
+def executed(spark: SparkSession, sink: Sink, query: Callable[[], object]) -> Execution:
+    """Run a query; returns its last document."""
     name = f"run {time.monotonic_ns()}"
     spark.sparkContext.setJobDescription(name)
     query()
-    (rows,) = measured(sink, lambda e: e.description == name, 1)
-    return rows
+    (execution,) = _last_documents(sink, lambda e: e.description == name, 1)
+    return execution
 
 
 def measured(sink: Sink, which: Callable[[Execution], bool], count: int) -> list[Rows]:
     """Wait for the last documents of so many executions; returns their rows, by execution id."""
+    return list(map(execution_rows, _last_documents(sink, which, count)))
+
+
+def _last_documents(sink: Sink, which: Callable[[Execution], bool], count: int) -> list[Execution]:
     found: dict[int, Execution] = {}
 
     def arrived() -> bool:
@@ -61,4 +82,4 @@ def measured(sink: Sink, which: Callable[[Execution], bool], count: int) -> list
 
     until(arrived, "the documents of a run")
     sink.requests.clear()
-    return [execution_rows(found[number]) for number in sorted(found)]
+    return [found[number] for number in sorted(found)]

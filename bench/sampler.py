@@ -30,7 +30,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tests.spark.sink import listening
 
-from bench.overhead import SEND_SECONDS, bootstrap, compile_probe
+from bench.overhead import SEND_SECONDS, bootstrap
+from bench.plugin import compiled
 from joinsight.attach import LISTENER, listener_jar
 
 CONDITIONS: dict[str, dict[str, str]] = {
@@ -90,7 +91,7 @@ class Driver:
             "spark.master": "local[2]",
             "spark.driver.memory": "3g",
             "spark.driver.extraJavaOptions": "-Xms3g",
-            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{compile_probe(folder, jar)}",
+            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{compiled('Probe', folder / 'classes')}",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.joinsight.spool": "none",
