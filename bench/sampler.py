@@ -1,13 +1,18 @@
 """Measures what sampling costs: ``python -m bench.sampler --help``.
 
 **Conditions.** ``none``; ``listener``, by `spark.extraListeners`; ``plugin``, by `spark.plugins`: the listener and the
-samples, at the default interval. All in one JVM with two task threads, one Spark context after the other, in turns: in
-each round every condition runs once, and over six rounds in every order.
+samples, at the default interval; ``JFR``: the listener, and samples by JFR at the same interval, of which a stream
+tells what each task is at. All in one JVM with two task threads, one Spark context after the other, in turns: in each
+round every condition runs once, and over 24 rounds in every order.
 
 **Measures.** CPU is that of the whole JVM while the queries run, after one that is not counted; it has all that samples
 cost the threads that are stopped for them. Ratios are to ``none`` of the same round, with their quartiles and a
 bootstrap 95 % interval of the median. Of ``plugin``: the CPU time of the sampler's thread, the samples that arrived as
 a share of those that the interval promises, and the bytes that it sends more.
+
+**Lost samples.** With `--lost`, long and short queries run in a local session and on a standalone cluster of two
+executors. Samples are counted where an executor sends them, where the driver receives them, and in the last documents
+that arrive.
 """
 
 from __future__ import annotations
@@ -16,31 +21,36 @@ import argparse
 import itertools
 import os
 import platform
+import random
 import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
-from tests.spark.sink import listening
+from tests.cluster import standalone
+from tests.spark.sink import Sink, listening
 
 from bench.overhead import SEND_SECONDS, bootstrap
-from bench.plugin import compiled
+from bench.plugin import compiled, session
 from joinsight.attach import LISTENER, listener_jar
 
 CONDITIONS: dict[str, dict[str, str]] = {
     "none": {},
     "listener": {"spark.extraListeners": LISTENER},
     "plugin": {"spark.plugins": "io.joinsight.JoinsightPlugin"},
+    "JFR": {"spark.extraListeners": LISTENER},
 }
 SAMPLER = "joinsight-sampler"  # its thread
-ORDERS = tuple(itertools.permutations(CONDITIONS))
+ORDERS = random.Random(1).sample(tuple(itertools.permutations(CONDITIONS)), 24)
+SHORT = "SELECT id % 3, count(*) FROM range(0, 20000, 1, 2) GROUP BY 1"
 QUERY = (
     "SELECT g, sum(hash(v, w)) FROM (SELECT id, uuid() AS v, id % 100 AS g FROM range(0, 600000, 1, 4))"
     " JOIN (SELECT id, id AS w FROM range(0, 400000, 1, 4)) USING (id) GROUP BY g"
@@ -65,7 +75,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=18)
     parser.add_argument("--queries", type=int, default=4, help="in a run")
     parser.add_argument("--interval", default="50ms", help="between samples")
+    parser.add_argument("--lost", action="store_true", help="only count samples that are lost on their way")
     arguments = parser.parse_args()
+    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    if arguments.lost:
+        print("\n".join(lost(arguments.interval)))
+        return
     found: dict[str, list[Ran]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         driver = Driver(Path(folder), arguments)
@@ -76,9 +91,15 @@ def main() -> None:
                 if number >= 0:
                     found[condition].append(ran)
                     print(f"round {number}, {condition}: {ran}", file=sys.stderr, flush=True)
-    print(f"{date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(f"{arguments.rounds} rounds of {arguments.queries} queries, a sample every {arguments.interval}")
     print(report(found, arguments.interval))
+
+
+def classes(folder: Path) -> str:
+    """The folder of the compiled classes that the benchmark needs."""
+    for name in ("Probe", "Sampling"):
+        compiled(name, folder / "classes")
+    return str(folder / "classes")
 
 
 class Driver:
@@ -86,12 +107,13 @@ class Driver:
 
     def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
         self.queries = arguments.queries
+        self.interval_ms = int(arguments.interval.removesuffix("ms"))
         jar = listener_jar()
         self.settings = {
             "spark.master": "local[2]",
             "spark.driver.memory": "3g",
-            "spark.driver.extraJavaOptions": "-Xms3g",
-            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{compiled('Probe', folder / 'classes')}",
+            "spark.driver.extraClassPath": f"{jar}{os.pathsep}{classes(folder)}",
+            "spark.driver.extraJavaOptions": "-Xms3g -XX:FlightRecorderOptions=stackdepth=128",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.joinsight.spool": "none",
@@ -109,6 +131,8 @@ class Driver:
             spark = builder.getOrCreate()
             jvm: Any = spark._jvm
             probe = jvm.io.joinsight.bench.Probe
+            if condition == "JFR":
+                jvm.io.joinsight.Sampling.stream(self.interval_ms)
             spark.sql(QUERY).collect()
             time.sleep(SEND_SECONDS)
             probe.usedHeap()  # collects garbage
@@ -120,13 +144,58 @@ class Driver:
             time.sleep(SEND_SECONDS)
             cpu = probe.processCpuNs() - cpu
             sampler = probe.threadCpuNs(SAMPLER) - sampler
+            streamed = jvm.io.joinsight.Sampling.streamed() if condition == "JFR" else 0
             spark.stop()
-            documents = {each["execution_id"]: each for each in sink.taken() if "execution_id" in each}  # the last ones
-            stages = [stage for each in documents.values() for stage in each.get("stages", ())]
+            stages = stages_of(sink)
             sent = sum(int(headers["Content-Length"]) for headers, _, _ in sink.requests)
-        samples = sum(sum(stage.get("samples", {}).values()) for stage in stages)
+        samples = streamed or samples_of(stages)
         tasks = sum(stage.get("run_time_ms", 0) for stage in stages)
         return Ran(cpu / 1e9, wall, sampler / 1e9, sent, samples, tasks / 1_000)
+
+
+def stages_of(sink: Sink) -> list[dict[str, Any]]:
+    """The stages of the last document of each execution."""
+    documents = {each["execution_id"]: each for each in sink.taken() if "execution_id" in each}
+    return [stage for each in documents.values() for stage in each.get("stages", ())]
+
+
+def samples_of(stages: Iterable[dict[str, Any]]) -> int:
+    """How many samples stages have."""
+    return sum(sum(stage.get("samples", {}).values()) for stage in stages)
+
+
+def lost(interval: str) -> Iterator[str]:
+    """A table of samples sent, received and stored."""
+    yield "| where | queries | sent by executors | received by the driver | in documents |"
+    yield "|---|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        class_path = f"{listener_jar()}{os.pathsep}{classes(folder)}"
+        (folder / "cluster").mkdir()
+        spark = Path(pyspark.__file__).parent
+        with standalone(spark, folder / "cluster", {**os.environ, "PYSPARK_PYTHON": sys.executable}) as cluster:
+            for master in ("local[2]", cluster.url):
+                for what, query, count in (("joins", QUERY, 4), ("short queries", SHORT, 100)):
+                    sent = Path(tempfile.mkdtemp(dir=folder))
+                    settings = {
+                        "spark.master": master,
+                        "spark.plugins": "io.joinsight.Sampling$Counting",
+                        "spark.bench.sent": str(sent),
+                        "spark.executor.extraClassPath": class_path,
+                        "spark.executor.memory": "700m",
+                        "spark.joinsight.sampleInterval": interval,
+                    }
+                    with listening() as sink:
+                        running = session(sink, settings, class_path)
+                        for _ in range(count):
+                            running.sql(query).collect()
+                        jvm: Any = running._jvm
+                        running.stop()
+                        received = jvm.io.joinsight.Sampling.received()
+                        stored = samples_of(stages_of(sink))
+                    of_executors = sum(int(each.read_text()) for each in sent.iterdir())
+                    where = "one process" if master.startswith("local") else "a cluster, two executors"
+                    yield f"| {where} | {count} {what} | {of_executors:,} | {received:,} | {stored:,} |"
 
 
 def report(found: dict[str, list[Ran]], interval: str) -> str:
@@ -143,13 +212,14 @@ def report(found: dict[str, list[Ran]], interval: str) -> str:
         cells = (condition, quartiles(cpu), quartiles(wall), quartiles(ratios), middle, quartiles(walls))
         lines.append(f"| {' | '.join(cells)} |")
     plugin = found["plugin"]
+    jfr = quartiles([ran.samples / ran.task_s for ran in found["JFR"]])
     thread = quartiles([100 * ran.sampler_s / ran.cpu_s for ran in plugin])
     rate = quartiles([ran.samples / ran.task_s for ran in plugin])
     sent = [statistics.median(ran.sent_bytes for ran in found[name]) for name in ("listener", "plugin")]
     lines += [
         "",
         f"the sampler's thread took {thread} % of the CPU",
-        f"samples per second of task time that arrived: {rate}, with one every {interval}",
+        f"samples per second of task time that arrived: {rate}, with one every {interval}; by JFR: {jfr}",
         f"bytes sent in a run: {sent[0]:,.0f} by the listener, {sent[1]:,.0f} by the plugin",
     ]
     return "\n".join(lines)

@@ -10,8 +10,8 @@ several operators.
 **TPC-H.** All 22 queries: whether the parts of each stage add up to its run time, and how much of it is one operator's,
 that of several operators that share code, or not attributable.
 
-**JFR.** With `--jfr`, JFR samples the tasks of the same runs, and both are also computed from its samples. An event that the
-benchmark has JFR record tells which task a thread had.
+**JFR.** With `--jfr`, JFR samples the tasks of the same runs, and both are also computed from its samples. An event
+that the benchmark has JFR record says which task a thread had.
 """
 
 from __future__ import annotations

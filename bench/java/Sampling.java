@@ -88,7 +88,7 @@ public final class Sampling {
     return stacks.key(frames.toArray(new StackTraceElement[0]), Sampler.DEPTH);
   }
 
-  /** Starts a stream by JFR that tells of each sample of a task what it is at, as a sampler by JFR would have to. */
+  /** Starts a stream by JFR that gives each sample of a task its key, as a sampler by JFR would have to. */
   public static void stream(long periodMs) {
     STREAMED.set(0);
     stream = new RecordingStream();
