@@ -381,7 +381,8 @@ def tpch_table(queries: Mapping[str, Rows]) -> Iterator[str]:
                 of_stages.append(missing / stage.totals.run_time_ms)
     yield ""
     yield f"{stages} stages, of which {wrong} do not add up to their run time"
-    quartiles = ", ".join(f"{share:.1%}" for share in statistics.quantiles(of_stages, n=4))
+    found = statistics.quantiles(of_stages, n=4) if len(of_stages) > 1 else of_stages
+    quartiles = ", ".join(f"{share:.1%}" for share in found)
     yield f"{len(of_stages)} stages with at least {ENOUGH} samples: not attributable, quartiles: {quartiles}"
     yield f"what is not attributable, ms: {dict(parts.most_common())}"
 
