@@ -131,6 +131,19 @@ def test_an_outer_execution_is_one_whose_work_is_elsewhere() -> None:
     assert names(stored_rows(ordinary)["execution"][0]) == (None, None, None, None)
 
 
+def test_the_result_of_a_command_is_no_query_of_its_own() -> None:
+    """Spark runs a command in one execution, and hands out its rows in another one; more than that is a query."""
+    returned = "\nCommandResult | [key#1, value#2]"
+    for plan, is_outer in (
+        (returned, True),
+        ("\nExecute SetCommand", False),
+        (f"\nProject | [key#1]\n  {returned.strip()}", False),
+    ):
+        [row] = stored_rows(planned(plan, jobs=[]))["execution"]
+        assert row["is_outer"] is is_outer
+        assert (row["query_shape"] is None) is is_outer
+
+
 def test_a_description_of_their_own() -> None:
     """A function of `foreachBatch` may set one; its jobs still have the ids, and Spark's job group is the run."""
     own = work(5, description="upsert", streaming_query_id=QUERY, streaming_batch_id=5, job_group=RUN)

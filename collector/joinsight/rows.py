@@ -255,7 +255,10 @@ class _Facts(PlanMetrics):
         if self.batch is None and e.streaming_query_id is not None:  # its function has set another description
             self.batch = MicroBatch(None, e.streaming_query_id, e.job_group, e.streaming_batch_id)
         is_root = e.root_execution_id == e.execution_id
-        self.is_outer = self.batch is not None and is_root and not e.jobs and e.state not in ("failed", "lost")
+        wraps = (self.batch is not None and is_root) or [node.name for node in plans.graph.nodes] == [
+            operators.COMMAND_RESULT
+        ]
+        self.is_outer = wraps and not e.jobs and e.state not in ("failed", "lost")
         self._retried = {stage.id for stage in e.stages if stage.attempt > 0}
         self.threshold = byte_size(
             e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD

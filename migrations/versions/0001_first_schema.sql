@@ -175,7 +175,7 @@ COMMENT ON COLUMN execution.streaming_query_name IS 'Structured Streaming: the q
 COMMENT ON COLUMN execution.streaming_query_id IS 'Structured Streaming: the query, equal in all its runs from a checkpoint';
 COMMENT ON COLUMN execution.streaming_run_id IS 'Structured Streaming: the run of the query, from a start to its stop';
 COMMENT ON COLUMN execution.streaming_batch_id IS 'Structured Streaming: the number of the micro-batch';
-COMMENT ON COLUMN execution.is_outer IS 'whether it is a micro-batch whose work is in executions nested in it: tables of operators have nothing of it, and lists and totals leave it out';
+COMMENT ON COLUMN execution.is_outer IS 'whether its work is in another execution: a micro-batch in those nested in it, the result of a command in that which ran the command; tables of operators have nothing of it, and lists and totals leave it out';
 COMMENT ON COLUMN execution.tags IS 'spark.joinsight.tag.*';
 COMMENT ON COLUMN execution.configuration IS 'allow-listed settings of the session that differ from the defaults';
 COMMENT ON COLUMN execution.jobs IS 'Spark jobs that it ran';

@@ -184,7 +184,10 @@ _STREAMING = ("streaming_query_id", "streaming_run_id", "streaming_batch_id")
 
 def _is_outer(spark: dict[str, Any], jobs: list[dict[str, Any]]) -> bool:
     is_root = spark["rootExecutionId"] == spark["executionId"]
-    return bool(_BATCH.fullmatch(spark["description"])) and is_root and not jobs and not spark["errorMessage"]
+    nodes = (spark["graph"] or {"nodes": []})["nodes"]
+    returns_result = [node["name"] for node in nodes] == ["CommandResult"]
+    has_work_elsewhere = returns_result or (bool(_BATCH.fullmatch(spark["description"])) and is_root)
+    return has_work_elsewhere and not jobs and not spark["errorMessage"]
 
 
 def broadcast_bytes(metrics: list[Row], nodes: list[Row]) -> int | None:

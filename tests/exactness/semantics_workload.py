@@ -271,7 +271,7 @@ def threads(spark: SparkSession, work: Path) -> None:
 
 
 def create_and_insert(spark: SparkSession, work: Path) -> None:
-    """Commands with nested executions, and dynamic partitions."""
+    """Commands with nested executions, dynamic partitions, and the result of a command."""
     spark.sql("CREATE TABLE copy USING parquet AS SELECT * FROM facts WHERE day < 2")
     spark.sql("CREATE TABLE by_day (id LONG, amount DOUBLE, day LONG) USING parquet PARTITIONED BY (day)")
     spark.sql("INSERT INTO by_day SELECT id, amount, day FROM facts WHERE day < 3")
@@ -279,6 +279,7 @@ def create_and_insert(spark: SparkSession, work: Path) -> None:
         spark.sql("INSERT OVERWRITE by_day PARTITION (day) SELECT id, amount, day FROM facts WHERE day = 2")
     spark.sql("INSERT INTO by_day PARTITION (day = 9) SELECT id, amount FROM facts WHERE day = 4")
     spark.sql("SELECT day, count(*) FROM by_day GROUP BY day").collect()
+    spark.sql("SHOW TABLES").collect()
 
 
 def sources(spark: SparkSession, work: Path) -> None:

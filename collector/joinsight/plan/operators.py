@@ -158,6 +158,9 @@ class Operator:
 
 
 EXCHANGE, BROADCAST_EXCHANGE, REUSED_EXCHANGE = "Exchange", "BroadcastExchange", "ReusedExchange"
+COMMAND_RESULT = "CommandResult"
+"""All of an execution that hands out what a command returned; the command ran in an execution of its own."""
+_STREAM_SCANS = ("MicroBatchScan", "RealTimeStreamScan", "ContinuousScan")
 ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
 SUBQUERY, AGGREGATE, FILTER, SCAN = "Subquery", "Aggregate", "Filter", "Scan"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
@@ -210,7 +213,8 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("Scan OneRowRelation", "scan", source_name="one row"),
     Operator(_LOCAL_TABLE, "scan", source_name="local rows"),
     Operator("Range", source_name="range"),
-    Operator("CommandResult", source_name="result of a command"),
+    Operator(COMMAND_RESULT, source_name="result of a command"),
+    *(Operator(name, "scan", source_name="stream") for name in _STREAM_SCANS),
     Operator("EmptyRelation", "empty", source_name="no rows"),
     # Operators that change rows
     Operator(FILTER, "filter", is_never_larger=True),

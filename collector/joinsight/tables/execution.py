@@ -54,8 +54,8 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     streaming_run_id: str | None = column("Structured Streaming: the run of the query, from a start to its stop")
     streaming_batch_id: Long | None = column("Structured Streaming: the number of the micro-batch")
     is_outer: bool = required(
-        "whether it is a micro-batch whose work is in executions nested in it: tables of operators have nothing of it,"
-        " and lists and totals leave it out"
+        "whether its work is in another execution: a micro-batch in those nested in it, the result of a command in"
+        " that which ran the command; tables of operators have nothing of it, and lists and totals leave it out"
     )
     tags: Strings | None = column("spark.joinsight.tag.*")
     configuration: Strings | None = column("allow-listed settings of the session that differ from the defaults")
