@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import Engine, select
 from tests.eventlog.recorded import log_at, read
 from tests.installed import packages
-from tests.java import spark_home
+from tests.java import LIGHT, spark_home
 from tests.spark.sink import Sink
 from tests.versions import NEWEST, SUPPORTED
 from tests.waiting import until
@@ -212,7 +212,10 @@ def test_a_killed_server(engine: Engine, connect_environment: dict[str, str], tm
 def test_clients_of_the_thrift_server(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:
-    """Two users at once through Beeline: each statement has its user and session, and is the title."""
+    """Two users at once through Beeline: each statement has its user and session, and is the title.
+
+    So has the statement that a third user cancels through JDBC. Of a command's two executions, one is outer.
+    """
     environment = spark_environment(version)
     home = spark_home(environment)
     environment = {**environment, "SPARK_HOME": str(home)}
@@ -235,13 +238,26 @@ def test_clients_of_the_thrift_server(
             url = f"jdbc:hive2://127.0.0.1:{port}/"
             beeline = [str(home / "bin" / "beeline"), "-u", url]
             clients = [
-                subprocess.Popen([*beeline, "-n", user, "-e", statements(user)], env=environment, cwd=tmp_path)
-                for user in ("ana_maria", "bob")
+                subprocess.Popen([*beeline, "-n", user, "-e", asked], env=environment, cwd=tmp_path)
+                for user, asked in ((user, f"USE default; {statements(user)}") for user in ("ana_maria", "bob"))
             ]
             assert [client.wait() for client in clients] == [0, 0], (tmp_path / "server.log").read_text()
+            java = ["java", *LIGHT, "-cp", str(home / "jars" / "*"), str(HERE / "CancelStatement.java"), url, "carol"]
+            done = subprocess.run(java, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.stdout == "cancelled\n", done.stderr
+            theirs = "SELECT 'carol'"
+            until(
+                lambda: any((row.title or "").startswith(theirs) and row.state != "running" for row in rows(sink)),
+                "the server reports the end of the cancelled statement",
+            )
         finally:
             server.terminate()
+    assert Counter(row.is_outer for row in rows(sink) if row.title == "USE default") == {False: 2, True: 2}
     stored = [row for row in rows(sink) if row.title and row.title.startswith("SELECT '")]
+    [cancelled] = [row for row in stored if row.user_name not in ("ana_maria", "bob")]
+    assert (cancelled.user_name, cancelled.state) == ("carol", "cancelled"), cancelled.error
+    assert cancelled.session_id
+    stored.remove(cancelled)
     assert sorted(row.title or "" for row in stored) == sorted(
         each for user in ("ana_maria", "bob") for each in statements(user).split("; ")
     )
