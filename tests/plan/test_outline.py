@@ -75,6 +75,11 @@ CASES = {
     "db.events → by id → count": """
         HashAggregate(keys=[id#1], functions=[count(1)])
           BatchScan db.events | [id#1] IcebergScan(table=db.events)""",
+    "stream → by k → count → write": """
+        WriteToDataSourceV2 | MicroBatchWrite[epoch: 0, writer: NoopStreamingWrite]
+          HashAggregate(keys=[k#2], functions=[count(1)])
+            MicroBatchScan | [k#2] RatePerMicroBatch [rowsPerBatch=100, numPartitions=1]""",
+    "stream → k": "RealTimeStreamScan | [k#1] MemoryStreamDataSource [batchDurationMs=5000ms]",
     "range → by id → Python f": """
         FlatMapGroupsInPandas | [id#1L], f(id#1L, v#2)#5, [id#7L]
           Range | (0, 10, step=1, splits=2)""",
