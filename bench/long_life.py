@@ -2,13 +2,16 @@
 
 ``executions``: one driver runs many short queries, by default 100,000: in turns a shuffle with an aggregation, a
 broadcast join and a sort-merge join of a few rows, each planned once. ``stream``: one streaming query with a stateful
-aggregation runs as many micro-batches as it can for ``--minutes``.
+aggregation runs a micro-batch a second for ``--minutes``. ``quick-stream``: one without state, of 100 rows and one task
+a micro-batch, runs as many as it can. A micro-batch of both is two executions, of which one is outer. ``day``: 12 hours
+at a hundred times the speed. One query runs from the first minute to the last, others beside it; heartbeats of the
+executor and reports of progress come every 100 ms in place of 10 s, so there are as many as in 12 hours.
 
 The driver has the plugin, so that it also samples its tasks, and sends to `joinsight serve` with the embedded
 PostgreSQL, on the same machine. Ten times in its life: what a garbage collection leaves on the driver's heap, of this
 Joinsight's own objects (without the arrays and texts that these refer to), the resident memory of the collector, and
-what an execution takes in the database. In the end the database must have every execution, and the delivery account
-must say that nothing was lost. Spark keeps the last 1,000 executions for its own UI, so its heap grows at first.
+what a query or micro-batch takes in the database. In the end the database must have every execution, and the delivery
+account must say that nothing was lost. Spark keeps the last 1,000 executions for its own UI: its heap grows at first.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -45,33 +50,45 @@ _CONF = {
 }
 
 
+_SPEED = 100
+_QUICK = {
+    "spark.master": "local[3]",
+    "spark.executor.heartbeatInterval": f"{10_000 // _SPEED}ms",
+    "spark.joinsight.progressInterval": f"{10_000 // _SPEED}ms",
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("life", choices=("executions", "stream"))
+    parser.add_argument("life", choices=("executions", "stream", "quick-stream", "day"))
     parser.add_argument("--executions", type=int, default=100_000, help="of `executions`")
-    parser.add_argument("--minutes", type=float, default=60, help="of `stream`")
+    parser.add_argument("--hours", type=float, default=12, help="of `day`")
+    parser.add_argument("--minutes", type=float, default=60, help="of streams")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as name,
         serving(Path(name)) as collector,
         open_database(None, collector.folder) as engine,
     ):
-        with session(Path(name), collector) as spark:
+        with session(Path(name), collector, _QUICK if options.life == "day" else {}) as spark:
             watch = Watch(spark, collector, engine)
             if options.life == "executions":
                 run_executions(spark, options.executions, watch)
+            elif options.life == "day":
+                run_day(spark, options.hours, watch)
             else:
-                run_stream(spark, Path(name), options.minutes, watch)
+                rows = (rate if options.life == "stream" else quick)(spark)
+                run_stream(rows, Path(name), options.minutes, watch)
         watch.at_the_end()
 
 
 @contextmanager
-def session(folder: Path, collector: Collector) -> Iterator[SparkSession]:
+def session(folder: Path, collector: Collector, more: dict[str, str]) -> Iterator[SparkSession]:
     """A driver with the plugin, which sends to this collector."""
     token = folder / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
-    builder = SparkSession.builder.master("local[2]").appName("long life").config(map=_CONF)
+    builder = SparkSession.builder.master("local[2]").appName("long life").config(map=_CONF | more)
     builder.config("spark.driver.extraClassPath", listener_jar())
     builder.config("spark.joinsight.url", f"http://127.0.0.1:{collector.port}")
     builder.config("spark.joinsight.tokenFile", str(token))
@@ -93,8 +110,8 @@ class Watch:
         self._empty = self._database()[1]
         self._started = time.monotonic()
         print(f"load {os.getloadavg()[0]:.1f}; Spark {spark.version}")
-        columns = ("minutes", "executions in the database", "driver's heap, MB", "of it Joinsight's objects")
-        print("|", " | ".join((*columns, "collector, MB", "bytes an execution")), "|")
+        columns = ("minutes", "queries in the database", "driver's heap, MB", "of it Joinsight's objects")
+        print("|", " | ".join((*columns, "collector, MB", "bytes a query")), "|")
         print("|---|---|---|---|---|---|")
 
     def __call__(self) -> None:
@@ -118,9 +135,9 @@ class Watch:
         print(f"in the database: {stored:,} executions, the last is {last:,}; {dict(account)}")
 
     def _database(self) -> tuple[int, int]:
-        """Executions that are stored, and the bytes of the database."""
+        """Queries or micro-batches that are stored, and the bytes of the database."""
         with self._engine.connect() as connection:
-            stored = connection.execute(text("SELECT count(*) FROM execution")).scalar_one()
+            stored = connection.execute(text("SELECT count(*) FROM execution WHERE NOT is_outer")).scalar_one()
             return stored, connection.execute(text("SELECT pg_database_size(current_database())")).scalar_one()
 
     def _living(self) -> tuple[int, int, int]:
@@ -142,6 +159,24 @@ def run_executions(spark: SparkSession, number: int, watch: Watch) -> None:
             watch()
 
 
+def run_day(spark: SparkSession, hours: float, watch: Watch) -> None:
+    """Run one query for as long, and others beside it."""
+    frames = queries(spark)
+    seconds = 3600 * hours / _SPEED
+    slept = f"java_method('java.lang.Thread', 'sleep', {round(1000 * seconds)}L)"
+    with ThreadPoolExecutor(1) as pool:
+        longest = pool.submit(spark.sql(f"SELECT {slept} FROM range(0, 1, 1, 1)").collect)
+        checks = [time.monotonic() + seconds * (number + 1) / _CHECKS for number in range(_CHECKS)]
+        for frame in cycle(frames):
+            frame._jdf.collectAsList()
+            if time.monotonic() >= checks[0]:
+                watch()
+                del checks[0]
+                if not checks:
+                    break
+        longest.result()
+
+
 def queries(spark: SparkSession) -> list[DataFrame]:
     """Three that are planned once, so that most of the time goes into executions."""
     spark.conf.set("spark.sql.adaptive.enabled", "false")
@@ -154,12 +189,22 @@ def queries(spark: SparkSession) -> list[DataFrame]:
     return [spark.sql(each) for each in texts]
 
 
-def run_stream(spark: SparkSession, folder: Path, minutes: float, watch: Watch) -> None:
-    """Run micro-batches for as long."""
+def rate(spark: SparkSession) -> DataFrame:
+    """Counts of keys; the source has new rows once a second."""
     rows = spark.readStream.format("rate").option("rowsPerSecond", 1000).load()
-    counts = rows.selectExpr("value % 100 AS k").groupBy("k").count()
+    return rows.selectExpr("value % 100 AS k").groupBy("k").count()
+
+
+def quick(spark: SparkSession) -> DataFrame:
+    """New rows whenever a micro-batch has ended."""
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 1).load()
+    return rows.selectExpr("value % 100 AS k")
+
+
+def run_stream(rows: DataFrame, folder: Path, minutes: float, watch: Watch) -> None:
+    """Run micro-batches for as long."""
     query: Any = (
-        counts.writeStream.outputMode("update")
+        rows.writeStream.outputMode("update")
         .format("noop")
         .queryName("counts")
         .option("checkpointLocation", str(folder / "checkpoint"))
