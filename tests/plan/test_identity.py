@@ -268,6 +268,17 @@ def test_the_steps_of_an_aggregate_are_one(shape: str) -> None:
     assert shape_of(AGGREGATES[shape]) == shape
 
 
+def test_filters_of_an_aggregate_have_the_order_of_their_texts() -> None:
+    """Ids of columns have more digits in a later query of an application, so texts with ids sort otherwise."""
+    plan = """
+    HashAggregate(keys=[], functions=[max(c#{c}), min(c#{c})])
+      HashAggregate(keys=[], functions=[partial_max(c#{c}) FILTER (WHERE (k#{k} > l#{l})),\
+ partial_max(c#{c}) FILTER (WHERE (k#{l} > k#{k}))])
+        Scan t | [k#{k},l#{l},c#{c}]"""
+    shapes = {shape_of(plan.format(k=k, l=k + 1, c=k + 2)) for k in (1, 9, 10, 99)}
+    assert len(shapes) == 1
+
+
 TEXTS = {
     "(a#1 > 5)": "(a > ?)",
     "(a#1 > -5.0E-3)": "(a > ?)",

@@ -296,7 +296,8 @@ class Aggregate:
         """The whole aggregate."""
         functions = [_PARTIAL.sub("", function).partition(" FILTER (WHERE ")[0] for function in self.functions]
         name = operators.AGGREGATE
-        text = f"{name} keys=[{self.keys}] functions=[{', '.join(functions + sorted(self.filters))}]"
+        filters = sorted(self.filters, key=normalized)  # not by the ids of columns, which differ from run to run
+        text = f"{name} keys=[{self.keys}] functions=[{', '.join(functions + filters)}]"
         return Node(node_id, name, text)
 
 
