@@ -162,6 +162,17 @@ CASES = (
         """,
     ),
     Case(
+        "real-time mode, where Spark counts nothing of a shuffle",
+        """
+        HashAggregate | (keys=[k#1], functions=[count(1)]) | number of output rows=3
+          Exchange | hashpartitioning(k#1, 2), REQUIRED_BY_STATEFUL_OPERATOR, isPipelined=true, [plan_id=48] | shuffle records written=0, records read=0
+            RealTimeStreamScan | [k#1] MemoryStreamDataSource [batchDurationMs=5000ms] | number of output rows=12
+        """,
+        """
+        shuffle 1 hashpartitioning(k#1) 2 REQUIRED_BY_STATEFUL_OPERATOR written=-/- read=- data=- ns=- consumers=1
+        """,
+    ),
+    Case(
         "photon, where one shuffle is three operators",
         """
         AdaptiveSparkPlan | isFinalPlan=true
@@ -303,6 +314,7 @@ def test_the_tree_shows_the_same_numbers() -> None:
         tree = plan_tree(plan, plan.versions[-1])
         shown[case.name.partition(",")[0]] = {i: (n.rows, n.bytes, n.time_ms) for i, n in tree.nodes.items()}
     rapids, photon = shown["rapids"], shown["photon"]
+    assert shown["real-time mode"][1] == (None, None, None)
     assert (rapids[4], rapids[5], rapids[12]) == ((12, 60, 5), (40, 70, 7), (5, 64, 13))
     assert (photon[6], photon[11]) == ((12, 60, 5), (None, 400, None))
 

@@ -57,7 +57,7 @@ class PlanMetrics:
             named = operator.by_sparks_names((m.name, self.accumulators[m.id]) for m in metrics)
             known = {name: _in_ms(each) if is_finer(each.type, name) else each for name, each in named.items()}
             self._metrics[node.id] = known
-            for name in operator.never_set({name: each.sum for name, each in known.items()}):
+            for name in operator.never_set(node.simple, {name: each.sum for name, each in known.items()}):
                 del known[name]
         return known
 

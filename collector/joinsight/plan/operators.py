@@ -68,6 +68,7 @@ DATA_SIZE = "data size"
 OUTPUT_ROWS = "number of output rows"
 ROWS_WRITTEN = "shuffle records written"
 FILES_SIZE = "size of files read"
+_PIPELINED = "isPipelined=true"
 _ROWS_AND_BYTES = (
     (ROWS_WRITTEN, ("shuffle bytes written",)),
     ("records read", ("local bytes read", "remote bytes read")),
@@ -142,9 +143,16 @@ class Operator:
         known = self.metric_names.get(name)
         return _metric_name(name) if known is None else known
 
-    def never_set(self, totals: Mapping[str, int | None]) -> list[str]:
-        """The metrics that an engine announces and never sets: no rows of a shuffle, although bytes were counted."""
-        pairs = _ROWS_AND_BYTES if self.engine and self.kind == "shuffle" else ()
+    def never_set(self, simple: str, totals: Mapping[str, int | None]) -> list[str]:
+        """The metrics that a shuffle announces and never sets, so that they stay 0.
+
+        Engines: the rows, although bytes were counted. Spark: all, if tasks pass rows to each other (real-time mode).
+        """
+        if self.kind != "shuffle":
+            return []
+        if _PIPELINED in simple:
+            return [name for name, total in totals.items() if total == 0]
+        pairs = _ROWS_AND_BYTES if self.engine else ()
         return [rows for rows, sizes in pairs if totals.get(rows) == 0 and any(totals.get(each) for each in sizes)]
 
     def by_sparks_names(self, metrics: Iterable[tuple[str, _T]]) -> dict[str, _T]:

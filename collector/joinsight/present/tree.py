@@ -185,7 +185,7 @@ def _cluster(tree: PlanTree, node: Row) -> Cluster:
 
 
 def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> None:
-    never_set = operator.never_set({name: row["total"] for name, row in by_name.items()})
+    never_set = operator.never_set(node.row["simple"] or "", {name: row["total"] for name, row in by_name.items()})
     by_name = {name: row for name, row in by_name.items() if name not in never_set}
     node.rows = next((by_name[name]["total"] for name in operator.rows if name in by_name), None)
     size = next((name for name in operator.bytes if name in by_name), None)
