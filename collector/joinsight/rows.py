@@ -33,10 +33,10 @@ from joinsight.plan.cost_kinds import by_kind
 from joinsight.plan.critical_path import STAGE_CAUSES, CriticalPath, critical_path
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
-from joinsight.plan.identity import Identity
+from joinsight.plan.identity import disambiguate
+from joinsight.plan.keys import REMEMBERED
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS
-from joinsight.plan.outline import outline
 from joinsight.plan.task_time import Spent, sum_of_errors, task_times
 from joinsight.search import words
 from joinsight.tables import (
@@ -205,27 +205,20 @@ class Plans:
             nodes = [e.nodes[i] for i in plan.nodes]
             self.graphs.append(build(nodes, plan.parents, keep_duplicate_subquery_edges=old))
         self.graph = self.graphs[-1] if self.graphs else Graph((), ())
-        identity = Identity()
-        self.query_shape = identity.query_shape(self.graphs[0]) if self.graphs else None
-        self.outline = outline(self.graphs[0], identity.shape(self.graphs[0])) if self.graphs else ""
+        self.keys = REMEMBERED.keys(e, self.graphs, check_cancelled)
         check_cancelled()
-        self.changes = Changes(self.graphs, identity)  # begins and ends with plans whose shapes are needed here
+        self.changes = Changes(self.graphs, self.keys.bases)
         check_cancelled()
-        self.operator_keys = identity.operator_keys(self.graph)
-        self.fingerprints = []
-        for graph in self.graphs:
-            check_cancelled()
-            self.fingerprints.append(identity.plan_fingerprint(graph))
-        check_cancelled()
-        self.hints = self._hints(e, identity) if e.join_hints else {}
+        self.operator_keys = disambiguate(self.keys.bases[-1]) if self.graphs else {}
+        self.hints = self._hints(e) if e.join_hints else {}
         self.is_adaptive = any(e.nodes[i].name == operators.ADAPTIVE_PLAN for plan in e.plans[:1] for i in plan.nodes)
 
-    def _hints(self, e: Execution, identity: Identity) -> dict[str, str]:
+    def _hints(self, e: Execution) -> dict[str, str]:
         """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
         hints = {hint.metric: _hint_text(hint) for hint in e.join_hints}
         by_operator = {}
-        for graph in self.graphs:
-            keys = identity.operator_keys(graph)
+        for graph, bases in zip(self.graphs, self.keys.bases, strict=True):
+            keys = disambiguate(bases)
             for node in graph.nodes:
                 for metric in node.metrics:
                     if node.id in keys and metric.id in hints:
@@ -278,14 +271,14 @@ class _Facts(PlanMetrics):
 def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRow:
     e, batch = facts.execution, facts.batch
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
-    named = title(e.description, e.statement or "", facts.plans.outline)
+    named = title(e.description, e.statement or "", facts.plans.keys.outline)
     line = called_from(e.description, e.call_site)
     return ExecutionRow(
         **facts.key,
         root_execution_id=e.root_execution_id,
         job_name=e.job_name,
-        query_shape=None if facts.is_outer else facts.plans.query_shape,
-        plan_fingerprint=facts.plans.fingerprints[-1] if facts.plans.fingerprints else None,
+        query_shape=None if facts.is_outer else facts.plans.keys.query_shape,
+        plan_fingerprint=facts.plans.keys.fingerprints[-1] if facts.plans.keys.fingerprints else None,
         state=e.state,
         ended_at=_time(e.ended_at_ms),
         duration_ms=None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
@@ -355,7 +348,7 @@ def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:
         return known
 
     for version, (plan, graph, fingerprint) in enumerate(
-        zip(plans, facts.plans.graphs, facts.plans.fingerprints, strict=True)
+        zip(plans, facts.plans.graphs, facts.plans.keys.fingerprints, strict=True)
     ):
         nodes = [
             {

@@ -152,7 +152,7 @@ def test_two_hundred_jobs_have_names_and_queries_of_their_own() -> None:
     """The names and queries of two hundred jobs are distinct, so a shape or a name identifies one job."""
     jobs = make_jobs(200, 90, 0)
     assert len({job.name for job in jobs}) == 200
-    shapes = [{t.plans.query_shape for t in q.templates.values()} for job in jobs for q in job.queries]
+    shapes = [{t.plans.keys.query_shape for t in q.templates.values()} for job in jobs for q in job.queries]
     assert all(len(each) == 1 for each in shapes), "a query whose variants are of different shapes"
     assert len(set.union(*shapes)) == len(shapes)
     assert {job.schedule for job in jobs} == {"daily", "weekly", "hourly", "stream", "notebook"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,9 +146,14 @@ def versions(*drawings: str) -> tuple[list[Graph], dict[int, Accumulator]]:
     return graphs, measured
 
 
+def changes(graphs: Sequence[Graph]) -> Changes:
+    identity = Identity()
+    return Changes(graphs, [identity.operator_bases(graph) for graph in graphs])
+
+
 def decided(*drawings: str) -> list[Decision]:
     graphs, measured = versions(*drawings)
-    return Changes(graphs, Identity()).decisions(measured)
+    return changes(graphs).decisions(measured)
 
 
 def kinds(*drawings: str) -> list[tuple[Any, ...]]:
@@ -359,7 +365,7 @@ def test_wide_plans() -> None:
     def work(exchanges: int) -> int:
         wide = "Union\n" + "".join(f"  Exchange | hashpartitioning(k#1, {n + 2})\n" for n in range(exchanges))
         graphs, measured = versions(wide, wide)
-        return steps(lambda: Changes(graphs, Identity()).decisions(measured))
+        return steps(lambda: changes(graphs).decisions(measured))
 
     assert work(200) < 2.05 * work(100)
 
@@ -368,4 +374,4 @@ def test_deep_plans() -> None:
     """Plans of thousands of levels are compared without recursion."""
     deep = "\n".join(f"{'  ' * level}Project | [a{level}#1]" for level in range(3_000))
     graphs, measured = versions(deep, deep + "\n" + "  " * 3_000 + COALESCED)
-    assert Changes(graphs, Identity()).decisions(measured) == []
+    assert changes(graphs).decisions(measured) == []

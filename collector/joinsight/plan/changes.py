@@ -15,7 +15,7 @@ from copy import copy
 from joinsight.document import MAX_LONG, Accumulator
 from joinsight.plan import operators, texts
 from joinsight.plan.graph import Graph, Node
-from joinsight.plan.identity import Identity, disambiguate
+from joinsight.plan.identity import disambiguate
 from joinsight.plan.metrics import PlanMetrics
 
 _PLAN_ID = re.compile(r",? ?\[(?:plan_)?id=#?\d+\]")
@@ -29,11 +29,11 @@ class PlanVersion(PlanMetrics):
     Nor those below an ``EmptyRelation``: Spark 4 shows there the plan that it replaced.
     """
 
-    def __init__(self, version: int, graph: Graph, identity: Identity) -> None:
+    def __init__(self, version: int, graph: Graph, bases: Mapping[int, str]) -> None:
         super().__init__(graph, {})
         self.version = version
-        self.bases = identity.operator_bases(graph)
-        self.keys = disambiguate(self.bases)
+        self.bases = bases
+        self.keys = disambiguate(bases)
         self.own = self.below(graph.tops)
         self._first_operators: dict[int, Node] = {}
         self._received: dict[int, tuple[int | None, int | None]] = {}

@@ -27,7 +27,6 @@ from joinsight.generated import rewrite
 from joinsight.plan import operators, texts
 from joinsight.plan.changes import Change, PlanVersion
 from joinsight.plan.graph import Graph, Node
-from joinsight.plan.identity import Identity
 from joinsight.plan.operators import DATA_SIZE, ROWS_WRITTEN
 
 _NAME_CHARACTERS = 1_000
@@ -202,12 +201,12 @@ def table() -> Iterator[str]:
 class Changes:
     """The differences between the plans of an execution, without measurements.
 
-    Plans without nodes are skipped.
+    `bases` are the operator bases of each plan. Plans without nodes are skipped.
     """
 
-    def __init__(self, graphs: Sequence[Graph], identity: Identity) -> None:
+    def __init__(self, graphs: Sequence[Graph], bases: Sequence[Mapping[int, str]]) -> None:
         known = [(version, graph) for version, graph in enumerate(graphs) if graph.nodes]
-        plans = [PlanVersion(version, graph, identity) for version, graph in known] if len(known) > 1 else []
+        plans = [PlanVersion(version, graph, bases[version]) for version, graph in known] if len(known) > 1 else []
         self._changes = [Change(before, after) for before, after in pairwise(plans)]
 
     def decisions(self, accumulators: Mapping[int, Accumulator]) -> list[Decision]:

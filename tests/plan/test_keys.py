@@ -1,0 +1,114 @@
+"""Keys of plans that come again."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.documents import planned
+
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.plan.keys import Keys, Remembered, digest
+from joinsight.rows import Plans
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+RUNS = 3
+SCAN = """
+    Exchange | hashpartitioning(k#17L, 200), ENSURE_REQUIREMENTS, [plan_id=41]
+      Filter | (k#17L > 5)
+        Scan parquet t#1 | [k#17L,v#18] Batched: true, Location: InMemoryFileIndex[file:/data/t]
+"""
+
+
+def with_other_ids(e: Execution, run: int) -> Execution:
+    """The same plans with other ids, in another order and of other lengths."""
+    chance = random.Random(run)
+    ids: dict[str, str] = {}
+
+    def other(found: re.Match[str]) -> str:
+        if found[0] not in ids:
+            ids[found[0]] = str(10 ** chance.randrange(1, 8) + len(ids))
+        return ids[found[0]]
+
+    nodes = []
+    for node in e.nodes:
+        simple, *values = (
+            re.sub(r"(?<=#)\d+|(?<=plan_id=)\d+", other, t) for t in (node.simple, *node.metadata.values())
+        )
+        nodes.append(
+            msgspec.structs.replace(node, simple=simple, metadata=dict(zip(node.metadata, values, strict=True)))
+        )
+    return msgspec.structs.replace(e, nodes=nodes)
+
+
+def keys(e: Execution, remembered: Remembered) -> Keys:
+    return remembered.keys(e, Plans(e).graphs)
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("spark-*.ndjson")), ids=lambda path: path.stem)
+def test_ids_do_not_count(path: Path) -> None:
+    """Plans of real executions with other ids have the same keys, whether these are remembered or not."""
+    for line in path.read_bytes().splitlines():
+        e = decode_document(line)
+        if not isinstance(e, Execution):
+            continue
+        remembered = Remembered()
+        first = keys(e, remembered)
+        for run in range(RUNS):
+            other = with_other_ids(e, run)
+            assert keys(other, Remembered()) == first
+            assert keys(other, remembered) is first
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("v#18", "w#18"),
+        ("k#17L > 5", "v#18 > 5"),
+        ("> 5", "> 6"),
+        ("t#1", "t#2"),
+        ("file:/data/t", "file:/data/u"),
+        ("Exchange | hash", "BroadcastExchange | hash"),
+        ("k#17L,v#18", "k#17L,v#17"),
+        ("        Scan", "      Scan"),
+    ],
+)
+def test_all_else_counts(old: str, new: str) -> None:
+    """Plans that differ in more than ids are different."""
+    assert old in SCAN
+    assert digest(planned(SCAN.replace(old, new))) != digest(planned(SCAN))
+
+
+def test_versions_of_spark_count() -> None:
+    """Spark's versions draw reused subqueries differently."""
+    e = planned(SCAN)
+    older = msgspec.structs.replace(e, listener=msgspec.structs.replace(e.listener, spark_version="3.4.4"))
+    assert digest(older) != digest(e)
+
+
+def test_what_looks_like_an_id_in_a_title_is_kept() -> None:
+    """Tables and paths may have names with a number sign."""
+    remembered = Remembered()
+    one, two = (
+        planned(f"Execute InsertIntoHadoopFsRelationCommand | file:/data/run#{run}, false, Parquet, [path=x]")
+        for run in (1, 2)
+    )
+    assert "#1" in keys(one, remembered).outline
+    assert keys(two, remembered) == keys(two, Remembered())
+
+
+def test_memory_is_bounded() -> None:
+    """When it is full it starts again, and never holds plans with more keys than it may."""
+    remembered = Remembered(most=6)
+    first, second, third = (planned(SCAN.replace("t#1", f"t{n}")) for n in range(3))  # 3 keys each
+    known = keys(first, remembered)
+    keys(second, remembered)
+    assert keys(first, remembered) is known
+    keys(third, remembered)
+    assert keys(first, remembered) is not known
+    small = Remembered(most=2)
+    assert keys(first, small) is not keys(first, small)
