@@ -12,8 +12,11 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from joinsight.document import ENDED, Execution, Job, Nested, Stage
 from joinsight.generated import rewrite
@@ -59,8 +62,7 @@ class Broadcast:
     """To build and send it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A part of the execution's time, in milliseconds since its start. `node_id`: what the stage writes."""
 
     cause: str

@@ -11,9 +11,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from joinsight.document import MAX_LONG, NOT_RUN, Stage
 from joinsight.plan import dependencies, operators
@@ -50,8 +52,7 @@ _NO_HELPERS = ("filter", "project")
 _PYTHON = ("Python", "InPandas", "InArrow", "InBatch")
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """A part of the run time of a stage attempt; those of an attempt add up to it."""
 
     stage_id: int
