@@ -47,8 +47,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from bench import company
-from bench.company import with_children
+from bench import serving
+from bench.serving import with_children
 from joinsight.backfill import jvm
 from joinsight.backfill.listing import Local, find
 from joinsight.backfill.tasks import LogDocuments
@@ -313,13 +313,13 @@ def whole(folder: Path, cores: int, only: str, rounds: int) -> Iterator[str]:
                 server = int(postgres.read_text().split()[0])
                 for process in with_children(server):
                     os.sched_setaffinity(process, at)
-                before = company.cpu_seconds(with_children(server))
+                before = serving.cpu_seconds(with_children(server))
                 command = [sys.executable, "-m", "joinsight.cli", "backfill", "--data", data, str(folder / log)]
                 ours = child_cpu_seconds(command, at)
                 with engine.connect() as connection:
                     executions = connection.scalar(text("SELECT count(*) FROM execution")) or 0
                 engine.dispose()
-                theirs = company.cpu_seconds(with_children(server)) - before
+                theirs = serving.cpu_seconds(with_children(server)) - before
             replay = Reader("Spark", at)
             replay("read", (folder / log,))
             took.append((ours, theirs, replay.cpu_seconds()))

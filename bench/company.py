@@ -16,16 +16,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
-import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,14 +29,10 @@ import msgspec
 from sqlalchemy import text
 
 from bench.ingestion import documents, with_ids_of
-from joinsight.decode import HEADERS
-from joinsight.serve.tokens import TOKEN_VARIABLE
+from bench.serving import SENT, Collector, cpu_seconds, postgres_pids, serving, shared_memory_mb, with_children
 from joinsight.store.database import open_database
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-TOKEN = "a-token-of-this-benchmark"
-_SENT = {"Host": "localhost", "Authorization": f"Bearer {TOKEN}", **HEADERS}
-_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in _SENT.items())
+_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **SENT}.items())
 _KEPT_SECONDS = 5
 """How long Java keeps a connection that is not used."""
 
@@ -160,43 +152,6 @@ async def send(requests: Sequence[Request], drivers: Sequence[Driver], rate: flo
     return seen
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU seconds that these processes and their ended children have taken."""
-    total = 0
-    for pid in pids:
-        with suppress(FileNotFoundError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15]))
-    return total / _TICKS
-
-
-def memory_mb(pid: int) -> int:
-    """Resident memory of a process."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) >> 10 if found else 0
-
-
-def shared_memory_mb(pids: Iterable[int]) -> int:
-    """Resident memory of these processes; pages that several of them share count once."""
-    total = 0
-    for pid in pids:
-        with suppress(FileNotFoundError):
-            found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-            total += int(found[1]) if found else 0
-    return total >> 10
-
-
-def with_children(pid: int) -> list[int]:
-    """A process and its children."""
-    return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
-
-
-def postgres_pids(folder: Path) -> list[int]:
-    """The processes of the PostgreSQL in this folder."""
-    (pid_file,) = folder.rglob("postmaster.pid")
-    return with_children(int(pid_file.read_text().split()[0]))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drivers", type=int, default=1000)
@@ -208,37 +163,6 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, serving(Path(name), options.writers) as collector:
         load(options, collector)
-
-
-@dataclass(frozen=True)
-class Collector:
-    """A collector that runs, with an embedded PostgreSQL in `folder`."""
-
-    pid: int
-    port: int
-    folder: Path
-
-
-@contextmanager
-def serving(folder: Path, writers: int = 0) -> Iterator[Collector]:
-    """``joinsight serve`` with data and log in this folder; it asks for the token in `TOKEN`."""
-    data, log = folder / "data", folder / "log"
-    command = [sys.executable, "-c", "from joinsight.cli import main; main()", "serve", "--port", "0"]
-    with log.open("w") as output:
-        environment = {**os.environ, TOKEN_VARIABLE: TOKEN}
-        process = subprocess.Popen(
-            [*command, "--data", str(data), "--log-format", "json", "--writers", str(writers)],
-            stderr=output,
-            env=environment,
-        )
-    try:
-        while not (listening := [line for line in log.read_text().splitlines() if '"collecting"' in line]):
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        yield Collector(process.pid, int(json.loads(listening[0])["url"].rpartition(":")[2]), data)
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def load(options: argparse.Namespace, collector: Collector) -> None:

@@ -4,24 +4,29 @@
 with other execution ids, so each is new to the database, and other ids of expressions, plans and accumulators, as each
 run of a job has. **Conditions**, in turns in each round, each on empty tables: ``writer``, the collector's `Writer`;
 ``other plans``, the same with other names of columns in each document, so no plan comes again; ``copy``, the same rows
-as ``writer`` with one COPY a table into the same tables, one transaction a batch. **Measures.** Documents and rows a
-second of wall time, the CPU of this process, and that of PostgreSQL's backends (from /proc). Findings are computed in
-all: by the writer, and before the clock starts for ``copy``. The first line says how many documents have plans that are
-equal to no other's but for ids and literals, first those of ``writer``.
+as ``writer`` with one COPY a table into the same tables, one transaction a batch; ``collector``, the documents of
+``writer`` sent to `joinsight serve` with two writers, a request for each batch, on several connections that each wait
+for the answer. **Measures.** Documents and rows a second of wall time, the CPU of this process or of the collector's,
+and that of PostgreSQL (from /proc). Findings are computed in all: by the writer, and before the clock starts for
+``copy``. The first line says how many documents have plans that are equal to no other's but for ids and literals, first
+those of ``writer``.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import gzip
 import os
 import re
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +36,7 @@ from tests.copying import copy_rows
 from tests.eventlog.recorded import log_at, read, recorded
 from tests.versions import NEWEST
 
+from bench.serving import SENT, Collector, cpu_seconds, postgres_pids, serving, with_children
 from joinsight import tables
 from joinsight.document import Document, Execution
 from joinsight.findings import Finder
@@ -38,11 +44,12 @@ from joinsight.findings.finding import NoHistory
 from joinsight.gc_tuning import collect_seldom
 from joinsight.rows import Plans, Rows, execution_rows
 from joinsight.store import partitions
-from joinsight.store.database import open_database, upgrade
+from joinsight.store.database import open_database
 from joinsight.store.writer import Writer
 
 _T = TypeVar("_T")
-_TICKS = os.sysconf("SC_CLK_TCK")
+CONNECTIONS = 8
+"""To the collector."""
 _EXPRESSIONS = re.compile(rb"(?<=#)\d+|(?<=plan_id=)\d+")
 _METRICS = re.compile(rb'(?<="id":)\d+(?=,"type")|(?<="metric":)\d+')
 _COLUMNS = re.compile(rb"(?<=\w)(?=#\d)")
@@ -85,20 +92,6 @@ def distinct(every: Sequence[Rows]) -> int:
     return len({(each.execution.query_shape, *(v.plan_fingerprint for v in each.plan_version)) for each in every})
 
 
-def server_cpu(engine: Engine) -> float:
-    """CPU seconds of all processes of this PostgreSQL so far, except of backends that have ended."""
-    with engine.connect() as connection:
-        pids = connection.execute(text("SELECT pid FROM pg_stat_activity")).scalars().all()
-    total = 0.0
-    for pid in pids:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except FileNotFoundError:
-            continue
-        total += (int(fields[11]) + int(fields[12])) / _TICKS
-    return total
-
-
 def batches(every: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     """Batches in order."""
     for start in range(0, len(every), size):
@@ -114,9 +107,8 @@ def rows_of(document: Execution) -> Rows:
     return dataclasses.replace(rows, finding=Finder().rows(rows, NoHistory()))
 
 
-def bare_copy(engine: Engine, batch: Sequence[Rows]) -> int:
-    """Copy a batch; returns the number of rows."""
-    number = 0
+def bare_copy(engine: Engine, batch: Sequence[Rows]) -> None:
+    """Copy a batch."""
     with engine.begin() as connection:
         for table in (tables.execution, *tables.CHILDREN):
             rows = (
@@ -125,9 +117,7 @@ def bare_copy(engine: Engine, batch: Sequence[Rows]) -> int:
                 else [row for each in batch for row in getattr(each, table.name)]
             )
             if rows:
-                number += len(rows)
                 copy_rows(connection, table, rows)
-    return number
 
 
 def empty(engine: Engine) -> None:
@@ -137,40 +127,86 @@ def empty(engine: Engine) -> None:
         connection.execute(text(f"TRUNCATE {names}, delivery CASCADE"))
 
 
+def post(collector: Collector, bodies: Iterator[bytes]) -> None:
+    """Send these on one connection, one after the other, until they are stored."""
+    connection = HTTPConnection("127.0.0.1", collector.port)
+    for body in bodies:
+        while True:
+            connection.request("POST", "/v1/documents", body, SENT)
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 200:
+                break
+            assert answer.status == 429, answer.status
+            time.sleep(0.01)
+    connection.close()
+
+
+class Bench:
+    """The conditions, on the database of a running collector."""
+
+    def __init__(self, found: Sequence[Execution], collector: Collector, engine: Engine) -> None:
+        self.made, self.others = runs(found, other_plans=False), runs(found, other_plans=True)
+        self.rows = [rows_of(each) for each in self.made]
+        self._collector, self._engine, self._writer = collector, engine, Writer(engine)
+        partitions.create(engine, {partitions.month_of(each.execution.started_at) for each in self.rows})
+
+    def run(self, what: str, size: int) -> tuple[float, float, float]:
+        """Seconds of wall time, CPU of the client and CPU of PostgreSQL for all documents in batches of this size."""
+        empty(self._engine)
+        bodies = [
+            gzip.compress(b"\n".join(map(msgspec.json.encode, batch)), 1)
+            for batch in batches(self.made if what == "collector" else (), size)
+        ]
+        postgres = postgres_pids(self._collector.folder)
+        client = with_children(self._collector.pid) if what == "collector" else [os.getpid()]
+        before, started = (cpu_seconds(client), cpu_seconds(postgres)), time.perf_counter()
+        if what == "copy":
+            for each in batches(self.rows, size):
+                bare_copy(self._engine, each)
+        elif what == "collector":
+            shares = [iter(bodies[number::CONNECTIONS]) for number in range(CONNECTIONS)]
+            with ThreadPoolExecutor(CONNECTIONS) as threads:
+                list(threads.map(partial(post, self._collector), shares))
+        else:
+            for batch in batches(self.made if what == "writer" else self.others, size):
+                assert self._writer.write(batch).stored == len(batch)
+        wall = time.perf_counter() - started
+        with self._engine.connect() as connection:
+            assert connection.execute(text("SELECT count(*) FROM execution")).scalar() == len(self.made)
+        return wall, cpu_seconds(client) - before[0], cpu_seconds(postgres) - before[1]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", type=Path, nargs="*", help="event logs; none: the recorded one of the tests")
     parser.add_argument("--documents", type=int, default=400)
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 20])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--writers", type=int, default=2, help="of the collector")
     options = parser.parse_args()
     collect_seldom()  # as the collector does
-    found = documents(options.documents, options.logs)
-    made, others = runs(found, other_plans=False), runs(found, other_plans=True)
-    rows = [rows_of(each) for each in made]
-    print(f"{len(made)} documents; distinct plans: {distinct(rows)}, {distinct([rows_of(each) for each in others])}")
-    with tempfile.TemporaryDirectory() as folder, open_database(None, Path(folder), create=True) as engine:
-        upgrade(engine)
-        partitions.create(engine, {partitions.month_of(each.execution.started_at) for each in rows})
-        writer = Writer(engine)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), options.writers) as collector,
+        open_database(None, collector.folder) as engine,
+    ):
+        bench = Bench(documents(options.documents, options.logs), collector, engine)
+        n, number = len(bench.made), sum(1 + sum(len(getattr(r, t.name)) for t in tables.CHILDREN) for r in bench.rows)
+        print(f"{n} documents; distinct plans: {distinct(bench.rows)}, {distinct(list(map(rows_of, bench.others)))}")
         print("batch  what         documents/s   rows/s   ms of CPU a document: client, server")
         for size in options.batch:
-            measured: dict[str, list[tuple[float, float, float]]] = {"writer": [], "other plans": [], "copy": []}
-            number = 0
+            measured: dict[str, list[tuple[float, float, float]]] = {
+                "writer": [],
+                "other plans": [],
+                "collector": [],
+                "copy": [],
+            }
             for _ in range(options.rounds):
                 for what, taken in measured.items():
-                    empty(engine)
-                    before, cpu, started = server_cpu(engine), time.process_time(), time.perf_counter()
-                    if what == "copy":
-                        number = sum(bare_copy(engine, batch) for batch in batches(rows, size))
-                    else:
-                        for batch in batches(made if what == "writer" else others, size):
-                            assert writer.write(batch).stored == len(batch)
-                    wall, client = time.perf_counter() - started, time.process_time() - cpu
-                    taken.append((wall, client, server_cpu(engine) - before))
+                    taken.append(bench.run(what, size))
             for what, taken in measured.items():
                 wall, client, server = (statistics.median(each) for each in zip(*taken, strict=True))
-                n = len(made)
                 print(
                     f"{size:>5}  {what:<11}  {n / wall:>11,.0f}  {number / wall:>7,.0f}"
                     f"   {1000 * client / n:>6.2f}, {1000 * server / n:.2f}"

@@ -32,8 +32,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Engine, text
 
-from bench.company import TOKEN, Collector, memory_mb, serving
 from bench.overhead import create_views
+from bench.serving import TOKEN, Collector, memory_mb, serving
 from joinsight.attach import listener_jar
 from joinsight.store.database import open_database
 
