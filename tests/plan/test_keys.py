@@ -90,6 +90,18 @@ def test_versions_of_spark_count() -> None:
     assert digest(older) != digest(e)
 
 
+def test_filters_of_partitions_count() -> None:
+    """Spark names them in a scan's metadata, and cuts them off in its text."""
+
+    def filtered(by: str) -> bytes:
+        e = planned(SCAN)
+        metadata = {"PartitionFilters": f"[isnotnull({by})]"}
+        return digest(msgspec.structs.replace(e, nodes=[msgspec.structs.replace(e.nodes[0], metadata=metadata)]))
+
+    assert filtered("day#1") == filtered("day#23")
+    assert filtered("day#1") != filtered("hour#1")
+
+
 def test_what_looks_like_an_id_in_a_title_is_kept() -> None:
     """Tables and paths may have names with a number sign."""
     remembered = Remembered()
