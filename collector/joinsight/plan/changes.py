@@ -145,10 +145,10 @@ class Change:
         gone = (node for node in self.before.exchanges() if node.id in left)
         return self.before.below([node.id for node in gone if not self.unused[self.before.bases[node.id]]])
 
-    def measured(self, accumulators: Mapping[int, Accumulator]) -> Change:
-        """A copy of this change with measurements in both plans."""
+    def between(self, before: PlanVersion, after: PlanVersion) -> Change:
+        """A copy of this change between the same plans with measurements."""
         change = copy(self)
-        change.before, change.after = self.before.measured(accumulators), self.after.measured(accumulators)
+        change.before, change.after = before, after
         return change
 
     def side(self, plan: PlanVersion, node: Node, built: Node) -> Node | None:

@@ -206,12 +206,16 @@ class Changes:
 
     def __init__(self, graphs: Sequence[Graph], bases: Sequence[Mapping[int, str]]) -> None:
         known = [(version, graph) for version, graph in enumerate(graphs) if graph.nodes]
-        plans = [PlanVersion(version, graph, bases[version]) for version, graph in known] if len(known) > 1 else []
-        self._changes = [Change(before, after) for before, after in pairwise(plans)]
+        self._plans = (
+            [PlanVersion(version, graph, bases[version]) for version, graph in known] if len(known) > 1 else []
+        )
+        self._changes = [Change(before, after) for before, after in pairwise(self._plans)]
 
     def decisions(self, accumulators: Mapping[int, Accumulator]) -> list[Decision]:
         """AQE's decisions with their measurements, by rising version."""
-        return [decision for change in self._changes for decision in _decisions(change.measured(accumulators))]
+        plans = [plan.measured(accumulators) for plan in self._plans]
+        measured = (change.between(*pair) for change, pair in zip(self._changes, pairwise(plans), strict=True))
+        return [decision for change in measured for decision in _decisions(change)]
 
 
 def _decisions(change: Change) -> Iterator[Decision]:
