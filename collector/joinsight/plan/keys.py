@@ -20,7 +20,7 @@ from joinsight.plan.identity import Identity
 from joinsight.plan.outline import outline
 
 _MOST = 50_000
-"""Keys that are remembered, of all executions; with 200 bytes each, 10 MB."""
+"""Keys that are remembered, of all executions: 6 MB for large plans, 17 MB for plans of one operator."""
 _ID = re.compile(r"((?<=#)\d+|(?<=plan_id=)\d+)")
 
 
