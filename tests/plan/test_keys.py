@@ -124,3 +124,12 @@ def test_memory_is_bounded() -> None:
     assert keys(first, remembered) is not known
     small = Remembered(most=2)
     assert keys(first, small) is not keys(first, small)
+
+
+def test_long_texts_are_not_remembered() -> None:
+    """The digest of texts that are all ids would take many times their memory."""
+    remembered = Remembered()
+    long = planned(f"Scan parquet t | [v#1] {'x' * 1_100_000}")
+    short = planned("Scan parquet t | [v#1]")
+    assert keys(long, remembered) is not keys(long, remembered)
+    assert keys(short, remembered) is keys(short, remembered)

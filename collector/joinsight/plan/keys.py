@@ -21,6 +21,8 @@ from joinsight.plan.outline import outline
 
 _MOST = 50_000
 """Keys that are remembered, of all executions: 6 MB for large plans, 17 MB for plans of one operator."""
+_MOST_CHARACTERS = 1 << 20
+"""Longest texts whose digest is made: it takes up to 40 bytes of memory a character, where most are ids."""
 _ID = re.compile(r"((?<=#)\d+|(?<=plan_id=)\d+)")
 
 
@@ -48,6 +50,8 @@ class Remembered:
 
     def keys(self, e: Execution, graphs: Sequence[Graph], check_cancelled: Callable[[], None] = lambda: None) -> Keys:
         """The keys of an execution's plans, given their graphs; `check_cancelled` is called for each plan."""
+        if sum(len(node.simple) + sum(map(len, node.metadata.values())) for node in e.nodes) > _MOST_CHARACTERS:
+            return _keys(graphs, check_cancelled)
         its_digest = digest(e)
         keys = self._keys.get(its_digest)
         if keys is None:
