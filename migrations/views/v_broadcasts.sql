@@ -20,7 +20,7 @@ SELECT
     e.title,
     e.called_from,
     e.description,
-    e.query_shape,
+    q.query_shape,
     e.plan_fingerprint,
     e.incomplete,
     e.origin,
@@ -43,6 +43,7 @@ SELECT
     o.collect_ms + o.build_ms + o.broadcast_ms AS driver_ms,
     CASE WHEN o.threshold_bytes > 0 THEN o.shuffled_bytes::double precision / o.threshold_bytes END AS threshold_share
 FROM broadcast o
+LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN application a USING (application_id, attempt_id);
 COMMENT ON VIEW v_broadcasts IS 'A broadcast exchange of a final plan, with its execution and application.';

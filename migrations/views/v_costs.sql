@@ -20,7 +20,7 @@ SELECT
     e.title,
     e.called_from,
     e.description,
-    e.query_shape,
+    q.query_shape,
     e.plan_fingerprint,
     e.incomplete,
     e.origin,
@@ -29,6 +29,7 @@ SELECT
     o.wall_ms,
     o.task_ms
 FROM cost o
+LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN application a USING (application_id, attempt_id);
 COMMENT ON VIEW v_costs IS 'What a kind of work cost an execution, with the execution and its application.';

@@ -20,7 +20,7 @@ SELECT
     e.title AS query_title,
     e.called_from,
     e.description,
-    e.query_shape,
+    q.query_shape,
     e.plan_fingerprint,
     e.incomplete,
     e.origin,
@@ -38,6 +38,7 @@ SELECT
     o.impact_bytes,
     o.wall_ms::double precision / nullif(e.duration_ms, 0) AS wall_share
 FROM finding o
+LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN application a USING (application_id, attempt_id);
 COMMENT ON VIEW v_findings IS 'A finding, with its execution and application; the execution''s title is query_title.';

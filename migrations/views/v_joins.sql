@@ -20,7 +20,7 @@ SELECT
     e.title,
     e.called_from,
     e.description,
-    e.query_shape,
+    q.query_shape,
     e.plan_fingerprint,
     e.incomplete,
     e.origin,
@@ -55,6 +55,7 @@ SELECT
     o.cost_task_ms,
     o.cost_is_partial
 FROM joins o
+LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN application a USING (application_id, attempt_id);
 COMMENT ON VIEW v_joins IS 'A join of a final plan, with its execution and application.';

@@ -20,7 +20,7 @@ SELECT
     e.title,
     e.called_from,
     e.description,
-    e.query_shape,
+    q.query_shape,
     e.plan_fingerprint,
     e.incomplete,
     e.origin,
@@ -76,6 +76,7 @@ SELECT
     o.rows_written / nullif(coalesce(o.aqe_partitions, o.partitions), 0) AS rows_per_partition,
     coalesce(nullif(array_to_string(o.aqe_read, ', '), ''), 'as planned') AS aqe_outcome
 FROM shuffle o
+LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN application a USING (application_id, attempt_id);
 COMMENT ON VIEW v_shuffles IS 'A shuffle exchange of a final plan, with its execution and application.';

@@ -295,7 +295,20 @@ def test_views(engine: Engine, view: str, table: str, column: str) -> None:
     (plan,) = plans_of(engine, lambda c: c.execute(text(asked)).all())
     assert not scanned(plan), plan
     read = "execution" if column == "query_shape" else table
-    assert re.search(rf"Scan (using|on) {read}_2025_\d\d_{column}\w*_idx", plan), plan
+    assert re.search(rf"Scan (Backward )?(using|on) {read}_2025_\d\d_{column}\w*_idx", plan), plan
+
+
+@pytest.mark.parametrize(
+    ("view", "table"), [("v_shuffles", "shuffle"), ("v_broadcasts", "broadcast"), ("v_joins", "joins")]
+)
+def test_the_newest_operators_of_a_query_in_views(engine: Engine, view: str, table: str) -> None:
+    """They are looked up in the newest runs of the query, not in all 80."""
+    with engine.connect() as connection:
+        shape = connection.scalar(text("SELECT max(query_shape) FROM execution"))
+    asked = f"SELECT * FROM {view} WHERE query_shape = '{shape}' ORDER BY started_at DESC LIMIT 5"
+    (plan,) = plans_of(engine, lambda c: c.execute(text(asked)).all())
+    looked_up = re.findall(rf" on {table}_2025_\d\d .*\(actual .* loops=(\d+)\)", plan)
+    assert 0 < sum(map(int, looked_up)) < 40, plan
 
 
 def test_deliveries(engine: Engine) -> None:

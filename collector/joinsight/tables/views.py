@@ -49,9 +49,12 @@ _ALIASES = {execution.name: "e", application.name: "a"}
 _QUERY = """\
 SELECT
     {columns}
-FROM {table} o
+FROM {table} o{by_shape}
 LEFT JOIN execution e USING ({execution_key})
 LEFT JOIN application a USING (application_id, attempt_id)"""
+# The query_shape by a look-up of its own: an index has it and the key, so PostgreSQL reads a query's runs from it, the
+# newest first, and ends with the LIMIT, where it would else fetch and sort the rows of all runs.
+_BY_SHAPE = "\nLEFT JOIN execution q USING ({execution_key})"
 
 
 def _column(
@@ -92,22 +95,26 @@ def _operators(
         *_taken(application, "spark_user"),
         *_taken(execution, "user_name", "session_id", "operation_id", "user_tags"),
         *_taken(execution, "title", renamed={"title": title}),
-        *_taken(execution, "called_from", "description", "query_shape", "plan_fingerprint"),
-        *_taken(execution, "incomplete", "origin"),
+        *_taken(execution, "called_from", "description"),
+        _column("query_shape", Text, execution.c.query_shape.comment, "e.query_shape" if where else "q.query_shape"),
+        *_taken(execution, "plan_fingerprint", "incomplete", "origin"),
         *_taken(application, "spark_version"),
         *_taken(table, *own, renamed=renamed),
         *computed,
     ]
+    execution_key = ", ".join(EXECUTION_KEY)
     query = _QUERY.format(
         columns=",\n    ".join(_named(column.info["sql"], column.name) for column in columns),
         table=table.name,
-        execution_key=", ".join(EXECUTION_KEY),
+        # A condition on the execution looks that up anyway
+        by_shape="" if where else _BY_SHAPE.format(execution_key=execution_key),
+        execution_key=execution_key,
     )
     return Table(name, metadata, *columns, comment=comment, info={"of": table, "query": query + where})
 
 
 def _named(expression: str, name: str) -> str:
-    return expression if expression in (f"o.{name}", f"e.{name}", f"a.{name}") else f"{expression} AS {name}"
+    return expression if expression in {f"{alias}.{name}" for alias in "oqea"} else f"{expression} AS {name}"
 
 
 def _unpacked(name: str) -> Table:
