@@ -1,7 +1,7 @@
 -- Queries and operators that became worse: the last runs since a time against those before. A single statement: only the
 -- groups that pass one stage cost anything in the next. Runs are looked up by the index on (query_shape, started_at),
--- their operators by key. These look-ups (LATERAL) are nested loops in any case; between the stages, whose sizes
--- PostgreSQL cannot know, it is kept from any.
+-- their operators by key. These look-ups (LATERAL, with OFFSET 0 where it could be a join) are nested loops in any case;
+-- between the stages, whose sizes PostgreSQL cannot know, it is kept from any.
 CREATE FUNCTION joinsight_regressions(
     since timestamptz,
     baseline_runs integer DEFAULT 20,
@@ -240,6 +240,7 @@ LEFT JOIN LATERAL (
     SELECT e.title, e.description FROM execution e
     WHERE (e.started_at, e.application_id, e.attempt_id, e.execution_id)
         = (latest.started_at, latest.application_id, latest.attempt_id, latest.execution_id)
+    OFFSET 0
 ) named ON true
 LEFT JOIN run before ON before.run = f.usual_run
 LEFT JOIN stored s ON s.query = f.query AND s.operator_key = f.operator_key AND s.measure = f.measure

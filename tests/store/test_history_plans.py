@@ -311,6 +311,22 @@ def test_the_newest_operators_of_a_query_in_views(engine: Engine, view: str, tab
     assert 0 < sum(map(int, looked_up)) < 40, plan
 
 
+def test_regressions(engine: Engine) -> None:
+    """The run to name for a slower query is looked up: no month is read from end to end but the window's."""
+    since = ENDS[-1] - timedelta(days=7)
+    scans = text(r"SELECT sum(seq_scan) FROM pg_stat_xact_user_tables WHERE relname ~ '^execution_2025_(09|10|11)$'")
+    with engine.connect() as connection:
+        slower = (
+            "UPDATE execution SET duration_ms = 60000 + duration_ms WHERE job_name = 'test7' AND started_at >= :since"
+        )
+        connection.execute(text(slower), {"since": since})
+        before = connection.scalar(scans)
+        found = reading.read_regressions(connection, since, {})
+        assert connection.scalar(scans) == before
+        connection.rollback()
+    assert found[0]["job_name"] == "test7" and found[0]["title"]
+
+
 def test_deliveries(engine: Engine) -> None:
     """What doctor shows of the last ones, and of one by its name."""
     for named, since in ((None, None), (None, SINCE), ("test7", None), ("m1-77", None)):
