@@ -42,6 +42,7 @@ from joinsight.document import Document, Execution
 from joinsight.findings import Finder
 from joinsight.findings.finding import NoHistory
 from joinsight.gc_tuning import collect_seldom
+from joinsight.plan.keys import REMEMBERED
 from joinsight.rows import Plans, Rows, execution_rows
 from joinsight.store import partitions
 from joinsight.store.database import open_database
@@ -154,6 +155,7 @@ class Bench:
     def run(self, what: str, size: int) -> tuple[float, float, float]:
         """Seconds of wall time, CPU of the client and CPU of PostgreSQL for all documents in batches of this size."""
         empty(self._engine)
+        REMEMBERED.forget()  # what a round before has seen must not count as plans that come again
         bodies = [
             gzip.compress(b"\n".join(map(msgspec.json.encode, batch)), 1)
             for batch in batches(self.made if what == "collector" else (), size)

@@ -46,7 +46,7 @@ class Remembered:
         self._most = most
         self._keys: dict[bytes, Keys] = {}
         self._number = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def keys(self, e: Execution, graphs: Sequence[Graph], check_cancelled: Callable[[], None] = lambda: None) -> Keys:
         """The keys of an execution's plans, given their graphs; `check_cancelled` is called for each plan."""
@@ -60,12 +60,17 @@ class Remembered:
                 self._add(its_digest, keys)
         return keys
 
+    def forget(self) -> None:
+        """Start again."""
+        with self._lock:
+            self._keys.clear()
+            self._number = 0
+
     def _add(self, its_digest: bytes, keys: Keys) -> None:
         number = sum(map(len, keys.bases)) + len(keys.fingerprints) + 1
         with self._lock:
             if number + self._number > self._most:
-                self._keys.clear()
-                self._number = 0
+                self.forget()
             if number <= self._most and its_digest not in self._keys:
                 self._keys[its_digest] = keys
                 self._number += number
