@@ -925,7 +925,7 @@ CREATE TABLE baseline (
     execution_id bigint NOT NULL,
     CONSTRAINT pk_baseline PRIMARY KEY (as_of, job_name, query_shape, origin, operator_key, measure)
 );
-COMMENT ON TABLE baseline IS 'The baseline of a query or an operator, as joinsight_regressions defines it, written by `joinsight rollup`.';
+COMMENT ON TABLE baseline IS 'The baseline of a query or an operator, as joinsight_regressions defines it, written by collectors.';
 COMMENT ON COLUMN baseline.as_of IS 'only earlier runs count; a midnight (UTC)';
 COMMENT ON COLUMN baseline.job_name IS 'the job';
 COMMENT ON COLUMN baseline.query_shape IS 'the query';

@@ -5,20 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import OperationalError
 from tests.documents import execution
 from tests.serve.real import until
+from tests.store.test_regressions import BEFORE, plant
 
 from joinsight import tables
 from joinsight.errors import DatabaseError
 from joinsight.serve import background
 from joinsight.serve.background import Task, background_tasks, running
 from joinsight.serve.metrics import Metrics
-from joinsight.store import prune
+from joinsight.store import baselines, prune
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
@@ -120,6 +121,31 @@ def test_the_default_partition_alarms(store: Engine, caplog: pytest.LogCaptureFi
             connection.execute(text("DELETE FROM execution"))
         until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 0.0"), "it is empty again")
     assert caplog.text.count("3 executions with an impossible start time are in the default partition") == 1
+
+
+def test_baselines_are_stored_once_a_day(store: Engine) -> None:
+    """Those as of the midnight a week ago, unless they are there; expired ones are deleted."""
+    as_of = baselines.moment(datetime.now(timezone.utc))
+    days = timedelta(days=1)
+    plant(store, "nightly", BEFORE, end=as_of)
+    before = as_of - 36 * days
+    assert baselines.store_missing(store, before + days) == 0, "there were no runs yet"
+    with store.begin() as connection:
+        connection.execute(text("INSERT INTO baseline SELECT * FROM joinsight_baselines(:as_of)"), {"as_of": as_of})
+        connection.execute(text("UPDATE baseline SET as_of = :before"), {"before": before})
+
+    def stored() -> list[tuple[datetime, float]]:
+        with store.connect() as connection:
+            return [(row[0], row[1]) for row in connection.execute(text("SELECT as_of, median FROM baseline"))]
+
+    with background_tasks(store, Metrics()):
+        until(lambda: stored() == [(as_of, 60_000)], "they are stored")
+    with store.begin() as connection:
+        connection.execute(text("UPDATE baseline SET median = 1"))
+    assert baselines.store_missing(store, as_of) == 0
+    assert stored() == [(as_of, 1)]
+    assert baselines.replace(store, as_of) == 1
+    assert stored() == [(as_of, 60_000)]
 
 
 def test_pruning(store: Engine, caplog: pytest.LogCaptureFixture) -> None:

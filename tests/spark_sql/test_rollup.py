@@ -16,6 +16,7 @@ from tests.spark_sql.conftest import LONG, TABLES
 from joinsight import tables
 from joinsight.cli import spark as commands
 from joinsight.reading import read_regressions
+from joinsight.store import baselines
 from joinsight.store.database import connect, upgrade
 from joinsight.tables import Row
 
@@ -46,7 +47,7 @@ def roll_up(
 
     read = rollup.parquet_reader(spark, str(path)) if path else rollup.postgres_reader(spark, engine, CONNECTIONS)
     days = rollup.stale_days(engine, FIRST, now) if days is None else days
-    return rollup.roll_up(engine, read, rollup.ranges_of(days), rollup.baseline_moment(now), CONNECTIONS)
+    return rollup.roll_up(engine, read, rollup.ranges_of(days), baselines.moment(now), CONNECTIONS)
 
 
 def rows_of(engine: Engine, what: Any) -> list[Row]:

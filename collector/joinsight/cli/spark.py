@@ -105,6 +105,7 @@ def rollup(
         raise ConfigurationError("--since", None, problem, "Write --since 2026-01-01, or leave out --from.")
     from joinsight.spark import rollup as work
     from joinsight.spark.session import session
+    from joinsight.store import baselines
     from joinsight.store.database import check_schema, open_database
 
     now = until or datetime.now(timezone.utc)
@@ -117,7 +118,7 @@ def rollup(
             read = work.postgres_reader(spark, engine, connections)
         else:
             read = work.parquet_reader(spark, source.rstrip("/"))
-        done = work.roll_up(engine, read, work.ranges_of(days), work.baseline_moment(now), connections)
+        done = work.roll_up(engine, read, work.ranges_of(days), baselines.moment(now), connections)
         deleted = work.delete_before(engine, oldest)
         click.echo(
             f"{done.days} days: {done.queries:,} totals of queries, {done.operators:,} of operators;"

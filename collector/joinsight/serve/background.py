@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.errors import DatabaseError
 from joinsight.serve.metrics import Metrics
-from joinsight.store import embedded, partitions
+from joinsight.store import baselines, embedded, partitions
 from joinsight.store.activity import count_activity, count_regressions
 from joinsight.store.database import embedded_folder, reason
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER, REAP_SECONDS, Reaper
@@ -30,6 +30,8 @@ START_AGAIN_SECONDS = 30
 ACTIVITY_SECONDS = 15
 PARTITIONS_SECONDS = 60
 REGRESSIONS_SECONDS = 300
+BASELINES_SECONDS = 600
+"""Until those of a new day are there, regressions compute them."""
 PRUNE_SECONDS = 86_400
 STOP_SECONDS = 5
 """Longest wait for tasks at shutdown, because one may wait for PostgreSQL."""
@@ -78,6 +80,7 @@ def background_tasks(
             _counting(lambda: count_regressions(engine), metrics.set_regressions),
             "regressions were not counted",
         ),
+        _store_baselines(engine),
     ]
     if folder := embedded_folder(engine):
         tasks.append(_restart_postgres(folder))
@@ -163,6 +166,13 @@ def _create_partitions(engine: Engine, metrics: Metrics) -> Task:
         metrics.set_misdated(misdated)
 
     return Task("partitions", PARTITIONS_SECONDS, run, "partitions of the coming months were not created")
+
+
+def _store_baselines(engine: Engine) -> Task:
+    def run() -> None:
+        baselines.store_missing(engine, baselines.moment(datetime.now(timezone.utc)))
+
+    return Task("baselines", BASELINES_SECONDS, run, "baselines of regressions were not stored")
 
 
 def _restart_postgres(folder: Path) -> Task:

@@ -1,8 +1,7 @@
 """`joinsight rollup`: computes totals by day with Spark, and baselines, and stores them in small tables.
 
 Days are written whole, each by one task in one transaction, and the executions of a day after its operators: days that
-an aborted run leaves incomplete are stale for the next. PostgreSQL computes the baselines (`joinsight_baselines`), from
-what `joinsight_regressions` compares, too.
+an aborted run leaves incomplete are stale for the next. PostgreSQL computes the baselines (`store/baselines`).
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ from sqlalchemy import Engine, Table, delete, text
 from joinsight import tables
 from joinsight.spark.copying import replacer
 from joinsight.spark.read import Range, read_from
+from joinsight.store import baselines
 from joinsight.store.database import conninfo
 
-BASELINES_KEPT = timedelta(days=35)
-"""Long enough for windows of a week and of a month, if the roll-up runs every night."""
 _LATE = timedelta(days=1)
 """Days that ended within this time are always rolled up again."""
 
@@ -52,11 +50,6 @@ class RolledUp:
     operators: int
     baselines: int
     as_of: datetime
-
-
-def baseline_moment(now: datetime) -> datetime:
-    """The last midnight in UTC a week ago."""
-    return datetime.combine((now - timedelta(days=7)).astimezone(timezone.utc).date(), time(0), timezone.utc)
 
 
 def stale_days(engine: Engine, oldest: date, now: datetime) -> list[date]:
@@ -119,18 +112,9 @@ def roll_up(engine: Engine, read: Read, ranges: Sequence[Range], as_of: datetime
     if ranges:
         operators = _replace(engine, operator_days(read, ranges), tables.rollup_operator_day, ["day"], connections)
         queries = _replace(engine, query_days(read, ranges), tables.rollup_day, ["day"], connections)
-    baselines = _replace_baselines(engine, as_of)
+    stored = baselines.replace(engine, as_of)
     days = sum(round((until - since) / timedelta(days=1)) for since, until in ranges)
-    return RolledUp(days, queries, operators, baselines, as_of)
-
-
-def _replace_baselines(engine: Engine, as_of: datetime) -> int:
-    with engine.begin() as connection:
-        connection.execute(text("LOCK TABLE baseline IN SHARE ROW EXCLUSIVE MODE"))  # one roll-up after the other
-        expired = "DELETE FROM baseline WHERE as_of = :as_of OR as_of < :oldest"
-        connection.execute(text(expired), {"as_of": as_of, "oldest": as_of - BASELINES_KEPT})
-        computed = text("INSERT INTO baseline SELECT * FROM joinsight_baselines(:as_of)")
-        return connection.execute(computed, {"as_of": as_of}).rowcount
+    return RolledUp(days, queries, operators, stored, as_of)
 
 
 def delete_before(engine: Engine, before: date) -> int:

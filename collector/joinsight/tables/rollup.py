@@ -1,4 +1,4 @@
-"""The tables that `joinsight rollup` writes: totals of days, and baselines."""
+"""The tables that `joinsight rollup` writes: totals of days, and baselines, which collectors write, too."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ rollup_operator_day = table_of(
 
 
 class BaselineRow(TableRow, frozen=True, kw_only=True):
-    """The baseline of a query or an operator, as joinsight_regressions defines it, written by `joinsight rollup`."""
+    """The baseline of a query or an operator, as joinsight_regressions defines it, written by collectors."""
 
     as_of: datetime = required("only earlier runs count; a midnight (UTC)")
     job_name: str = required("the job")
