@@ -3,9 +3,9 @@
 **Data.** Four weeks of a generated history (`tests.history`) fill every table. Their executions, shuffles,
 broadcasts, joins and applications are copied, a day at a time, back to 400 days ago and as often side by side as it
 takes for `--rows` shuffles and joins in all; two of three copies are other jobs, with other keys. Stages, plans and
-metrics are not copied: commands read them by key. The database is the embedded one with its default settings,
-vacuumed and analyzed once as autovacuum would have done. With `--data` it is kept, a fill that was interrupted goes
-on, and a filled one is only read.
+metrics are not copied: commands read them by key. The database is the embedded one with its default settings, vacuumed
+and analyzed once as autovacuum would have done, with the baselines that a collector stores every night. With `--data`
+it is kept, a fill that was interrupted goes on, and a filled one is only read.
 
 **Measures.** Each case runs `--runs` times, one after the other, each time with other parameters: jobs, queries,
 operators, applications and executions are drawn from the data by chance. Commands are the functions that they call
@@ -37,7 +37,7 @@ from joinsight import reading, tables
 from joinsight.comparison import compare
 from joinsight.errors import NotFound
 from joinsight.filters import SORTS, Filters
-from joinsight.store import mark_lost, partitions
+from joinsight.store import baselines, mark_lost, partitions
 from joinsight.store.database import open_database
 
 DAYS = 400
@@ -424,6 +424,7 @@ def main() -> None:
         open_database(None, options.data or Path(folder), create=True) as engine,
     ):
         fill(engine, options.rows)
+        baselines.store_missing(engine, baselines.moment(datetime.now(timezone.utc)))
         with engine.connect() as connection:
             describe(connection)
             sample = Sample(connection, options.seed)
