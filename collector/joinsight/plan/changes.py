@@ -35,6 +35,10 @@ class PlanVersion(PlanMetrics):
         self.bases = bases
         self.keys = disambiguate(bases)
         self.own = self.below(graph.tops)
+        self.exchanges = [n for n in graph.nodes if operators.of(n.name).is_exchange]
+        """The shuffles and broadcasts."""
+        self.joins = [n for n in graph.nodes if operators.join_strategy(n.name)]
+        """The joins, whatever their strategy."""
         self._first_operators: dict[int, Node] = {}
         self._received: dict[int, tuple[int | None, int | None]] = {}
 
@@ -56,14 +60,6 @@ class PlanVersion(PlanMetrics):
                 if operators.of(self.nodes[node_id].name).kind not in operators.SOURCES:
                     todo.extend(self.inputs(self.nodes[node_id]))
         return visited
-
-    def exchanges(self) -> list[Node]:
-        """The shuffles and broadcasts."""
-        return [n for n in self.graph.nodes if operators.of(n.name).is_exchange]
-
-    def joins(self) -> list[Node]:
-        """The joins, whatever their strategy."""
-        return [n for n in self.graph.nodes if operators.join_strategy(n.name)]
 
     def uses(self) -> Counter[str]:
         """The number of readers of each exchange, by operator base; equal exchanges add up."""
@@ -111,8 +107,8 @@ class Change:
         known = {m.id: node.id for node in before.graph.nodes for m in node.metrics}
         for node in after.graph.nodes:
             for metric in node.metrics:
-                if metric.id in known:
-                    self._pair(node.id, known[metric.id])
+                if metric.id in known and self._pair(node.id, known[metric.id]):
+                    break
         self._match(lambda plan, node: (plan.bases.get(node.id), _text(node)))
         self._match(lambda plan, node: plan.bases.get(node.id))
         self._match(lambda plan, node: _text(node))
@@ -126,23 +122,26 @@ class Change:
         """Pair unmatched nodes that have the same name, in the order of the plans."""
         named: dict[Hashable, list[int]] = defaultdict(list)
         for node in reversed(self.before.graph.nodes):
-            if node.id in self.unmatched and name(self.before, node) not in _NAMELESS:
-                named[node.id in self.before.own, name(self.before, node)].append(node.id)
+            if node.id in self.unmatched and (its := name(self.before, node)) not in _NAMELESS:
+                named[node.id in self.before.own, its].append(node.id)
         for node in self.after.graph.nodes:
             if node.id not in self.same and named:
                 known = named.get((node.id in self.after.own, name(self.after, node)))
                 if known:
                     self._pair(node.id, known.pop())
 
-    def _pair(self, after: int, before: int) -> None:
-        if before in self.unmatched and after not in self.same:
-            self.same[after] = before
-            self.unmatched.discard(before)
+    def _pair(self, after: int, before: int) -> bool:
+        """Pair these, unless one of them has a match; returns whether it did."""
+        if before not in self.unmatched or after in self.same:
+            return False
+        self.same[after] = before
+        self.unmatched.discard(before)
+        return True
 
     def _below_reused(self) -> set[int]:
         """Nodes that are no longer drawn because they, or an exchange above them, are now reused."""
         left = self.before.own - self.still_there
-        gone = (node for node in self.before.exchanges() if node.id in left)
+        gone = (node for node in self.before.exchanges if node.id in left)
         return self.before.below([node.id for node in gone if not self.unused[self.before.bases[node.id]]])
 
     def between(self, before: PlanVersion, after: PlanVersion) -> Change:

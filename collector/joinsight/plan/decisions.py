@@ -228,7 +228,7 @@ def _decisions(change: Change) -> Iterator[Decision]:
 
 
 def _strategies(change: Change) -> Iterator[Decision]:
-    for node in change.after.joins():
+    for node in change.after.joins:
         if node.id not in change.same:
             continue
         former = change.before.nodes[change.same[node.id]]
@@ -316,10 +316,10 @@ def _empty_relations(change: Change, replaced: set[int]) -> Iterator[Decision]:
 
 def _removed_joins(change: Change, replaced: set[int]) -> Iterator[Decision]:
     """Joins that were removed because a side is empty, and that nothing replaced."""
-    if any(node.id not in change.same for node in change.after.joins()):
+    if any(node.id not in change.same for node in change.after.joins):
         return
-    gone = {node.id for node in change.before.joins()} & change.unmatched & change.before.own - replaced - change.reused
-    for node in change.before.joins():
+    gone = {node.id for node in change.before.joins} & change.unmatched & change.before.own - replaced - change.reused
+    for node in change.before.joins:
         if node.id in gone:
             gone -= change.before.below([node.id]) - {node.id}
             yield _emptied(change, None, node)
@@ -345,7 +345,7 @@ def _dropped(change: Change) -> Iterator[Decision]:
     """Exchanges that are no longer read."""
     unused = change.unused.copy()
     gone = change.before.own - change.still_there - change.reused
-    for node in change.before.exchanges():
+    for node in change.before.exchanges:
         base = change.before.bases[node.id]
         if node.id not in gone or not unused[base]:
             continue
