@@ -5,11 +5,11 @@ with other execution ids, so each is new to the database, and other ids of expre
 run of a job has. **Conditions**, in turns in each round, each on empty tables: ``writer``, the collector's `Writer`;
 ``other plans``, the same with other names of columns in each document, so no plan comes again; ``copy``, the same rows
 as ``writer`` with one COPY a table into the same tables, one transaction a batch; ``collector``, the documents of
-``writer`` sent to `joinsight serve` with two writers, a request for each batch, on several connections that each wait
-for the answer. **Measures.** Documents and rows a second of wall time, the CPU of this process or of the collector's,
-and that of PostgreSQL (from /proc). Findings are computed in all: by the writer, and before the clock starts for
-``copy``. The first line says how many documents have plans that are equal to no other's but for ids and literals, first
-those of ``writer``.
+``writer`` sent to `joinsight serve` with two writers, a request for each batch, on several connections that each have
+an application of their own and wait for the answer. **Measures.** Documents and rows a second of wall time, the CPU of
+this process or of the collector's, and that of PostgreSQL (from /proc). Findings are computed in all: by the writer,
+and before the clock starts for ``copy``. The first line says how many documents have plans that are equal to no other's
+but for ids and literals, first those of ``writer``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from joinsight.store.writer import Writer
 
 _T = TypeVar("_T")
 CONNECTIONS = 8
-"""To the collector."""
+"""To the collector, as many drivers have."""
 _EXPRESSIONS = re.compile(rb"(?<=#)\d+|(?<=plan_id=)\d+")
 _METRICS = re.compile(rb'(?<="id":)\d+(?=,"type")|(?<="metric":)\d+')
 _COLUMNS = re.compile(rb"(?<=\w)(?=#\d)")
@@ -128,6 +128,13 @@ def empty(engine: Engine) -> None:
         connection.execute(text(f"TRUNCATE {names}, delivery CASCADE"))
 
 
+def requests(every: Sequence[Execution], size: int) -> Iterator[bytes]:
+    """A request for each batch; those of a connection have an application of their own."""
+    for number, batch in enumerate(batches(every, size)):
+        of_one = (msgspec.structs.replace(d, application_id=f"app-{number % CONNECTIONS}") for d in batch)
+        yield gzip.compress(b"\n".join(map(msgspec.json.encode, of_one)), 1)
+
+
 def post(collector: Collector, bodies: Iterator[bytes]) -> None:
     """Send these on one connection, one after the other, until they are stored."""
     connection = HTTPConnection("127.0.0.1", collector.port)
@@ -156,10 +163,7 @@ class Bench:
         """Seconds of wall time, CPU of the client and CPU of PostgreSQL for all documents in batches of this size."""
         empty(self._engine)
         REMEMBERED.forget()  # what a round before has seen must not count as plans that come again
-        bodies = [
-            gzip.compress(b"\n".join(map(msgspec.json.encode, batch)), 1)
-            for batch in batches(self.made if what == "collector" else (), size)
-        ]
+        bodies = list(requests(self.made, size)) if what == "collector" else []
         postgres = postgres_pids(self._collector.folder)
         client = with_children(self._collector.pid) if what == "collector" else [os.getpid()]
         before, started = (cpu_seconds(client), cpu_seconds(postgres)), time.perf_counter()
@@ -176,7 +180,8 @@ class Bench:
         wall = time.perf_counter() - started
         with self._engine.connect() as connection:
             assert connection.execute(text("SELECT count(*) FROM execution")).scalar() == len(self.made)
-        return wall, cpu_seconds(client) - before[0], cpu_seconds(postgres) - before[1]
+        now = {*postgres, *postgres_pids(self._collector.folder)}  # backends come and go; what has gone is the parent's
+        return wall, cpu_seconds(client) - before[0], cpu_seconds(now) - before[1]
 
 
 def main() -> None:
