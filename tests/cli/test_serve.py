@@ -43,7 +43,7 @@ def test_serve_runs_all_background_tasks(engine: Engine, monkeypatch: pytest.Mon
     assert serve(engine).exit_code == 0
     assert serve(engine, "--keep", "30000d").exit_code == 0
     assert background_threads() == set()
-    always = {f"joinsight-{name}" for name in ("lost", "partitions", "activity", "regressions", "files")}
+    always = {f"joinsight-{name}" for name in ("lost", "partitions", "activity", "regressions", "baselines", "files")}
     assert seen == [always, always | {"joinsight-prune"}]
 
 
