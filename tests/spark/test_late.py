@@ -42,7 +42,7 @@ slow = "(SELECT id AS key FROM range(0, 4, 1, 1) WHERE reflect('java.lang.Thread
 empty = "(SELECT id AS key FROM range(9) WHERE id < 0)"
 query = spark.sql(f"SELECT * FROM {slow} s JOIN {empty} f ON s.key = f.key")
 query.collect()  # over as soon as AQE knows that a side is empty, while the other one's stage runs on
-bus.waitUntilEmpty()
+bus.waitUntilEmpty(600_000)
 (running,) = context.statusTracker().getActiveJobsIds()
 executions = spark._jsparkSession.sharedState().statusStore().executionsList().iterator()
 while executions.hasNext():
@@ -55,7 +55,7 @@ context._jvm.org.apache.spark.sql.execution.metric.SQLMetrics.postDriverMetricUp
 )
 while context.statusTracker().getActiveJobsIds():
     time.sleep(0.1)
-bus.waitUntilEmpty()
+bus.waitUntilEmpty(600_000)
 
 jobs = {}
 executions = spark._jsparkSession.sharedState().statusStore().executionsList().iterator()

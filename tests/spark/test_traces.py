@@ -42,7 +42,7 @@ for query in 2 * queries:
     try:
         spark.sql(query).collect()
     except Exception as error:
-        bus.waitUntilEmpty()
+        bus.waitUntilEmpty(600_000)
         traceback.print_exc(file=sys.stdout)
         java = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
         while java is not None:
