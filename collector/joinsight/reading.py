@@ -49,12 +49,10 @@ from joinsight.tables import (
     execution,
     finding,
     joins,
-    segment,
     stage,
-    task_time,
 )
 from joinsight.tables import shuffle as shuffle_table
-from joinsight.tables.views import node_metric, plan_version, v_finding_groups
+from joinsight.tables.views import node_metric, plan_version, segment, task_time, v_finding_groups
 
 Key = tuple[datetime, str, str, int]
 

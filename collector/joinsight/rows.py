@@ -10,7 +10,7 @@
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins, cache
         the first and the last graph ──► query_shape, plan_fingerprint, operator_key
 
-Plans and metrics are stored packed, as execution_plans and execution_metrics (`tables.packed`).
+Plans, metrics and times are stored packed, as execution_plans, execution_metrics and execution_times (`tables.packed`).
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from joinsight.tables import (
     ExecutionMetricsRow,
     ExecutionPlansRow,
     ExecutionRow,
+    ExecutionTimesRow,
     FindingRow,
     JoinRow,
     NodeMetricRow,
@@ -61,6 +62,7 @@ from joinsight.tables import (
     from_metrics,
     pack_metrics,
     pack_plans,
+    pack_times,
 )
 from joinsight.title import title
 
@@ -106,6 +108,11 @@ class Rows:
     def execution_plans(self) -> Sequence[ExecutionPlansRow]:
         """`plan_version`, `plan_node` and `plan_edge` as they are stored."""
         return pack_plans(self.plan_version, self.plan_node)
+
+    @property
+    def execution_times(self) -> Sequence[ExecutionTimesRow]:
+        """`segment`, `task_time` and `cost` as they are stored."""
+        return pack_times(self.segment, self.task_time, self.cost)
 
     def by_table(self) -> dict[str, Sequence[Any]]:
         """All rows, by table or view."""

@@ -256,6 +256,27 @@ COMMENT ON COLUMN execution_metrics.metrics IS 'for each metric a list: the valu
 CREATE TABLE execution_metrics_default PARTITION OF execution_metrics DEFAULT;
 
 
+CREATE TABLE execution_times (
+    started_at timestamptz NOT NULL,
+    application_id text NOT NULL,
+    attempt_id text NOT NULL,
+    execution_id bigint NOT NULL,
+    segments jsonb NOT NULL,
+    task_times jsonb NOT NULL,
+    costs jsonb NOT NULL,
+    CONSTRAINT pk_execution_times PRIMARY KEY (started_at, application_id, attempt_id, execution_id)
+) PARTITION BY RANGE (started_at);
+COMMENT ON TABLE execution_times IS 'Where the time of an execution went; see segment, task_time and cost.';
+COMMENT ON COLUMN execution_times.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN execution_times.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN execution_times.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN execution_times.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN execution_times.segments IS 'for each segment a list: the values of the columns of segment, from cause on';
+COMMENT ON COLUMN execution_times.task_times IS 'for each part a list: the values of the columns of task_time, from stage_id on';
+COMMENT ON COLUMN execution_times.costs IS 'for each kind a list: the values of the columns of cost, from kind on';
+CREATE TABLE execution_times_default PARTITION OF execution_times DEFAULT;
+
+
 CREATE TABLE aqe_decision (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,
@@ -539,27 +560,6 @@ CREATE INDEX ix_joins_spill_bytes_largest ON joins (spill_bytes DESC NULLS LAST,
 CREATE TABLE joins_default PARTITION OF joins DEFAULT;
 
 
-CREATE TABLE cost (
-    started_at timestamptz NOT NULL,
-    application_id text NOT NULL,
-    attempt_id text NOT NULL,
-    execution_id bigint NOT NULL,
-    kind text NOT NULL,
-    wall_ms bigint,
-    task_ms bigint,
-    CONSTRAINT pk_cost PRIMARY KEY (started_at, application_id, attempt_id, execution_id, kind),
-    CONSTRAINT ck_cost_kind CHECK (kind IN ('join', 'shuffle', 'broadcast', 'scan', 'sort', 'aggregate', 'python', 'write', 'shared', 'other', 'waiting', 'driver', 'nested'))
-) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE cost IS 'What a kind of work cost an execution; its kinds add up to the duration, and to the run time of its tasks.';
-COMMENT ON COLUMN cost.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN cost.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN cost.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN cost.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN cost.kind IS 'the kind (docs/cost.md#by-kind-of-work)';
-COMMENT ON COLUMN cost.wall_ms IS 'how long the execution waited for it, milliseconds; NULL: it has not ended';
-COMMENT ON COLUMN cost.task_ms IS 'time of tasks, summed, milliseconds; NULL: no tasks do it, or nothing is known';
-CREATE TABLE cost_default PARTITION OF cost DEFAULT;
-
 CREATE TABLE cache (
     started_at timestamptz NOT NULL,
     application_id text NOT NULL,
@@ -590,37 +590,6 @@ COMMENT ON COLUMN cache.fill_wall_ms IS 'how long the execution waited for these
 COMMENT ON COLUMN cache.fill_task_ms IS 'run time of their tasks, summed, milliseconds; NULL: it was there';
 CREATE INDEX ix_cache_application_id_attempt_id_cache_id ON cache (application_id, attempt_id, cache_id);
 CREATE TABLE cache_default PARTITION OF cache DEFAULT;
-
-CREATE TABLE segment (
-    started_at timestamptz NOT NULL,
-    application_id text NOT NULL,
-    attempt_id text NOT NULL,
-    execution_id bigint NOT NULL,
-    position integer NOT NULL,
-    cause text NOT NULL,
-    start_ms bigint NOT NULL,
-    end_ms bigint NOT NULL,
-    stage_id integer,
-    stage_attempt integer,
-    node_id integer,
-    nested_execution_id bigint,
-    CONSTRAINT pk_segment PRIMARY KEY (started_at, application_id, attempt_id, execution_id, position),
-    CONSTRAINT ck_segment_cause CHECK (cause IN ('prepare', 'replan', 'driver', 'broadcast', 'commit', 'finish', 'nested', 'waiting', 'running', 'tail', 'retry'))
-) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE segment IS 'A part of an execution''s time on its critical path; the segments of an execution add up to its duration.';
-COMMENT ON COLUMN segment.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN segment.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN segment.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN segment.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN segment.position IS '0 for the first, in the order of time';
-COMMENT ON COLUMN segment.cause IS 'what the time went into (docs/critical-path.md)';
-COMMENT ON COLUMN segment.start_ms IS 'from when, milliseconds since the start of the execution';
-COMMENT ON COLUMN segment.end_ms IS 'until when, milliseconds since the start of the execution; the next one starts there';
-COMMENT ON COLUMN segment.stage_id IS 'the stage that ran, or waited for slots; NULL: the driver';
-COMMENT ON COLUMN segment.stage_attempt IS 'attempt of that stage';
-COMMENT ON COLUMN segment.node_id IS 'node of the final plan: the shuffle that the stage writes, or the broadcast';
-COMMENT ON COLUMN segment.nested_execution_id IS 'the execution that ran inside this one';
-CREATE TABLE segment_default PARTITION OF segment DEFAULT;
 
 CREATE TABLE stage (
     started_at timestamptz NOT NULL,
@@ -734,41 +703,6 @@ COMMENT ON COLUMN stage.shuffle_read_rows_median IS 'shuffle rows read by a task
 COMMENT ON COLUMN stage.shuffle_read_rows_p95 IS 'shuffle rows read by a task: p95';
 COMMENT ON COLUMN stage.shuffle_read_rows_max IS 'shuffle rows read by a task: max';
 CREATE TABLE stage_default PARTITION OF stage DEFAULT;
-
-CREATE TABLE task_time (
-    started_at timestamptz NOT NULL,
-    application_id text NOT NULL,
-    attempt_id text NOT NULL,
-    execution_id bigint NOT NULL,
-    position integer NOT NULL,
-    stage_id integer NOT NULL,
-    stage_attempt integer NOT NULL,
-    part text NOT NULL,
-    node_id integer,
-    samples bigint,
-    task_time_ms bigint NOT NULL,
-    task_time_error_ms bigint,
-    method text NOT NULL,
-    CONSTRAINT pk_task_time PRIMARY KEY (started_at, application_id, attempt_id, execution_id, position),
-    CONSTRAINT ck_task_time_method CHECK (method IN ('sampled', 'metrics', 'stage')),
-    CONSTRAINT ck_task_time_part CHECK (part IN ('code', 'sort', 'aggregation', 'hashed_relation', 'operator', 'shuffle_read', 'scan', 'cached_scan', 'python', 'shuffle_write', 'file_write', 'cache_build', 'collect', 'other', 'rest'))
-) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE task_time IS 'A part of the run time of a stage attempt; the parts of an attempt add up to its run_time_ms.';
-COMMENT ON COLUMN task_time.started_at IS 'when the execution started; the partition''s key';
-COMMENT ON COLUMN task_time.application_id IS 'Spark''s application id';
-COMMENT ON COLUMN task_time.attempt_id IS 'Spark''s application attempt id; empty if none';
-COMMENT ON COLUMN task_time.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
-COMMENT ON COLUMN task_time.position IS '0 for the first; the parts of a stage attempt follow one another, the largest first';
-COMMENT ON COLUMN task_time.stage_id IS 'the stage';
-COMMENT ON COLUMN task_time.stage_attempt IS 'attempt of that stage';
-COMMENT ON COLUMN task_time.part IS 'what the tasks were at (docs/task-time.md)';
-COMMENT ON COLUMN task_time.node_id IS 'node of the final plan: the operator, or the codegen stage if its code holds several; NULL: unknown';
-COMMENT ON COLUMN task_time.samples IS 'number of samples; NULL: not sampled';
-COMMENT ON COLUMN task_time.task_time_ms IS 'the time, summed over tasks';
-COMMENT ON COLUMN task_time.task_time_error_ms IS 'its standard error; NULL: not sampled';
-COMMENT ON COLUMN task_time.method IS 'sampled; metrics: measured by Spark; stage: the rest of a stage without samples';
-CREATE TABLE task_time_default PARTITION OF task_time DEFAULT;
-
 
 CREATE TABLE finding (
     started_at timestamptz NOT NULL,

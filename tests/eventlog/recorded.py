@@ -30,10 +30,9 @@ from joinsight.tables import (
     application,
     as_columns,
     execution,
-    segment,
     stage,
 )
-from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version
+from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version, segment
 
 RECORDED = Path(__file__).with_name("recorded")
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())

@@ -35,10 +35,9 @@ from joinsight.tables import (
     application,
     delivery,
     execution,
-    segment,
     stage,
 )
-from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version
+from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_version, segment
 
 RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)

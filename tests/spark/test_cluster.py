@@ -16,7 +16,8 @@ from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.demo.runner import collector
-from joinsight.tables import application, delivery, execution, task_time
+from joinsight.tables import application, delivery, execution
+from joinsight.tables.views import task_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 TOKEN = "a-token"

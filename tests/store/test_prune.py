@@ -240,7 +240,7 @@ def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatc
     assert len(months(engine, "joins")) == 1 and len(months(engine, "shuffle")) == len(months(engine)) == 2
     assert applications(engine)["joins"] == ["b"]
     pruned = prune.prune(engine, KEEP)
-    assert {part.table for part in pruned.partitions} == {"shuffle", "stage", "task_time", "execution"}
+    assert {part.table for part in pruned.partitions} == {"shuffle", "stage", "execution"}
     assert len(months(engine, "shuffle")) == 1
 
 

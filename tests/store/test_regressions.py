@@ -15,7 +15,7 @@ from joinsight import tables
 from joinsight.reading import read_regressions
 from joinsight.store import partitions
 from joinsight.store.activity import count_regressions
-from joinsight.tables import Row
+from joinsight.tables import Row, TaskTimeRow, as_columns, pack_times
 
 END = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 SINCE = END - timedelta(days=7)
@@ -39,14 +39,16 @@ def plant(
     **standard: Any,
 ) -> None:
     """Runs of a query, the last one just before `end`; `each` has columns of single runs, `operators` their rows."""
-    rows, of_operator, sampled = [], [], []
+    rows: list[Row] = []
+    of_operator: list[Row] = []
+    sampled: list[Row] = []
     for number, duration in enumerate(durations):
         started_at = end - (len(durations) - number) * every + timedelta(minutes=1)
-        key = {"started_at": started_at, "application_id": f"{job}-{number}", "attempt_id": "", "execution_id": 7}
+        key: Row = {"started_at": started_at, "application_id": f"{job}-{number}", "attempt_id": "", "execution_id": 7}
         rows.append(_execution(job, shape, round(duration)) | key | standard | (each[number] if each else {}))
         if operators:
             of_operator.append({"node_id": 3, "operator_key": f"key of {operator}"} | key | operators[number])
-            sampled.append(_SAMPLED | key)
+            sampled += map(as_columns, pack_times([], [TaskTimeRow(**key, **_SAMPLED)], []))
     table = tables.metadata.tables["joins" if operator == "join" else operator]
     partitions.create(engine, {partitions.month_of(row["started_at"]) for row in rows})
     with engine.begin() as connection:
@@ -55,10 +57,10 @@ def plant(
         if operators:
             connection.execute(insert(table), of_operator)
             if is_sampled:
-                connection.execute(insert(tables.task_time), sampled)
+                connection.execute(insert(tables.execution_times), sampled)
 
 
-_SAMPLED = {
+_SAMPLED: Row = {
     "position": 0,
     "stage_id": 0,
     "stage_attempt": 0,

@@ -12,7 +12,7 @@ from joinsight.severity import SEVERITIES
 from joinsight.tables.application import ApplicationRow, application
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
 from joinsight.tables.cache import CacheRow, cache
-from joinsight.tables.cost import CostRow, cost
+from joinsight.tables.cost import CostRow
 from joinsight.tables.declare import (
     EXECUTION_KEY,
     ExecutionKey,
@@ -34,10 +34,13 @@ from joinsight.tables.packed import (
     UNPACKED,
     ExecutionMetricsRow,
     ExecutionPlansRow,
+    ExecutionTimesRow,
     execution_metrics,
     execution_plans,
+    execution_times,
     pack_metrics,
     pack_plans,
+    pack_times,
 )
 from joinsight.tables.plan import (
     AqeDecisionRow,
@@ -48,10 +51,10 @@ from joinsight.tables.plan import (
     aqe_decision,
 )
 from joinsight.tables.rollup import ROLLUPS, baseline, rollup_day, rollup_operator_day
-from joinsight.tables.segment import SegmentRow, segment
+from joinsight.tables.segment import SegmentRow
 from joinsight.tables.shuffle import ShuffleRow, shuffle
 from joinsight.tables.stage import StageRow, stage
-from joinsight.tables.task_time import TaskTimeRow, task_time
+from joinsight.tables.task_time import TaskTimeRow
 
 TABLES = (
     application,
@@ -61,14 +64,12 @@ TABLES = (
     broadcast,
     joins,
     finding,
-    cost,
     cache,
-    segment,
     stage,
-    task_time,
     aqe_decision,
     execution_plans,
     execution_metrics,
+    execution_times,
     rollup_day,
     rollup_operator_day,
     baseline,

@@ -1,9 +1,9 @@
-"""Table `cost`: what an execution cost, by kind of work."""
+"""Rows of `cost`: what an execution cost, by kind of work."""
 
 from __future__ import annotations
 
 from joinsight.plan.cost_kinds import KINDS
-from joinsight.tables.declare import ExecutionKey, Ms, column, required, table_of
+from joinsight.tables.declare import ExecutionKey, Ms, column, required
 
 
 class CostRow(ExecutionKey, frozen=True, kw_only=True):
@@ -12,6 +12,3 @@ class CostRow(ExecutionKey, frozen=True, kw_only=True):
     kind: str = required("the kind (docs/cost.md#by-kind-of-work)", one_of=tuple(KINDS))
     wall_ms: Ms | None = column("how long the execution waited for it, milliseconds; NULL: it has not ended")
     task_ms: Ms | None = column("time of tasks, summed, milliseconds; NULL: no tasks do it, or nothing is known")
-
-
-cost = table_of(CostRow, "cost", key=("kind",))

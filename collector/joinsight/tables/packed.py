@@ -1,20 +1,24 @@
-"""Plans and metrics, stored as one row for an execution: how rows are packed, and how the views unpack them.
+"""Plans, metrics and times, stored as one row for an execution: how rows are packed, and how the views unpack them.
 
-Why: docs/decisions/018-plans-in-one-row.md. Python has a row for each metric, node, edge and version until they are
-written, and so have all readers, who only know the views.
+Why: docs/decisions/018-plans-in-one-row.md and 020-times-in-one-row.md. Python has a row for each metric, node, edge,
+segment and so on until they are written, and so have all readers, who only know the views.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
+from joinsight.tables.cost import CostRow
 from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Json, columns_of, required, table_of, values_of
 from joinsight.tables.plan import NodeMetricRow, PlanEdgeRow, PlanNodeRow, PlanVersionRow
+from joinsight.tables.segment import SegmentRow
+from joinsight.tables.task_time import TaskTimeRow
 
 _KEY = len(EXECUTION_KEY)
 _SHARED = ("name", "simple", "is_cluster", "metrics")
@@ -38,9 +42,18 @@ class ExecutionPlansRow(ExecutionKey, frozen=True, kw_only=True):
     )
 
 
+class ExecutionTimesRow(ExecutionKey, frozen=True, kw_only=True):
+    """Where the time of an execution went; see segment, task_time and cost."""
+
+    segments: Json = required("for each segment a list: the values of the columns of segment, from cause on")
+    task_times: Json = required("for each part a list: the values of the columns of task_time, from stage_id on")
+    costs: Json = required("for each kind a list: the values of the columns of cost, from kind on")
+
+
 execution_metrics = table_of(ExecutionMetricsRow, "execution_metrics")
 execution_plans = table_of(ExecutionPlansRow, "execution_plans")
-PACKED = (execution_plans, execution_metrics)
+execution_times = table_of(ExecutionTimesRow, "execution_times")
+PACKED = (execution_plans, execution_metrics, execution_times)
 """What only the views of `UNPACKED` show to readers."""
 
 
@@ -48,8 +61,7 @@ def pack_metrics(rows: Sequence[NodeMetricRow]) -> list[ExecutionMetricsRow]:
     """The row of an execution with these metrics; none without metrics."""
     if not rows:
         return []
-    values = values_of(NodeMetricRow)
-    return [ExecutionMetricsRow(**_key_of(rows[0]), metrics=[values(row)[_KEY:] for row in rows])]
+    return [ExecutionMetricsRow(**_key_of(rows[0]), metrics=_packed(rows, _KEY))]
 
 
 def pack_plans(versions: Sequence[PlanVersionRow], nodes: Sequence[PlanNodeRow]) -> list[ExecutionPlansRow]:
@@ -77,6 +89,29 @@ def pack_plans(versions: Sequence[PlanVersionRow], nodes: Sequence[PlanNodeRow])
     of_final = [position(node, *values) for node, values in zip(final.nodes, own, strict=True)]
     made = [version_of(row, [position(node) for node in row.nodes]) for row in earlier]
     return [ExecutionPlansRow(**_key_of(final), nodes=packed, versions=[*made, version_of(final, of_final)])]
+
+
+def pack_times(
+    segments: Sequence[SegmentRow], task_times: Sequence[TaskTimeRow], costs: Sequence[CostRow]
+) -> list[ExecutionTimesRow]:
+    """The row of an execution with these times, whose positions are those in their lists; none without times."""
+    first = next(chain(segments, task_times, costs), None)
+    if first is None:
+        return []
+    return [
+        ExecutionTimesRow(
+            **_key_of(first),
+            segments=_packed(segments, _KEY + 1),
+            task_times=_packed(task_times, _KEY + 1),
+            costs=_packed(costs, _KEY),
+        )
+    ]
+
+
+def _packed(rows: Sequence[ExecutionKey], start: int) -> list[Sequence[Any]]:
+    """The values of rows of one class, from a position on."""
+    values = values_of(type(rows[0])) if rows else None
+    return [values(row)[start:] for row in rows] if values else []
 
 
 def _key_of(row: ExecutionKey) -> dict[str, Any]:
@@ -109,6 +144,22 @@ def _listed(row: type, value: str, names: Sequence[str]) -> dict[str, str]:
 
 _OWN = [name for name in _own(PlanNodeRow) if name not in _SHARED]
 """The columns of `plan_node` that a packed node has after `_SHARED`."""
+
+_POSITION = "position"
+"""A column that is not packed: the place in the list."""
+
+
+def _in_order(row: type, column: str) -> Unpacked:
+    """A view of rows with a position, of a column of `execution_times`."""
+    names = [name for name in _own(row) if name != _POSITION]
+    return Unpacked(
+        row,
+        execution_times,
+        (_POSITION,),
+        f", jsonb_array_elements(o.{column}) WITH ORDINALITY AS t (time, position)",
+        {_POSITION: "(t.position - 1)::integer", **_listed(row, "t.time", names)},
+    )
+
 
 _NODES = """(
         SELECT coalesce(jsonb_agg(jsonb_build_object(
@@ -153,5 +204,14 @@ UNPACKED: Mapping[str, Unpacked] = {
         ("node_id", "accumulator_id"),
         ", jsonb_array_elements(o.metrics) AS m (metric)",
         _listed(NodeMetricRow, "m.metric", _own(NodeMetricRow)),
+    ),
+    "segment": _in_order(SegmentRow, "segments"),
+    "task_time": _in_order(TaskTimeRow, "task_times"),
+    "cost": Unpacked(
+        CostRow,
+        execution_times,
+        ("kind",),
+        ", jsonb_array_elements(o.costs) AS c (cost)",
+        _listed(CostRow, "c.cost", _own(CostRow)),
     ),
 }

@@ -1,9 +1,9 @@
-"""Table `segment`: where the wall time of an execution went."""
+"""Rows of `segment`: where the wall time of an execution went."""
 
 from __future__ import annotations
 
 from joinsight.plan.critical_path import CAUSES
-from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required, table_of
+from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required
 
 
 class SegmentRow(ExecutionKey, frozen=True, kw_only=True):
@@ -17,6 +17,3 @@ class SegmentRow(ExecutionKey, frozen=True, kw_only=True):
     stage_attempt: Int | None = column("attempt of that stage")
     node_id: Int | None = column("node of the final plan: the shuffle that the stage writes, or the broadcast")
     nested_execution_id: Long | None = column("the execution that ran inside this one")
-
-
-segment = table_of(SegmentRow, "segment", key=("position",))

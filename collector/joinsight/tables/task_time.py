@@ -1,9 +1,9 @@
-"""Table `task_time`: what the run time of a stage's tasks went into."""
+"""Rows of `task_time`: what the run time of a stage's tasks went into."""
 
 from __future__ import annotations
 
 from joinsight.plan.task_time import METHODS, PARTS
-from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required, table_of
+from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required
 
 
 class TaskTimeRow(ExecutionKey, frozen=True, kw_only=True):
@@ -22,6 +22,3 @@ class TaskTimeRow(ExecutionKey, frozen=True, kw_only=True):
     method: str = required(
         "sampled; metrics: measured by Spark; stage: the rest of a stage without samples", one_of=METHODS
     )
-
-
-task_time = table_of(TaskTimeRow, "task_time", key=("position",))

@@ -33,11 +33,9 @@ from joinsight.tables import (
     UNPACKED,
     application,
     broadcast,
-    cost,
     execution,
     finding,
     joins,
-    segment,
     shuffle,
 )
 from joinsight.tables.declare import columns_of
@@ -110,7 +108,8 @@ def _operators(
         by_shape="" if where else _BY_SHAPE.format(execution_key=execution_key),
         execution_key=execution_key,
     )
-    return Table(name, metadata, *columns, comment=comment, info={"of": table, "query": query + where})
+    stored = table.info.get("of", table)
+    return Table(name, metadata, *columns, comment=comment, info={"of": stored, "query": query + where})
 
 
 def _named(expression: str, name: str) -> str:
@@ -137,6 +136,8 @@ def _unpacked(name: str) -> Table:
         },
     )
 
+
+plan_version, plan_node, plan_edge, node_metric, segment, task_time, cost = map(_unpacked, UNPACKED)
 
 v_broadcasts = _operators(
     "v_broadcasts",
@@ -230,8 +231,6 @@ v_findings = _operators(
     ),
     title="query_title",
 )
-
-plan_version, plan_node, plan_edge, node_metric = map(_unpacked, UNPACKED)
 
 v_regressions = Table(
     "v_regressions",
