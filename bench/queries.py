@@ -424,7 +424,7 @@ def main() -> None:
         open_database(None, options.data or Path(folder), create=True) as engine,
     ):
         fill(engine, options.rows)
-        baselines.store_missing(engine, baselines.moment(datetime.now(timezone.utc)))
+        baselines.store_nightly(engine, datetime.now(timezone.utc))
         with engine.connect() as connection:
             describe(connection)
             sample = Sample(connection, options.seed)

@@ -481,7 +481,7 @@ def read_regressions(
 ) -> list[Row]:
     """Queries and operators whose last runs since then are worse than earlier runs, the most costly first.
 
-    The window begins up to a day earlier if `joinsight rollup` has stored baselines for that time.
+    The window begins up to a day earlier if baselines are stored as of then.
     `thresholds` are arguments of the function `joinsight_regressions` by name; missing ones have their defaults.
     """
     arguments = "".join(f", {name} => :{name}" for name in thresholds)

@@ -24,6 +24,7 @@ from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
 INTERVALS = ("REAP_SECONDS", "ACTIVITY_SECONDS", "PARTITIONS_SECONDS", "REGRESSIONS_SECONDS", "PRUNE_SECONDS")
+NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 DEFAULT_PARTITION = "joinsight_default_partition_executions"
 
 
@@ -124,28 +125,51 @@ def test_the_default_partition_alarms(store: Engine, caplog: pytest.LogCaptureFi
 
 
 def test_baselines_are_stored_once_a_day(store: Engine) -> None:
-    """Those as of the midnight a week ago, unless they are there; expired ones are deleted."""
-    as_of = baselines.moment(datetime.now(timezone.utc))
-    days = timedelta(days=1)
-    plant(store, "nightly", BEFORE, end=as_of)
-    before = as_of - 36 * days
-    assert baselines.store_missing(store, before + days) == 0, "there were no runs yet"
+    """Those as of each midnight of the last week, unless the last ones are there; expired ones are deleted."""
+    midnight, week_ago = baselines.moment(NOW, 0), baselines.moment(NOW)
+    expired = midnight - timedelta(days=36)
+    assert baselines.store_nightly(store, NOW) == 0, "there were no runs yet"
+    plant(store, "nightly", BEFORE, end=midnight)
     with store.begin() as connection:
-        connection.execute(text("INSERT INTO baseline SELECT * FROM joinsight_baselines(:as_of)"), {"as_of": as_of})
-        connection.execute(text("UPDATE baseline SET as_of = :before"), {"before": before})
+        connection.execute(text("INSERT INTO baseline SELECT * FROM joinsight_baselines(:as_of)"), {"as_of": midnight})
+        connection.execute(text("UPDATE baseline SET as_of = :expired"), {"expired": expired})
 
-    def stored() -> list[tuple[datetime, float]]:
+    def stored() -> dict[datetime, tuple[int, float]]:
         with store.connect() as connection:
-            return [(row[0], row[1]) for row in connection.execute(text("SELECT as_of, median FROM baseline"))]
+            rows = connection.execute(text("SELECT as_of, runs, median FROM baseline")).all()
+        return {row[0]: (row[1], row[2]) for row in rows}
 
-    with background_tasks(store, Metrics()):
-        until(lambda: stored() == [(as_of, 60_000)], "they are stored")
+    assert baselines.store_nightly(store, NOW) == 8
+    assert {as_of: runs for as_of, (runs, _) in stored().items()} == {
+        midnight - timedelta(days=days): len(BEFORE) - days for days in range(8)
+    }
     with store.begin() as connection:
         connection.execute(text("UPDATE baseline SET median = 1"))
-    assert baselines.store_missing(store, as_of) == 0
-    assert stored() == [(as_of, 1)]
-    assert baselines.replace(store, as_of) == 1
-    assert stored() == [(as_of, 60_000)]
+    assert baselines.store_nightly(store, NOW) == 0
+    assert {median for _, median in stored().values()} == {1}
+    assert baselines.replace(store, week_ago) == 1
+    assert [as_of for as_of, (_, median) in stored().items() if median > 1] == [week_ago]
+
+
+def test_baselines_count_what_arrived_late(store: Engine) -> None:
+    """A run of the last week that arrives after a night counts in the baselines of the next one."""
+    today, tomorrow = baselines.moment(NOW, 0), NOW + timedelta(days=1)
+    plant(store, "nightly", BEFORE[:6], end=today)
+    assert baselines.store_nightly(store, NOW) == 2, "as of the last two midnights it has five runs"
+    plant(store, "late", BEFORE[:1], end=today - timedelta(hours=1))
+    with store.begin() as connection:
+        connection.execute(text("UPDATE execution SET job_name = 'nightly'"))
+    assert baselines.store_nightly(store, tomorrow) == 3
+    with store.connect() as connection:
+        runs = connection.scalar(text("SELECT runs FROM baseline WHERE as_of = :today"), {"today": today})
+    assert runs == 7
+
+
+def test_a_collector_stores_baselines(store: Engine) -> None:
+    """By itself, when it starts."""
+    plant(store, "nightly", BEFORE, end=datetime.now(timezone.utc))
+    with background_tasks(store, Metrics()), store.connect() as connection:
+        until(lambda: connection.scalar(text("SELECT count(*) FROM baseline")), "they are stored")
 
 
 def test_pruning(store: Engine, caplog: pytest.LogCaptureFixture) -> None:

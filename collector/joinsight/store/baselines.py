@@ -10,12 +10,13 @@ from datetime import datetime, time, timedelta, timezone
 from sqlalchemy import Connection, Engine, text
 
 KEPT = timedelta(days=35)
-"""Long enough for windows of a week and of a month, if they are stored every night."""
+"""Long enough for windows of up to a month, if they are stored every night."""
+WEEK = 7
 
 
-def moment(now: datetime) -> datetime:
-    """The last midnight in UTC a week ago."""
-    return datetime.combine((now - timedelta(days=7)).astimezone(timezone.utc).date(), time(0), timezone.utc)
+def moment(now: datetime, days_ago: int = WEEK) -> datetime:
+    """The last midnight in UTC so many days ago."""
+    return datetime.combine((now - timedelta(days=days_ago)).astimezone(timezone.utc).date(), time(0), timezone.utc)
 
 
 def replace(engine: Engine, as_of: datetime) -> int:
@@ -25,12 +26,23 @@ def replace(engine: Engine, as_of: datetime) -> int:
         return _replace(connection, as_of)
 
 
-def store_missing(engine: Engine, as_of: datetime) -> int:
-    """As `replace`, unless there are some as of this midnight."""
-    with engine.begin() as connection:
-        _lock(connection)
+def store_nightly(engine: Engine, now: datetime) -> int:
+    """As `replace`, as of each midnight of the last week, for documents also arrive late.
+
+    Does nothing if there are some as of the last midnight; returns the number of rows.
+    """
+
+    def are_there(connection: Connection) -> bool:
         stored = text("SELECT EXISTS (SELECT FROM baseline WHERE as_of = :as_of)")
-        return 0 if connection.scalar(stored, {"as_of": as_of}) else _replace(connection, as_of)
+        return bool(connection.scalar(stored, {"as_of": moment(now, 0)}))
+
+    with engine.begin() as connection:
+        if are_there(connection):
+            return 0
+        _lock(connection)
+        if are_there(connection):
+            return 0
+        return sum(_replace(connection, moment(now, days)) for days in range(WEEK + 1))
 
 
 def _lock(connection: Connection) -> None:
