@@ -1,4 +1,4 @@
-"""Measures commands, views and the SQL cookbook on a long history: ``python -m bench.queries --help``.
+"""Measures commands, views, panels and the SQL cookbook on a long history: ``python -m bench.queries --help``.
 
 **Data.** Four weeks of a generated history (`tests.history`) fill every table. Their executions, shuffles,
 broadcasts, joins and applications are copied, a day at a time, back to 400 days ago and as often side by side as it
@@ -31,6 +31,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import OperationalError
+from tests.dashboards import grafana
 from tests.history import generate
 
 from joinsight import reading, tables
@@ -311,6 +312,26 @@ def view_cases(connection: Connection, sample: Sample) -> Iterator[Case]:
             yield Case(f"{view}: {name}", COMMAND_MS, _sql(statement.format(view), {"since": 7, "month": 30}, sample))
 
 
+def panel_cases(sample: Sample) -> Iterator[Case]:
+    """Every panel that asks PostgreSQL, with the time and variables that its dashboard begins with."""
+    for dashboard, panel, target in grafana.targets(grafana.SQL):
+        days = int(dashboard["time"]["from"].removeprefix("now-").removesuffix("d"))
+
+        def run(connection: Connection, of: Any = (dashboard, panel, target), days: int = days) -> object:
+            dashboard, panel, target = of
+            application, execution = sample.one("execution").rsplit("/", 1)
+            chosen = (
+                {"application_id": application, "execution_id": execution} if dashboard["uid"].endswith("query") else {}
+            )
+            shown = grafana.last(days, datetime.now(timezone.utc))
+            values = grafana.values_of(dashboard, chosen)
+            query = grafana.sql(target["rawSql"], dashboard, panel, values, shown)
+            connection.execute(text("SET LOCAL enable_partitionwise_join = on"))
+            return connection.exec_driver_sql(query.replace("%", "%%")).all()
+
+        yield Case(f"{dashboard['uid'].removeprefix('joinsight-')}.panel: {panel['title']}", COMMAND_MS, run)
+
+
 def cookbook_cases(sample: Sample) -> Iterator[Case]:
     """The SQL of docs/sql.md, named by its headings."""
     if not COOKBOOK.exists():
@@ -428,7 +449,12 @@ def main() -> None:
         with engine.connect() as connection:
             describe(connection)
             sample = Sample(connection, options.seed)
-            cases = [*command_cases(sample), *view_cases(connection, sample), *cookbook_cases(sample)]
+            cases = [
+                *command_cases(sample),
+                *view_cases(connection, sample),
+                *panel_cases(sample),
+                *cookbook_cases(sample),
+            ]
         well = report(engine, [case for case in cases if options.only in case.name], options.runs)
     sys.exit(not well)
 

@@ -43,6 +43,14 @@ def variables(dashboard: Json) -> dict[str, Json]:
     return {each["name"]: each for each in dashboard["templating"]["list"]}
 
 
+def values_of(dashboard: Json, chosen: Mapping[str, Value]) -> dict[str, Value]:
+    """What each variable has: its choice, else what it begins with."""
+    found: dict[str, Value] = {}
+    for name, each in variables(dashboard).items():
+        found[name] = chosen.get(name, each.get("current", {}).get("value", each.get("query", "")))
+    return found
+
+
 def annotations_of(dashboard: Json) -> list[Json]:
     """A dashboard's annotations."""
     return list(dashboard.get("annotations", {}).get("list", ()))

@@ -13,7 +13,19 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, Engine
 from tests.cookbook.planted import LONG_AGO
-from tests.dashboards.grafana import ALL, SQL, Json, Value, annotations_of, dashboards, last, sql, targets, variables
+from tests.dashboards.grafana import (
+    ALL,
+    SQL,
+    Json,
+    Value,
+    annotations_of,
+    dashboards,
+    last,
+    sql,
+    targets,
+    values_of,
+    variables,
+)
 from tests.documents import application, planned
 from tests.findings.recorded import SMALL, recordings
 from tests.history import END, Planted
@@ -87,14 +99,6 @@ def connection(engine: Engine) -> Iterator[Connection]:
         with engine.begin() as owner:
             owner.exec_driver_sql(f"DROP OWNED BY {READER}")
             owner.exec_driver_sql(f"DROP ROLE {READER}")
-
-
-def values_of(dashboard: Json, chosen: Mapping[str, Value]) -> dict[str, Value]:
-    """What each variable has: its choice, else what it begins with."""
-    found: dict[str, Value] = {}
-    for name, each in variables(dashboard).items():
-        found[name] = chosen.get(name, each.get("current", {}).get("value", each.get("query", "")))
-    return found
 
 
 def ask(connection: Connection, query: str) -> tuple[list[str], Rows]:
