@@ -840,14 +840,12 @@ def test_taken_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_server_that_does_not_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not start is given up after three attempts; the error ends with its log."""
     monkeypatch.setattr(embedded, "SETTINGS", embedded.SETTINGS + "shared_buffers = 'plenty'\n")
-    began = (folder / "postgres.log").read_text().count("plenty")
     with (
         pytest.raises(DatabaseError, match=r'(?s)does not start in .*shared_buffers.*"plenty"'),
         embedded_postgres(folder),
     ):
         pass
-    assert began == 0
-    assert (folder / "postgres.log").read_text().count("FATAL") == embedded.STARTS
+    assert (folder / "postgres.log").read_text().count('"plenty"') == embedded.STARTS
 
 
 @pytest.mark.matrix
