@@ -296,9 +296,10 @@ def view_cases(connection: Connection, sample: Sample) -> Iterator[Case]:
         asked = {
             "newest 20": "SELECT * FROM {} ORDER BY started_at DESC LIMIT 20",
             "newest 100 in 7d": f"SELECT * FROM {{}} WHERE {recent} ORDER BY started_at DESC LIMIT 100",
-            "per job in 7d": f"SELECT job_name, count(*) FROM {{}} WHERE {recent} GROUP BY 1",
         }
-        if size:
+        if "job_name" in columns:
+            asked["per job in 7d"] = f"SELECT job_name, count(*) FROM {{}} WHERE {recent} GROUP BY 1"
+        if size and "job_name" in columns:
             asked["largest 20"] = f"SELECT * FROM {{}} ORDER BY {size} DESC NULLS LAST LIMIT 20"
             asked["largest 20 in 7d"] = f"SELECT * FROM {{}} WHERE {recent} ORDER BY {size} DESC NULLS LAST LIMIT 20"
             asked["per day of a job in 30d"] = (
@@ -445,7 +446,9 @@ def main() -> None:
         open_database(None, options.data or Path(folder), create=True) as engine,
     ):
         fill(engine, options.rows)
-        baselines.store_nightly(engine, datetime.now(timezone.utc))
+        now = datetime.now(timezone.utc)
+        baselines.replace(engine, baselines.moment(now, 30))
+        baselines.store_nightly(engine, now)
         with engine.connect() as connection:
             describe(connection)
             sample = Sample(connection, options.seed)
