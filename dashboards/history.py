@@ -21,7 +21,7 @@ from dashboards.sql import (
 )
 from dashboards.style import WARNING
 
-WORSE = f"FROM joinsight_regressions($__timeFrom()) WHERE {JOB} AND {TAGGED_APPLICATION}"
+WORSE = f"FROM joinsight_regressions(joinsight_window($__timeFrom())) WHERE {JOB} AND {TAGGED_APPLICATION}"
 SHAPE = "('${query_shape}' = '' OR query_shape = '${query_shape}')"
 OF_QUERY = f"{HERE} AND {SHAPE}"
 RUNS_OF_QUERY = f"FROM execution {OF_QUERY}"
@@ -278,7 +278,7 @@ def _operators() -> Panel:
         " and its strategies. The join leads to all its runs on Joins and AQE.",
         Sql(
             f"""
-            SELECT job_name, operator_key, min({in_words("left_keys")}) AS keys,
+            SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
                 string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
                 avg(output_rows) FILTER (WHERE {FIRST_THIRD})::bigint AS rows_before,
                 avg(output_rows) FILTER (WHERE {LAST_THIRD})::bigint AS rows_now,

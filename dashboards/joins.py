@@ -233,7 +233,7 @@ def _spilling() -> Panel:
         " memory per task, or splitting a skew prevent it. The time is that of the sorts, summed over tasks.",
         Sql(
             f"""
-            SELECT job_name, operator_key, strategy, min({in_words("left_keys")}) AS keys, count(*) AS runs,
+            SELECT job_name, operator_key, strategy, {in_words("min(left_keys)")} AS keys, count(*) AS runs,
                 sum(spill_bytes)::bigint AS spill_bytes, sum(sort_ms)::bigint AS sort_ms, {LATEST}
             FROM v_joins {OF_OPERATORS} AND spill_bytes > 0
             GROUP BY job_name, operator_key, strategy

@@ -65,7 +65,7 @@ def _wrong() -> list[Panel]:
             " History and regressions to see which, since when and why.",
             Sql(
                 f"""
-                SELECT count(*) AS queries FROM joinsight_regressions($__timeFrom())
+                SELECT count(*) AS queries FROM joinsight_regressions(joinsight_window($__timeFrom()))
                 WHERE subject = 'query' AND {JOB} AND {TAGGED_APPLICATION}
                 """
             ),

@@ -134,7 +134,7 @@ def _heaviest() -> Panel:
         " bucketed by that need not be shuffled. Remote is the share that was read over the network.",
         Sql(
             f"""
-            SELECT job_name, operator_key, min({in_words("keys")}) AS keys, count(*) AS runs,
+            SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
                 sum(bytes_written)::bigint AS bytes_written, avg(rows_written)::bigint AS rows_written,
                 sum(fetch_wait_ms)::bigint AS wait_ms,
                 sum(remote_bytes_read)::float8 / nullif(sum(bytes_read), 0)::float8 AS remote_share,
@@ -170,7 +170,7 @@ def _skewed() -> Panel:
         " spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes.",
         Sql(
             f"""
-            SELECT job_name, operator_key, min({in_words("keys")}) AS keys, count(*) AS runs,
+            SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
                 max(skew_ratio) AS skew_ratio, max(rows_read_max) AS rows_of_largest_task,
                 coalesce(max(aqe_skewed_partitions), 0) AS split, min(started_at) AS skewed_since, {LATEST}
             FROM v_shuffles {OF_OPERATORS} AND {SKEWED}

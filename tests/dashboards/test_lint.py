@@ -135,7 +135,7 @@ def test_sql_is_limited_by_the_time_that_is_shown() -> None:
         where = f"{page['title']}/{panel['title']}"
         limited = (
             "$__timeFilter(",
-            "joinsight_regressions($__timeFrom())",
+            "joinsight_regressions(joinsight_window($__timeFrom()))",
             "_finding_groups($__timeFrom(), $__timeTo())",
         )
         assert any(each in sql for each in limited), where
