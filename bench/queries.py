@@ -290,7 +290,11 @@ def view_cases(connection: Connection, sample: Sample) -> Iterator[Case]:
     for view, columns in views.items():
         size = next((name for name in SIZES if name in columns), None)
         if "started_at" not in columns:
-            yield Case(f"{view}: all", COMMAND_MS, _sql(f"SELECT * FROM {view}", {}, sample))
+            for name, statement in (
+                ("newest 20", f"SELECT * FROM {view} ORDER BY last_used_at DESC LIMIT 20"),
+                ("of application_id", f"SELECT * FROM {view} WHERE application_id = 'x'"),
+            ):
+                yield Case(f"{view}: {name}", COMMAND_MS, _sql(statement, {}, sample))
             continue
         recent = "started_at >= :since"
         asked = {

@@ -20,7 +20,7 @@ SELECT
     e.title,
     e.called_from,
     e.description,
-    e.query_shape,
+    q.query_shape,
     e.plan_fingerprint,
     e.incomplete,
     e.origin,
@@ -36,10 +36,10 @@ SELECT
     o.end_ms - o.start_ms AS segment_ms,
     (o.end_ms - o.start_ms)::double precision / nullif(e.duration_ms, 0) AS time_share
 FROM segment o
+LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
-LEFT JOIN application a USING (application_id, attempt_id)
-WHERE NOT e.is_outer;
-COMMENT ON VIEW v_segments IS 'A part of an execution''s time on its critical path, with its execution and application; without outer executions of micro-batches, whose time is that of the nested ones.';
+LEFT JOIN application a USING (application_id, attempt_id);
+COMMENT ON VIEW v_segments IS 'A part of an execution''s time on its critical path, with its execution and application. To add them up over executions, leave out cause nested.';
 COMMENT ON COLUMN v_segments.started_at IS 'when the execution started; the partition''s key';
 COMMENT ON COLUMN v_segments.application_id IS 'Spark''s application id';
 COMMENT ON COLUMN v_segments.attempt_id IS 'Spark''s application attempt id; empty if none';

@@ -43,16 +43,16 @@ from joinsight.tables.declare import columns_of
 metadata = MetaData()
 
 _ALIASES = {execution.name: "e", application.name: "a"}
-# Outer joins, so that PostgreSQL can skip unused tables. Every operator has an execution.
+# Outer joins, so that PostgreSQL can skip unused tables. Every operator has an execution. The query_shape (q) by a
+# look-up of its own: an index has it and the key, so PostgreSQL reads a query's runs from it, the newest first, and
+# ends with the LIMIT, where it would else fetch and sort the rows of all runs.
 _QUERY = """\
 SELECT
     {columns}
-FROM {table} o{by_shape}
+FROM {table} o
+LEFT JOIN execution q USING ({execution_key})
 LEFT JOIN execution e USING ({execution_key})
 LEFT JOIN application a USING (application_id, attempt_id)"""
-# The query_shape by a look-up of its own: an index has it and the key, so PostgreSQL reads a query's runs from it, the
-# newest first, and ends with the LIMIT, where it would else fetch and sort the rows of all runs.
-_BY_SHAPE = "\nLEFT JOIN execution q USING ({execution_key})"
 
 
 def _column(
@@ -81,7 +81,6 @@ def _operators(
     table: Table,
     *computed: Column[Any],
     renamed: Mapping[str, str] | None = None,
-    where: str = "",
     title: str = "title",
 ) -> Table:
     own = [column.name for column in table.columns if column.name not in EXECUTION_KEY]
@@ -94,7 +93,7 @@ def _operators(
         *_taken(execution, "user_name", "session_id", "operation_id", "user_tags"),
         *_taken(execution, "title", renamed={"title": title}),
         *_taken(execution, "called_from", "description"),
-        _column("query_shape", Text, execution.c.query_shape.comment, "e.query_shape" if where else "q.query_shape"),
+        _column("query_shape", Text, execution.c.query_shape.comment, "q.query_shape"),
         *_taken(execution, "plan_fingerprint", "incomplete", "origin"),
         *_taken(application, "spark_version"),
         *_taken(table, *own, renamed=renamed),
@@ -104,16 +103,14 @@ def _operators(
     query = _QUERY.format(
         columns=",\n    ".join(_named(column.info["sql"], column.name) for column in columns),
         table=table.name,
-        # A condition on the execution looks that up anyway
-        by_shape="" if where else _BY_SHAPE.format(execution_key=execution_key),
         execution_key=execution_key,
     )
     stored = table.info.get("of", table)
-    return Table(name, metadata, *columns, comment=comment, info={"of": stored, "query": query + where})
+    return Table(name, metadata, *columns, comment=comment, info={"of": stored, "query": query})
 
 
 def _named(expression: str, name: str) -> str:
-    return expression if expression in {f"{alias}.{name}" for alias in "oqea"} else f"{expression} AS {name}"
+    return expression if expression in {f"{alias}.{name}" for alias in "oqeac"} else f"{expression} AS {name}"
 
 
 def _unpacked(name: str) -> Table:
@@ -200,8 +197,8 @@ v_joins = _operators("v_joins", "A join of a final plan, with its execution and 
 
 v_segments = _operators(
     "v_segments",
-    "A part of an execution's time on its critical path, with its execution and application; without outer executions"
-    " of micro-batches, whose time is that of the nested ones.",
+    "A part of an execution's time on its critical path, with its execution and application. To add them up over"
+    " executions, leave out cause nested.",
     segment,
     _column("segment_ms", BigInteger, "its length: end_ms - start_ms", "o.end_ms - o.start_ms"),
     _column(
@@ -210,7 +207,6 @@ v_segments = _operators(
         "segment_ms / duration_ms",
         "(o.end_ms - o.start_ms)::double precision / nullif(e.duration_ms, 0)",
     ),
-    where="\nWHERE NOT e.is_outer",
 )
 
 v_costs = _operators(
@@ -332,18 +328,20 @@ v_cached_tables = Table(
     comment="A cached table of an application, with the executions that filled it and how many read it.",
     info={
         "query": """\
-SELECT c.application_id, c.attempt_id, c.cache_id,
-    max(a.name) AS application_name, max(e.job_name) AS job_name, max(c.table_name) AS table_name,
-    min(c.started_at) AS first_used_at, max(c.started_at) AS last_used_at,
-    array_agg(c.execution_id ORDER BY c.started_at, c.execution_id)
-        FILTER (WHERE c.fill_stages IS NOT NULL) AS filled_by,
-    sum(c.fill_wall_ms)::bigint AS fill_wall_ms, sum(c.fill_task_ms)::bigint AS fill_task_ms,
-    count(*) AS executions, count(*) FILTER (WHERE c.fill_stages IS NULL) AS reads,
-    sum(c.rows_read)::bigint AS rows_read
-FROM cache c
-LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
-LEFT JOIN application a USING (application_id, attempt_id)
-GROUP BY c.application_id, c.attempt_id, c.cache_id"""
+SELECT c.application_id, c.attempt_id, c.cache_id, a.name AS application_name, a.job_name, c.table_name,
+    c.first_used_at, c.last_used_at, c.filled_by, c.fill_wall_ms, c.fill_task_ms, c.executions, c.reads, c.rows_read
+FROM (
+    SELECT c.application_id, c.attempt_id, c.cache_id, max(c.table_name) AS table_name,
+        min(c.started_at) AS first_used_at, max(c.started_at) AS last_used_at,
+        array_agg(c.execution_id ORDER BY c.started_at, c.execution_id)
+            FILTER (WHERE c.fill_stages IS NOT NULL) AS filled_by,
+        sum(c.fill_wall_ms)::bigint AS fill_wall_ms, sum(c.fill_task_ms)::bigint AS fill_task_ms,
+        count(*) AS executions, count(*) FILTER (WHERE c.fill_stages IS NULL) AS reads,
+        sum(c.rows_read)::bigint AS rows_read
+    FROM cache c
+    GROUP BY c.application_id, c.attempt_id, c.cache_id
+) AS c
+LEFT JOIN application a USING (application_id, attempt_id)"""
     },
 )
 
