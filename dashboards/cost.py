@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import HERE, LATEST, in_words
+from dashboards.sql import HERE, JOB, LATEST, TAGGED_APPLICATION, TIME, in_words
 from dashboards.style import GROUPS
+from joinsight.plan.cost_kinds import KINDS, WITH_TASKS
 
-JOB = of_job("cost")
-COSTS = f"FROM v_costs {HERE} AND kind <> 'nested'"
+JOB_COLUMN = of_job("cost")
+COSTS = f"FROM execution_costs WHERE {TIME} AND {JOB} AND {TAGGED_APPLICATION}"
+"""Not `v_costs`, whose rows take several times as long to add up (docs/decisions/020-times-in-one-row.md)."""
 HOUR = "3600000.0"
-WEEK = "extract(epoch FROM date_trunc('week', started_at AT TIME ZONE 'UTC')) AS time"
+CORE_HOURS = f"(sum(task_ms) / {HOUR})::float8"
+WEEKS = """generate_series(
+                    date_trunc('week', $__timeFrom()::timestamptz AT TIME ZONE 'UTC'),
+                    $__timeTo()::timestamptz AT TIME ZONE 'UTC', interval '7 days'
+                ) AS week"""
+OF_WEEK = "AND started_at >= week AT TIME ZONE 'UTC' AND started_at < (week + interval '7 days') AT TIME ZONE 'UTC'"
+"""Each week by itself, because PostgreSQL cannot tell how many weeks there are, and would sort all rows by week."""
 PRICE = r"coalesce(substring('${price}' FROM '\A *([0-9]*[.]?[0-9]+) *\Z')::float8, 0)"
 """0 for what is not a number."""
 NAMED = (*GROUPS["operators"], *GROUPS["kinds"])
@@ -40,39 +50,37 @@ def cost() -> dashboard.Dashboard:
 
 
 def _numbers() -> list[Panel]:
-    def total(title: str, description: str, what: str, condition: str = "") -> Panel:
-        return number(title, description, Sql(f"SELECT {what} AS total {COSTS} {condition}"), span=6)
+    def total(title: str, description: str, what: str) -> Panel:
+        return number(title, description, Sql(f"SELECT {what} AS total {COSTS}"), span=6)
 
     return [
         total(
             "Core-hours",
             "Time of all tasks: what the cluster worked. A task takes one core, or spark.task.cpus of them. Idle cores"
             " are not in it.",
-            f"(sum(task_ms) / {HOUR})::float8",
+            CORE_HOURS,
         ),
         total(
             "Price",
             "Core-hours times the price of a core-hour at the top. 0: no price is set there.",
-            f"(sum(task_ms) / {HOUR})::float8 * {PRICE}",
+            f"{CORE_HOURS} * {PRICE}",
         ),
         total(
             "Core-hours of joins, shuffles, broadcasts",
             "The part of them that joins, shuffles and broadcasts took by themselves. Where tasks are not sampled, some"
             " of it is in shared.",
-            f"(sum(task_ms) / {HOUR})::float8",
-            "AND kind IN ('join', 'shuffle', 'broadcast')",
+            _hours("task", "join", "shuffle", "broadcast"),
         ),
         total(
             "Hours waiting for slots",
             "How long executions waited because no slot was free for their tasks. More cores, or another hour of the"
             " day, would save it.",
-            f"(sum(wall_ms) / {HOUR})::float8",
-            "AND kind = 'waiting'",
+            _hours("wall", "waiting"),
         ),
     ]
 
 
-def _weeks(of: str) -> Panel:
+def _weeks(of: Literal["task", "wall"]) -> Panel:
     texts = {
         "task": (
             "Core-hours by week",
@@ -86,15 +94,20 @@ def _weeks(of: str) -> Panel:
         ),
     }
     title, description = texts[of]
+    kinds = [kind for kind in KINDS if kind != "nested"] if of == "wall" else WITH_TASKS
+    sums = ", ".join(f"sum({kind}_{of}_ms) AS {kind}_ms" for kind in kinds)
+    values = ", ".join(f"('{kind}', {kind}_ms)" for kind in kinds)
     return series(
         title,
         description,
         [
             Sql(
                 f"""
-                SELECT {WEEK}, kind AS metric, (sum({of}_ms) / {HOUR})::float8 AS hours
-                {COSTS} AND {of}_ms > 0
-                GROUP BY time, metric ORDER BY time, metric
+                SELECT extract(epoch FROM week) AS time, metric, (ms / {HOUR})::float8 AS hours
+                FROM {WEEKS}
+                CROSS JOIN LATERAL (SELECT {sums} {COSTS} {OF_WEEK}) AS spent
+                CROSS JOIN LATERAL (VALUES {values}) AS kinds (metric, ms)
+                WHERE ms > 0 ORDER BY time, metric
                 """,
                 form="time_series",
             )
@@ -104,34 +117,38 @@ def _weeks(of: str) -> Panel:
     )
 
 
-def _sum(kinds: str, of: str, name: str) -> str:
-    """0 where a job has nothing of these kinds, NULL where none of its times is known."""
-    return f"(coalesce(sum({of}_ms) FILTER (WHERE kind IN ({kinds})), 0 * sum({of}_ms)) / {HOUR})::float8 AS {name}"
+def _hours(of: Literal["task", "wall"], *kinds: str) -> str:
+    """SQL: 0 where there is nothing of these kinds, NULL where no time is known."""
+    sums = " + ".join(f"coalesce(sum({kind}_{of}_ms), 0 * sum({of}_ms))" for kind in kinds)
+    return f"(({sums}) / {HOUR})::float8"
 
 
 def _jobs() -> Panel:
     kinds = ("join", "shuffle", "broadcast", "scan", "python", "shared")
-    others = "'sort', 'aggregate', 'write', 'other'"
+    others = [kind for kind in WITH_TASKS if kind not in kinds]
     return rows(
         "What does each job cost by week?",
         "Core-hours of each job in each week, the most costly first, their price, and what they went into. Hours:"
         " what its executions waited for, of which some for slots and for the driver.",
         Sql(
             f"""
-            SELECT date_trunc('week', started_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS week, job_name,
-                count(DISTINCT (application_id, attempt_id, execution_id)) AS runs,
-                (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
-                {", ".join(_sum(f"'{kind}'", "task", f"{kind}_core_hours") for kind in kinds)},
-                {_sum(others, "task", "other_core_hours")},
-                (sum(wall_ms) / {HOUR})::float8 AS hours, {_sum("'waiting'", "wall", "waiting_hours")},
-                {_sum("'driver'", "wall", "driver_hours")}
-            {COSTS}
-            GROUP BY week, job_name ORDER BY core_hours DESC NULLS LAST, week, job_name LIMIT 200
+            SELECT week AT TIME ZONE 'UTC' AS week, spent.*
+            FROM {WEEKS}
+            CROSS JOIN LATERAL (
+                SELECT job_name, count(*) FILTER (WHERE wall_ms IS NOT NULL OR task_ms IS NOT NULL) AS runs,
+                    {CORE_HOURS} AS core_hours, {CORE_HOURS} * {PRICE} AS price,
+                    {", ".join(f"{_hours('task', kind)} AS {kind}_core_hours" for kind in kinds)},
+                    {_hours("task", *others)} AS other_core_hours, (sum(wall_ms) / {HOUR})::float8 AS hours,
+                    {_hours("wall", "waiting")} AS waiting_hours, {_hours("wall", "driver")} AS driver_hours
+                {COSTS} {OF_WEEK}
+                GROUP BY job_name
+            ) AS spent
+            ORDER BY core_hours DESC NULLS LAST, week, job_name LIMIT 200
             """
         ),
         {
             "week": Column("Week from", "dateTimeAsIso", width=165),
-            "job_name": JOB,
+            "job_name": JOB_COLUMN,
             "runs": RUNS,
             "core_hours": Column("Core-hours", "short", bar=True, width=150),
             "price": Column("Price", "short", width=80),
@@ -151,7 +168,7 @@ def _joins() -> Panel:
         " cost at least this, because operators could not be told apart. `joinsight cost` divides one execution.",
         Sql(
             f"""
-            SELECT job_name, operator_key, min({in_words("left_keys")}) AS keys,
+            SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
                 string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
                 (sum(cost_task_ms) / {HOUR})::float8 AS core_hours,
                 (sum(cost_task_ms) / {HOUR})::float8 * {PRICE} AS price,
@@ -163,7 +180,7 @@ def _joins() -> Panel:
             """
         ),
         {
-            "job_name": JOB,
+            "job_name": JOB_COLUMN,
             "operator_key": of_operator("join", "joins"),
             "keys": Column("On"),
             "strategies": Column("Strategies", width=190),

@@ -10,7 +10,7 @@
         accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins, cache
         the first and the last graph ──► query_shape, plan_fingerprint, operator_key
 
-Plans, metrics and times are stored packed, as execution_plans, execution_metrics and execution_times (`tables.packed`).
+Plans, metrics, times and costs are stored packed, a row for an execution (`tables.packed`).
 """
 
 from __future__ import annotations
@@ -60,9 +60,11 @@ from joinsight.tables import (
     StageRow,
     TaskTimeRow,
     from_metrics,
+    pack_costs,
     pack_metrics,
     pack_plans,
     pack_times,
+    total,
 )
 from joinsight.title import title
 
@@ -111,8 +113,13 @@ class Rows:
 
     @property
     def execution_times(self) -> Sequence[ExecutionTimesRow]:
-        """`segment`, `task_time` and `cost` as they are stored."""
-        return pack_times(self.segment, self.task_time, self.cost)
+        """`segment` and `task_time` as they are stored."""
+        return pack_times(self.segment, self.task_time)
+
+    @property
+    def execution_costs(self) -> Sequence[Any]:
+        """`cost` as it is stored: an `ExecutionCostsRow`."""
+        return pack_costs(self.execution.job_name, self.cost)
 
     def by_table(self) -> dict[str, Sequence[Any]]:
         """All rows, by table or view."""
@@ -309,15 +316,15 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         configuration=e.configuration,
         jobs=len(e.jobs),
         stages=len(ran),
-        tasks=_sum(stage.succeeded_tasks for stage in ran),
-        task_time_ms=_sum(stage.run_time_ms for stage in ran),
-        input_bytes=_sum(stage.input_bytes for stage in ran),
-        output_bytes=_sum(stage.output_bytes for stage in ran),
-        shuffle_write_bytes=_sum(stage.shuffle_write_bytes for stage in ran),
-        shuffle_read_bytes=_sum(s.shuffle_read_local_bytes + s.shuffle_read_remote_bytes for s in ran),
-        broadcast_bytes=_sum(row.size_bytes for row in broadcasts),
-        memory_spilled_bytes=_sum(stage.memory_spilled_bytes for stage in ran),
-        disk_spilled_bytes=_sum(stage.disk_spilled_bytes for stage in ran),
+        tasks=total(stage.succeeded_tasks for stage in ran),
+        task_time_ms=total(stage.run_time_ms for stage in ran),
+        input_bytes=total(stage.input_bytes for stage in ran),
+        output_bytes=total(stage.output_bytes for stage in ran),
+        shuffle_write_bytes=total(stage.shuffle_write_bytes for stage in ran),
+        shuffle_read_bytes=total(s.shuffle_read_local_bytes + s.shuffle_read_remote_bytes for s in ran),
+        broadcast_bytes=total(row.size_bytes for row in broadcasts),
+        memory_spilled_bytes=total(stage.memory_spilled_bytes for stage in ran),
+        disk_spilled_bytes=total(stage.disk_spilled_bytes for stage in ran),
         shuffle_partitions=byte_size(e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS),
         broadcast_threshold_bytes=facts.threshold,
         is_adaptive=facts.plans.is_adaptive,
@@ -404,7 +411,7 @@ def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow
         simple=node.simple,
         cluster_id=node.cluster,
         is_cluster=node.is_cluster,
-        task_time_ms=_sum(each.ms for each in spent),
+        task_time_ms=total(each.ms for each in spent),
         task_time_error_ms=sum_of_errors(errors),
         task_time_method=("sampled" if errors else "metrics") if spent else None,
         metadata=dict(node.metadata) or None,
@@ -553,8 +560,8 @@ def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
         right_bytes=right.bytes,
         left_exchange=left.exchange,
         right_exchange=right.exchange,
-        sort_ms=_sum(facts.total(each, "sort time") for each in sorts),
-        spill_bytes=_sum(facts.total(each, "spill size") for each in (node, *sorts)),
+        sort_ms=total(facts.total(each, "sort time") for each in sorts),
+        spill_bytes=total(facts.total(each, "spill size") for each in (node, *sorts)),
         threshold_bytes=facts.measured_threshold,
         broadcast_verdict=verdict.verdict,
         broadcast_side=verdict.side,
@@ -632,7 +639,7 @@ def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
     costs: dict[int, dict[str, Any]] = {}
     for node_id, each in its_bill.charged().items():
         wall_ms = each.wall_ms if has_ended else None
-        costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": _sum([each.task_time_ms])}
+        costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": total([each.task_time_ms])}
         if isinstance(each, JoinCost):
             costs[node_id]["cost_is_partial"] = bool(each.shared)
     return costs
@@ -640,12 +647,9 @@ def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
 
 def _kinds(facts: _Facts, its_bill: Bill, *, has_ended: bool) -> Iterator[CostRow]:
     for each in by_kind(facts.nodes, its_bill):
-        yield CostRow(
-            **facts.key,
-            kind=each.kind,
-            wall_ms=each.wall_ms if has_ended else None,
-            task_ms=_sum([each.task_ms]) or None,
-        )
+        wall_ms, task_ms = each.wall_ms if has_ended else None, total([each.task_ms]) or None
+        if wall_ms is not None or task_ms is not None:
+            yield CostRow(**facts.key, kind=each.kind, wall_ms=wall_ms, task_ms=task_ms)
 
 
 def _cache(facts: _Facts, cache: Cache, path: CriticalPath) -> CacheRow:
@@ -658,10 +662,10 @@ def _cache(facts: _Facts, cache: Cache, path: CriticalPath) -> CacheRow:
         node_id=cache.scans[0],
         scans=len(scans),
         table_name=operators.cached_table(scans[0].name) or None,
-        rows_read=_sum(facts.total(node, OUTPUT_ROWS) for node in scans),
+        rows_read=total(facts.total(node, OUTPUT_ROWS) for node in scans),
         fill_stages=sorted(stages) or None,
         fill_wall_ms=sum(waited) if stages and path.segments else None,
-        fill_task_ms=_sum(stage.run_time_ms for stage in facts.execution.stages if stage.id in stages),
+        fill_task_ms=total(stage.run_time_ms for stage in facts.execution.stages if stage.id in stages),
     )
 
 
@@ -682,12 +686,6 @@ def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:
 
 def _stages(metrics: Mapping[str, Accumulator], *names: str) -> list[int]:
     return sorted({stage for name in names if name in metrics for stage in metrics[name].stages})
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    """The sum of the measured values, limited to a bigint; None if none was measured."""
-    known: Sequence[int] = [value for value in values if value is not None]
-    return max(-MAX_LONG, min(sum(known), MAX_LONG)) if known else None
 
 
 def _time(ms: int | None) -> datetime | None:

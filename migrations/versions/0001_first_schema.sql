@@ -263,18 +263,83 @@ CREATE TABLE execution_times (
     execution_id bigint NOT NULL,
     segments jsonb NOT NULL,
     task_times jsonb NOT NULL,
-    costs jsonb NOT NULL,
     CONSTRAINT pk_execution_times PRIMARY KEY (started_at, application_id, attempt_id, execution_id)
 ) PARTITION BY RANGE (started_at);
-COMMENT ON TABLE execution_times IS 'Where the time of an execution went; see segment, task_time and cost.';
+COMMENT ON TABLE execution_times IS 'Where the time of an execution went; see segment and task_time.';
 COMMENT ON COLUMN execution_times.started_at IS 'when the execution started; the partition''s key';
 COMMENT ON COLUMN execution_times.application_id IS 'Spark''s application id';
 COMMENT ON COLUMN execution_times.attempt_id IS 'Spark''s application attempt id; empty if none';
 COMMENT ON COLUMN execution_times.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
 COMMENT ON COLUMN execution_times.segments IS 'for each segment a list: the values of the columns of segment, from cause on';
 COMMENT ON COLUMN execution_times.task_times IS 'for each part a list: the values of the columns of task_time, from stage_id on';
-COMMENT ON COLUMN execution_times.costs IS 'for each kind a list: the values of the columns of cost, from kind on';
 CREATE TABLE execution_times_default PARTITION OF execution_times DEFAULT;
+
+
+CREATE TABLE execution_costs (
+    started_at timestamptz NOT NULL,
+    application_id text NOT NULL,
+    attempt_id text NOT NULL,
+    execution_id bigint NOT NULL,
+    job_name text NOT NULL,
+    wall_ms bigint,
+    task_ms bigint,
+    join_wall_ms bigint,
+    join_task_ms bigint,
+    shuffle_wall_ms bigint,
+    shuffle_task_ms bigint,
+    broadcast_wall_ms bigint,
+    broadcast_task_ms bigint,
+    scan_wall_ms bigint,
+    scan_task_ms bigint,
+    sort_wall_ms bigint,
+    sort_task_ms bigint,
+    aggregate_wall_ms bigint,
+    aggregate_task_ms bigint,
+    python_wall_ms bigint,
+    python_task_ms bigint,
+    write_wall_ms bigint,
+    write_task_ms bigint,
+    shared_wall_ms bigint,
+    shared_task_ms bigint,
+    other_wall_ms bigint,
+    other_task_ms bigint,
+    waiting_wall_ms bigint,
+    driver_wall_ms bigint,
+    nested_wall_ms bigint,
+    CONSTRAINT pk_execution_costs PRIMARY KEY (started_at, application_id, attempt_id, execution_id)
+) PARTITION BY RANGE (started_at);
+COMMENT ON TABLE execution_costs IS 'What an execution cost by kind of work, a column each, which add up faster than rows; see cost.';
+COMMENT ON COLUMN execution_costs.started_at IS 'when the execution started; the partition''s key';
+COMMENT ON COLUMN execution_costs.application_id IS 'Spark''s application id';
+COMMENT ON COLUMN execution_costs.attempt_id IS 'Spark''s application attempt id; empty if none';
+COMMENT ON COLUMN execution_costs.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
+COMMENT ON COLUMN execution_costs.job_name IS 'the job';
+COMMENT ON COLUMN execution_costs.wall_ms IS 'sum of the kinds but nested, milliseconds; NULL: it has not ended';
+COMMENT ON COLUMN execution_costs.task_ms IS 'time of tasks, summed over the kinds, milliseconds; NULL: nothing is known';
+COMMENT ON COLUMN execution_costs.join_wall_ms IS 'wall_ms of kind join of cost';
+COMMENT ON COLUMN execution_costs.join_task_ms IS 'task_ms of kind join of cost';
+COMMENT ON COLUMN execution_costs.shuffle_wall_ms IS 'wall_ms of kind shuffle of cost';
+COMMENT ON COLUMN execution_costs.shuffle_task_ms IS 'task_ms of kind shuffle of cost';
+COMMENT ON COLUMN execution_costs.broadcast_wall_ms IS 'wall_ms of kind broadcast of cost';
+COMMENT ON COLUMN execution_costs.broadcast_task_ms IS 'task_ms of kind broadcast of cost';
+COMMENT ON COLUMN execution_costs.scan_wall_ms IS 'wall_ms of kind scan of cost';
+COMMENT ON COLUMN execution_costs.scan_task_ms IS 'task_ms of kind scan of cost';
+COMMENT ON COLUMN execution_costs.sort_wall_ms IS 'wall_ms of kind sort of cost';
+COMMENT ON COLUMN execution_costs.sort_task_ms IS 'task_ms of kind sort of cost';
+COMMENT ON COLUMN execution_costs.aggregate_wall_ms IS 'wall_ms of kind aggregate of cost';
+COMMENT ON COLUMN execution_costs.aggregate_task_ms IS 'task_ms of kind aggregate of cost';
+COMMENT ON COLUMN execution_costs.python_wall_ms IS 'wall_ms of kind python of cost';
+COMMENT ON COLUMN execution_costs.python_task_ms IS 'task_ms of kind python of cost';
+COMMENT ON COLUMN execution_costs.write_wall_ms IS 'wall_ms of kind write of cost';
+COMMENT ON COLUMN execution_costs.write_task_ms IS 'task_ms of kind write of cost';
+COMMENT ON COLUMN execution_costs.shared_wall_ms IS 'wall_ms of kind shared of cost';
+COMMENT ON COLUMN execution_costs.shared_task_ms IS 'task_ms of kind shared of cost';
+COMMENT ON COLUMN execution_costs.other_wall_ms IS 'wall_ms of kind other of cost';
+COMMENT ON COLUMN execution_costs.other_task_ms IS 'task_ms of kind other of cost';
+COMMENT ON COLUMN execution_costs.waiting_wall_ms IS 'wall_ms of kind waiting of cost';
+COMMENT ON COLUMN execution_costs.driver_wall_ms IS 'wall_ms of kind driver of cost';
+COMMENT ON COLUMN execution_costs.nested_wall_ms IS 'wall_ms of kind nested of cost';
+CREATE TABLE execution_costs_default PARTITION OF execution_costs DEFAULT;
 
 
 CREATE TABLE aqe_decision (

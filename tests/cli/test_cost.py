@@ -144,13 +144,17 @@ def test_the_most_expensive_joins(url: str, engine: Engine) -> None:
     assert [line.split()[-2:] for line in shown.splitlines()[2:4]] == [["162", "ms"], ["35", "ms"]]
     assert shown.count("≥") == 2
     page = (Path(__file__).parents[2] / "docs/cost.md").read_text()
-    of_joins, of_kinds = re.findall(
-        r"```sql\n(.*?);\n```", re.sub(r"now\(\) - interval '\d+ days'", "'2026-01-01'", page), re.DOTALL
+    of_joins, of_kinds, of_executions = re.findall(
+        r"```sql\n(.*?);\n```", re.sub(r"now\(\) - interval '\d+ \w+'", "'2026-01-01'", page), re.DOTALL
     )
     with engine.connect() as connection:
         (found,) = connection.execute(text(of_joins)).mappings()
         kinds = connection.execute(text(of_kinds)).mappings().all()
+        (executions,) = connection.execute(text(of_executions)).mappings()
     assert (found["runs"], found["wall_ms"], found["is_partial"]) == (3, 162 + 35, True)
     assert float(found["core_hours"]) == pytest.approx((231 + 50 + 231) / 3_600_000)
     assert {"join", "shuffle", "sort", "shared", "driver"} <= {row["kind"] for row in kinds}
     assert float(sum(row["hours"] or 0 for row in kinds)) == pytest.approx(2 * 1_000 / 3_600_000)
+    core_hours = {row["kind"]: float(row["core_hours"] or 0) for row in kinds}
+    assert float(executions["core_hours"]) == pytest.approx(sum(core_hours.values()))
+    assert float(executions["joins"]) == pytest.approx(core_hours["join"])

@@ -332,6 +332,20 @@ def test_every_kind_of_work_has_costs(connection: Connection) -> None:
     for number in ("Core-hours", "Price", "Core-hours of joins, shuffles, broadcasts", "Hours waiting for slots"):
         assert shown(number)[1][0][0] > 0
 
+    here = f"FROM v_costs WHERE started_at BETWEEN '{SHOWN.start}' AND '{SHOWN.end}' AND kind <> 'nested'"
+    for of, panel in (("task", "Core-hours by week"), ("wall", "Hours of waiting by week")):
+        by_week = connection.exec_driver_sql(
+            f"SELECT extract(epoch FROM date_trunc('week', started_at)), kind, sum({of}_ms) / 3600000.0 {here}"
+            f" AND {of}_ms > 0 GROUP BY 1, 2 ORDER BY 1, 2"
+        ).all()
+        assert [(*row[:2], pytest.approx(float(row[2]))) for row in by_week] == [tuple(row) for row in shown(panel)[1]]
+    by_job = connection.exec_driver_sql(
+        "SELECT date_trunc('week', started_at), job_name, count(DISTINCT (application_id, attempt_id, execution_id)),"
+        f" sum(task_ms) / 3600000.0 {here} GROUP BY 1, 2 ORDER BY 4 DESC NULLS LAST, 1, 2 LIMIT 200"
+    ).all()
+    found = [tuple(row[names.index(name)] for name in ("week", "job_name", "runs", "core_hours")) for row in rows]
+    assert found == [(*row[:3], row[3] and pytest.approx(float(row[3]))) for row in by_job]
+
 
 def test_tags_can_be_chosen(connection: Connection) -> None:
     """Their keys and values are those of applications that ran in the time range."""

@@ -48,7 +48,7 @@ def plant(
         rows.append(_execution(job, shape, round(duration)) | key | standard | (each[number] if each else {}))
         if operators:
             of_operator.append({"node_id": 3, "operator_key": f"key of {operator}"} | key | operators[number])
-            sampled += map(as_columns, pack_times([], [TaskTimeRow(**key, **_SAMPLED)], []))
+            sampled += map(as_columns, pack_times([], [TaskTimeRow(**key, **_SAMPLED)]))
     table = tables.metadata.tables["joins" if operator == "join" else operator]
     partitions.create(engine, {partitions.month_of(row["started_at"]) for row in rows})
     with engine.begin() as connection:

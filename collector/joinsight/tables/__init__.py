@@ -22,6 +22,7 @@ from joinsight.tables.declare import (
     as_json,
     from_metrics,
     metadata,
+    total,
     values_of,
 )
 from joinsight.tables.delivery import DeliveryRow, delivery
@@ -32,12 +33,15 @@ from joinsight.tables.join import JoinRow, joins
 from joinsight.tables.packed import (
     PACKED,
     UNPACKED,
+    ExecutionCostsRow,
     ExecutionMetricsRow,
     ExecutionPlansRow,
     ExecutionTimesRow,
+    execution_costs,
     execution_metrics,
     execution_plans,
     execution_times,
+    pack_costs,
     pack_metrics,
     pack_plans,
     pack_times,
@@ -70,6 +74,7 @@ TABLES = (
     execution_plans,
     execution_metrics,
     execution_times,
+    execution_costs,
     rollup_day,
     rollup_operator_day,
     baseline,

@@ -16,7 +16,7 @@ Rows are msgspec's Structs, because a document has a hundred: one of 19 columns 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
@@ -46,7 +46,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE, JSONB
 from sqlalchemy.sql.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-from joinsight.document import Accumulator
+from joinsight.document import MAX_LONG, Accumulator
 
 Int = Annotated[int, Integer()]
 Long = Annotated[int, BigInteger()]
@@ -190,6 +190,12 @@ def from_metrics(row: type, metrics: Mapping[str, Accumulator], of: str | None =
         name: None if (measured := metrics.get(spark)) is None else getattr(measured, statistic)
         for name, spark, statistic in _sources(row, of)
     }
+
+
+def total(values: Iterable[int | None]) -> int | None:
+    """The sum of the measured values, limited to a bigint; None if none was measured."""
+    known: Sequence[int] = [value for value in values if value is not None]
+    return max(-MAX_LONG, min(sum(known), MAX_LONG)) if known else None
 
 
 @lru_cache(None)

@@ -1,12 +1,13 @@
-"""Plans, metrics and times, stored as one row for an execution: how rows are packed, and how the views unpack them.
+"""Plans, metrics, times and costs, each stored as one row for an execution: how they are packed and unpacked.
 
-Why: docs/decisions/018-plans-in-one-row.md and 020-times-in-one-row.md. Python has a row for each metric, node, edge,
-segment and so on until they are written, and so have all readers, who only know the views.
+Why: docs/decisions/018-plans-in-one-row.md and 020-times-in-one-row.md.
+Python has a row for each metric, node, edge, segment and so on until they are written, and so have all readers, who
+only know the views.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -14,8 +15,20 @@ from typing import Any
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
+from joinsight.plan.cost_kinds import KINDS, WITH_TASKS
 from joinsight.tables.cost import CostRow
-from joinsight.tables.declare import EXECUTION_KEY, ExecutionKey, Json, columns_of, required, table_of, values_of
+from joinsight.tables.declare import (
+    EXECUTION_KEY,
+    ExecutionKey,
+    Json,
+    Ms,
+    column,
+    columns_of,
+    required,
+    table_of,
+    total,
+    values_of,
+)
 from joinsight.tables.plan import NodeMetricRow, PlanEdgeRow, PlanNodeRow, PlanVersionRow
 from joinsight.tables.segment import SegmentRow
 from joinsight.tables.task_time import TaskTimeRow
@@ -43,18 +56,44 @@ class ExecutionPlansRow(ExecutionKey, frozen=True, kw_only=True):
 
 
 class ExecutionTimesRow(ExecutionKey, frozen=True, kw_only=True):
-    """Where the time of an execution went; see segment, task_time and cost."""
+    """Where the time of an execution went; see segment and task_time."""
 
     segments: Json = required("for each segment a list: the values of the columns of segment, from cause on")
     task_times: Json = required("for each part a list: the values of the columns of task_time, from stage_id on")
-    costs: Json = required("for each kind a list: the values of the columns of cost, from kind on")
 
+
+def _times_by_kind() -> Iterator[tuple[str, str]]:
+    """The columns of an execution's costs after the key, with their comments."""
+    yield "wall_ms", "sum of the kinds but nested, milliseconds; NULL: it has not ended"
+    yield "task_ms", "time of tasks, summed over the kinds, milliseconds; NULL: nothing is known"
+    for kind in KINDS:
+        yield f"{kind}_wall_ms", f"wall_ms of kind {kind} of cost"
+        if kind in WITH_TASKS:
+            yield f"{kind}_task_ms", f"task_ms of kind {kind} of cost"
+
+
+_COSTS = dict(_times_by_kind())
+_RowType: Any = type(ExecutionKey)
+ExecutionCostsRow: Any = _RowType(
+    "ExecutionCostsRow",
+    (ExecutionKey,),
+    {
+        "__module__": __name__,
+        "__doc__": "What an execution cost by kind of work, a column each, which add up faster than rows; see cost.",
+        "__annotations__": {"job_name": str, **dict.fromkeys(_COSTS, Ms | None)},
+        "job_name": required("the job"),
+        **{name: column(comment) for name, comment in _COSTS.items()},
+    },
+    frozen=True,
+    kw_only=True,
+)
 
 execution_metrics = table_of(ExecutionMetricsRow, "execution_metrics")
 execution_plans = table_of(ExecutionPlansRow, "execution_plans")
 execution_times = table_of(ExecutionTimesRow, "execution_times")
-PACKED = (execution_plans, execution_metrics, execution_times)
-"""What only the views of `UNPACKED` show to readers."""
+execution_costs = table_of(ExecutionCostsRow, "execution_costs")
+PACKED = (execution_plans, execution_metrics, execution_times, execution_costs)
+"""Tables whose rows the views of `UNPACKED` show."""
 
 
 def pack_metrics(rows: Sequence[NodeMetricRow]) -> list[ExecutionMetricsRow]:
@@ -91,11 +130,9 @@ def pack_plans(versions: Sequence[PlanVersionRow], nodes: Sequence[PlanNodeRow])
     return [ExecutionPlansRow(**_key_of(final), nodes=packed, versions=[*made, version_of(final, of_final)])]
 
 
-def pack_times(
-    segments: Sequence[SegmentRow], task_times: Sequence[TaskTimeRow], costs: Sequence[CostRow]
-) -> list[ExecutionTimesRow]:
+def pack_times(segments: Sequence[SegmentRow], task_times: Sequence[TaskTimeRow]) -> list[ExecutionTimesRow]:
     """The row of an execution with these times, whose positions are those in their lists; none without times."""
-    first = next(chain(segments, task_times, costs), None)
+    first = next(chain(segments, task_times), None)
     if first is None:
         return []
     return [
@@ -103,7 +140,24 @@ def pack_times(
             **_key_of(first),
             segments=_packed(segments, _KEY + 1),
             task_times=_packed(task_times, _KEY + 1),
-            costs=_packed(costs, _KEY),
+        )
+    ]
+
+
+def pack_costs(job_name: str, costs: Sequence[CostRow]) -> list[Any]:
+    """The `ExecutionCostsRow` of an execution with these costs; none without costs."""
+    if not costs:
+        return []
+    own = [cost for cost in costs if cost.kind != "nested"]
+    values = {f"{cost.kind}_wall_ms": cost.wall_ms for cost in costs}
+    values |= {f"{cost.kind}_task_ms": cost.task_ms for cost in costs if cost.kind in WITH_TASKS}
+    return [
+        ExecutionCostsRow(
+            **_key_of(costs[0]),
+            job_name=job_name,
+            wall_ms=total(cost.wall_ms for cost in own),
+            task_ms=total(cost.task_ms for cost in own),
+            **values,
         )
     ]
 
@@ -161,6 +215,10 @@ def _in_order(row: type, column: str) -> Unpacked:
     )
 
 
+_KINDS = ",\n    ".join(
+    f"('{kind}', o.{kind}_wall_ms, {f'o.{kind}_task_ms' if kind in WITH_TASKS else 'NULL'})" for kind in KINDS
+)
+
 _NODES = """(
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'id', n.node -> 0, 'name', s.node -> 0, 'simple', s.node -> 1, 'cluster', n.node -> 1,
@@ -209,9 +267,10 @@ UNPACKED: Mapping[str, Unpacked] = {
     "task_time": _in_order(TaskTimeRow, "task_times"),
     "cost": Unpacked(
         CostRow,
-        execution_times,
+        execution_costs,
         ("kind",),
-        ", jsonb_array_elements(o.costs) AS c (cost)",
-        _listed(CostRow, "c.cost", _own(CostRow)),
+        f", LATERAL (VALUES\n    {_KINDS}\n) AS c (kind, wall_ms, task_ms)\n"
+        "WHERE c.wall_ms IS NOT NULL OR c.task_ms IS NOT NULL",
+        {name: f"c.{name}" for name in _own(CostRow)},
     ),
 }
