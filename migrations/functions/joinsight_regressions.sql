@@ -50,22 +50,20 @@ SET work_mem = '32MB'
 AS $$
 #variable_conflict use_column
 DECLARE
-    week_before timestamptz := since - interval '7 days';
+    earliest timestamptz := since - interval '90 days';
     least_recent integer := least(3, recent_runs);
 BEGIN
 RETURN QUERY
 -- Queries that ran in the window, and how often
 WITH ran AS MATERIALIZED (
     SELECT row_number() OVER () AS query, e.job_name, e.query_shape, e.origin,
-        count(*) FILTER (WHERE e.started_at < since) AS in_week_before,
-        count(*) FILTER (WHERE e.started_at >= since)
-            / greatest(1, extract(epoch FROM max(e.started_at) - since) / 86400) AS in_a_day
+        count(*) / greatest(1, extract(epoch FROM max(e.started_at) - since) / 86400) AS in_a_day
     FROM execution e
-    WHERE e.started_at >= week_before
+    WHERE e.started_at >= since
         AND e.state = 'succeeded' AND e.incomplete IS NULL AND e.query_shape IS NOT NULL
         AND (job IS NULL OR e.job_name = job) AND (shape IS NULL OR e.query_shape = shape)
     GROUP BY e.job_name, e.query_shape, e.origin
-    HAVING count(*) FILTER (WHERE e.started_at >= since) >= least_recent
+    HAVING count(*) >= least_recent
 
 -- What `joinsight rollup` has stored of the time before the window, if it is of just this moment
 ), stored AS MATERIALIZED (
@@ -75,19 +73,27 @@ WITH ran AS MATERIALIZED (
 
 -- The last runs of queries, and those before the window where nothing is stored
 ), run AS MATERIALIZED (
-    SELECT row_number() OVER () AS run, ran.query, period.is_recent, r.*
-    FROM ran CROSS JOIN LATERAL (VALUES
-        (true, since, timestamptz 'infinity', recent_runs, ran.in_a_day::bigint),
-        (false, since - interval '90 days', since, baseline_runs, ran.in_week_before)
-    ) AS period (is_recent, starts, ends, wanted, usually)
-    CROSS JOIN LATERAL joinsight_runs(
-        ran.job_name, ran.query_shape, ran.origin, period.starts, period.ends, period.wanted, period.usually) AS r
-    WHERE period.is_recent OR ran.query NOT IN (SELECT s.query FROM stored s)
+    SELECT row_number() OVER () AS run, r.*
+    FROM (
+        SELECT ran.query, true AS is_recent, r.*
+        FROM ran CROSS JOIN LATERAL joinsight_runs(
+            ran.job_name, ran.query_shape, ran.origin, since, 'infinity', recent_runs, ran.in_a_day::bigint) AS r
+        UNION ALL
+        SELECT ran.query, false, r.*
+        FROM ran CROSS JOIN LATERAL joinsight_runs(
+            ran.job_name, ran.query_shape, ran.origin, earliest, since, baseline_runs, (
+                SELECT count(*) FROM execution e
+                WHERE e.query_shape = ran.query_shape AND e.job_name = ran.job_name AND e.origin = ran.origin
+                    AND e.started_at >= since - interval '7 days' AND e.started_at < since
+                    AND e.state = 'succeeded' AND e.incomplete IS NULL
+            )) AS r
+        WHERE ran.query NOT IN (SELECT s.query FROM stored s)
+    ) AS r
 ), observed AS MATERIALIZED (
     SELECT r.run, r.query, r.is_recent, m.*
     FROM run r CROSS JOIN LATERAL joinsight_measures(
         r.started_at, r.application_id, r.attempt_id, r.execution_id,
-        r.duration_ms, r.input_bytes, r.shuffle_write_bytes) AS m
+        r.duration_ms, r.input_bytes, r.shuffle_write_bytes, earliest, NULL) AS m
 
 -- What is usual, and what is now
 ), usual AS MATERIALIZED (
@@ -200,13 +206,13 @@ WITH ran AS MATERIALIZED (
             ORDER BY a.started_at DESC, a.application_id, a.execution_id ROWS UNBOUNDED PRECEDING
         ) AS balance
     FROM again a
+    JOIN found f ON f.query = a.query
     CROSS JOIN LATERAL joinsight_measures(
-        a.started_at, a.application_id, a.attempt_id, a.execution_id, a.duration_ms, NULL, NULL) AS m
+        a.started_at, a.application_id, a.attempt_id, a.execution_id, a.duration_ms, NULL, NULL, since, f.subject) AS m
     CROSS JOIN LATERAL (
         VALUES (1, m.first), (2, m.second), (3, m.third), (4, m.fourth), (5, m.fifth)
     ) AS v (number, value)
-    JOIN found f ON f.query = a.query AND f.operator_key = m.operator_key AND f.number = v.number
-    WHERE v.value IS NOT NULL
+    WHERE m.operator_key = f.operator_key AND v.number = f.number AND v.value IS NOT NULL
 ), since_when AS (
     SELECT DISTINCT ON (b.query, b.operator_key, b.number) b.query, b.operator_key, b.number, b.started_at AS first_bad_at
     FROM balanced b
