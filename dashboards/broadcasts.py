@@ -8,7 +8,7 @@ from dashboards.limits import NEAR, NEAR_MAX_BYTES, in_words
 from dashboards.links import to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, TITLE, ten_jobs
+from dashboards.sql import FIRST_THIRD, LAST_THIRD, LATEST, OF_OPERATORS, PERIOD, TITLE, first_fifty, ten_jobs
 from dashboards.style import BAD, WARNING
 
 OPERATOR = of_operator("broadcast", "broadcasts")
@@ -119,14 +119,18 @@ def _busy() -> Panel:
         "The same broadcast in all its runs, the most driver time first. Can it be smaller: fewer columns, a filter"
         " before it? Is it worth it: how large is the other side of the join? The last run leads to its plan.",
         Sql(
-            f"""
-            SELECT job_name, operator_key, count(*) AS runs, sum(driver_ms)::bigint AS driver_ms,
-                max(driver_ms) AS slowest_ms, avg(collect_ms)::bigint AS collect_ms, avg(build_ms)::bigint AS build_ms,
-                avg(broadcast_ms)::bigint AS send_ms, max(size_bytes) AS size_bytes, max(rows) AS rows, {LATEST}
-            FROM v_broadcasts {OF_OPERATORS} AND driver_ms IS NOT NULL
-            GROUP BY job_name, operator_key
-            ORDER BY driver_ms DESC LIMIT 50
-            """
+            first_fifty(
+                f"""
+                SELECT job_name, operator_key, count(*) AS runs, sum(driver_ms)::bigint AS driver_ms,
+                    max(driver_ms) AS slowest_ms, avg(collect_ms)::bigint AS collect_ms,
+                    avg(build_ms)::bigint AS build_ms, avg(broadcast_ms)::bigint AS send_ms,
+                    max(size_bytes) AS size_bytes, max(rows) AS rows, max(started_at) AS last_run
+                FROM v_broadcasts {OF_OPERATORS} AND driver_ms IS NOT NULL
+                GROUP BY job_name, operator_key
+                """,
+                "driver_ms DESC",
+                of="v_broadcasts",
+            )
         ),
         {
             "job_name": JOB,
@@ -183,18 +187,21 @@ def _grown() -> Panel:
         "Mean rows of the last third of the time range beside those of its first third. Choose a month or more. What"
         " doubles in a quarter has a date at which it fails or becomes another join.",
         Sql(
-            f"""
-            SELECT job_name, operator_key, rows_before, rows_now, rows_now / rows_before AS growth, size_bytes,
-                query, last_run, application_id, attempt_id, execution_id
-            FROM (
-                SELECT job_name, operator_key, (avg(rows) FILTER (WHERE {FIRST_THIRD}))::float8 AS rows_before,
-                    (avg(rows) FILTER (WHERE {LAST_THIRD}))::float8 AS rows_now, max(size_bytes) AS size_bytes, {LATEST}
-                FROM v_broadcasts {OF_OPERATORS}
-                GROUP BY job_name, operator_key
-            ) AS grown
-            WHERE rows_before > 0 AND rows_now > rows_before
-            ORDER BY growth DESC LIMIT 50
-            """
+            first_fifty(
+                f"""
+                SELECT *, rows_now / rows_before AS growth
+                FROM (
+                    SELECT job_name, operator_key, (avg(rows) FILTER (WHERE {FIRST_THIRD}))::float8 AS rows_before,
+                        (avg(rows) FILTER (WHERE {LAST_THIRD}))::float8 AS rows_now, max(size_bytes) AS size_bytes,
+                        max(started_at) AS last_run
+                    FROM v_broadcasts {OF_OPERATORS}
+                    GROUP BY job_name, operator_key
+                ) AS grown
+                WHERE rows_before > 0 AND rows_now > rows_before
+                """,
+                "growth DESC",
+                of="v_broadcasts",
+            )
         ),
         {
             "job_name": JOB,

@@ -8,7 +8,7 @@ from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import HERE, JOB, LATEST, TAGGED_APPLICATION, TIME, in_words
+from dashboards.sql import HERE, JOB, TAGGED_APPLICATION, TIME, first_fifty, in_words
 from dashboards.style import GROUPS
 from joinsight.plan.cost_kinds import KINDS, WITH_TASKS
 
@@ -167,17 +167,25 @@ def _joins() -> Panel:
         "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. In part: its runs"
         " cost at least this, because operators could not be told apart. `joinsight cost` divides one execution.",
         Sql(
-            f"""
-            SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
-                string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
-                (sum(cost_task_ms) / {HOUR})::float8 AS core_hours,
-                (sum(cost_task_ms) / {HOUR})::float8 * {PRICE} AS price,
-                sum(cost_wall_ms)::bigint AS wall_ms,
-                CASE WHEN bool_or(cost_is_partial) THEN 'in part' ELSE 'whole' END AS known, {LATEST}
-            FROM v_joins {HERE}
-            GROUP BY job_name, operator_key
-            ORDER BY core_hours DESC NULLS LAST, wall_ms DESC NULLS LAST LIMIT 50
-            """
+            first_fifty(
+                f"""
+                SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
+                    string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
+                    (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
+                    sum(wall_ms)::bigint AS wall_ms,
+                    CASE WHEN bool_or(is_partial) THEN 'in part' ELSE 'whole' END AS known, max(last_run) AS last_run
+                FROM (
+                    SELECT job_name, operator_key, strategy, min(left_keys) AS left_keys, count(*) AS runs,
+                        sum(cost_task_ms) AS task_ms, sum(cost_wall_ms) AS wall_ms,
+                        bool_or(cost_is_partial) AS is_partial, max(started_at) AS last_run
+                    FROM v_joins {HERE}
+                    GROUP BY job_name, operator_key, strategy
+                ) AS of_strategy
+                GROUP BY job_name, operator_key
+                """,
+                "core_hours DESC NULLS LAST, wall_ms DESC NULLS LAST",
+                of="v_joins",
+            )
         ),
         {
             "job_name": JOB_COLUMN,

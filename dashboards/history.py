@@ -17,6 +17,7 @@ from dashboards.sql import (
     QUERY_TITLE,
     TAGGED_APPLICATION,
     TITLE,
+    first_fifty,
     in_words,
 )
 from dashboards.style import WARNING
@@ -277,18 +278,20 @@ def _operators() -> Panel:
         "Each join of the chosen query or job, mean rows and spill of the first and the last third of the time range,"
         " and its strategies. The join leads to all its runs on Joins and AQE.",
         Sql(
-            f"""
-            SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
-                string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
-                avg(output_rows) FILTER (WHERE {FIRST_THIRD})::bigint AS rows_before,
-                avg(output_rows) FILTER (WHERE {LAST_THIRD})::bigint AS rows_now,
-                avg(spill_bytes) FILTER (WHERE {FIRST_THIRD})::bigint AS spill_before,
-                avg(spill_bytes) FILTER (WHERE {LAST_THIRD})::bigint AS spill_now, {LATEST}
-            FROM v_joins {DONE}
-            GROUP BY job_name, operator_key
-            ORDER BY abs(ln(greatest(avg(output_rows) FILTER (WHERE {LAST_THIRD}), 1)
-                / greatest(avg(output_rows) FILTER (WHERE {FIRST_THIRD}), 1))) DESC NULLS LAST LIMIT 50
-            """
+            first_fifty(
+                f"""
+                SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
+                    string_agg(DISTINCT strategy, ', ') AS strategies, count(*) AS runs,
+                    avg(output_rows) FILTER (WHERE {FIRST_THIRD})::bigint AS rows_before,
+                    avg(output_rows) FILTER (WHERE {LAST_THIRD})::bigint AS rows_now,
+                    avg(spill_bytes) FILTER (WHERE {FIRST_THIRD})::bigint AS spill_before,
+                    avg(spill_bytes) FILTER (WHERE {LAST_THIRD})::bigint AS spill_now, max(started_at) AS last_run
+                FROM v_joins {DONE}
+                GROUP BY job_name, operator_key
+                """,
+                "abs(ln(greatest(rows_now, 1)::float8 / greatest(rows_before, 1))) DESC NULLS LAST",
+                of="v_joins",
+            )
         ),
         {
             "job_name": JOB_COLUMN,

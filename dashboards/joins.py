@@ -8,7 +8,7 @@ from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRWISE
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, in_words
+from dashboards.sql import EXECUTION_KEY, LATEST, OF_OPERATORS, PERIOD, first_fifty, in_words
 from dashboards.style import BAD, GROUPS, WARNING
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
 
@@ -131,15 +131,18 @@ def _flipped() -> Panel:
         "Joins that succeeded with more than one strategy in the time range, with the largest side that was or could"
         " have been broadcast, and the threshold. operator_key does not depend on the strategy.",
         Sql(
-            f"""
-            SELECT job_name, operator_key, (array_agg(strategy ORDER BY started_at))[1] AS first_strategy,
-                (array_agg(strategy ORDER BY started_at DESC))[1] AS last_strategy, count(*) AS runs,
-                max(broadcast_side_bytes) FILTER (WHERE broadcast_verdict <> 'was_broadcast') AS side_bytes,
-                max(threshold_bytes) AS threshold_bytes, {LATEST}
-            FROM v_joins {OF_OPERATORS} AND state = 'succeeded'
-            GROUP BY job_name, operator_key HAVING count(DISTINCT strategy) > 1
-            ORDER BY last_run DESC LIMIT 50
-            """
+            first_fifty(
+                f"""
+                SELECT job_name, operator_key, (array_agg(strategy ORDER BY started_at))[1] AS first_strategy,
+                    (array_agg(strategy ORDER BY started_at DESC))[1] AS last_strategy, count(*) AS runs,
+                    max(broadcast_side_bytes) FILTER (WHERE broadcast_verdict <> 'was_broadcast') AS side_bytes,
+                    max(threshold_bytes) AS threshold_bytes, max(started_at) AS last_run
+                FROM v_joins {OF_OPERATORS} AND state = 'succeeded'
+                GROUP BY job_name, operator_key HAVING count(DISTINCT strategy) > 1
+                """,
+                "last_run DESC",
+                of="v_joins",
+            )
         ),
         {
             "job_name": JOB,

@@ -8,7 +8,7 @@ from dashboards.limits import HUGE, LARGE, LIMITS, SKEWED, TINY
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import LATEST, OF_OPERATORS, PERIOD, in_words, ten_jobs
+from dashboards.sql import LATEST, OF_OPERATORS, PERIOD, first_fifty, in_words, ten_jobs
 from dashboards.style import WARNING
 
 OPERATOR = of_operator("shuffle", "shuffles")
@@ -133,16 +133,19 @@ def _heaviest() -> Panel:
         "The same shuffle in all its runs, the most bytes first. By says what it partitions by: a table that is"
         " bucketed by that need not be shuffled. Remote is the share that was read over the network.",
         Sql(
-            f"""
-            SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
-                sum(bytes_written)::bigint AS bytes_written, avg(rows_written)::bigint AS rows_written,
-                sum(fetch_wait_ms)::bigint AS wait_ms,
-                sum(remote_bytes_read)::float8 / nullif(sum(bytes_read), 0)::float8 AS remote_share,
-                avg(read_partitions)::bigint AS partitions, {LATEST}
-            FROM v_shuffles {OF_OPERATORS} AND bytes_written IS NOT NULL
-            GROUP BY job_name, operator_key
-            ORDER BY bytes_written DESC LIMIT 50
-            """
+            first_fifty(
+                f"""
+                SELECT job_name, operator_key, {in_words("min(keys)")} AS keys, count(*) AS runs,
+                    sum(bytes_written)::bigint AS bytes_written, avg(rows_written)::bigint AS rows_written,
+                    sum(fetch_wait_ms)::bigint AS wait_ms,
+                    sum(remote_bytes_read)::float8 / nullif(sum(bytes_read), 0)::float8 AS remote_share,
+                    avg(read_partitions)::bigint AS partitions, max(started_at) AS last_run
+                FROM v_shuffles {OF_OPERATORS} AND bytes_written IS NOT NULL
+                GROUP BY job_name, operator_key
+                """,
+                "bytes_written DESC",
+                of="v_shuffles",
+            )
         ),
         {
             "job_name": JOB,
