@@ -149,12 +149,17 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
     executions, by = _executions(filters), SORTS["queries"][sort]
     if cursor is not None:
         executions = executions.where(cursor.condition(by))
+
+    def first(statement: Select[Any]) -> Select[Any]:
+        if cursor is None or not cursor.is_before:
+            return _first(statement, [by.order], execution, filters)
+        key = [execution.c[name].asc() for name in EXECUTION_KEY]
+        return statement.order_by(by.reverse, *key).limit(filters.limit)
+
     if filters.is_selective(Of.EXECUTION) and sort != "recent":
-        executions = select(executions.offset(0).subquery(execution.name))
-    if cursor is None or not cursor.is_before:
-        return _first(executions, [by.order], execution, filters)
-    key = [execution.c[name].asc() for name in EXECUTION_KEY]
-    return executions.order_by(by.reverse, *key).limit(filters.limit)
+        its = executions.offset(0).subquery(execution.name)
+        return first(_whole(first(select(its)), execution))
+    return first(executions)
 
 
 FINDING_DAYS = 30
@@ -245,9 +250,7 @@ def _operators(
         first = orders
         operators = select(table).where(*on_operator)
         if few_executions:
-            # Only what an index has: the rows of 80,000 executions take longer than all look-ups
-            indexed = (*EXECUTION_KEY, "duration_ms") if by_execution else EXECUTION_KEY
-            keys = _executions(filters).with_only_columns(*(execution.c[name] for name in indexed))
+            keys = _executions(filters)
             if by_execution or sort == "recent":  # look-ups then end with the limit
                 first = orders if by_execution else [execution.c.started_at.desc()]
                 keys = keys.order_by(*first)
@@ -258,6 +261,8 @@ def _operators(
             operators = select(operators.offset(0).subquery(table.name))
         if not on_execution and (few_executions or not by_execution):  # the limit then applies before the join
             operators = _first(operators, first, of, filters)
+        if few_executions and first is orders and not by_execution and table is not finding:
+            operators = _whole(operators, table)
         source = operators.subquery(table.name)
         its = (
             select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)
@@ -271,6 +276,16 @@ def _operators(
 def _operators_of(executions: FromClause, table: Table, conditions: Sequence[ColumnElement[bool]]) -> FromClause:
     """Operators, looked up for each of these executions."""
     return select(table).where(_same_execution(table, executions), *conditions).offset(0).lateral(table.name)
+
+
+def _whole(keys: Select[Any], table: Table) -> Select[Any]:
+    """The rows of a table that have these keys. PostgreSQL then needs only indexes for what the keys are chosen from:
+    to read the rows of 80,000 executions takes longest.
+    """
+    found = keys.subquery("found")
+    same = (table.c[column.name] == found.c[column.name] for column in table.primary_key)
+    row = select(table).where(*same).offset(0).lateral(table.name)
+    return select(row).select_from(found.join(row, true()))
 
 
 def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:

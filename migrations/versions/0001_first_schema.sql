@@ -208,9 +208,9 @@ CREATE INDEX ix_execution_disk_spilled_bytes_largest ON execution (disk_spilled_
 CREATE INDEX ix_execution_duration_ms_largest ON execution (duration_ms DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_execution_execution_id_started_at ON execution (execution_id, started_at);
 CREATE INDEX ix_execution_job_name_started_at ON execution (job_name, started_at)
-    INCLUDE (application_id, attempt_id, execution_id, is_outer, duration_ms);
+    INCLUDE (application_id, attempt_id, execution_id, is_outer, duration_ms, shuffle_write_bytes, disk_spilled_bytes);
 CREATE INDEX ix_execution_query_shape_started_at ON execution (query_shape, started_at)
-    INCLUDE (application_id, attempt_id, execution_id, is_outer, duration_ms);
+    INCLUDE (application_id, attempt_id, execution_id, is_outer, duration_ms, shuffle_write_bytes, disk_spilled_bytes);
 CREATE INDEX ix_execution_session_id_started_at ON execution (session_id, started_at) WHERE session_id IS NOT NULL;
 CREATE INDEX ix_execution_shuffle_write_bytes_largest ON execution (shuffle_write_bytes DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_execution_state_started_at ON execution (state, started_at) WHERE state <> 'succeeded';
@@ -486,7 +486,8 @@ COMMENT ON COLUMN shuffle.aqe_partition_bytes_median IS 'size of the median part
 COMMENT ON COLUMN shuffle.aqe_partition_bytes_max IS 'size of the largest partition that AQE reads';
 COMMENT ON COLUMN shuffle.cost_wall_ms IS 'how long the execution waited for tasks to write it and to wait for its blocks (docs/cost.md); NULL: unknown';
 COMMENT ON COLUMN shuffle.cost_task_ms IS 'time of tasks that wrote it or waited for its blocks, summed; NULL: unknown';
-CREATE INDEX ix_shuffle_application_id ON shuffle (application_id);
+CREATE INDEX ix_shuffle_application_id_attempt_id_execution_id ON shuffle (application_id, attempt_id, execution_id)
+    INCLUDE (started_at, node_id, bytes_written, write_time_ns, fetch_wait_ms, skew_ratio);
 CREATE INDEX ix_shuffle_bytes_written_largest ON shuffle (bytes_written DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_shuffle_operator_key_started_at ON shuffle (operator_key, started_at);
 CREATE INDEX ix_shuffle_skew_ratio_largest ON shuffle (skew_ratio DESC NULLS LAST, started_at DESC);
@@ -537,7 +538,8 @@ COMMENT ON COLUMN broadcast.threshold_bytes IS 'broadcast threshold in force for
 COMMENT ON COLUMN broadcast.shuffled_bytes IS 'size of its rows as counted by the shuffle directly beneath it, which AQE compares with the threshold; NULL: no shuffle there';
 COMMENT ON COLUMN broadcast.cost_wall_ms IS 'how long the execution waited for the driver to collect, build and send it, and for tasks to encode its rows; NULL: unknown';
 COMMENT ON COLUMN broadcast.cost_task_ms IS 'time of tasks that encoded its rows, summed (docs/cost.md); NULL: unknown';
-CREATE INDEX ix_broadcast_application_id ON broadcast (application_id);
+CREATE INDEX ix_broadcast_application_id_attempt_id_execution_id ON broadcast (application_id, attempt_id, execution_id)
+    INCLUDE (started_at, node_id, size_bytes, collect_ms, build_ms, broadcast_ms);
 CREATE INDEX ix_broadcast_operator_key_started_at ON broadcast (operator_key, started_at);
 CREATE INDEX ix_broadcast_size_bytes_largest ON broadcast (size_bytes DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_broadcast_time_largest ON broadcast ((collect_ms + build_ms + broadcast_ms) DESC NULLS LAST, started_at DESC);
@@ -617,7 +619,8 @@ COMMENT ON COLUMN joins.broadcast_side_bytes IS 'was_broadcast: size of the rela
 COMMENT ON COLUMN joins.cost_wall_ms IS 'how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed (docs/cost.md); NULL: unknown';
 COMMENT ON COLUMN joins.cost_task_ms IS 'the same in time of tasks, summed; NULL: unknown';
 COMMENT ON COLUMN joins.cost_is_partial IS 'whether the costs are a lower bound, because operators of its stage could not be told apart';
-CREATE INDEX ix_joins_application_id ON joins (application_id);
+CREATE INDEX ix_joins_application_id_attempt_id_execution_id ON joins (application_id, attempt_id, execution_id)
+    INCLUDE (started_at, node_id, output_rows, spill_bytes, cost_wall_ms);
 CREATE INDEX ix_joins_cost_wall_ms_largest ON joins (cost_wall_ms DESC NULLS LAST, started_at DESC);
 CREATE INDEX ix_joins_operator_key_started_at ON joins (operator_key, started_at);
 CREATE INDEX ix_joins_output_rows_largest ON joins (output_rows DESC NULLS LAST, started_at DESC);

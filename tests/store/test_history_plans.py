@@ -244,6 +244,18 @@ def test_operators_of_a_job_end_with_the_limit(engine: Engine, command: str, sor
     assert 0 < sum(map(int, looked_up)) < 40, plan
 
 
+@pytest.mark.parametrize("command", ["queries", "shuffles", "broadcasts", "joins"])
+def test_runs_are_sorted_without_their_rows(engine: Engine, command: str) -> None:
+    """Indexes have all that sorts the 80 runs of a job or query, and their operators."""
+    with engine.connect() as connection:
+        shape = connection.scalar(text("SELECT max(query_shape) FROM execution"))
+    for sort in SORTS[command].keys() - {"recent"}:
+        for filters in (Filters(job="test7", limit=5), Filters(shape=shape, limit=5)):
+            (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))  # noqa: B023
+            read = re.findall(r"(?:Index|Heap|Seq) Scan .*on \w+_2025_\d\d .*rows=([\d.]+) loops=(\d+)\)", plan)
+            assert 5 <= sum(float(rows) * int(loops) for rows, loops in read) <= 20, plan
+
+
 @pytest.mark.parametrize("named", ["last", "77", "987654321", "m1-77/154"])
 def test_an_execution_is_found(engine: Engine, named: str) -> None:
     """By whatever names it, also one that is not there; its rows by their key."""

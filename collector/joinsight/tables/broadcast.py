@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from sqlalchemy import Index
 
-from joinsight.tables.declare import Bytes, ExecutionKey, Int, Ms, Rows, column, largest, metric, required, table_of
+from joinsight.tables.declare import (
+    Bytes,
+    ExecutionKey,
+    Int,
+    Ms,
+    Rows,
+    column,
+    largest,
+    metric,
+    of_executions,
+    required,
+    table_of,
+)
 
 DRIVER_PHASES = ("collect_ms", "build_ms", "broadcast_ms")
 DRIVER_MS = " + ".join(DRIVER_PHASES)
@@ -72,7 +84,7 @@ broadcast = table_of(
     BroadcastRow,
     "broadcast",
     Index(None, "operator_key", "started_at"),
-    Index(None, "application_id"),
+    of_executions("size_bytes", "collect_ms", "build_ms", "broadcast_ms"),
     largest("broadcast", "size_bytes"),
     largest("broadcast", DRIVER_MS, "time"),
     key=("node_id",),

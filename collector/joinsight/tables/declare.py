@@ -184,6 +184,15 @@ def largest(table: str, what: str, name: str | None = None, then: str = "") -> I
     )
 
 
+def of_executions(*sorted_by: str) -> Index:
+    """An index by which the operators of many executions are found and sorted without reading their rows."""
+    return Index(
+        None,
+        *("application_id", "attempt_id", "execution_id"),
+        postgresql_include=("started_at", "node_id", *sorted_by),
+    )
+
+
 def from_metrics(row: type, metrics: Mapping[str, Accumulator], of: str | None = None) -> dict[str, Any]:
     """The measured numbers by column, None where unmeasured. `metrics`: those of a node; `of`: as in `metric`."""
     return {

@@ -89,8 +89,11 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     updated_at: datetime | None = required("when this row was written", default=None)
 
 
-_LOOKED_UP = ("application_id", "attempt_id", "execution_id", "is_outer", "duration_ms")
-"""With these, the operators of a job's or query's executions are looked up without reading the executions."""
+_LOOKED_UP = (
+    *("application_id", "attempt_id", "execution_id", "is_outer"),
+    *("duration_ms", "shuffle_write_bytes", "disk_spilled_bytes"),
+)
+"""With these, a job's or query's executions are sorted, and their operators looked up, without reading their rows."""
 
 execution = table_of(
     ExecutionRow,

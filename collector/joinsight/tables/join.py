@@ -15,6 +15,7 @@ from joinsight.tables.declare import (
     column,
     largest,
     metric,
+    of_executions,
     required,
     table_of,
 )
@@ -97,7 +98,7 @@ joins = table_of(
     JoinRow,
     "joins",
     Index(None, "operator_key", "started_at"),
-    Index(None, "application_id"),
+    of_executions("output_rows", "spill_bytes", "cost_wall_ms"),
     largest("joins", "output_rows"),
     largest("joins", "spill_bytes"),
     largest("joins", "cost_wall_ms"),

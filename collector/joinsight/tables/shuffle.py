@@ -17,6 +17,7 @@ from joinsight.tables.declare import (
     column,
     largest,
     metric,
+    of_executions,
     required,
     table_of,
 )
@@ -114,7 +115,7 @@ shuffle = table_of(
     ShuffleRow,
     "shuffle",
     Index(None, "operator_key", "started_at"),
-    Index(None, "application_id"),
+    of_executions("bytes_written", "write_time_ns", "fetch_wait_ms", "skew_ratio"),
     largest("shuffle", "bytes_written"),
     largest("shuffle", "write_time_ns / 1000000 + fetch_wait_ms", "time"),
     largest("shuffle", "skew_ratio"),
