@@ -65,7 +65,7 @@ final class Executions {
   private final Map<Long, LiveExecution> finished = new LinkedHashMap<>();
   private long finishedBytes; // approximate; computed again when it reaches the limit
 
-  // The stage of the last task event, cached because consecutive events often have the same stage
+  // The stage of the last task event, cached because consecutive events often have the same stage; see forgetStage
   private int lastStage = -1;
   private StageValues lastValues;
   private StageAttempt lastAttempt;
@@ -232,7 +232,7 @@ final class Executions {
     e.jobs.put(jobId, new LiveExecution.Job(jobId, time, ids));
     executionOfJob.put(jobId, e);
     e.changed = true;
-    lastStage = -1;
+    forgetStage();
   }
 
   void jobEnd(int jobId, long time, boolean succeeded) {
@@ -258,7 +258,7 @@ final class Executions {
     StageValues values = stageValues.get(stage.id);
     if (values != null && values.attempt != stage.attempt) put(values.forAttempt(stage.attempt));
     e.changed = true;
-    lastStage = -1;
+    forgetStage();
   }
 
   void stageCompleted(Stage stage) {
@@ -351,6 +351,14 @@ final class Executions {
     lastAttempt = null;
   }
 
+  /** Its values may take megabytes, so nothing here may refer to them when their execution has ended. */
+  private void forgetStage() {
+    lastStage = -1;
+    lastValues = null;
+    lastAttempt = null;
+    lastExecution = null;
+  }
+
   // Results
 
   /** Emits each execution that changed since it was last emitted. */
@@ -439,7 +447,7 @@ final class Executions {
       StageValues old = stageValues.remove(stageId);
       if (old != null) memory.add(-old.heapBytes());
     }
-    lastStage = -1;
+    forgetStage();
   }
 
   private void remove(LiveExecution e) {
@@ -476,7 +484,7 @@ final class Executions {
   private void evict(LiveExecution e) {
     if (e.changed) emit(e);
     for (int stageId : e.stages) executionOfStage.remove(stageId, e);
-    lastStage = -1;
+    forgetStage();
   }
 
   private void removeLive(LiveExecution e) {
@@ -487,7 +495,7 @@ final class Executions {
     finishedIds.set((int) e.id);
     for (Iterator<LiveExecution> i = executionOfJob.values().iterator(); i.hasNext();)
       if (i.next() == e) i.remove();
-    lastStage = -1;
+    forgetStage();
   }
 
   // Memory

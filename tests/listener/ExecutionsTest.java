@@ -1,0 +1,71 @@
+package io.joinsight;
+
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.SparkConf;
+
+/** Ends executions in different ways, and checks that nothing keeps the values of their tasks alive afterwards. */
+public final class ExecutionsTest {
+  private static final int TASKS = 1_000;
+  private static final long METRIC = 7;
+  private static final int COLLECTIONS = 100;
+
+  private final Executions executions;
+  private int reported;
+
+  private ExecutionsTest() {
+    SparkConf conf =
+        new SparkConf(false).set("spark.app.name", "test").set("spark.joinsight.url", "http://collector:1");
+    Application application = new Application(new Settings(conf).application, true);
+    executions = new Executions(application, Long.MAX_VALUE, this::report);
+  }
+
+  public static void main(String[] args) throws Exception {
+    for (boolean jobFirst : new boolean[] {true, false}) {
+      ExecutionsTest test = new ExecutionsTest();
+      WeakReference<StageValues> values = test.run(jobFirst);
+      for (int i = 0; i < COLLECTIONS && values.get() != null; i++) {
+        System.gc();
+        Thread.sleep(10);
+      }
+      if (test.reported == 0) throw new AssertionError("nothing was reported");
+      if (values.get() != null) throw new AssertionError("values are still there; the job ended first: " + jobFirst);
+    }
+    System.out.println("ok");
+  }
+
+  /** Aggregates the values, as the sender does; they are dropped then. */
+  private void report(Snapshot snapshot) {
+    for (AccumulatorValues each : snapshot.values) {
+      if (each.aggregate().summary.count == TASKS) reported++;
+    }
+  }
+
+  private WeakReference<StageValues> run(boolean jobFirst) {
+    PlanNode plan = new PlanNode("Range", "Range (0, 1000)");
+    plan.metrics.add(new PlanMetric("number of output rows", METRIC, "sum"));
+    executions.start(0, 0L, 1, "query", "", Collections.emptyMap(), new String[0], null, plan);
+    Map<String, String> properties = new HashMap<>();
+    properties.put(Executions.EXECUTION_ID, "0");
+    Stage stage = new Stage(3, 0, "stage", TASKS);
+    executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    executions.stageSubmitted(stage);
+    WeakReference<StageValues> values = null;
+    for (int i = 0; i < TASKS; i++) {
+      executions.taskStart(stage.id, 0, i, i);
+      StageValues of = executions.taskEnded(stage.id, 0, i, i, 1, 2, true, false, null);
+      of.update(0, METRIC, i, i, 1);
+      executions.taskReported(of, i, true);
+      values = new WeakReference<>(of);
+    }
+    executions.stageCompleted(stage);
+    if (jobFirst) executions.jobEnd(2, 3, true);
+    executions.end(0, 3, null, null, ArrayList::new);
+    if (!jobFirst) executions.jobEnd(2, 3, true);
+    return values;
+  }
+}
