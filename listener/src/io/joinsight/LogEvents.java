@@ -153,7 +153,6 @@ final class LogEvents implements LogLines.LineReader {
       if (!isMaskedPattern) conf.put(each.getKey(), each.getValue());
     }
     ApplicationSettings settings = new ApplicationSettings(conf, new ArrayList<>());
-    settings.redaction.cacheTexts();
     application.settings = settings;
     if (!started) application.name = application.settings.applicationName;
   }

@@ -2,7 +2,6 @@ package io.joinsight;
 
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -32,9 +31,6 @@ final class Redaction {
   static final int MAX_TEXT = RedactionRules.limit("text");
   static final int MAX_CALL_SITE = RedactionRules.limit("call_site");
 
-  private static final int CACHED = 10_000;
-  private static final int CACHED_CHARACTERS = 1000;
-
   private static final List<RedactionRules.Rule> SHAPES = RedactionRules.rules("shapes");
   private static final Pattern URL = RedactionRules.pattern("url");
 
@@ -43,24 +39,26 @@ final class Redaction {
   private final OwnersPattern options;
   private final List<OwnersPattern> strings;
   private final SecretNames names;
-  private Map<String, String> cache; // redacted texts; null if they are not cached
+  private final RedactedTexts known; // null: of a session with patterns of its own, of which there may be many
 
   /** Reads the redaction settings of Spark and Joinsight, and adds errors in them to {@code problems}. */
   Redaction(Map<String, String> conf, List<String> problems) {
     this(
         redactsLiterals(conf, problems), pattern(conf, PROPERTIES, OwnersPattern.SPARK_PROPERTIES, problems),
-        pattern(conf, SQL_OPTIONS, OwnersPattern.SPARK_OPTIONS, problems), new ArrayList<>());
+        pattern(conf, SQL_OPTIONS, OwnersPattern.SPARK_OPTIONS, problems), new ArrayList<>(), new RedactedTexts());
     for (String key : Arrays.asList(STRINGS, SQL_STRINGS)) {
       if (!conf.getOrDefault(key, "").isEmpty()) strings.add(pattern(conf, key, null, problems));
     }
   }
 
   private Redaction(
-      boolean redactsLiterals, OwnersPattern properties, OwnersPattern options, List<OwnersPattern> strings) {
+      boolean redactsLiterals, OwnersPattern properties, OwnersPattern options, List<OwnersPattern> strings,
+      RedactedTexts known) {
     this.redactsLiterals = redactsLiterals;
     this.properties = properties;
     this.options = options;
     this.strings = strings;
+    this.known = known;
     names = new SecretNames(properties, options);
   }
 
@@ -96,19 +94,7 @@ final class Redaction {
     List<OwnersPattern> all = new ArrayList<>(strings);
     if (!sessionStrings.isEmpty()) all.add(OwnersPattern.ofOrEverything(sessionStrings));
     OwnersPattern patternForOptions = sessionOptions == null ? options : OwnersPattern.ofOrEverything(sessionOptions);
-    Redaction other = new Redaction(redactsLiterals, properties, patternForOptions, all);
-    if (cache != null) other.cacheTexts();
-    return other;
-  }
-
-  /** Caches redacted texts, because most texts in an event log are repeated. */
-  void cacheTexts() {
-    cache = new LinkedHashMap<String, String>(16, 0.75f, true) {
-      @Override
-      protected boolean removeEldestEntry(Map.Entry<String, String> eldest) {
-        return size() > CACHED;
-      }
-    };
+    return new Redaction(redactsLiterals, properties, patternForOptions, all, null);
   }
 
   /** Masks a property's value if it or its key matches {@code spark.redaction.regex}, as Spark does. */
@@ -131,9 +117,10 @@ final class Redaction {
   /** Redacts a text that has no literals: a name, a label, a path. */
   String text(String raw) {
     if (raw == null || raw.isEmpty()) return raw;
-    if (cache == null || raw.length() > CACHED_CHARACTERS) return masked(raw);
-    String text = cache.get(raw);
-    if (text == null) cache.put(raw, text = masked(raw));
+    String text = known == null ? null : known.get(raw);
+    if (text != null) return text;
+    text = masked(raw);
+    if (known != null) known.put(raw, text);
     return text;
   }
 
