@@ -187,7 +187,7 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         for stage_id in set(job.stages):
             jobs_of[stage_id].append(job.id)
     return Rows(
-        execution=_execution(facts, broadcasts),
+        execution=_execution(facts, broadcasts, spent),
         plan_version=list(_plan_versions(facts)),
         aqe_decision=[] if facts.is_outer else list(_decisions(facts)),
         plan_node=_plan_nodes(facts, spent),
@@ -282,7 +282,7 @@ class _Facts(PlanMetrics):
         return e.state == "succeeded" and not e.incomplete and not is_retried
 
 
-def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRow:
+def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
     e, batch = facts.execution, facts.batch
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
     named = title(e.description, e.statement or "", facts.plans.keys.outline)
@@ -318,6 +318,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow]) -> ExecutionRo
         stages=len(ran),
         tasks=total(stage.succeeded_tasks for stage in ran),
         task_time_ms=total(stage.run_time_ms for stage in ran),
+        is_sampled=any(each.method == "sampled" for each in spent),
         input_bytes=total(stage.input_bytes for stage in ran),
         output_bytes=total(stage.output_bytes for stage in ran),
         shuffle_write_bytes=total(stage.shuffle_write_bytes for stage in ran),

@@ -24,7 +24,7 @@ WITH ran AS MATERIALIZED (
     SELECT r.run, r.query, m.subject, m.operator_key COLLATE "C" AS operator_key, m.data, v.number, v.value
     FROM run r CROSS JOIN LATERAL joinsight_measures(
         r.started_at, r.application_id, r.attempt_id, r.execution_id,
-        r.duration_ms, r.input_bytes, r.shuffle_write_bytes, moment - interval '90 days', NULL) AS m
+        r.duration_ms, r.input_bytes, r.shuffle_write_bytes, r.is_sampled, moment - interval '90 days', NULL) AS m
     CROSS JOIN LATERAL (
         VALUES (1, m.first), (2, m.second), (3, m.third), (4, m.fourth), (5, m.fifth)
     ) AS v (number, value)

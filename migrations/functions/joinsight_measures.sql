@@ -5,21 +5,13 @@
 -- cost more than columns. The run started at `earliest` or later, which keeps other months out of the plan.
 CREATE FUNCTION joinsight_measures(
     of_started_at timestamptz, of_application_id text, of_attempt_id text, of_execution_id bigint,
-    duration_ms bigint, input_bytes bigint, shuffle_write_bytes bigint,
+    duration_ms bigint, input_bytes bigint, shuffle_write_bytes bigint, is_sampled boolean,
     earliest timestamptz, only_subject text
 ) RETURNS TABLE (
     subject text, operator_key text, data double precision,
     first double precision, second double precision, third double precision, fourth double precision,
     fifth double precision
 ) LANGUAGE sql STABLE AS $$
-    WITH sampled AS (
-        SELECT EXISTS (
-            SELECT FROM task_time
-            WHERE (started_at, application_id, attempt_id, execution_id)
-                = (of_started_at, of_application_id, of_attempt_id, of_execution_id) AND method = 'sampled'
-                AND started_at >= earliest
-        ) AS is_sampled
-    )
     SELECT 'query', '', coalesce(nullif(input_bytes, 0), shuffle_write_bytes)::float8,
         duration_ms::float8, NULL::float8, NULL::float8, NULL::float8, NULL::float8
     WHERE coalesce(only_subject, 'query') = 'query'
@@ -27,7 +19,7 @@ CREATE FUNCTION joinsight_measures(
     SELECT 'join', operator_key, greatest(left_rows, right_rows)::float8,
         spill_bytes::float8, output_rows::float8 / nullif(greatest(left_rows, right_rows), 0),
         CASE WHEN is_sampled THEN cost_wall_ms END, CASE WHEN is_sampled THEN cost_task_ms END, NULL
-    FROM sampled CROSS JOIN joins
+    FROM joins
     WHERE (started_at, application_id, attempt_id, execution_id)
         = (of_started_at, of_application_id, of_attempt_id, of_execution_id) AND operator_key IS NOT NULL
         AND started_at >= earliest AND coalesce(only_subject, 'join') = 'join'
@@ -35,7 +27,7 @@ CREATE FUNCTION joinsight_measures(
     SELECT 'shuffle', operator_key, rows_written::float8,
         bytes_written::float8, skew_ratio, fetch_wait_ms::float8,
         CASE WHEN is_sampled THEN cost_wall_ms END, CASE WHEN is_sampled THEN cost_task_ms END
-    FROM sampled CROSS JOIN shuffle
+    FROM shuffle
     WHERE (started_at, application_id, attempt_id, execution_id)
         = (of_started_at, of_application_id, of_attempt_id, of_execution_id) AND operator_key IS NOT NULL
         AND started_at >= earliest AND coalesce(only_subject, 'shuffle') = 'shuffle'
@@ -43,7 +35,7 @@ CREATE FUNCTION joinsight_measures(
     SELECT 'broadcast', operator_key, rows::float8,
         size_bytes::float8, (collect_ms + build_ms + broadcast_ms)::float8,
         CASE WHEN is_sampled THEN cost_wall_ms END, CASE WHEN is_sampled THEN cost_task_ms END, NULL
-    FROM sampled CROSS JOIN broadcast
+    FROM broadcast
     WHERE (started_at, application_id, attempt_id, execution_id)
         = (of_started_at, of_application_id, of_attempt_id, of_execution_id) AND operator_key IS NOT NULL
         AND started_at >= earliest AND coalesce(only_subject, 'broadcast') = 'broadcast'

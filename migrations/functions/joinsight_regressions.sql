@@ -93,7 +93,7 @@ WITH ran AS MATERIALIZED (
     SELECT r.run, r.query, r.is_recent, m.*
     FROM run r CROSS JOIN LATERAL joinsight_measures(
         r.started_at, r.application_id, r.attempt_id, r.execution_id,
-        r.duration_ms, r.input_bytes, r.shuffle_write_bytes, earliest, NULL) AS m
+        r.duration_ms, r.input_bytes, r.shuffle_write_bytes, r.is_sampled, earliest, NULL) AS m
 
 -- What is usual, and what is now
 ), usual AS MATERIALIZED (
@@ -192,7 +192,7 @@ WITH ran AS MATERIALIZED (
 ), again AS MATERIALIZED (
     SELECT ran.query, e.*
     FROM ran CROSS JOIN LATERAL (
-        SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms
+        SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms, e.is_sampled
         FROM execution e
         WHERE e.query_shape = ran.query_shape AND e.job_name = ran.job_name AND e.origin = ran.origin
             AND e.started_at >= since AND e.state = 'succeeded' AND e.incomplete IS NULL
@@ -208,7 +208,8 @@ WITH ran AS MATERIALIZED (
     FROM again a
     JOIN found f ON f.query = a.query
     CROSS JOIN LATERAL joinsight_measures(
-        a.started_at, a.application_id, a.attempt_id, a.execution_id, a.duration_ms, NULL, NULL, since, f.subject) AS m
+        a.started_at, a.application_id, a.attempt_id, a.execution_id,
+        a.duration_ms, NULL, NULL, a.is_sampled, since, f.subject) AS m
     CROSS JOIN LATERAL (
         VALUES (1, m.first), (2, m.second), (3, m.third), (4, m.fourth), (5, m.fifth)
     ) AS v (number, value)

@@ -71,6 +71,7 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
             ("user_name", "session_id", "operation_id", "user_tags"),
             "taken from the job tags and the job group, which are compared: tests/listener/RequestedByTest.java",
         ),
+        "is_sampled": "of samples of our own: tests/plan/test_task_time.py",
         "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },

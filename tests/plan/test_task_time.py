@@ -56,6 +56,8 @@ def spent(drawing: str, samples: dict[str, int], run_time_ms: int = 100) -> list
     stage = Stage(7, 0, "", tasks=1, state="succeeded", samples=samples, run_time_ms=run_time_ms)
     rows = stored_rows(planned(drawing, stages=[stage]))
     assert sum(row["task_time_ms"] for row in rows["task_time"]) == run_time_ms
+    (execution,) = rows["execution"]
+    assert execution["is_sampled"] == any(row["method"] == "sampled" for row in rows["task_time"])
     nodes = {row["node_id"]: row for row in rows["plan_node"]}
     of_nodes: Counter[int] = Counter()
     for row in rows["task_time"]:

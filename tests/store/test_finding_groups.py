@@ -29,6 +29,7 @@ def run(engine: Engine, job: str, days_ago: float, *findings: Row, shape: str | 
         **{
             "title": job,
             "description": f"{job}, {days_ago:g} days ago",
+            "is_sampled": False,
             "is_outer": False,
             "is_adaptive": True,
             "plan_versions": 1,

@@ -15,7 +15,7 @@ from joinsight import tables
 from joinsight.reading import read_regressions
 from joinsight.store import partitions
 from joinsight.store.activity import count_regressions
-from joinsight.tables import Row, TaskTimeRow, as_columns, pack_times
+from joinsight.tables import Row
 
 END = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 SINCE = END - timedelta(days=7)
@@ -41,14 +41,13 @@ def plant(
     """Runs of a query, the last one just before `end`; `each` has columns of single runs, `operators` their rows."""
     rows: list[Row] = []
     of_operator: list[Row] = []
-    sampled: list[Row] = []
     for number, duration in enumerate(durations):
         started_at = end - (len(durations) - number) * every + timedelta(minutes=1)
         key: Row = {"started_at": started_at, "application_id": f"{job}-{number}", "attempt_id": "", "execution_id": 7}
-        rows.append(_execution(job, shape, round(duration)) | key | standard | (each[number] if each else {}))
+        row = _execution(job, shape, round(duration)) | {"is_sampled": is_sampled} | key
+        rows.append(row | standard | (each[number] if each else {}))
         if operators:
             of_operator.append({"node_id": 3, "operator_key": f"key of {operator}"} | key | operators[number])
-            sampled += map(as_columns, pack_times([], [TaskTimeRow(**key, **_SAMPLED)]))
     table = tables.metadata.tables["joins" if operator == "join" else operator]
     partitions.create(engine, {partitions.month_of(row["started_at"]) for row in rows})
     with engine.begin() as connection:
@@ -56,18 +55,6 @@ def plant(
         connection.execute(insert(tables.execution), rows)
         if operators:
             connection.execute(insert(table), of_operator)
-            if is_sampled:
-                connection.execute(insert(tables.execution_times), sampled)
-
-
-_SAMPLED: Row = {
-    "position": 0,
-    "stage_id": 0,
-    "stage_attempt": 0,
-    "part": "code",
-    "task_time_ms": 1,
-    "method": "sampled",
-}
 
 
 def _execution(job: str, shape: str, duration_ms: int) -> Row:
@@ -419,11 +406,11 @@ _KEY = "started_at, application_id, attempt_id, execution_id"
 NOISE = [
     f"""
     INSERT INTO execution ({_KEY}, root_execution_id, job_name, query_shape, plan_fingerprint, state, duration_ms,
-        description, call_site, input_bytes, is_outer, is_adaptive, plan_versions, origin, listener_id, sequence,
-        updated_at)
+        description, call_site, input_bytes, is_sampled, is_outer, is_adaptive, plan_versions, origin, listener_id,
+        sequence, updated_at)
     SELECT CAST(:end AS timestamptz) - run * interval '12 hours', CAST(:job AS text) || shape, '', run, run, :job,
-        :job || shape, 'plan', 'succeeded', 600000 * {_NOISE}, '', '', 1e9 * {_NOISE}, false, true, 1, 'live', '', 1,
-        now()
+        :job || shape, 'plan', 'succeeded', 600000 * {_NOISE}, '', '', 1e9 * {_NOISE}, false, false, true, 1, 'live',
+        '', 1, now()
     FROM generate_series(1, 200) shape, generate_series(1, 40) run""",
     f"""
     INSERT INTO shuffle ({_KEY}, node_id, operator_key, bytes_written, rows_written, skew_ratio, fetch_wait_ms)

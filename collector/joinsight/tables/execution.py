@@ -63,6 +63,9 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     stages: Int | None = column("stage attempts that ran (skipped ones not counted)")
     tasks: Long | None = column("successful tasks of these stages")
     task_time_ms: Ms | None = column("run time of all its tasks, milliseconds")
+    is_sampled: bool = required(
+        "whether tasks of it were sampled (docs/task-time.md); false in rows of before schema 2"
+    )
     input_bytes: Bytes | None = column(
         "bytes that its tasks read from sources, as counted by Spark: for columnar files the columns, not"
         " whole files; far too few for Parquet and ORC in Spark 4.3, whose vectored reads run in threads that"
@@ -113,7 +116,7 @@ execution = table_of(
         "started_at",
         postgresql_include=[
             *("job_name", "origin", "application_id", "attempt_id", "execution_id", "plan_fingerprint"),
-            *("duration_ms", "input_bytes", "shuffle_write_bytes"),
+            *("duration_ms", "input_bytes", "shuffle_write_bytes", "is_sampled"),
         ],
         postgresql_where=text("state = 'succeeded' AND incomplete IS NULL"),
     ),

@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * that were used last stay, in two generations; both together take at most some 2 MB. Safe for several threads.
  */
 final class RedactedTexts {
-  /** Of a generation: characters, and {@link #ENTRY} for each text. */
+  /** The size of a generation: characters, and {@link #ENTRY} for each text. */
   static final int LIMIT = 500_000;
 
   private static final int ENTRY = 100;
