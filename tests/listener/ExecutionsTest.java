@@ -8,7 +8,10 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.SparkConf;
 
-/** Ends executions in different ways, and checks that nothing keeps the values of their tasks alive afterwards. */
+/**
+ * Ends executions in different ways, and checks that nothing keeps the values of their tasks alive afterwards; reports
+ * the progress of a long one.
+ */
 public final class ExecutionsTest {
   private static final int TASKS = 1_000;
   private static final long METRIC = 7;
@@ -16,6 +19,7 @@ public final class ExecutionsTest {
 
   private final Executions executions;
   private int reported;
+  private int snapshots;
 
   private ExecutionsTest() {
     SparkConf conf =
@@ -35,14 +39,38 @@ public final class ExecutionsTest {
       if (test.reported == 0) throw new AssertionError("nothing was reported");
       if (values.get() != null) throw new AssertionError("values are still there; the job ended first: " + jobFirst);
     }
+    new ExecutionsTest().progress();
     System.out.println("ok");
   }
 
   /** Aggregates the values, as the sender does; they are dropped then. */
   private void report(Snapshot snapshot) {
+    snapshots++;
     for (AccumulatorValues each : snapshot.values) {
       if (each.aggregate().summary.count == TASKS) reported++;
     }
+  }
+
+  /** An hour with something new every ten seconds: each is reported at first, later one a minute, and the last one. */
+  private void progress() {
+    executions.start(
+        0, 0L, 1, "query", "", Collections.emptyMap(), new String[0], null, new PlanNode("Range", "Range"));
+    long last = 0;
+    long longest = 0;
+    for (long second = 10; second <= 3_600; second += 10) {
+      executions.metricUpdates(0, 1, Collections.emptyList());
+      int before = snapshots;
+      executions.emitProgress(Long.MAX_VALUE + 1_000_000_000 * second); // the clock of nanoseconds may overflow
+      if (snapshots == before) continue;
+      longest = Math.max(longest, second - last);
+      last = second;
+      if (second == 110 && snapshots != 11) throw new AssertionError(snapshots + " in the first 110 seconds");
+    }
+    if (longest != 60 || snapshots != 75) throw new AssertionError(snapshots + ", pauses of up to " + longest + " s");
+    executions.metricUpdates(0, 1, Collections.emptyList());
+    executions.emitChanged();
+    executions.emitChanged();
+    if (snapshots != 76) throw new AssertionError("the last change was reported " + (snapshots - 75) + " times");
   }
 
   private WeakReference<StageValues> run(boolean jobFirst) {

@@ -362,9 +362,20 @@ final class Executions {
   // Results
 
   /** Emits each execution that changed since it was last emitted. */
-  void emitProgress() {
+  void emitChanged() {
     for (LiveExecution e : live.values())
       if (e.changed) emit(e);
+    emitChangedAfterTheirEnd();
+  }
+
+  /** The same, but leaves out those that run for long and were emitted lately; {@code now} in nanoseconds. */
+  void emitProgress(long now) {
+    for (LiveExecution e : live.values())
+      if (e.changed && e.isProgressDue(now)) emit(e);
+    emitChangedAfterTheirEnd();
+  }
+
+  private void emitChangedAfterTheirEnd() {
     for (LiveExecution e : finished.values())
       if (e.changed) emit(e);
   }
@@ -376,8 +387,7 @@ final class Executions {
 
   /** Emits what remains at the end of a log. {@code isOpen}: its application may still be running. */
   void finish(boolean isOpen, Incomplete why) {
-    for (LiveExecution e : finished.values())
-      if (e.changed) emit(e);
+    emitChangedAfterTheirEnd();
     for (LiveExecution e : live.values()) {
       e.lost = !isOpen;
       if (e.endEvents <= e.jobs.size()) e.gaps.put(why.text, why);

@@ -109,7 +109,7 @@ public final class JoinsightListener extends SparkListener {
     context.removeSparkListener(this);
     off = true;
     clock.interrupt();
-    executions.emitProgress();
+    executions.emitChanged();
   }
 
   /** Takes samples of an executor, from any thread. If too many wait they are dropped: the others are still true. */
@@ -139,7 +139,7 @@ public final class JoinsightListener extends SparkListener {
       off = true;
       clock.interrupt();
       addSamples();
-      executions.emitProgress();
+      executions.emitChanged();
       application.endedAt = event.time();
       if (applicationKnown) sink.close(settings.shutdownTimeoutMs);
     } catch (Throwable t) {
@@ -290,7 +290,7 @@ public final class JoinsightListener extends SparkListener {
   private void progressIfDue() {
     if (!progressDue) return;
     progressDue = false;
-    executions.emitProgress();
+    executions.emitProgress(System.nanoTime());
   }
 
   private void failed(Throwable t) {

@@ -67,6 +67,9 @@ final class LiveExecution {
   /** Nested executions kept in a document: the first ones. */
   private static final int MAX_NESTED = 1000;
 
+  /** The longest pause between two documents of a running execution that changes, in nanoseconds. */
+  private static final long MAX_PAUSE = 60_000_000_000L;
+
   static final int BYTES = 2000; // approximate, without plans and stages
   private static final long JOB_BYTES = 150; // approximate
   private static final long NESTED_BYTES = 100; // approximate
@@ -115,6 +118,9 @@ final class LiveExecution {
   final Map<String, Incomplete> gaps = new LinkedHashMap<>(); // gaps in its event log, by text
   Long eventsDroppedBefore; // Spark's count when this execution's first event came
   long eventsDropped;
+
+  private Long firstProgress; // nanoseconds, as lastProgress; null: none yet
+  private long lastProgress;
 
   LiveExecution(long id) {
     this.id = id;
@@ -189,6 +195,17 @@ final class LiveExecution {
   /** Pairs of accumulator id and value, in the order of arrival. */
   long[] driverUpdates() {
     return java.util.Arrays.copyOf(driverUpdates, driverUpdateLength);
+  }
+
+  /**
+   * Whether to report its progress at this time, in nanoseconds; if so, it counts as reported. The pauses are a tenth of
+   * the time since it was first reported, for each document costs the collector as much as the last one.
+   */
+  boolean isProgressDue(long now) {
+    if (firstProgress == null) firstProgress = now;
+    else if (now - lastProgress < Math.min(MAX_PAUSE, (now - firstProgress) / 10)) return false;
+    lastProgress = now;
+    return true;
   }
 
   boolean ended() {
