@@ -29,11 +29,13 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = {
     "ingestion": "--documents 200",
     "company": "--drivers 200 --rate 28 167 --seconds 20 20 --writers 2",
+    "busy_hour": "--minutes 2",
     "storage": "--executions 200",
     "queries": "--rows 100000 --runs 5",
     "backfill": "--tasks 6000 --queries 100 --passes 1 --rounds 2",
     "overhead": "--tasks 4000 --queries 30 --rounds 4 --memory 2g",
     "queues": "--tasks 4000 --rounds 4",
+    "crowd": "--rounds 2",
     "sampler": "--rounds 3 --queries 2",
     "task_time": "--rounds 0 --scale 0.02",
     "savings": "--rows 400000 --rounds 2",
@@ -122,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ", ".join(BENCHMARKS)
     parser.add_argument("benchmarks", nargs="*", default=[*BENCHMARKS], help=f"of {names} (default: all)")
-    parser.add_argument("--minutes", type=float, default=12, help="for each benchmark (default: 12)")
+    parser.add_argument("--minutes", type=float, default=11, help="for each benchmark (default: 11)")
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "bench", help="folder (default: build/bench)")
     options = parser.parse_args()
     options.to.mkdir(parents=True, exist_ok=True)
