@@ -56,6 +56,7 @@ MIN_OPEN_FILES = 256
 """The lowest limit of open files with which the collector starts."""
 
 _CONNECTION = "connection"
+_NO_PROTOCOL = asyncio.Protocol()
 _LOG_SECONDS = 60
 _TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 33\r\n"
@@ -237,7 +238,7 @@ class Connection(asyncio.Protocol):
     """A connection, from the TCP handshake on."""
 
     http: asyncio.Protocol
-    """The protocol that reads requests and writes responses."""
+    """The protocol that reads requests and writes responses; it refers to the connection, too."""
 
     def __init__(self, connections: Connections) -> None:
         self.address: str | None = None
@@ -303,6 +304,9 @@ class Connection(asyncio.Protocol):
             self._cancel_deadline(name)
         self._connections.remove(self)
         self._disconnect_http(exc)
+        self.http = (
+            _NO_PROTOCOL  # else the two, and their buffers, stay until a collection of all garbage, which is rare
+        )
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
@@ -343,6 +347,8 @@ class Connection(asyncio.Protocol):
     def request_ends(self) -> None:
         """Note that all of the response has been sent."""
         self.idle, self.answering = True, False
+        if self not in self._connections.open:
+            return
         self._set_deadline("idle", IDLE_SECONDS + GOODBYE_SECONDS, self.abort)
         self._close_in_time()
 
