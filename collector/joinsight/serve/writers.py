@@ -173,9 +173,10 @@ class _Process:
         """Wait some seconds for the process to end, then kill it."""
         self.close()
         process = self._running[0]
-        process.join(END_SECONDS)
-        process.kill()
-        process.join()
+        with self._lock:  # two threads that wait for one process confuse each other (in multiprocessing)
+            process.join(END_SECONDS)
+            process.kill()
+            process.join()
 
 
 def _run(work: _Work, pipes: list[Connection]) -> None:
