@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
-import heapq
 import os
 import random
 import re
@@ -47,7 +46,7 @@ _TIMES = re.compile(rb"(?<=[:\[,])1[67]\d{11}(?=[,\]}])")
 """Times in milliseconds, wherever a document has them."""
 
 
-@dataclass(order=True)
+@dataclass(frozen=True)
 class Due:
     """A document to send, in seconds since the start."""
 
@@ -68,9 +67,10 @@ class Run:
         self._chance = random.Random(number)
         self._recorded, self._median = recorded, median
 
-    def timeline(self) -> Iterator[Due]:
-        """All documents in the order of time."""
-        sent, end = [], self.start + 1
+    def documents(self) -> list[Due]:
+        """All that it sends."""
+        sent: list[Due] = []
+        end = self.start + 1
         for query in range(QUERIES):
             began = end + self._chance.expovariate(1)
             end = began + self._median * self._chance.lognormvariate(0, SIGMA)
@@ -82,7 +82,7 @@ class Run:
         times = [self.start + SIGN_OF_LIFE_S * number for number in range(1 + int((end - self.start) / SIGN_OF_LIFE_S))]
         sent += [Due(at, self.number, None, self.start) for at in times]
         sent.append(Due(end, self.number, None, self.start, is_last=True))
-        yield from sorted(sent, key=lambda each: each.at)
+        return sent
 
 
 def progress(began: float, end: float) -> Iterator[float]:
@@ -132,7 +132,8 @@ class Hour:
         earliest = -4 * QUERIES * options.median  # some that started before are still under way
         starts = sorted(chance.uniform(earliest, self.seconds) for _ in range(round(rate * (self.seconds - earliest))))
         runs = [Run(number, start, recorded, options.median) for number, start in enumerate(starts)]
-        self.due = [each for each in heapq.merge(*(run.timeline() for run in runs)) if 0 <= each.at < self.seconds]
+        every = (each for run in runs for each in run.documents() if 0 <= each.at < self.seconds)
+        self.due = sorted(every, key=lambda each: each.at)
         self.drivers = len(runs)
         self.seen = Seen()
         self.metrics_s: list[float] = []
@@ -226,7 +227,7 @@ def main() -> None:
         print(f"PostgreSQL's memory, MB: {shared_memory_mb(postgres_pids(collector.folder))}")
         print(f"collector's memory every minute, MB: {seen.memory_mb[::12]}")
         with open_database(None, collector.folder) as engine, engine.connect() as connection:
-            stored = connection.scalar(text("SELECT count(*) FROM execution WHERE state <> 'running'")) or 0
+            stored = connection.scalar(text("SELECT count(*) FROM execution WHERE state NOT IN ('running', 'lost')")) or 0
             size = connection.scalar(text("SELECT pg_database_size(current_database())")) or 0
     print(f"ended queries accepted {len(hour.ended):,}, stored {stored:,}; the database takes {size / 1e6:.0f} MB")
     assert stored == len(hour.ended)
