@@ -12,10 +12,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import alembic.command
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, make_url, text
-from tests.documents import application, planned
+from sqlalchemy import Engine, insert, inspect, make_url, text
+from tests.documents import application, planned, stored_rows
 
 from joinsight import reading, tables
 from joinsight.document import Document
@@ -140,6 +141,25 @@ def test_rows_views_and_functions_are_intact(engine: Engine, next_release: Path)
     assert names[names.index("operator_key") :][:3] == ["operator_key", "more", "strategy"]
     with pytest.raises(SchemaError, match="schema 9999 is newer than this program"):
         check_schema(engine)
+
+
+def test_schema_1(make_database: Callable[[], str]) -> None:
+    """Its rows stay, and runs of which it does not say whether they were sampled count as not sampled."""
+    [row] = stored_rows(planned(PLAN))["execution"]
+    assert row.pop("is_sampled") is False
+    with connect(make_database()) as engine:
+        with engine.begin() as connection:
+            config = database.alembic_config()
+            config.attributes["connection"] = connection
+            alembic.command.upgrade(config, "1")
+            connection.execute(insert(tables.execution), row | {"updated_at": NOW})
+        upgrade(engine)
+        check_schema(engine)
+        assert Writer(engine).write([planned(PLAN, execution_id=8)]).stored == 1
+        with engine.connect() as connection:
+            assert set(connection.scalars(text("SELECT is_sampled FROM execution"))) == {False}
+            assert connection.scalar(text("SELECT count(*) FROM execution")) == 2
+            assert connection.execute(text("SELECT * FROM joinsight_regressions(:since)"), {"since": NOW}).all() == []
 
 
 def test_several_at_once_upgrade_once(engine: Engine, next_release: Path) -> None:
