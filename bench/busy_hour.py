@@ -227,7 +227,8 @@ def main() -> None:
         print(f"PostgreSQL's memory, MB: {shared_memory_mb(postgres_pids(collector.folder))}")
         print(f"collector's memory every minute, MB: {seen.memory_mb[::12]}")
         with open_database(None, collector.folder) as engine, engine.connect() as connection:
-            stored = connection.scalar(text("SELECT count(*) FROM execution WHERE state NOT IN ('running', 'lost')")) or 0
+            ended = "SELECT count(*) FROM execution WHERE state NOT IN ('running', 'lost')"
+            stored = connection.scalar(text(ended)) or 0
             size = connection.scalar(text("SELECT pg_database_size(current_database())")) or 0
     print(f"ended queries accepted {len(hour.ended):,}, stored {stored:,}; the database takes {size / 1e6:.0f} MB")
     assert stored == len(hour.ended)

@@ -396,11 +396,8 @@ def line(name: str, p50: str, p95: str, target: str, verdict: str) -> str:
     return f"{name:<60.60}  {p50:>9}  {p95:>9}  {target:>9}  {verdict}".rstrip()
 
 
-def report(engine: Engine, cases: Sequence[Case], runs: int) -> bool:
-    """Print a line for each case, in milliseconds, then one for each command and view, over all of its cases.
-
-    Returns whether all cases are within their targets.
-    """
+def report(engine: Engine, cases: Sequence[Case], runs: int) -> None:
+    """Print a line for each case, in milliseconds, then one for each command and view, over all of its cases."""
     print(line("", "p50 ms", "p95 ms", "target ms", ""))
     good = 0
     subjects: dict[str, list[float]] = {}
@@ -419,7 +416,6 @@ def report(engine: Engine, cases: Sequence[Case], runs: int) -> bool:
         p50, p95 = percentiles(times)
         print(line(f"{subject}, {len(times):,} runs of all cases", f"{p50:,.1f}", f"{p95:,.1f}", "", ""))
     print(f"\n{good} of {len(cases)} within their target")
-    return good == len(cases)
 
 
 def describe(connection: Connection) -> None:
@@ -462,8 +458,7 @@ def main() -> None:
                 *panel_cases(sample),
                 *cookbook_cases(sample),
             ]
-        well = report(engine, [case for case in cases if options.only in case.name], options.runs)
-    sys.exit(not well)
+        report(engine, [case for case in cases if options.only in case.name], options.runs)
 
 
 if __name__ == "__main__":
