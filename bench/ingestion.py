@@ -49,8 +49,8 @@ from joinsight.store.database import open_database
 from joinsight.store.writer import Writer
 
 _T = TypeVar("_T")
-CONNECTIONS = 8
-"""To the collector, as many drivers have."""
+CONNECTIONS = 24
+"""To the collector, as many drivers have; with fewer its processes wait for requests."""
 _EXPRESSIONS = re.compile(rb"(?<=#)\d+|(?<=plan_id=)\d+")
 _METRICS = re.compile(rb'(?<="id":)\d+(?=,"type")|(?<="metric":)\d+')
 _COLUMNS = re.compile(rb"(?<=\w)(?=#\d)")
