@@ -56,7 +56,7 @@ class Due:
     """None: the application's."""
     started_at: float = 0
     is_last: bool = False
-    """Of its application."""
+    """Whether its application ends with it."""
 
 
 class Run:

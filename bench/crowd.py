@@ -42,10 +42,10 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         jars = Path(pyspark.__file__).parent / "jars" / "*"
-        path = os.pathsep.join([compiled("Crowd", Path(folder)), str(listener_jar()), str(jars)])
+        path = os.pathsep.join([compiled("CrowdProbe", Path(folder)), str(listener_jar()), str(jars)])
         command = ["java", "-Xmx4g", *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED), "-cp", path]
         numbers = map(str, (options.executors, options.cores, options.metrics, options.rounds, *options.rates))
-        run = [*command, "io.joinsight.Crowd", *numbers]
+        run = [*command, "io.joinsight.CrowdProbe", *numbers]
         lines = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     print(
         f"{options.executors:,} executors with {options.cores} tasks of {options.metrics} metrics each,"

@@ -51,7 +51,7 @@ import scala.collection.immutable.Seq;
  * line for each: the rate, that at which it could post, and the events that the queue of Spark's UI dropped without a
  * listener of Joinsight, with one, and the events that the queue with it dropped.
  */
-public final class Crowd {
+public final class CrowdProbe {
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
   /** Its doPostEvent hands an event to the right method of a listener, as the live bus does. */
@@ -71,14 +71,14 @@ public final class Crowd {
   private final int cores;
   private final int metrics;
 
-  private Crowd(int executors, int cores, int metrics) {
+  private CrowdProbe(int executors, int cores, int metrics) {
     this.executors = executors;
     this.cores = cores;
     this.metrics = metrics;
   }
 
   public static void main(String[] a) throws Exception {
-    Crowd crowd = new Crowd(Integer.parseInt(a[0]), Integer.parseInt(a[1]), Integer.parseInt(a[2]));
+    CrowdProbe crowd = new CrowdProbe(Integer.parseInt(a[0]), Integer.parseInt(a[1]), Integer.parseInt(a[2]));
     for (String name : LISTENERS) System.out.println(crowd.heartbeats(name, Integer.parseInt(a[3])));
     for (String name : LISTENERS) {
       crowd.tasks(name, CHUNK); // warms up
