@@ -8,13 +8,17 @@ from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
-from dashboards.sql import HERE, JOB, TAGGED_APPLICATION, TIME, first_fifty, in_words
+from dashboards.sql import EXECUTION, EXECUTION_KEY, JOB, TAG, TAGGED_APPLICATION, TIME, first_fifty, in_words
 from dashboards.style import GROUPS
 from joinsight.plan.cost_kinds import KINDS, WITH_TASKS
 
 JOB_COLUMN = of_job("cost")
 COSTS = f"FROM execution_costs WHERE {TIME} AND {JOB} AND {TAGGED_APPLICATION}"
 """Not `v_costs`, whose rows take several times as long to add up (docs/decisions/020-times-in-one-row.md)."""
+JOINS = f"""FROM (SELECT * FROM joins WHERE {TIME}) AS joins
+                        JOIN (SELECT * FROM execution WHERE {TIME}) AS execution USING ({EXECUTION_KEY})
+                    WHERE {JOB} AND {TAG}"""
+"""Not `v_joins`: PostgreSQL cannot tell that its executions are of that time, too, and reads whole months of them."""
 HOUR = "3600000.0"
 CORE_HOURS = f"(sum(task_ms) / {HOUR})::float8"
 WEEKS = """generate_series(
@@ -169,22 +173,25 @@ def _joins() -> Panel:
         Sql(
             first_fifty(
                 f"""
-                SELECT job_name, operator_key, {in_words("min(left_keys)")} AS keys,
+                SELECT job_name, operator_key,
                     string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
                     (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
                     sum(wall_ms)::bigint AS wall_ms,
                     CASE WHEN bool_or(is_partial) THEN 'in part' ELSE 'whole' END AS known, max(last_run) AS last_run
                 FROM (
-                    SELECT job_name, operator_key, strategy, min(left_keys) AS left_keys, count(*) AS runs,
-                        sum(cost_task_ms) AS task_ms, sum(cost_wall_ms) AS wall_ms,
-                        bool_or(cost_is_partial) AS is_partial, max(started_at) AS last_run
-                    FROM v_joins {HERE}
+                    SELECT job_name, operator_key, strategy, count(*) AS runs, sum(cost_task_ms) AS task_ms,
+                        sum(cost_wall_ms) AS wall_ms, bool_or(cost_is_partial) AS is_partial,
+                        max(started_at) AS last_run
+                    {JOINS}
                     GROUP BY job_name, operator_key, strategy
                 ) AS of_strategy
                 GROUP BY job_name, operator_key
                 """,
                 "core_hours DESC NULLS LAST, wall_ms DESC NULLS LAST",
                 of="v_joins",
+                shown=f"job_name, operator_key, {in_words('left_keys')} AS keys, strategies, runs, core_hours, price,"
+                " wall_ms, known, last_run",
+                run=f"{EXECUTION}, left_keys",
             )
         ),
         {

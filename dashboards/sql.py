@@ -19,6 +19,7 @@ TAGGED_APPLICATION = f"""('' IN (${{tag_value:sqlstring}}) OR (application_id, a
 FOUND = f"joinsight_finding_groups($__timeFrom(), $__timeTo()) WHERE {JOB} AND {TAGGED_APPLICATION}"
 
 EXECUTION_KEY = "started_at, application_id, attempt_id, execution_id"
+EXECUTION = "title, application_id, attempt_id, execution_id"
 TITLE = "coalesce(title, 'execution ' || execution_id)"
 LATEST = f"""(array_agg({TITLE} ORDER BY started_at DESC))[1] AS query, max(started_at) AS last_run,
     (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,
@@ -31,16 +32,17 @@ FIRST_THIRD = "started_at < $__timeFrom()::timestamptz + ($__timeTo()::timestamp
 LAST_THIRD = "started_at > $__timeTo()::timestamptz - ($__timeTo()::timestamptz - $__timeFrom()) / 3"
 
 
-def first_fifty(groups: str, order: str, *, of: str) -> str:
+def first_fifty(groups: str, order: str, *, of: str, shown: str = "first.*", run: str = EXECUTION) -> str:
     """SQL: the first of these groups in an order, with `LATEST`, but only for those: to read and sort the titles of all
     runs takes as long as all else.
 
-    `groups` has the columns job_name, operator_key and last_run; `of` is the view whose rows it groups.
+    `groups` has the columns job_name, operator_key and last_run; `of` is the view whose rows it groups. `shown` are
+    columns of the groups and of the last `run`.
     """
     return f"""
-        SELECT first.*, {TITLE} AS query, run.application_id, run.attempt_id, run.execution_id
+        SELECT {shown}, {TITLE} AS query, run.application_id, run.attempt_id, run.execution_id
         FROM (SELECT * FROM ({groups}) AS groups ORDER BY {order} LIMIT 50) AS first CROSS JOIN LATERAL (
-            SELECT title, application_id, attempt_id, execution_id FROM {of}
+            SELECT {run} FROM {of}
             WHERE {TIME} AND started_at = first.last_run AND job_name = first.job_name
                 AND operator_key IS NOT DISTINCT FROM first.operator_key
             LIMIT 1
