@@ -22,11 +22,11 @@ import tempfile
 from pathlib import Path
 
 import pyspark
+from tests.java import OPENED
 
 from bench.plugin import compiled
 from joinsight.attach import listener_jar
 
-OPENED = ["java.base/java.lang", "java.base/java.util", "java.base/sun.nio.ch"]
 INTERVAL_S = 10
 
 

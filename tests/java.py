@@ -16,6 +16,8 @@ from joinsight.attach import listener_jar
 
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Options for a JVM of a test, which lives for seconds: most of them are Java's start."""
+OPENED = ("java.base/java.lang", "java.base/java.util", "java.base/sun.nio.ch")
+"""Packages that Spark's classes reach into, where no Spark starts the JVM."""
 
 
 def compile_java(source: Path, folder: Path) -> str:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.java import LIGHT, compile_java
+from tests.java import LIGHT, OPENED, compile_java
 from tests.spark.sink import Sink, listening
 
 SOURCE = Path(__file__).with_name("Crowd.java")
-OPENED = ["java.base/java.lang", "java.base/java.util", "java.base/sun.nio.ch"]
 Feed = Callable[..., Sink]
 
 
