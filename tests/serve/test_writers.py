@@ -61,7 +61,7 @@ def counted(metrics: Metrics) -> list[str]:
 
 def test_results_and_metrics_are_those_of_one_process(engine: Engine) -> None:
     here, there = Metrics(5), Metrics(5)
-    own = group("local-")  # as long as "there-": an error names the size of an index row
+    own = group("local-")  # with the length of "there-", for an error names the size of an index row
     make_ingest(engine, here).ingest(own)
     with writing(engine, metrics=there) as writers:
         assert len(processes()) == 2

@@ -304,9 +304,8 @@ class Connection(asyncio.Protocol):
             self._cancel_deadline(name)
         self._connections.remove(self)
         self._disconnect_http(exc)
-        self.http = (
-            _NO_PROTOCOL  # else the two, and their buffers, stay until a collection of all garbage, which is rare
-        )
+        # Else the two, and their buffers, stay until a collection of all garbage, which is rare
+        self.http = _NO_PROTOCOL
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None:
