@@ -26,6 +26,7 @@ import org.apache.hadoop.conf.Configuration;
 public final class EventLogReader implements Closeable {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int PROBLEM_CHARACTERS = 200;
+  private static final byte[] READY = "ready\n".getBytes(StandardCharsets.US_ASCII);
   private static final long MIN_MEMORY = 64 << 20;
   private static final int MEMORY_PART = 8; // of the heap; other logs may be read at the same time
 
@@ -66,14 +67,19 @@ public final class EventLogReader implements Closeable {
     events = new LogEvents(application, executions);
   }
 
-  /** Reads requests from standard input, one per line, and writes documents and outcomes to standard output. */
+  /**
+   * Reads requests from standard input, one per line, and writes documents and outcomes to standard output, after a line
+   * that shows that this JVM works.
+   */
   public static void main(String[] arguments) throws IOException {
     PrintStream out = System.out;
     System.setOut(System.err); // any other output there would be parsed as a document
     BufferedReader logs = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    write(out, READY);
     for (String log; (log = logs.readLine()) != null;) {
-      EventLogReader reader = new EventLogReader(log, null);
-      for (byte[] line; (line = reader.next()) != null;) write(out, line);
+      try (EventLogReader reader = new EventLogReader(log, null)) {
+        for (byte[] line; (line = reader.next()) != null;) write(out, line);
+      }
       out.flush();
     }
   }

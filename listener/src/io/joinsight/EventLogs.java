@@ -95,6 +95,7 @@ public final class EventLogs extends InputFormat<NullWritable, BytesWritable> {
       while (true) {
         line = reader == null ? null : reader.next();
         if (line != null) return true;
+        close();
         if (next == logs.size()) return false;
         reader = new EventLogReader(logs.get(next++), configuration);
       }

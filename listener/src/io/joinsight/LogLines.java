@@ -2,6 +2,7 @@ package io.joinsight;
 
 import java.io.BufferedInputStream;
 import java.io.Closeable;
+import java.io.File;
 import java.io.FileInputStream;
 import java.io.FilterInputStream;
 import java.io.IOException;
@@ -64,13 +65,20 @@ final class LogLines implements Closeable {
   private void open(String path) throws IOException {
     boolean isLocal = path.startsWith(LOCAL) || configuration == null;
     // Hadoop's classes take a second to load, and Spark also writes local logs without them
-    source = new Source(isLocal ? new FileInputStream(withoutScheme(path)) : remote(new Path(path), configuration));
+    source = new Source(isLocal ? local(withoutScheme(path)) : remote(new Path(path), configuration));
     BufferedInputStream buffered = new BufferedInputStream(source, CHUNK);
     codec = codec(buffered);
     in = buffered;
     if (codec != null) {
       in = CompressionCodec.createCodec(new SparkConf(false), codec).compressedContinuousInputStream(buffered);
     }
+  }
+
+  private static InputStream local(String path) throws IOException {
+    File file = new File(path);
+    // Opening a pipe would wait for a writer
+    if (file.exists() && !file.isFile()) throw new IOException("not a regular file");
+    return new FileInputStream(file);
   }
 
   private static InputStream remote(Path path, Configuration configuration) throws IOException {
@@ -181,11 +189,17 @@ final class LogLines implements Closeable {
     cutOff = failed || codec == null ? message : "its " + codec + " compression is broken: " + message;
   }
 
+  /** Closes the codec, which holds memory outside of the heap, and with it the file. */
   @Override
   public void close() {
+    close(in);
+    close(source); // the codec may have failed before it closed the file
+  }
+
+  private static void close(Closeable closeable) {
     try {
-      if (source != null) source.close();
-    } catch (IOException e) {
+      if (closeable != null) closeable.close();
+    } catch (IOException | RuntimeException | LinkageError e) {
       // was already read
     }
   }
