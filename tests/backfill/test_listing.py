@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,36 @@ def test_a_pattern_leaves_them_out_too(folder: Path) -> None:
 def test_a_file_that_is_named_is_read(folder: Path) -> None:
     """Whatever its name is."""
     assert names(find(Local(), [f"{folder}/nightly.zstd"]), folder) == ({"nightly.zstd"}, 0)
+
+
+def test_links_that_form_loops_are_followed_once(folder: Path) -> None:
+    """Each log is found once, under the first name of its folder; a dangling link is nothing."""
+    (folder / "all").symlink_to(folder)
+    (folder / "team" / "others").symlink_to(folder / "other")
+    (folder / "other").mkdir()
+    (folder / "other" / "team").symlink_to(folder / "team")
+    (folder / "other" / "gone").symlink_to(folder / "nowhere")
+    for name in ("eventlog_v2_local-9", "archived"):  # under its other name it is no log
+        (folder / name).mkdir() if name.startswith("e") else (folder / name).symlink_to(folder / "eventlog_v2_local-9")
+    (folder / "eventlog_v2_local-9" / "events_1_local-9").touch()
+    listing = find(Local(), [str(folder), f"{folder}/*"])
+    assert len(listing.logs) == len(NAMED) + 1
+    assert names(listing, folder)[0] >= {"local-1", "eventlog_v2_local-9", "other/team/local-3"}
+    assert listing.unreadable == {}
+
+
+def test_folders_thousands_of_levels_deep_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As deep as a path can be."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        for _ in range((4000 - len(str(tmp_path))) // 2):
+            Path("d").mkdir()
+            os.chdir("d")
+        Path("local-1").touch()
+        os.chdir(tmp_path)
+        assert len(find(Local(), [str(tmp_path)]).logs) == 1
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)  # too deep for pytest
 
 
 def run(*arguments: str | Path) -> str:

@@ -116,9 +116,11 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
     """All logs at these paths: files, folders (recursively), and patterns.
 
     A file named explicitly always counts as a log; in folders and pattern matches, only files with names that Spark
-    gives its logs do. Raises `JoinsightError` if a path does not exist or cannot be listed.
+    gives its logs do. A folder that is reached in several ways, such as by links, is searched once. Raises
+    `JoinsightError` if a path does not exist or cannot be listed.
     """
     listing = Listing()
+    visited: set[object] = set()
     for path in paths:
         try:
             matches = file_system.matches(path)
@@ -126,12 +128,10 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
                 raise _missing(path)
             is_named = not _GLOB.intersection(path)
             for status in matches:
-                if not status.is_folder:
-                    _add_file(listing, status, is_named=is_named)
-                elif is_named:
-                    _add_folder(listing, status, file_system.children(status), file_system)
+                if status.is_folder:
+                    _add_below(listing, status, file_system, visited, is_named=is_named)
                 else:
-                    _add_below(listing, status, file_system)
+                    _add_file(listing, status, is_named=is_named)
         except OSError as error:
             raise JoinsightError(f"{path}: {_text(error)}") from None
     return listing
@@ -148,29 +148,44 @@ def _missing(path: str) -> JoinsightError:
     return JoinsightError(f"{path} does not exist; it must be an event log, or a folder of event logs")
 
 
-def _add_below(listing: Listing, folder: Status, file_system: FileSystem) -> None:
-    try:
-        children = file_system.children(folder)
-    except OSError as error:
-        listing.unreadable[folder.path] = _text(error)
-        return
-    _add_folder(listing, folder, children, file_system)
-
-
-def _add_folder(listing: Listing, folder: Status, children: list[Status], file_system: FileSystem) -> None:
-    if folder.name.startswith(ROLLING):
+def _add_below(listing: Listing, top: Status, file_system: FileSystem, visited: set[object], *, is_named: bool) -> None:
+    """Raises `OSError` if `top` is named and cannot be listed."""
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        is_rolling = folder.name.startswith(ROLLING)
         try:
-            _add(listing, log_of_folder(folder.path, [child for child in children if not child.is_folder]))
-        except LogError:
-            listing.empty.append(folder.path)  # Spark creates the folder before the first file in it
-    else:
-        for child in sorted(children, key=lambda child: child.name):
-            if child.name.startswith("."):
-                continue
-            if child.is_folder:
-                _add_below(listing, child, file_system)
-            else:
+            if not is_rolling:
+                identity = _identity(folder)
+                if identity in visited:
+                    continue
+                visited.add(identity)
+            children = file_system.children(folder)
+        except OSError as error:
+            if is_named and folder is top:
+                raise
+            listing.unreadable[folder.path] = _text(error)
+            continue
+        children = sorted(children, key=lambda child: child.name)
+        if is_rolling:
+            try:
+                _add(listing, log_of_folder(folder.path, [child for child in children if not child.is_folder]))
+            except LogError:
+                listing.empty.append(folder.path)  # Spark creates the folder before the first file in it
+            continue
+        visible = [child for child in children if not child.name.startswith(".")]
+        for child in visible:
+            if not child.is_folder:
                 _add_file(listing, child)
+        folders += reversed([child for child in visible if child.is_folder])
+
+
+def _identity(folder: Status) -> object:
+    """The same for all paths of a folder: links may form loops."""
+    if not folder.path.startswith(LOCAL):
+        return folder.path
+    status = os.stat(folder.path.removeprefix(LOCAL))  # noqa: PTH116
+    return status.st_dev, status.st_ino
 
 
 def _add_file(listing: Listing, file: Status, *, is_named: bool = False) -> None:
