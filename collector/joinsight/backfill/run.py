@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import threading
@@ -12,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +22,7 @@ from joinsight.backfill.jvm import spark_jars
 from joinsight.backfill.listing import Hadoop, Local, find
 from joinsight.backfill.log_file import LogFile
 from joinsight.backfill.planner import share_out
+from joinsight.backfill.processes import read_in_processes
 from joinsight.backfill.tasks import LogResult, Store, read_logs, write_logs
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import Thresholds
@@ -182,10 +180,8 @@ def _read_here(logs: list[LogFile], store: Store, connections: int) -> list[LogR
     """Read in one process per core, each with its own JVM."""
     shares = share_out(logs, min(connections, os.cpu_count() or 1))
     if len(shares) == 1:
-        return read_logs(store, shares[0])
-    # If one fails, the others are terminated
-    with multiprocessing.get_context("spawn").Pool(len(shares)) as pool:
-        return list(chain.from_iterable(pool.imap_unordered(partial(read_logs, store), shares)))
+        return list(read_logs(store, shares[0]))
+    return read_in_processes(store, shares)
 
 
 def _read_by_spark(spark: SparkSession, logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:

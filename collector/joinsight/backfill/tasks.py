@@ -108,10 +108,10 @@ class LogDocuments:
         return msgspec.structs.replace(self._outcome, problems=problems)
 
 
-def read_logs(store: Store, logs: Sequence[LogFile]) -> list[LogResult]:
+def read_logs(store: Store, logs: Sequence[LogFile]) -> Iterator[LogResult]:
     """Read logs on this machine and write them, one after the other."""
     with Reader(sum(log.weight for log in logs)) as reader:
-        return list(write_logs(store, logs, reader.read([log.request() for log in logs])))
+        yield from write_logs(store, logs, reader.read([log.request() for log in logs]))
 
 
 def write_logs(store: Store, logs: Sequence[LogFile], lines: Iterator[bytes]) -> Iterator[LogResult]:
