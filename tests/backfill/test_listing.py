@@ -69,7 +69,7 @@ def test_links_that_form_loops_are_followed_once(folder: Path) -> None:
     (folder / "other").mkdir()
     (folder / "other" / "team").symlink_to(folder / "team")
     (folder / "other" / "gone").symlink_to(folder / "nowhere")
-    for name in ("eventlog_v2_local-9", "archived"):  # under its other name it is no log
+    for name in ("eventlog_v2_local-9", "archived"):  # not a log under its other name
         (folder / name).mkdir() if name.startswith("e") else (folder / name).symlink_to(folder / "eventlog_v2_local-9")
     (folder / "eventlog_v2_local-9" / "events_1_local-9").touch()
     listing = find(Local(), [str(folder), f"{folder}/*"])

@@ -38,7 +38,7 @@ def small_log(path: Path) -> Path:
 
 
 def log_of_documents(path: Path) -> Path:
-    """Of 2,000 executions, whose documents take megabytes."""
+    """Write a log of 2,000 executions, whose documents take megabytes."""
     start = '{"Event":"%s","executionId":%d,"description":"%s","details":"","time":1}\n'
     sql = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
     executions = "".join(start % (sql, number, "x" * 1000) for number in range(2000))
