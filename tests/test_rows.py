@@ -143,6 +143,46 @@ def test_skew(read: str, median: int | None, largest: int | None, ratio: float |
     assert (row.get("rows_read_max_task_id") is None) == (largest is None)
 
 
+UNION = """
+{above}Union
+{indent}  {read}Exchange | hashpartitioning(k#1, 3), REPARTITION_BY_NUM, [plan_id=3] | {metrics}
+{indent}  Range | (0, 9)
+"""
+
+
+def in_union(values: str, read: str = "", above: str = "") -> Row:
+    indent = "  " * bool(above)
+    if read:
+        read += f"\n{indent}    "
+    drawing = UNION.format(above=above and f"{above}\n  ", indent=indent, read=read, metrics=f"records read={values}")
+    return only([row for row in rows_of(drawing)["shuffle"] if row["partitions"] == 3])
+
+
+@pytest.mark.parametrize(
+    ("row", "median", "ratio"),
+    [
+        (in_union("2+2+8"), 2, 4.0),  # each task reads a partition of each branch
+        (in_union("2+2+8+0"), None, None),
+        (in_union("0+0+0+0+2+2+8"), None, None),
+        (in_union("2+8+0", read="AQEShuffleRead | coalesced | number of partitions=2"), None, None),
+        (in_union("2+2+8", above="Exchange | hashpartitioning(k#1, 5)"), 2, 4.0),
+        (in_union("2+2+8+0", above="Exchange | hashpartitioning(k#1, 5)"), None, None),
+    ],
+)
+def test_tasks_of_other_branches_of_a_union_do_not_count_as_readers(
+    row: Row, median: int | None, ratio: float | None
+) -> None:
+    """Spark counts 0 rows for each of them, so the median is unknown; the largest task is not."""
+    assert some(row, "rows_read_median", "rows_read_max", "skew_ratio") == (median, 8, ratio)
+
+
+def test_a_shuffle_that_both_branches_of_a_union_read_has_the_median_of_all_tasks() -> None:
+    """Each of them reads all partitions."""
+    exchange = "Exchange | hashpartitioning(k#1, 3), REPARTITION_BY_NUM, [plan_id=3] | records read=2+2+8+2+2+8"
+    row = only(rows_of(f"Union\n  {exchange}\n  ReusedExchange\n    {exchange}")["shuffle"])
+    assert some(row, "consumers", "rows_read_median", "skew_ratio") == (2, 2, 4.0)
+
+
 def test_largest_reader() -> None:
     """The task that read most is named."""
     assert shuffle("records read=1+9+2")["rows_read_max_task_id"] == 71

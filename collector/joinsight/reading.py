@@ -346,6 +346,7 @@ class StoredPlan:
     task_times: list[Row]
     """What the run time of its stages went into."""
     stages: list[Row]
+    shuffles: list[Row]
     caches: list[Row]
     """The cached tables that it filled or read, and how all executions of the application use each."""
 
@@ -382,6 +383,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         by_table["segment"],
         by_table["task_time"],
         by_table["stage"],
+        by_table["shuffle"],
         [{**row, **_uses_of([row])} for row in by_table["cache"]],
     )
 
@@ -404,6 +406,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, segment, key),
         _of(connection, task_time, key),
         _of(connection, stage, key),
+        _of(connection, shuffle_table, key),
         _with_uses(connection, _of(connection, cache, key)),
     )
 

@@ -36,7 +36,7 @@ from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import disambiguate
 from joinsight.plan.keys import REMEMBERED
 from joinsight.plan.metrics import Input, PlanMetrics
-from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS
+from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS, ROWS_READ
 from joinsight.plan.task_time import Spent, sum_of_errors, task_times
 from joinsight.search import words
 from joinsight.tables import (
@@ -460,12 +460,13 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
     columns = from_metrics(ShuffleRow, metrics)
     if columns["partitions"] is None:
         columns["partitions"] = text.partitions
-    read = metrics.get("records read")
+    read = metrics.get(ROWS_READ)
     if read is not None and read.count > 1 and read.max:
-        columns["rows_read_median"] = read.median
         columns["rows_read_max"] = read.max
         columns["rows_read_max_task_id"] = read.max_task
-        columns["skew_ratio"] = read.max / read.median if read.median else None
+        if not _has_other_tasks(facts, node, read, columns["partitions"]):
+            columns["rows_read_median"] = read.median
+            columns["skew_ratio"] = read.max / read.median if read.median else None
     reads = [facts.nodes[i] for i in facts.consumers(node) if _is_aqe_read(facts.nodes[i])]
     for aqe_read in reads[:1]:
         columns["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)
@@ -480,10 +481,39 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         consumers=len(facts.consumers(node)),
         join_nodes=joins_of.get(node.id, []),
         map_stages=_stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
-        reduce_stages=_stages(metrics, "records read", "local bytes read", "remote bytes read"),
+        reduce_stages=_stages(metrics, ROWS_READ, "local bytes read", "remote bytes read"),
         **columns,
         **costs.get(node.id, {}),
     )
+
+
+def _has_other_tasks(facts: _Facts, shuffle: Node, read: Accumulator, partitions: int | None) -> bool:
+    """Whether a UNION has tasks of other branches in the stages that read a shuffle; they count as if they read 0 rows.
+
+    Without them, a stage has at most as many tasks as its consumers read partitions. From Spark 4.1 on, that is so for
+    branches of equal partitioning: each task reads a partition of each.
+    """
+    consumers = [facts.nodes[i] for i in facts.consumers(shuffle)]
+    after_aqe = (facts.total(each, "number of partitions") if _is_aqe_read(each) else None for each in consumers)
+    numbers = [number or partitions or 0 for number in after_aqe]
+    in_a_stage = sum(numbers) if len(read.stages) < len(numbers) else max(numbers, default=0)
+    return read.count > in_a_stage * max(1, len(read.stages)) and _is_in_union(facts, shuffle)
+
+
+def _is_in_union(facts: _Facts, exchange: Node) -> bool:
+    """Whether the rows of an exchange reach a UNION before another exchange."""
+    todo = list(facts.consumers(exchange))
+    seen = set(todo)
+    while todo:
+        node = facts.nodes[todo.pop()]
+        operator = operators.of(node.name)
+        if operator.name == operators.UNION:
+            return True
+        if not operator.is_exchange:
+            above = set(facts.consumers(node)) - seen
+            seen |= above
+            todo += above
+    return False
 
 
 def _is_aqe_read(node: Node) -> bool:

@@ -104,6 +104,18 @@ def test_time_skew_and_findings_are_at_their_nodes() -> None:
     assert not any(box.node.findings for box in drawing_of(recordings()["skewed"], 0).boxes)
 
 
+def test_a_shuffle_that_only_some_tasks_of_its_stage_read_has_no_skew() -> None:
+    """The tasks of the other branch count as 0 rows, so that the median would be one of theirs."""
+    drawing = drawing_of(
+        planned("""
+            Union
+              Exchange | hashpartitioning(k#1, 4), REPARTITION_BY_NUM | records read=30+40+40+50+0+0
+              Range | (0, 9)
+            """)
+    )
+    assert (box(drawing, "Exchange").node.skew, box(drawing, "Exchange").spread) == ("", None)
+
+
 def test_a_finding_about_the_whole_execution_is_at_no_box() -> None:
     """A finding about the whole execution is at no box, not even at a reused exchange, whose number is below 0, too."""
     plan, _ = stored(recordings()["skewed"], SMALL)

@@ -299,7 +299,7 @@ def _read(change: Change, node: Node, shuffle: Node) -> Iterator[Decision]:
                 plan.total(shuffle, "shuffle bytes written"),
                 plan.total(node, "partition data size"),
                 plan.total(shuffle, ROWS_WRITTEN),
-                plan.total(shuffle, "records read") if len(plan.consumers(shuffle)) == 1 else None,
+                plan.total(shuffle, operators.ROWS_READ) if len(plan.consumers(shuffle)) == 1 else None,
             )
 
 

@@ -10,7 +10,7 @@ from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
 
 WRITES = ("shuffle bytes written", "shuffle records written", "shuffle write time")
-READS = ("records read", "local bytes read", "remote bytes read")
+READS = (operators.ROWS_READ, "local bytes read", "remote bytes read")
 
 
 def broadcasts(facts: PlanMetrics) -> Iterator[Broadcast]:

@@ -67,11 +67,12 @@ DATA_SIZE = "data size"
 """An exchange's data in memory, which AQE compares with the broadcast threshold."""
 OUTPUT_ROWS = "number of output rows"
 ROWS_WRITTEN = "shuffle records written"
+ROWS_READ = "records read"
 FILES_SIZE = "size of files read"
 _PIPELINED = "isPipelined=true"
 _ROWS_AND_BYTES = (
     (ROWS_WRITTEN, ("shuffle bytes written",)),
-    ("records read", ("local bytes read", "remote bytes read")),
+    (ROWS_READ, ("local bytes read", "remote bytes read")),
 )
 _BYTES = (
     "shuffle bytes written",
@@ -170,7 +171,7 @@ COMMAND_RESULT = "CommandResult"
 """All of an execution that hands out what a command returned; the command ran in an execution of its own."""
 _STREAM_SCANS = ("MicroBatchScan", "RealTimeStreamScan", "ContinuousScan")
 ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
-SUBQUERY, AGGREGATE, FILTER, SCAN = "Subquery", "Aggregate", "Filter", "Scan"
+SUBQUERY, AGGREGATE, FILTER, SCAN, UNION = "Subquery", "Aggregate", "Filter", "Scan", "Union"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
 CARTESIAN_PRODUCT = "CartesianProduct"
 WRITE_V2 = "WriteToDataSourceV2"
@@ -228,7 +229,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(FILTER, "filter", is_never_larger=True),
     Operator("Project", "project", keeps_rows=True),
     Operator(SORT, "sort", keeps_rows=True, is_never_larger=True),
-    Operator("Union", keeps_rows=True),
+    Operator(UNION, keeps_rows=True),
     Operator("Coalesce", is_arrangement=True),
     Operator("HashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="hashAgg"),
     Operator("ObjectHashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),

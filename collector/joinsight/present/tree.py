@@ -14,7 +14,7 @@ from joinsight.display import bytes_text, duration_text
 from joinsight.findings import skewed_shuffle
 from joinsight.plan import operators
 from joinsight.plan.cost import Bill
-from joinsight.plan.operators import FILES_SIZE, Operator
+from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present import ratio_text
 from joinsight.reading import StoredPlan
@@ -57,7 +57,7 @@ class TreeNode:
     is_sampled: bool = False
     """Whether `wall_share` is known of all operators that have code of their own."""
     read: Row | None = None
-    """The metric of rows read per task, for a shuffle that several tasks read."""
+    """The metric of rows read per task, for a shuffle whose `skew_ratio` is known."""
     findings: list[Row] = field(default_factory=list)
     """The worst first."""
 
@@ -150,10 +150,12 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     roots = [i for i in operators_only if i not in fed]
     tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics})
     clusters = {node["id"]: _cluster(tree, node) for node in version["nodes"] if node["is_cluster"]}
+    skew_known = _skew_known(plan)
     for node in tree.nodes.values():
         node.cluster = clusters.get(node.row["cluster"])
         operator = operators.of(node.name)
         _measure(node, operator, operator.by_sparks_names(tree.metrics(node.row)))
+        node.read = next((row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known), None)
     total = sum(node.time_ms or 0 for node in tree.nodes.values())
     for node in tree.nodes.values():
         node.time_share = (node.time_ms or 0) / total if total else 0.0
@@ -194,9 +196,19 @@ def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> 
     times = [row for name, row in by_name.items() if name in operator.time and row["total"] is not None]
     if times:
         node.time_ms = sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
-    read = by_name.get("records read")
-    if read is not None and read["median"] and read["max"] and (read["count"] or 0) >= 2:
-        node.read = read
+
+
+def _skew_known(plan: StoredPlan) -> set[int]:
+    """The accumulators of the rows that tasks read of shuffles whose skew is known; plan versions share them."""
+    known = {row["node_id"] for row in plan.shuffles if row["skew_ratio"] is not None}
+    final = plan.version(None)
+    return {
+        accumulator
+        for node in (final["nodes"] if final and known else ())
+        if node["id"] in known
+        for accumulator, name, _ in node["metrics"]
+        if operators.of(node["name"]).metric(name) == ROWS_READ
+    }
 
 
 def skewed_nodes(findings: Iterable[Row]) -> set[int]:
