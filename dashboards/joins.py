@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.annotations import deployments, failures, plan_changes
 from dashboards.columns import KEY, LAST_RUN, QUERY, RUNS, Column, of_job, of_operator
-from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRWISE
+from dashboards.limits import EXPLODING, MANY_PAIRS, PAIRS, PAIRWISE
 from dashboards.limits import in_words as limit
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
@@ -197,18 +197,18 @@ def _multiplying() -> Panel:
         "Which multiply rows or compare all pairs?",
         f"{limit('exploding_ratio')} times more rows out than the larger side has, {limit('exploding_rows')} at least:"
         " keys that repeat on both sides, or a condition that is missing. Or joins without an equality, with the"
-        " pairs of rows that they compare: find an equality to join on.",
+        " pairs of rows that they compare (at least, for a cartesian product): find an equality to join on.",
         Sql(
             f"""
             SELECT job_name, operator_key, strategy, join_type, count(*) AS runs, max(left_rows) AS left_rows,
                 max(right_rows) AS right_rows, max(output_rows) AS output_rows, max(output_ratio) AS output_ratio,
-                max(left_rows::float8 * right_rows) FILTER (WHERE {PAIRWISE}) AS pairs, {LATEST}
+                max({PAIRS}) FILTER (WHERE {PAIRWISE}) AS pairs, {LATEST}
             FROM v_joins {OF_OPERATORS} AND (
                 ({EXPLODING})
                 OR {PAIRWISE}
             )
             GROUP BY job_name, operator_key, strategy, join_type
-            ORDER BY greatest(max(output_rows), max(left_rows::float8 * right_rows)) DESC NULLS LAST LIMIT 50
+            ORDER BY greatest(max(output_rows), max({PAIRS}) FILTER (WHERE {PAIRWISE})) DESC NULLS LAST LIMIT 50
             """
         ),
         {

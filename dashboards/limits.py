@@ -20,7 +20,9 @@ TINY = f"(bytes_per_partition <= {LIMITS.tiny_partition_bytes:.0f} AND read_part
 HUGE = f"bytes_per_partition >= {LIMITS.huge_partition_bytes:.0f}"
 EXPLODING = f"output_ratio >= {LIMITS.exploding_ratio} AND output_rows >= {LIMITS.exploding_rows:.0f}"
 PAIRWISE = f"strategy IN {PAIRWISE_JOINS}"
-MANY_PAIRS = f"{PAIRWISE} AND left_rows::float8 * right_rows >= {LIMITS.nested_loop_pairs:.0f}"
+PAIRS = "greatest(left_rows::float8 * right_rows, output_rows)"
+"""SQL: the pairs of rows that a pairwise join compared; at least, where the rows of its sides are unknown."""
+MANY_PAIRS = f"{PAIRWISE} AND {PAIRS} >= {LIMITS.nested_loop_pairs:.0f}"
 
 
 def in_words(name: str) -> str:

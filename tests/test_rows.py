@@ -463,18 +463,26 @@ def test_shuffled_hash_join() -> None:
     )  # fmt: skip
 
 
-def test_cartesian_product() -> None:
-    """It has rows in and out, and no keys; its inputs need no exchange."""
-    row = only(
-        rows_of("""
-        CartesianProduct | | number of output rows=200
-          Range | (0, 10) | number of output rows=10
-          Range | (0, 20) | number of output rows=20
+def test_a_cartesian_product_has_the_rows_of_a_side_only_where_a_shuffle_counted_them() -> None:
+    """Other operators count them once for each partition of the other side: 2,000 rows as 6,000."""
+    (row,) = rows_of("""
+        CartesianProduct | | number of output rows=200000
+          Project
+            Range | (0, 2000) | number of output rows=6000
+          AQEShuffleRead | coalesced
+            Exchange | hashpartitioning(k#1, 3), [plan_id=3] | data size=800, shuffle records written=100
         """)["joins"]
-    )
-    assert some(row, "strategy", "output_rows", "left_rows", "right_rows", "left_bytes", "build_side") == (
-        "CartesianProduct", 200, 10, 20, None, None,
+    assert some(row, "strategy", "output_rows", "left_rows", "right_rows", "right_bytes", "build_side") == (
+        "CartesianProduct", 200_000, None, 100, 800, None,
     )  # fmt: skip
+    assert row["output_ratio"] is None
+    (filtered,) = rows_of("""
+        CartesianProduct | | number of output rows=900
+          Filter | (k#1 > 1) | number of output rows=90
+            Exchange | hashpartitioning(k#1, 3), [plan_id=3] | data size=800, shuffle records written=100
+          Exchange | hashpartitioning(k#2, 3), [plan_id=4] | data size=30, shuffle records written=30
+        """)["joins"]
+    assert some(filtered, "left_rows", "left_bytes", "right_rows") == (None, 800, 30)
 
 
 def test_join_of_a_reused_exchange_with_itself() -> None:
@@ -655,7 +663,7 @@ def test_ratio_of_rows_out_to_rows_in() -> None:
 
     def ratio(out: str, left: str, right: str) -> Any:
         drawing = f"""
-        CartesianProduct | | number of output rows={out}
+        SortMergeJoin | [k#1], [k#2], Inner | number of output rows={out}
           Range | | number of output rows={left}
           Range | | number of output rows={right}
         """

@@ -558,6 +558,9 @@ def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
     below = facts.inputs(node)[:2]
     left, right = (*(facts.fed_by(child) for child in below), Input(), Input())[:2]
     fed = {"left": left, "right": right}
+    counts_again = text.strategy == operators.CARTESIAN_PRODUCT
+    # A task of a cartesian product computes a partition of each side: a side's rows count once a partition of the other
+    rows = {side: None if counts_again and not its.is_counted_by_exchange else its.rows for side, its in fed.items()}
     measured = from_metrics(JoinRow, facts.metrics(node))
     built = fed[text.build_side].exchange if text.build_side else None
     if built is not None and operators.is_broadcast(facts.nodes[built].name):
@@ -584,9 +587,9 @@ def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
         condition=text.condition,
         is_skew=text.is_skew,
         hint=hint,
-        output_ratio=_ratio(measured["output_rows"], left.rows, right.rows),
-        left_rows=left.rows,
-        right_rows=right.rows,
+        output_ratio=_ratio(measured["output_rows"], rows["left"], rows["right"]),
+        left_rows=rows["left"],
+        right_rows=rows["right"],
         left_bytes=left.bytes,
         right_bytes=right.bytes,
         left_exchange=left.exchange,

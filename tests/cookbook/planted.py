@@ -49,8 +49,10 @@ HashAggregate | keys=[k#1]
 """
 CROSSED = """
 CartesianProduct | (k#1 < k#2) | number of output rows={rows}
-  Scan parquet db.facts | [k#1] Batched: true | number of output rows=3000
-  Scan parquet db.few | [k#2] Batched: true | number of output rows=20
+  Exchange | RoundRobinPartitioning(2), REPARTITION_BY_NUM, [plan_id=1] | shuffle records written=3000
+    Scan parquet db.facts | [k#1] Batched: true
+  Exchange | RoundRobinPartitioning(2), REPARTITION_BY_NUM, [plan_id=2] | shuffle records written=20
+    Scan parquet db.few | [k#2] Batched: true
 """
 CACHED = """
 InMemoryTableScan | [k#1] | number of output rows=5

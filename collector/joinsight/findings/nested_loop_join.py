@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import join, rows
@@ -14,15 +14,13 @@ def look(case: Case) -> Iterator[Finding]:
     """By the product of the rows of both sides."""
     for found in case.rows.joins:
         left, right = found.left_rows, found.right_rows
-        if left is None or right is None:
-            continue
         on = join(found).removeprefix("the join")
-        if found.strategy == NESTED_LOOP_JOIN:
+        if found.strategy == CARTESIAN_PRODUCT:
+            pairs = _cartesian_pairs(case, found)
+            title = f"A cartesian product{on} compared at least {pairs:,} pairs of rows."
+        elif found.strategy == NESTED_LOOP_JOIN and left is not None and right is not None:
             pairs = left * right  # a semi, anti or existence join may stop before
             title = f"A nested-loop join{on} compared up to {pairs:,} pairs, of {rows(left)} and {rows(right)}."
-        elif found.strategy == CARTESIAN_PRODUCT:
-            pairs = _cartesian_pairs(case, found, left * right)
-            title = f"A cartesian product{on} compared at least {pairs:,} pairs of rows."
         else:
             continue
         if pairs < case.limits.nested_loop_pairs:
@@ -31,7 +29,7 @@ def look(case: Case) -> Iterator[Finding]:
             HEURISTIC.id,
             "critical" if pairs >= case.limits.nested_loop_critical_pairs else "warning",
             title,
-            {"left_rows": left, "right_rows": right, "pairs": pairs},
+            {name: n for name, n in (("left_rows", left), ("right_rows", right), ("pairs", pairs)) if n is not None},
             "Spark can hash or sort only by equalities. Add one to the condition: for ranges, join on a bucket (a day,"
             " value DIV 100) and keep the range as an additional condition; turn an OR into a UNION of joins. To have"
             " Spark reject joins that lack a condition by mistake, set spark.sql.crossJoin.enabled=false.",
@@ -41,12 +39,27 @@ def look(case: Case) -> Iterator[Finding]:
         )
 
 
-def _cartesian_pairs(case: Case, found: JoinRow, counted: int) -> int:
-    """A lower bound: a task recomputes its partitions of both sides and, without shuffles, counts their rows."""
+def _cartesian_pairs(case: Case, found: JoinRow) -> int:
+    """A lower bound; a task recomputes its partitions of both sides and counts their rows, unless a shuffle did."""
+    if found.left_rows is not None and found.right_rows is not None:
+        return found.left_rows * found.right_rows
+    left, right = (*(_counted(case, side) for side in case.children.get(found.node_id, ())), 0, 0)[:2]
     out = case.metrics(found.node_id).get(OUTPUT_ROWS)
     stages = [] if out is None or out.max_stage_id is None else case.stages([out.max_stage_id])
     tasks = sum(stage.tasks for stage in stages)
-    return max(counted // tasks if tasks else 0, found.output_rows or 0)
+    return max(left * right // tasks if tasks else 0, found.output_rows or 0)
+
+
+def _counted(case: Case, node_id: int) -> int:
+    """The rows that the nearest operator counted, from a side of a join down; 0: none did."""
+    below: Sequence[int] = [node_id]
+    while len(below) == 1:
+        shuffle = case.shuffles.get(below[0])
+        counted = case.total(below[0], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
+        if counted is not None:
+            return counted
+        below = case.children.get(below[0], ())
+    return 0
 
 
 HEURISTIC = Heuristic(

@@ -23,6 +23,8 @@ class Input:
 
     rows: int | None = None
     """From the nearest operator below that counts rows."""
+    is_counted_by_exchange: bool = False
+    """That operator is the exchange."""
     bytes: int | None = None
     """Data size of the exchange or broadcast that feeds it."""
     exchange: int | None = None
@@ -106,7 +108,7 @@ class PlanMetrics:
             below = self.inputs(node)
             if operator.is_exchange:
                 rows = self.total(node, operator.rows[0])
-                self._fed_by[node_id] = Input(rows, self.total(node, DATA_SIZE), node_id, True)
+                self._fed_by[node_id] = Input(rows, True, self.total(node, DATA_SIZE), node_id, True)
             elif len(below) != 1 or operator.kind in _ENDS:
                 self._fed_by[node_id] = Input(self.total(node, OUTPUT_ROWS))
             else:
@@ -117,7 +119,7 @@ class PlanMetrics:
             operator = operators.of(node.name)
             fed = replace(fed, is_whole=fed.is_whole and operator.is_never_larger)
             if any(operator.metric(metric.name) == OUTPUT_ROWS for metric in node.metrics):
-                fed = replace(fed, rows=self.total(node, OUTPUT_ROWS))
+                fed = replace(fed, rows=self.total(node, OUTPUT_ROWS), is_counted_by_exchange=False)
             self._fed_by[node.id] = fed
         return fed
 
