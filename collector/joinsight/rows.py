@@ -675,7 +675,7 @@ def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
         wall_ms = each.wall_ms if has_ended else None
         costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": total([each.task_time_ms])}
         if isinstance(each, JoinCost):
-            costs[node_id]["cost_is_partial"] = bool(each.shared)
+            costs[node_id]["cost_is_partial"] = each.is_partial
     return costs
 
 

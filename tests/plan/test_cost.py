@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any, cast
@@ -15,6 +17,8 @@ from tests.documents import STARTED_AT_MS, planned
 from tests.plan.test_critical_path import broadcasts, jobs, nested, stages
 from tests.test_fuzz import CORPUS, RELAXED, executions
 
+from joinsight.cli.console import text_console
+from joinsight.cli.cost import print_bill
 from joinsight.decode import decode_document
 from joinsight.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.errors import DocumentError
@@ -123,7 +127,7 @@ def check(execution: Execution) -> tuple[StoredPlan, Bill]:
         task_ms = its.task_time_ms if its else None
         assert (row.cost_wall_ms, row.cost_task_ms) == (wall_ms, None if task_ms is None else min(task_ms, MAX_LONG))
     for join in rows.joins:
-        assert join.cost_is_partial == bool(cast("JoinCost", charged[join.node_id]).shared)
+        assert join.cost_is_partial == cast("JoinCost", charged[join.node_id]).is_partial
     return stored, found
 
 
@@ -317,6 +321,25 @@ def test_a_broadcast_is_the_drivers_work_and_its_rows() -> None:
     ]
     (join,) = found.joins
     assert (join.wall_ms, join.task_time_ms) == (650, 1_000)
+
+
+def test_a_join_that_no_sample_saw_costs_at_least_its_broadcast_and_an_unknown_task_time() -> None:
+    """It may have taken time between two samples: what is known is neither all nor 0."""
+    drawing = """
+    BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight
+      Filter | (k#1 > 1)
+      BroadcastExchange | HashedRelationBroadcastMode(List(k#2)) | time to build=200, time to broadcast=50
+        Range | (0, 9) | number of output rows=9
+    """
+    e = ended(drawing, ran(7, 100, 500, 1_000, other=10), ran(8, 800, 1_000, 100, other=1))
+    stored, found = check(e)
+    (join,) = found.joins
+    assert (join.is_seen, join.is_partial, join.shared) == (False, True, ())
+    assert (join.wall_ms, join.task_time_ms) == (250, None)
+    text = io.StringIO()
+    print_bill(text_console(text), stored)
+    assert re.search(r"≥ 250 ms .*\bBroadcastHashJoin", text.getvalue())
+    assert "the join itself: not measured" in text.getvalue()
 
 
 def test_joins_of_which_nothing_is_known_come_last() -> None:

@@ -170,7 +170,7 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
     """The join with all that it made necessary, then each part of it that is known."""
     bill = stored.bill
     wall, tasks = bill.wall_ms, bill.task_time_ms
-    least = "≥ " if join.shared else ""
+    least = "≥ " if join.is_partial else ""
     yield _Line(
         Text(visible_line(labels.operator(join.node_id)), "bold"),
         str(join.node_id),
@@ -201,8 +201,9 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
         if ms >= _LEAST_SAVING * wall:
             what = f"  without shuffle {node_id}, the query would have taken about {duration_text(ms)} less"
             yield _Line(Text(what, "dim"), str(node_id))
-    if join.wall_ms is None and not join.shared:
-        yield _Line(Text("  nothing of it was measured", "dim"))
+    if not join.is_seen:
+        is_known = join.wall_ms is not None or join.shared
+        yield _Line(Text("  the join itself: not measured" if is_known else "  nothing of it was measured", "dim"))
     for node_id in join.not_its_own:
         name = visible_line(labels.name(node_id))
         yield _Line(Text(f"  without {name}, which the query asked for or others read", "dim"), str(node_id))

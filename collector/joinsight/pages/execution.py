@@ -190,16 +190,16 @@ def _charged(bill: Bill, node: int) -> list[tuple[str, str]]:
     item = bill.operators().get(node)
     join = next((join for join in bill.joins if join.node_id == node), None)
     found = [("Cost", _times(item, "", bill))] if item else []
-    if join and join.task_time_ms is not None:
-        found.append(("With what only it needed", _times(join, "≥ " if join.shared else "", bill)))
+    if join and join.wall_ms is not None:
+        found.append(("With what only it needed", _times(join, "≥ " if join.is_partial else "", bill)))
     return found
 
 
 def _times(charged: Item | JoinCost, least: str, bill: Bill) -> str:
-    """``≥ 2.1 s of wall time, 23 %; ≥ 4.1 s of task time``."""
-    wall, tasks = charged.wall_ms or 0, charged.task_time_ms or 0
+    """``≥ 2.1 s of wall time, 23 %; ≥ 4.1 s of task time``, as far as they are known."""
+    wall, tasks = charged.wall_ms or 0, charged.task_time_ms
     texts = [f"{least}{duration_text(wall)} of wall time, {percent_text(wall / bill.wall_ms)}"] if bill.wall_ms else []
-    return "; ".join([*texts, f"{least}{duration_text(tasks)} of task time"])
+    return "; ".join([*texts, *([] if tasks is None else [f"{least}{duration_text(tasks)} of task time"])])
 
 
 def _grouped(stored: StoredPlan) -> list[FindingGroup]:

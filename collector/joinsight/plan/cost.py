@@ -76,9 +76,17 @@ class JoinCost:
     wall_ms: int | None
     """That of the join and of what it made necessary, as far as it is known by operator; None: nothing is known."""
     task_time_ms: int | None
+    """None also if only its broadcast is known, which takes no task's time."""
     task_time_error_ms: int | None
     shared: tuple[Item, ...]
     """Items of the bill that may hold more of it."""
+    is_seen: bool
+    """Whether an item is, or may hold, the join itself; else no sample saw it, or it did not run."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it may have cost more than is known."""
+        return bool(self.shared) or not self.is_seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,15 +299,18 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
         if operators.join_strategy(node.name):
             needed, others = _below(facts, node, readers)
             its = [known[i] for i in (node.id, *needed) if i in known]
+            is_seen = node.id in known or node.id in shared
+            task_time_ms = sum(item.task_time_ms for item in its)
             found.append(
                 JoinCost(
                     node.id,
                     needed,
                     others,
                     sum(item.wall_ms for item in its) if its else None,
-                    sum(item.task_time_ms for item in its) if its else None,
+                    task_time_ms if task_time_ms or node.id in known else None,
                     sum_of_errors([item.task_time_error_ms for item in its if item.task_time_error_ms is not None]),
                     tuple({id(item): item for i in (node.id, *needed) for item in shared.get(i, ())}.values()),
+                    is_seen,
                 )
             )
     return sorted(found, key=lambda join: (join.wall_ms is None, -(join.wall_ms or 0), -(join.task_time_ms or 0)))
