@@ -42,7 +42,7 @@ def read_bill(version: Row | None, measured: Iterable[Row], path: Iterable[Row],
         )
         for row in task_times
     )
-    return cost.bill(_facts(version, measured), segments, spent)
+    return cost.bill(read_facts(version, measured), segments, spent)
 
 
 def savings(bill: Bill, stages: Iterable[Row]) -> Savings:
@@ -63,8 +63,8 @@ def savings(bill: Bill, stages: Iterable[Row]) -> Savings:
     )
 
 
-def _facts(version: Row | None, metrics: Iterable[Row]) -> PlanMetrics:
-    """The final plan with the measurements that a bill needs."""
+def read_facts(version: Row | None, metrics: Iterable[Row]) -> PlanMetrics:
+    """A plan version with the totals of its metrics, and the stages of their largest values."""
     graph = Graph((), ())
     if version is not None:
         nodes = (

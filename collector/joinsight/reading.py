@@ -26,10 +26,12 @@ from sqlalchemy import (
     tuple_,
 )
 
-from joinsight.bill import read_bill, savings
+from joinsight.bill import read_bill, read_facts, savings
 from joinsight.comparison import Run
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
+from joinsight.plan import operators
+from joinsight.plan.caches import not_run
 from joinsight.plan.cost import Bill
 from joinsight.plan.savings import Savings
 from joinsight.rows import Rows
@@ -354,6 +356,12 @@ class StoredPlan:
     def bill(self) -> Bill:
         """What the execution cost."""
         return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
+
+    def not_run(self, version: Row) -> frozenset[int]:
+        """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
+        if not any(operators.of(node["name"]).kind == "cached_scan" for node in version["nodes"]):
+            return frozenset()
+        return not_run(read_facts(version, self.metrics))
 
     @cached_property
     def savings(self) -> Savings:

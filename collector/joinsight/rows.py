@@ -27,7 +27,7 @@ from joinsight.document import MAX_LONG, NOT_RUN, Accumulator, Application, Exec
 from joinsight.micro_batch import MicroBatch, micro_batch
 from joinsight.plan import dependencies, operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
-from joinsight.plan.caches import Cache, caches
+from joinsight.plan.caches import Cache, caches, not_run
 from joinsight.plan.cost import Bill, JoinCost, bill
 from joinsight.plan.cost_kinds import by_kind
 from joinsight.plan.critical_path import STAGE_CAUSES, CriticalPath, critical_path
@@ -175,7 +175,8 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     spent = list(task_times(facts, e.stages))
     its_bill = bill(facts, path.segments, spent)
     costs = _costs(its_bill, has_ended=bool(path.segments))
-    measured = () if facts.is_outer else facts.graph.nodes
+    absent = not_run(facts)
+    measured = () if facts.is_outer else [node for node in facts.graph.nodes if node.id not in absent]
     joins = [row for node in measured if (row := _join(facts, node, costs))]
     broadcasts = [_broadcast(facts, node, costs) for node in measured if operators.is_broadcast(node.name)]
     joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange

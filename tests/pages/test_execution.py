@@ -85,7 +85,7 @@ def test_a_node_shows_what_was_measured() -> None:
     """A node's metrics have units, their distribution over tasks and where the largest was; those of 0 are named."""
     plan, run = stored(recordings()["skewed"])
     node = next(node for node in plan.versions[-1]["nodes"] if node["id"] == 11)
-    panel = panel_of(plan, node, [75, 78])
+    panel = panel_of(plan, plan.versions[-1], node, [75, 78])
     by_name = {metric.name: metric for metric in panel.metrics}
     written = by_name["shuffle bytes written"]
     assert (written.total, written.spread) == ("3.9 MiB", ["496.0 KiB", "496.0 KiB", "496.5 KiB", "496.5 KiB"])

@@ -10,9 +10,11 @@ from tests.documents import planned
 from tests.plan.test_cost import ran
 
 from joinsight.document import Execution, Job
+from joinsight.pages.panel import panel_of
 from joinsight.plan.caches import Cache, caches
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.present.caches import line
+from joinsight.present.tree import plan_tree
 from joinsight.reading import stored_plan
 from joinsight.rows import Plans, execution_rows
 from joinsight.tables import CacheRow
@@ -69,6 +71,64 @@ def test_of_a_cached_table_in_another_the_inner_counts_if_it_is_used(
     inner = scan(inner_filled, rows=inner_rows, level=2)
     outer = f"InMemoryTableScan | [k#1] | number of output rows=9\n  Sort | [k#1] | spill size={filled}\n{inner}"
     assert [bool(each.filled_in) for each in used(outer)] == are_filled
+
+
+CACHED_JOIN = """
+SortMergeJoin | [k#1], [k#9], Inner | number of output rows=3
+  InMemoryTableScan | [k#1] | number of output rows=5+6
+    AdaptiveSparkPlan | isFinalPlan={final}
+      BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false | number of output rows={measured}
+        Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written={measured}, records read={measured}
+          Range | (0, 9) | number of output rows={measured}
+        BroadcastExchange | HashedRelationBroadcastMode(List(k#2),false), [plan_id=2] | data size={sent}
+          Range | (0, 9) | number of output rows={measured}
+  Exchange | hashpartitioning(k#9, 8), [plan_id=3] | shuffle bytes written=40
+    Range | (0, 9) | number of output rows=9
+"""
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+@pytest.mark.parametrize("measured", ["0+0", "?"])
+def test_operators_that_filled_a_cached_table_in_another_execution_have_no_rows_here(state: str, measured: str) -> None:
+    """They are neither joins of 0 rows, nor broadcasts that failed; nor do pages show their zeros."""
+    e = replace(planned(CACHED_JOIN.format(final="true", measured=measured, sent="?")), state=state)
+    rows = execution_rows(e)
+    assert [(row.node_id, row.strategy) for row in rows.joins] == [(0, "SortMergeJoin")]
+    assert [row.node_id for row in rows.shuffle] == [8]
+    assert not rows.broadcast
+    stored = stored_plan(rows)
+    version = stored.versions[-1]
+    tree = plan_tree(stored, version)
+    assert {i: node.rows for i, node in tree.nodes.items() if node.rows is not None} == {0: 3, 1: 11, 9: 9}
+    panels = [panel_of(stored, version, node, ()) for node in version["nodes"]]
+    assert [panel.id for panel in panels if panel.metrics or panel.zero] == [0, 1, 8, 9]
+
+
+@pytest.mark.parametrize(("final", "measured", "sent"), [("true", "4", "?"), ("true", "?", "7"), ("false", "0", "?")])
+def test_operators_that_fill_a_cached_table_here_have_rows(final: str, measured: str, sent: str) -> None:
+    """Some of it was measured, or AQE has not finished its plan."""
+    rows = execution_rows(planned(CACHED_JOIN.format(final=final, measured=measured, sent=sent)))
+    assert [row.node_id for row in rows.joins] == [0, 3]
+    assert [row.node_id for row in rows.shuffle] == [4, 8]
+    assert [row.node_id for row in rows.broadcast] == [6]
+
+
+def test_operators_below_two_cached_tables_ran_where_one_of_them_was_filled() -> None:
+    """An exchange that both show is drawn once."""
+    exchange = "Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written={}"
+    drawing = """
+    Union
+      InMemoryTableScan | [k#1] | number of output rows=5
+        Sort | [k#1] | sort time={}
+          {}
+      InMemoryTableScan | [k#1] | number of output rows=5
+        Filter | (k#1 > 1)
+          ReusedExchange
+            {}
+    """
+    written = exchange.format("?")
+    assert not execution_rows(planned(drawing.format("?", written, written))).shuffle
+    assert execution_rows(planned(drawing.format("5", written, written))).shuffle
 
 
 def ended(drawing: str) -> Execution:

@@ -241,6 +241,5 @@ def _panel(
         return None
     for each in version["nodes"]:
         if each["id"] == node:
-            is_final = version["is_final"]
-            return panel_of(stored, each, stages_of.get(node, ()) if is_final else (), is_final=is_final)
+            return panel_of(stored, version, each, stages_of.get(node, ()) if version["is_final"] else ())
     raise NotFound(f"Plan {version['version']} has no node {node}.")

@@ -53,9 +53,11 @@ class Panel:
         return [metric for metric in self.metrics if not metric.spread]
 
 
-def panel_of(stored: StoredPlan, node: Row, stages: Sequence[int], *, is_final: bool = True) -> Panel:
+def panel_of(stored: StoredPlan, version: Row, node: Row, stages: Sequence[int]) -> Panel:
     """The panel of a node of a plan version."""
-    measured = {row["accumulator_id"]: row for row in stored.metrics}
+    is_final = version["is_final"]
+    did_run = node["id"] not in stored.not_run(version)
+    measured = {row["accumulator_id"]: row for row in stored.metrics} if did_run else {}
     shown, zero = [], []
     for accumulator, name, _ in node["metrics"]:
         row = measured.get(accumulator)

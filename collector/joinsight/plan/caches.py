@@ -40,7 +40,7 @@ def caches(facts: PlanMetrics) -> Iterator[Cache]:
     found: dict[int, Cache] = {}
     for scan, nodes in filling.items():
         ids = [metric.id for node in nodes for metric in node.metrics]
-        if not ids or any(_REPLANNED in node.simple for node in nodes if node.name == operators.ADAPTIVE_PLAN):
+        if not ids or _may_change(nodes):
             continue
         filled_in = frozenset(stage for number in ids for stage in _stages(facts, number))
         is_read = any(_stages(facts, metric.id) for metric in facts.nodes[scan].metrics)
@@ -48,6 +48,34 @@ def caches(facts: PlanMetrics) -> Iterator[Cache]:
             known = found.get(min(ids), Cache(min(ids), (), frozenset()))
             found[min(ids)] = Cache(known.cache_id, (*known.scans, scan), known.filled_in | filled_in)
     yield from found.values()
+
+
+def not_run(facts: PlanMetrics) -> frozenset[int]:
+    """The operators that only fill cached tables which were there: they ran in an earlier execution, if at all.
+
+    Spark shows zeros for them, or nothing. Where AQE may still change a filling plan, it is of this execution.
+    """
+    there = {node.id for node in facts.graph.nodes if _is_scan(node) and _was_there(facts, _filling(facts, node))}
+    if not there:
+        return frozenset()
+    others: set[int] = set()
+    todo = list(facts.graph.tops)
+    while todo:
+        node_id = todo.pop()
+        if node_id not in others:
+            others.add(node_id)
+            if node_id not in there:
+                todo += facts.children.get(node_id, ())
+    return frozenset(node.id for node in facts.graph.nodes if node.id not in others and not node.is_cluster)
+
+
+def _was_there(facts: PlanMetrics, filling: list[Node]) -> bool:
+    found = (facts.accumulators.get(metric.id) for node in filling for metric in node.metrics)
+    return not _may_change(filling) and not any(measured and (measured.sum or 0) > 0 for measured in found)
+
+
+def _may_change(filling: list[Node]) -> bool:
+    return any(_REPLANNED in node.simple for node in filling if node.name == operators.ADAPTIVE_PLAN)
 
 
 def _filling(facts: PlanMetrics, scan: Node) -> list[Node]:

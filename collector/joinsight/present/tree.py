@@ -149,10 +149,17 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
     roots = [i for i in operators_only if i not in fed]
     tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics})
-    clusters = {node["id"]: _cluster(tree, node) for node in version["nodes"] if node["is_cluster"]}
-    skew_known = _skew_known(plan)
+    skew_known, not_run = _skew_known(plan), plan.not_run(version)
+    idle = {node["cluster"] for node in version["nodes"] if node["id"] in not_run}
+    clusters = {
+        node["id"]: _cluster(tree, node, did_run=node["id"] not in idle)
+        for node in version["nodes"]
+        if node["is_cluster"]
+    }
     for node in tree.nodes.values():
         node.cluster = clusters.get(node.row["cluster"])
+        if node.id in not_run:
+            continue
         operator = operators.of(node.name)
         _measure(node, operator, operator.by_sparks_names(tree.metrics(node.row)))
         node.read = next((row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known), None)
@@ -180,9 +187,9 @@ def _charge(tree: PlanTree, bill: Bill) -> None:
             tree.nodes[node_id].wall_share = item.wall_ms / whole
 
 
-def _cluster(tree: PlanTree, node: Row) -> Cluster:
+def _cluster(tree: PlanTree, node: Row, *, did_run: bool) -> Cluster:
     number = re.search(r"\(\d+\)", node["name"])
-    spent = next((row["total"] for name, row in tree.metrics(node) if name == "duration"), None)
+    spent = next((row["total"] for name, row in tree.metrics(node) if did_run and name == "duration"), None)
     return Cluster(number[0] if number else "", "" if spent is None else duration_text(spent))
 
 
