@@ -91,9 +91,9 @@ public final class ExecutionsTest {
       values = new WeakReference<>(of);
     }
     executions.stageCompleted(stage);
-    if (jobFirst) executions.jobEnd(2, 3, true);
-    executions.end(0, 3, null, null, ArrayList::new);
-    if (!jobFirst) executions.jobEnd(2, 3, true);
+    if (jobFirst) executions.jobEnd(2, 3, true, null);
+    executions.end(0, 3, "", null, ArrayList::new);
+    if (!jobFirst) executions.jobEnd(2, 3, true, null);
     return values;
   }
 }

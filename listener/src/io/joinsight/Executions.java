@@ -133,8 +133,8 @@ final class Executions {
   }
 
   /**
-   * {@code error}: null or empty if the query succeeded; only then {@code joinHints} is called. {@code statement}: null
-   * if it has none.
+   * {@code error}: empty if the query succeeded, null if it is not known; only then {@code joinHints} is called.
+   * {@code statement}: null if it has none.
    */
   void end(long id, long time, String error, String statement, Supplier<List<JoinHint>> joinHints) {
     LiveExecution e = live.get(id);
@@ -143,6 +143,7 @@ final class Executions {
     LiveExecution root = e.rootId == id ? null : live.get(e.rootId);
     if (root != null && root.nested.containsKey(id)) root.nested.get(id).endedAt = time;
     e.error = error == null || error.isEmpty() ? null : error;
+    e.endTellsError = error != null;
     e.endEvents++;
     e.statement = statement;
     if (e.error == null && !e.plans.isEmpty()) e.joinHints = joinHints.get();
@@ -235,11 +236,13 @@ final class Executions {
     forgetStage();
   }
 
-  void jobEnd(int jobId, long time, boolean succeeded) {
+  /** {@code message}: why it failed; may be null. */
+  void jobEnd(int jobId, long time, boolean succeeded, String message) {
     LiveExecution e = executionOfJob.remove(jobId);
     if (e == null) return;
     LiveExecution.Job job = e.jobs.get(jobId);
     job.state = succeeded ? "succeeded" : "failed";
+    if (!succeeded && e.jobError == null) e.jobError = message == null ? "Job " + jobId + " failed" : message;
     job.endedAt = time;
     e.endEvents++;
     e.changed = true;

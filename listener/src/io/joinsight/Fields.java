@@ -64,6 +64,8 @@ final class Fields {
       "Properties",
       "Job Result",
       "Result",
+      "Exception",
+      "Message",
       "Stage Info",
       "Stage ID",
       "Stage Attempt ID",

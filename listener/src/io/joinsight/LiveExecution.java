@@ -79,6 +79,8 @@ final class LiveExecution {
   long startedAt;
   Long endedAt;
   String error;
+  boolean endTellsError; // with an empty text if it succeeded; logs of Spark before 3.4 do not have it
+  String jobError; // of the first job that failed
   boolean startSeen;
   String description = "";
   String callSite = "";
@@ -176,7 +178,7 @@ final class LiveExecution {
   /** Approximate heap use of its texts. */
   long textBytes() {
     return description.length() + callSite.length() + (error == null ? 0 : error.length())
-        + (statement == null ? 0 : statement.length());
+        + (jobError == null ? 0 : jobError.length()) + (statement == null ? 0 : statement.length());
   }
 
   void addNested(long nestedId, long at) {
@@ -206,6 +208,11 @@ final class LiveExecution {
     else if (now - lastProgress < Math.min(MAX_PAUSE, (now - firstProgress) / 10)) return false;
     lastProgress = now;
     return true;
+  }
+
+  /** Why it failed; null if it did not. As in Spark's UI, its jobs tell where its end does not. */
+  String failure() {
+    return ended() && !endTellsError ? jobError : error;
   }
 
   boolean ended() {

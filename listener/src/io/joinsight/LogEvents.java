@@ -233,7 +233,9 @@ final class LogEvents implements LogLines.LineReader {
     Fields result = event.object("Job Result");
     boolean succeeded = result != null && "JobSucceeded".equals(result.text("Result"));
     int job = event.required("Job ID", Integer.MAX_VALUE);
-    executions.jobEnd(job, at(event.number("Completion Time", 0)), succeeded);
+    Fields exception = result == null ? null : result.object("Exception");
+    String message = exception == null ? null : exception.text("Message");
+    executions.jobEnd(job, at(event.number("Completion Time", 0)), succeeded, message);
   }
 
   private void stageSubmitted(Fields event) throws IOException {

@@ -49,10 +49,10 @@ final class Snapshot {
     executionId = e.id;
     startSeen = e.startSeen;
     rootId = e.rootId;
-    state = !e.ended() ? (e.lost ? "lost" : "running") : e.error == null ? "succeeded" : "failed";
+    state = !e.ended() ? (e.lost ? "lost" : "running") : e.failure() == null ? "succeeded" : "failed";
     startedAt = e.startedAt;
     endedAt = e.endedAt;
-    error = e.error;
+    error = e.failure();
     description = e.description;
     callSite = e.callSite;
     statement = e.statement;

@@ -103,7 +103,7 @@ final class SparkEvents {
   }
 
   void jobEnd(SparkListenerJobEnd event) {
-    executions.jobEnd(event.jobId(), event.time(), event.jobResult() == JobSucceeded$.MODULE$);
+    executions.jobEnd(event.jobId(), event.time(), event.jobResult() == JobSucceeded$.MODULE$, null);
   }
 
   void stageSubmitted(SparkListenerStageSubmitted event) throws Throwable {
