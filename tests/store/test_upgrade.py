@@ -22,11 +22,12 @@ from joinsight import reading, tables
 from joinsight.document import Document
 from joinsight.errors import SchemaError
 from joinsight.filters import Filters
+from joinsight.rows import execution_rows
 from joinsight.store import database
 from joinsight.store.database import check_schema, connect, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
-from joinsight.tables import views
+from joinsight.tables import as_json, views
 
 NOW = datetime.now(timezone.utc)
 PLAN = """
@@ -59,6 +60,12 @@ with database.connect(sys.argv[1]) as engine:
     database.upgrade(engine)
     database.check_schema(engine)
 """
+EARLIER = sorted(
+    script.revision
+    for script in ScriptDirectory.from_config(database.alembic_config()).walk_revisions()
+    if not script.is_head
+)
+"""The schemas of earlier releases."""
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +148,35 @@ def test_rows_views_and_functions_are_intact(engine: Engine, next_release: Path)
     assert names[names.index("operator_key") :][:3] == ["operator_key", "more", "strategy"]
     with pytest.raises(SchemaError, match="schema 9999 is newer than this program"):
         check_schema(engine)
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_collectors_of_an_earlier_schema_go_on_writing(make_database: Callable[[], str], revision: str) -> None:
+    """The upgraded schema takes their rows, which lack the columns that they do not know."""
+    with connect(make_database()) as engine:
+        with engine.begin() as connection:
+            config = database.alembic_config()
+            config.attributes["connection"] = connection
+            alembic.command.upgrade(config, revision)
+            known = {
+                table: {column["name"] for column in inspect(connection).get_columns(table.name)}
+                for table in (*tables.CHILDREN, tables.execution)
+            }
+        upgrade(engine)
+        rows, written = execution_rows(planned(PLAN)), set()
+        with engine.begin() as connection:
+            for table, columns in known.items():
+                each = [rows.execution] if table is tables.execution else getattr(rows, table.name)
+                names = ", ".join(f'"{column}"' for column in columns)
+                values = names.replace('"updated_at"', "now()")
+                connection.exec_driver_sql(
+                    f'INSERT INTO "{table}" ({names}) SELECT {values}'
+                    f' FROM json_populate_recordset(NULL::"{table}", CAST(%s AS json))',
+                    (as_json(each),),
+                )
+                if connection.scalar(text(f'SELECT count(*) FROM "{table}"')):
+                    written.add(table.name)
+        assert written >= {"execution", "execution_plans", "execution_metrics", "joins", "shuffle", "broadcast"}
 
 
 def test_schema_1(make_database: Callable[[], str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from sqlalchemy import Engine, func, select, text
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError, ProgrammingError
 from tests.documents import (
     LISTENER,
     OTHER_LISTENER,
@@ -625,6 +625,44 @@ def test_nothing_is_refused_for_a_missing_schema(make_database: Callable[[], str
     """Missing tables are an error of the database, not of the documents: senders retry."""
     with connect(make_database()) as engine, pytest.raises(ProgrammingError, match="does not exist"):
         Writer(engine).write([execution(), execution(execution_id=1)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE execution ADD COLUMN of_the_next_release integer NOT NULL",
+        "ALTER TABLE execution ADD CONSTRAINT of_the_next_release CHECK (state <> 'succeeded')",
+        "ALTER TABLE execution DROP COLUMN is_sampled CASCADE",
+    ],
+    ids=["a required column", "a constraint", "a dropped column"],
+)
+def test_nothing_is_refused_for_another_schema(make_store: Callable[[], str], change: str) -> None:
+    """What a table requires or does not allow is the schema's fault: senders retry until the collector is upgraded."""
+    with connect(make_store()) as engine:
+        with engine.begin() as connection:
+            connection.execute(text(change))
+        with pytest.raises(DBAPIError, match=r"of_the_next_release|is_sampled"):
+            Writer(engine).write([application(), execution()])
+        with engine.connect() as connection:
+            assert connection.scalars(select(tables.delivery.c.documents_refused)).all() in ([], [0])
+
+
+def test_nothing_is_refused_while_the_schema_is_of_another_release(
+    make_store: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A value that PostgreSQL refuses may fit the schema of this program: it is refused when the schemas are equal."""
+    document = execution(plans_dropped=MAX_LONG)
+    with connect(make_store()) as engine:
+        with engine.begin() as connection:
+            revision = connection.scalar(text("SELECT version_num FROM alembic_version"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        with pytest.raises(DataError, match="out of range"):
+            Writer(engine).write([document])
+        assert "deferred" in caplog.text and "schema 9999 is newer than this program" in caplog.text
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = :own"), {"own": revision})
+        ((refused, _),) = Writer(engine).write([document]).refused
+        assert refused is document
 
 
 # Values

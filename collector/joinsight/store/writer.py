@@ -8,7 +8,7 @@ each table where a batch is one document, and less up to twenty (docs/benchmarks
 refutes are removed.
 
 A document that cannot be stored is refused on its own: because no rows can be made of it, or because
-PostgreSQL refuses them. Only then a batch takes more than one transaction.
+PostgreSQL refuses them, in the schema of this program. Only then a batch takes more than one transaction.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from datetime import datetime, timezone
 from functools import reduce
 from typing import Any, TypeVar
 
+from psycopg.errors import CheckViolation, NotNullViolation
 from sqlalchemy import Connection, Engine, Table, select, true, tuple_
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight import tables
 from joinsight.document import Application, Document, Execution
+from joinsight.errors import SchemaError
 from joinsight.findings import Finder
 from joinsight.rows import Plans, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, partitions
-from joinsight.store.database import reason
+from joinsight.store.database import check_schema, reason
 from joinsight.store.history import EarlierRuns, remove_refuted
 from joinsight.store.replacement import Version, replaces, version_of
 from joinsight.tables import ApplicationRow, ExecutionRow, as_json
@@ -104,11 +106,22 @@ class Writer:
             if not _is_refusal(error):
                 raise
             if len(documents) + len(refused) <= 1:  # the culprit
+                if not self._has_own_schema():
+                    raise
                 return self._refuse(documents, reason(error).splitlines()[0])
         written = Written()
         for half in _halves(documents, refused):
             written.add(self.write(*half, lock_seconds))
         return written
+
+    def _has_own_schema(self) -> bool:
+        """Whether the schema is this program's: another release's may refuse what is right."""
+        try:
+            check_schema(self._engine)
+        except SchemaError as error:
+            log.error("a document is deferred, its sender retries: %s", error)
+            return False
+        return True
 
     def _refuse(self, culprits: Sequence[Document], reason: str) -> Written:
         """Record the refusal, unless PostgreSQL refuses that too, because of the document's stamp."""
@@ -204,7 +217,13 @@ def _halves(
 
 
 def _is_refusal(error: DBAPIError | UnicodeEncodeError) -> bool:
-    """Whether the document is at fault; other errors, such as a missing table, are the database's and may pass."""
+    """Whether the document is at fault; other errors, such as a missing table, are the database's and may pass.
+
+    So are values that a table requires or does not allow: documents are checked for these when they are decoded, so the
+    table is of another release.
+    """
+    if isinstance(getattr(error, "orig", None), (CheckViolation, NotNullViolation)):
+        return False
     if isinstance(error, (DataError, IntegrityError, UnicodeEncodeError)):
         return True
     return str(getattr(error.orig, "sqlstate", None)).startswith(_PROGRAM_LIMIT_EXCEEDED)

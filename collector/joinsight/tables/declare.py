@@ -93,11 +93,17 @@ class _Declared:
     only: Sequence[str] | None = None
     """Several columns: the fields of a part of the row."""
     default: Any = None
+    earlier: str | None = None
+    """SQL: the value in rows of a collector that does not know the column yet."""
 
 
-def required(comment: str, *, one_of: Sequence[str] = (), default: Any = NODEFAULT) -> Any:
-    """A NOT NULL column, limited to `one_of` if given. With a `default` of None, the writer fills it in."""
-    return _Declared(comment, False, one_of, default=default)
+def required(comment: str, *, one_of: Sequence[str] = (), default: Any = NODEFAULT, earlier: str | None = None) -> Any:
+    """A NOT NULL column, limited to `one_of` if given. With a `default` of None, the writer fills it in.
+
+    `earlier`, in SQL, is its value in rows of before the migration that adds it, and of collectors of the release
+    before, which still write during an upgrade.
+    """
+    return _Declared(comment, False, one_of, default=default, earlier=earlier)
 
 
 def column(comment: str, *, one_of: Sequence[str] = ()) -> Any:
@@ -260,7 +266,9 @@ def columns_of(row: type) -> Iterator[Column[Any]]:
         if parts is None:
             kind, unit, _ = _read(hint)
             info = {"unit": unit}
-            yield Column(field, kind, nullable=declared.nullable, comment=declared.comment, info=info)
+            earlier = None if declared.earlier is None else text(declared.earlier)
+            settings: dict[str, Any] = {"nullable": declared.nullable, "server_default": earlier, "info": info}
+            yield Column(field, kind, comment=declared.comment, **settings)
             continue
         hints = get_type_hints(_without_none(hint), include_extras=True)
         for part in parts:
