@@ -27,6 +27,8 @@ DEADLINES = (
     "joinsight.serve.server.SHUTDOWN_SECONDS",
     "joinsight.serve.summaries.STATEMENT_SECONDS",
     "joinsight.serve.writers.END_SECONDS",
+    "joinsight.store.database.LOCK_SECONDS",
+    "joinsight.store.partitions.LOCK_SECONDS",
 )
 """Deadlines of services and commands. In tests they are `LATE_SECONDS`, so that nothing is late because the machine is
 slow, and a test that waits for a deadline by mistake fails. A test of a deadline sets it."""

@@ -19,8 +19,8 @@ from joinsight.errors import DatabaseError
 from joinsight.serve import background
 from joinsight.serve.background import Task, background_tasks, running
 from joinsight.serve.metrics import Metrics
-from joinsight.store import baselines, prune
-from joinsight.store.database import connect, upgrade
+from joinsight.store import baselines
+from joinsight.store.database import connect, exclusively, upgrade
 from joinsight.store.writer import Writer
 
 INTERVALS = ("REAP_SECONDS", "ACTIVITY_SECONDS", "PARTITIONS_SECONDS", "REGRESSIONS_SECONDS", "PRUNE_SECONDS")
@@ -178,8 +178,7 @@ def test_pruning(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
     Writer(store).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])
     with background_tasks(store, Metrics(), keep=timedelta(days=400)):
         until(lambda: "pruned 1 months" in caplog.text, "it prunes")
-        with store.begin() as other:
-            other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": prune.LOCK})
+        with exclusively(store):
             until(lambda: "pruning did not finish: Another program is pruning" in caplog.text, "it is logged")
     with store.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM execution")) == 0

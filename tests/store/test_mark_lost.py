@@ -246,9 +246,6 @@ def test_one_collector_reaps(engine: Engine, app: str) -> None:
     Writer(engine).write([running(app)])
     silent_for(engine, app, 310)
     with engine.begin() as other:
-        other.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": mark_lost.LOCK})
-        assert reap(engine) == 0
-    with engine.begin() as other:
         assert declare_lost(other, AFTER) == 1
         assert reap(engine) == 0
         other.rollback()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 from tests.documents import execution, planned
 
 from joinsight import tables
-from joinsight.store import partitions
-from joinsight.store.database import connect
+from joinsight.store import partitions, writer
+from joinsight.store.database import connect, upgrade
+from joinsight.store.grants import grant_reader
 from joinsight.store.partitions import create_ahead, month_of
+from joinsight.store.prune import prune
 from joinsight.store.writer import Writer
 
 PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 8), [plan_id=1]"
@@ -86,7 +89,7 @@ def test_rows_of_a_month_that_came_leave_the_default_partition(engine: Engine, m
 
 def test_ahead_of_time_is_not_worth_a_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that takes its time makes the maker give up, so that writers do not queue behind it."""
-    monkeypatch.setattr(partitions, "AHEAD_LOCK_MS", 100)
+    monkeypatch.setattr(partitions, "LOCK_SECONDS", 0.1)
     with engine.begin() as reader:
         reader.execute(text("SELECT count(*) FROM broadcast"))
         with pytest.raises(OperationalError, match="lock timeout"):
@@ -106,3 +109,76 @@ def test_a_month_that_was_dropped_is_made_again(engine: Engine) -> None:
     for table in tables.PARTITIONED:
         assert months(engine, table.name) == ["2024_05", "default"]
     assert create_ahead(engine) == 0
+
+
+def test_a_reader_that_idles_keeps_no_row_out(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows of a month that cannot be created go to the default partitions, and move when the reader is gone."""
+    monkeypatch.setattr(partitions, "LOCK_SECONDS", 0.1)
+    create_ahead(engine)
+    late = Writer(engine)
+    with engine.begin() as reader:
+        reader.execute(text("SELECT count(*) FROM execution"))
+        assert late.write([planned(PLAN, started_at_ms=ms(2024, 5, 1), ended_at_ms=ms(2024, 5, 1))]).stored == 1
+        assert "rows go to the default partitions for now" in caplog.text
+        waited = caplog.text
+        assert late.write([planned(PLAN, execution_id=1, started_at_ms=ms(2024, 5, 2))]).stored == 1
+        assert caplog.text == waited, "it pauses before it asks for the table again"
+        assert "2024_05" not in months(engine, "execution")
+    assert create_ahead(engine) == 0
+    with engine.connect() as connection:
+        for table in ("execution", "joins", "execution_plans"):
+            homes = connection.scalars(text(f"SELECT tableoid::regclass::text FROM {table}"))
+            assert homes.all() == [f"{table}_2024_05"] * 2
+
+
+def test_a_writer_tries_again_after_a_pause(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The month of later rows is created, and earlier ones move there."""
+    monkeypatch.setattr(partitions, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(writer, "PARTITIONS_SECONDS", 0)
+    late = Writer(engine)
+    with engine.begin() as reader:
+        reader.execute(text("SELECT count(*) FROM execution"))
+        late.write([execution(started_at_ms=ms(2024, 5, 1))])
+    late.write([execution(execution_id=1, started_at_ms=ms(2024, 5, 2))])
+    with engine.connect() as connection:
+        homes = connection.scalars(text("SELECT tableoid::regclass::text FROM execution"))
+        assert homes.all() == ["execution_2024_05"] * 2
+
+
+def test_a_batch_creates_at_most_six_months(engine: Engine) -> None:
+    """The newest; other rows go to the default partitions, and a collector creates their months in the background."""
+    Writer(engine).write([execution(execution_id=month, started_at_ms=ms(2024, month, 1)) for month in range(1, 13)])
+    assert months(engine, "execution") == [*(f"2024_{month:02}" for month in range(7, 13)), "default"]
+    assert create_ahead(engine) == 0
+    made = [f"2024_{month:02}" for month in range(1, 13)]
+    for table in tables.PARTITIONED:
+        assert months(engine, table.name) == sorted([*made, *ahead(), "default"])
+
+
+def test_a_reader_can_stop_nothing(engine: Engine) -> None:
+    """A role that may only read has no right to a lock that creating, pruning, upgrading or marking wait for."""
+    role = f"idle_{os.getpid()}"
+    grant_reader(engine, role)
+    try:
+        with engine.connect() as reader:
+            reader.execute(text(f"SET ROLE {role}"))
+            for key in range(0x6A6F696E, 0x6A6F6972):  # those of earlier releases
+                reader.execute(text(f"SELECT pg_advisory_lock({key})"))
+            reader.commit()
+            for mode in ("SHARE UPDATE EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE"):
+                with pytest.raises(ProgrammingError, match="permission denied"):
+                    reader.execute(text(f"LOCK TABLE alembic_version IN {mode} MODE"))
+                reader.rollback()
+                reader.execute(text(f"SET ROLE {role}"))
+            create_ahead(engine)
+            with engine.begin() as connection:
+                connection.execute(text("COMMENT ON TABLE alembic_version IS 'of before'"))
+            upgrade(engine)
+            Writer(engine).write([execution(started_at_ms=ms(2024, 5, 1))])
+            assert len(prune(engine, timedelta(days=100)).partitions) == len(tables.PARTITIONED)
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP OWNED BY {role}"))
+            connection.execute(text(f"DROP ROLE {role}"))

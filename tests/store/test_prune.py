@@ -214,7 +214,7 @@ def test_writers_go_on(engine: Engine) -> None:
 def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long reader is named, and writers waited no longer than the lock timeout; a later prune succeeds."""
     monkeypatch.setattr(prune, "PAUSES", (0.1, 0.1))
-    monkeypatch.setattr(prune, "LOCK_MS", 3_000)
+    monkeypatch.setattr(prune, "LOCK_SECONDS", 3)
     Writer(engine).write([ran("a", 300), ran("b", 1)])
     meanwhile = 0
     with engine.connect() as reader:

@@ -20,7 +20,7 @@ from tests.documents import application, planned, stored_rows
 
 from joinsight import reading, tables
 from joinsight.document import Document
-from joinsight.errors import SchemaError
+from joinsight.errors import DatabaseError, SchemaError
 from joinsight.filters import Filters
 from joinsight.rows import execution_rows
 from joinsight.store import database
@@ -219,6 +219,21 @@ def test_an_upgrade_that_is_killed_changes_nothing(engine: Engine, next_release:
     assert contents(engine) == before
     assert Writer(engine).write([planned(PLAN, application_id="later")]).stored == 1
     finish(start(engine, next_release))
+
+
+def test_a_table_in_use_ends_the_upgrade(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for a short time only, as writers queue behind it; it names the reader, and changes nothing."""
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(database, "PAUSES", (0.1,))
+    with engine.begin() as connection:
+        connection.execute(text("COMMENT ON TABLE alembic_version IS 'of before'"))
+    with engine.connect() as reader:
+        reader.execute(text("SELECT count(*) FROM v_joins"))
+        with pytest.raises(DatabaseError, match=r"a table is in use by process \d+ of .* \(joinsight\) for 0:"):
+            upgrade(engine)
+        assert reader.scalar(text("SELECT count(*) FROM v_joins"))
+    upgrade(engine)
+    check_schema(engine)
 
 
 def test_owners_and_grants_stay(engine: Engine, next_release: Path) -> None:

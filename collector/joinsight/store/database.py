@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +15,32 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
 from joinsight.store import URL_VARIABLE, embedded
 from joinsight.store.definitions import Definitions, stored_version
 from joinsight.store.embedded import default_folder, embedded_postgres
+from joinsight.tables import metadata, views
 
 _FOLDER = "joinsight_embedded_folder"
-_LOCK = 0x6A6F696F  # pg_advisory_xact_lock: programs that start at the same time upgrade one after the other
+_CREATION = 0x6A6F696F  # pg_advisory_xact_lock: programs that start at the same time take turns to create the schema
+LOCK_SECONDS = 2
+"""Longest wait for a table that readers may use, as writers queue behind who waits; longer than deadlock_timeout, after
+which PostgreSQL cancels a blocking autovacuum."""
+PAUSES = (1.0, 3.0, 6.0, 12.0, 24.0)
+"""Seconds between attempts to get such a table."""
+# No reader may take this lock, unlike one of pg_advisory_lock
+_EXCLUSIVE = "LOCK TABLE alembic_version IN SHARE UPDATE EXCLUSIVE MODE"
+_HOLDER = """
+    SELECT a.pid, a.usename, a.application_name, date_trunc('second', now() - a.xact_start) AS since
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.relation IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
+        AND l.granted AND a.xact_start IS NOT NULL
+    ORDER BY a.xact_start LIMIT 1
+"""
 _NEWER = "The database's schema {} is newer than this program. Upgrade Joinsight."
 _UNRELEASED = (
     "The database's schema {} is from before the first release and cannot be upgraded."
@@ -191,18 +208,64 @@ def client_url(url_or_text: URL | str) -> str:
 def upgrade(engine: Engine) -> None:
     """Upgrade the schema to this program's version, if necessary. Several programs may do so at once.
 
-    Raises `SchemaError` if the schema is newer than this program, or cannot be upgraded.
+    Raises `SchemaError` if the schema is newer than this program, or cannot be upgraded; `DatabaseError` if a table
+    stays in use through all attempts.
     """
-    target = _target()
-    with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        if _stored(connection, target) == (target.revision, target.definitions.version):
+    for pause in (*PAUSES, None):
+        try:
+            with engine.begin() as connection:
+                _upgrade(connection)
             return
-        target.definitions.drop(connection)
-        config = alembic_config()
-        config.attributes["connection"] = connection
-        alembic.command.upgrade(config, "head")
-        target.definitions.create(connection)
+        except DBAPIError as error:
+            if not is_busy(error):
+                raise
+        if pause is None:
+            used = holder(engine, [*metadata.tables, *views.metadata.tables])
+            raise DatabaseError(f"The schema cannot be upgraded, a table is in use{used}. Nothing has changed.")
+        time.sleep(pause)
+
+
+def _upgrade(connection: Connection) -> None:
+    target = _target()
+    if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _CREATION})
+    else:
+        connection.execute(text(_EXCLUSIVE))
+    if _stored(connection, target) == (target.revision, target.definitions.version):
+        return
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
+    target.definitions.drop(connection)
+    config = alembic_config()
+    config.attributes["connection"] = connection
+    alembic.command.upgrade(config, "head")
+    target.definitions.create(connection)
+
+
+def is_busy(error: DBAPIError) -> bool:
+    """Whether a lock was not available in time."""
+    return isinstance(error.orig, (LockNotAvailable, DeadlockDetected))
+
+
+def holder(engine: Engine, tables: Sequence[str]) -> str:
+    """Who uses one of these tables for longest: words to put behind "in use"; empty if nobody does any more."""
+    with engine.connect() as connection:
+        row = connection.execute(text(_HOLDER), {"tables": list(tables)}).first()
+    return f" by process {row.pid} of {row.usename} ({row.application_name}) for {row.since}" if row else ""
+
+
+@contextmanager
+def exclusively(engine: Engine) -> Iterator[None]:
+    """Keep other programs from upgrading or doing this; raises `DatabaseError` if one of them is at it."""
+    with engine.connect() as connection:
+        try:
+            connection.execute(text(f"{_EXCLUSIVE} NOWAIT"))
+        except DBAPIError as error:
+            if not is_busy(error):
+                raise
+            raise DatabaseError(
+                "Another program is pruning or upgrading this database. Try again when it has finished."
+            ) from None
+        yield
 
 
 def check_schema(engine: Engine) -> str:

@@ -21,7 +21,6 @@ NOW = "SELECT now()"
 DEFAULT_LOST_AFTER = timedelta(minutes=5)
 _ENDED_FOR = timedelta(minutes=1)
 """Documents may overtake each other: those of an ended application may still arrive for this long."""
-LOCK = 0x6A6F6970  # pg_try_advisory_xact_lock: one of several collectors reaps
 
 log = logging.getLogger("joinsight")
 
@@ -117,10 +116,8 @@ class Reaper:
 def declare_lost(connection: Connection, lost_after: timedelta) -> int:
     """Mark executions and applications lost that were silent for `lost_after`; returns the number of executions.
 
-    Does nothing while another collector marks.
+    Leaves out what another collector is marking.
     """
-    if not connection.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": LOCK}):
-        return 0
     times = {"ended_for": _ENDED_FOR, "lost_after": lost_after}
     locked = connection.execute(text(CANDIDATES), times).all()
     if not locked:

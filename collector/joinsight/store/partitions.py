@@ -1,24 +1,28 @@
 """Monthly partitions of the tables that grow with executions.
 
 Collectors create them ahead of their month; a row that is older than the store, for example from a spool folder,
-creates those of its month. Rows with impossible times, because a clock was wrong, go to the default partitions.
+creates those of its month. A new partition needs its table for itself for a moment, and everything queues behind who
+waits for that: so nobody waits long behind a reader. Rows whose month has no partition go to the default partitions,
+and move when it is created; those with impossible times, because a clock was wrong, stay there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from itertools import product
 
 from sqlalchemy import Connection, Engine, Table, text
 
 from joinsight import tables
+from joinsight.store.database import LOCK_SECONDS
 from joinsight.tables import Row
 
-_LOCK = 0x6A6F696E  # pg_advisory_lock: one program creates partitions at a time
 _EARLIEST = "2014_01"  # Spark SQL 1.0; anything earlier is a wrong clock and goes to the default partition
 AHEAD = timedelta(days=62)
-AHEAD_LOCK_MS = 2_000  # short, because writers queue behind the lock and nothing waits for a future month's partitions
+MONTHS_AT_ONCE = 6
+"""Most months that one batch of rows, or a look at the default partitions, creates: the rest waits for the next."""
+_CHILDREN_FIRST = (*(table.name for table in tables.CHILDREN), tables.execution.name)
+"""A month of executions then has all its tables, also after a creation that failed half-way: see `_default_months`."""
 _ATTACHED = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
@@ -42,29 +46,35 @@ def month_of(time: datetime) -> str:
     return time.astimezone(timezone.utc).strftime("%Y_%m")
 
 
-def create(engine: Engine, months: Iterable[str]) -> None:
-    """Create the missing partitions of these months.
+def create(engine: Engine, months: Iterable[str], limit: int | None = None) -> None:
+    """Create the missing partitions of these months, at most `limit` months, the newest first.
 
-    Impossible months are skipped: their rows go to the default partition.
+    Impossible months are skipped: their rows go to the default partition. Raises SQLAlchemy's `DBAPIError`, for which
+    `database.is_busy` is true when a table was in use for 2 s.
     """
-    _create_missing(engine, filter(_is_possible, months))
+    with engine.connect() as connection:
+        attached = set(connection.scalars(text(_ATTACHED), {"tables": list(_CHILDREN_FIRST)}))
+    missing = {
+        month: [table for table in _CHILDREN_FIRST if f"{table}_{month}" not in attached]
+        for month in sorted(filter(_is_possible, months), reverse=True)
+    }
+    for month in [month for month, names in missing.items() if names][:limit]:
+        for table in missing[month]:
+            _create(engine, table, month)
 
 
 def create_ahead(engine: Engine) -> int:
     """Create the partitions of this month and the next, and of possible months of rows in the default partitions.
 
-    Returns the number of executions that remain in the default partition. Raises SQLAlchemy's `OperationalError` when a
-    lock is not available within 2 s; the next call, or the month's first row, creates what is missing.
+    Returns the number of executions in the default partition whose month is impossible. Raises as `create` does; the
+    next call, or the month's first row, creates what is missing.
     """
     now = datetime.now(timezone.utc)
-    ahead = {month_of(now + timedelta(days=days)) for days in range(AHEAD.days + 1)}
+    create(engine, {month_of(now + timedelta(days=days)) for days in range(AHEAD.days + 1)})
     with engine.connect() as connection:
-        misdated = _default_months(connection)
-    _create_missing(engine, ahead | set(filter(_is_possible, misdated)), lock_ms=AHEAD_LOCK_MS)
-    if not misdated:
-        return 0
-    with engine.connect() as connection:
-        return sum(_default_months(connection).values())
+        by_month = _default_months(connection)
+    create(engine, by_month, MONTHS_AT_ONCE)
+    return sum(executions for month, executions in by_month.items() if not _is_possible(month))
 
 
 def misdated(connection: Connection, limit: int) -> list[Row]:
@@ -89,27 +99,16 @@ def _is_possible(month: str) -> bool:
     return _EARLIEST <= month <= month_of(datetime.now(timezone.utc) + AHEAD)
 
 
-def _create_missing(engine: Engine, months: Iterable[str], lock_ms: int | None = None) -> None:
-    names = [table.name for table in tables.PARTITIONED]
-    with engine.connect() as connection:
-        attached = set(connection.scalars(text(_ATTACHED), {"tables": names}))
-    for table, month in product(names, sorted(months)):
-        if f"{table}_{month}" not in attached:
-            _create(engine, table, month, lock_ms)
-
-
-def _create(engine: Engine, table: str, month: str, lock_ms: int | None) -> None:
+def _create(engine: Engine, table: str, month: str) -> None:
     """Create one partition, in a transaction of its own: a transaction that locks one table only cannot deadlock."""
     partition, default = f"{table}_{month}", f"{table}_default"
     start, end = _bounds(month)
     with engine.begin() as connection:
-        if lock_ms is not None:
-            connection.execute(text(f"SET LOCAL lock_timeout = {lock_ms}"))
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
+        connection.execute(text(f'LOCK TABLE ONLY "{table}"'))
         if connection.scalar(text("SELECT to_regclass(:name)"), {"name": partition}) is not None:
-            return
+            return  # by another program, while this one waited
         for statement in (
-            f'LOCK TABLE ONLY "{table}"',
             f'CREATE TABLE "{partition}" (LIKE "{table}" INCLUDING ALL)',
             # ATTACH fails if the default partition has rows of this month, which a clock that was ahead leaves there
             f"WITH early AS (DELETE FROM \"{default}\" WHERE started_at >= '{start}' AND started_at < '{end}'"

@@ -8,8 +8,7 @@ some tables are gone is completed by the next call (docs/decisions/006).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,18 +17,11 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight.errors import DatabaseError
-from joinsight.store.database import reason
+from joinsight.store.database import LOCK_SECONDS, PAUSES, exclusively, holder, is_busy, reason
 from joinsight.tables import CHILDREN, EXECUTION_KEY, PARTITIONED, execution
 
-LOCK = 0x6A6F6971  # pg_try_advisory_lock: one program prunes at a time
-LOCK_MS = 2_000  # longer than deadlock_timeout, after which PostgreSQL cancels a blocking autovacuum
-PAUSES = (1.0, 3.0, 6.0, 12.0, 24.0)
-"""Seconds between attempts to get a lock."""
 _ROWS = 100_000
 """Applications deleted in one transaction."""
-_LOCK_NOT_AVAILABLE = "55P03"
-_DEADLOCK = "40P01"
-
 _OLD = """
     WITH part AS (
         SELECT parent.relname AS parent, c.oid, c.oid::regclass::text AS name,
@@ -40,13 +32,6 @@ _OLD = """
     )
     SELECT parent AS "table", oid, name, rows, bytes, CAST(bounds[1] AS timestamptz) AS starts_at
     FROM part WHERE CAST(bounds[2] AS timestamptz) <= now() - :keep
-"""
-_HOLDER = """
-    SELECT a.pid, a.usename, a.application_name, date_trunc('second', now() - a.xact_start) AS since
-    FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-    WHERE l.relation IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
-        AND l.granted AND a.xact_start IS NOT NULL
-    ORDER BY a.xact_start LIMIT 1
 """
 # In the default partitions, where start times are wrong, the time when a row was stored counts
 _MISDATED = "SELECT count(*) FROM execution_default WHERE :all OR updated_at < now() - :keep"
@@ -137,7 +122,7 @@ def prune(engine: Engine, keep: timedelta, misdated: bool = False) -> Pruned:
     Raises `DatabaseError` if another program prunes, or if a table stays in use through all attempts; what was
     deleted until then stays deleted.
     """
-    with _exclusively(engine):
+    with exclusively(engine):
         with engine.connect() as connection:
             pruned = Pruned(_old(connection, keep))
         for partition in pruned.partitions:
@@ -165,39 +150,23 @@ def _old(connection: Connection, keep: timedelta) -> list[Partition]:
     return sorted(parts, key=lambda part: (part.starts_at, part.table == execution.name, part.table))
 
 
-@contextmanager
-def _exclusively(engine: Engine) -> Iterator[None]:
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": LOCK}):
-            raise DatabaseError("Another program is pruning this database. Try again when it has finished.")
-        try:
-            yield
-        finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": LOCK})
-
-
 def _drop(engine: Engine, partition: Partition) -> None:
     for pause in (*PAUSES, None):
         try:
             with engine.begin() as connection:
-                connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_MS}"))
+                connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
                 connection.execute(text(f"DROP TABLE {partition.name}"))
             return
         except DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in (_LOCK_NOT_AVAILABLE, _DEADLOCK):
+            if not is_busy(error):
                 raise DatabaseError(f"{partition.name} cannot be dropped: {reason(error)}") from None
         if pause is None:
+            used = holder(engine, [partition.table, partition.name])
             raise DatabaseError(
-                f"{partition.name} cannot be dropped, its table is in use{_holder(engine, partition)}."
+                f"{partition.name} cannot be dropped, its table is in use{used}."
                 " What was deleted before stays deleted: run it again later."
             )
         time.sleep(pause)
-
-
-def _holder(engine: Engine, partition: Partition) -> str:
-    with engine.connect() as connection:
-        row = connection.execute(text(_HOLDER), {"tables": [partition.table, partition.name]}).first()
-    return f" by process {row.pid} of {row.usename} ({row.application_name}) for {row.since}" if row else ""
 
 
 def _delete_applications(engine: Engine, times: dict[str, Any], pruned: Pruned) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,13 +34,15 @@ from joinsight.errors import SchemaError
 from joinsight.findings import Finder
 from joinsight.rows import Plans, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, partitions
-from joinsight.store.database import check_schema, reason
+from joinsight.store.database import check_schema, is_busy, reason
 from joinsight.store.history import EarlierRuns, remove_refuted
 from joinsight.store.replacement import Version, replaces, version_of
 from joinsight.tables import ApplicationRow, ExecutionRow, as_json
 
 _KEY = tables.EXECUTION_KEY
 _STATEMENT_ROWS = 500
+PARTITIONS_SECONDS = 60
+"""Pause after a month whose partitions could not be created."""
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
 _T = TypeVar("_T")
@@ -86,6 +89,7 @@ class Writer:
         self._finder = finder or Finder()
         self._check_cancelled = check_cancelled
         self._months: set[str] = set()
+        self._no_partitions_until = 0.0
         self._lock = threading.Lock()
 
     def write(
@@ -196,12 +200,23 @@ class Writer:
         return execution_rows(document, Plans(document, self._check_cancelled))
 
     def _make_partitions(self, times: Iterable[datetime]) -> None:
+        """Create the partitions of new months, unless a reader is in the way: the default partitions take any row."""
         months = set(map(partitions.month_of, times)) - self._months
-        if months:
-            with self._lock:
-                partitions.create(self._engine, months)
-                # Past months are not cached: they may be pruned at any time, and a late document creates them again
-                self._months |= {month for month in months if month >= partitions.month_of(datetime.now(timezone.utc))}
+        if not months:
+            return
+        with self._lock:
+            if time.monotonic() < self._no_partitions_until:
+                return
+            try:
+                partitions.create(self._engine, months, partitions.MONTHS_AT_ONCE)
+            except DBAPIError as error:
+                if not is_busy(error):
+                    raise
+                self._no_partitions_until = time.monotonic() + PARTITIONS_SECONDS
+                log.warning("rows go to the default partitions for now, as a table is in use: %s", reason(error))
+                return
+            # Past months are not cached: they may be pruned at any time, and a late document creates them again
+            self._months |= {month for month in months if month >= partitions.month_of(datetime.now(timezone.utc))}
 
 
 def _halves(
