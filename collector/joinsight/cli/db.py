@@ -19,7 +19,7 @@ from joinsight.cli.table import Column
 from joinsight.display import bytes_text
 from joinsight.errors import ConfigurationError, DatabaseError
 from joinsight.store import URL_VARIABLE, embedded, partitions
-from joinsight.store.database import check_schema, client_url, open_database, upgrade
+from joinsight.store.database import check_schema, client_url, open_database, shown_url, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.prune import Pruned, preview, prune
 
@@ -40,7 +40,7 @@ def db_upgrade(database_url: str | None, data: Path | None) -> None:
         upgrade(engine)
         check_schema(engine)
         partitions.create_ahead(engine)
-        click.echo(f"The schema is up to date: {engine.url.render_as_string(hide_password=True)}")
+        click.echo(f"The schema is up to date: {shown_url(engine.url)}")
 
 
 @db.command("prune")

@@ -26,7 +26,7 @@ from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
 from joinsight.reading import read_deliveries
 from joinsight.store import event_logs, partitions
-from joinsight.store.database import check_schema, open_database, reason
+from joinsight.store.database import check_schema, open_database, reason, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 from joinsight.tables import Row
 from joinsight.terminal import to_json, visible
@@ -117,7 +117,7 @@ def _check_database(
     try:
         with open_database(url, data) as engine:
             check_schema(engine)
-            checks = [Check("database", f"{engine.url.render_as_string(hide_password=True)}, schema up to date")]
+            checks = [Check("database", f"{shown_url(engine.url)}, schema up to date")]
             with engine.connect() as connection:
                 deliveries = read_deliveries(connection, application, since, limit)
                 checks += _check_default_partition(partitions.misdated(connection, limit))

@@ -84,7 +84,7 @@ def _gate(
 def _runs(name: str, side: str, since: datetime, jobs: Sequence[str]) -> list[QueryRun]:
     """The runs of one side; raises `ConfigurationError` if there are none."""
     from joinsight.gate.runs import read_database, read_file
-    from joinsight.store.database import check_schema, open_database
+    from joinsight.store.database import check_schema, open_database, shown_url
 
     path, shown = Path(side), side
     if "://" not in side and not path.is_dir():
@@ -93,7 +93,7 @@ def _runs(name: str, side: str, since: datetime, jobs: Sequence[str]) -> list[Qu
         place = (side, None) if "://" in side else (None, path)
         with open_database(*place) as engine:
             check_schema(engine)
-            shown = engine.url.render_as_string(hide_password=True)
+            shown = shown_url(engine.url)
             found = read_database(engine, since, jobs)
     if not found:
         raise ConfigurationError(name, shown, "no queries are there", "Check --since and --job.")

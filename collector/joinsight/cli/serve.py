@@ -20,7 +20,7 @@ from joinsight.serve.metrics import DEFAULT_JOB_NAMES
 from joinsight.serve.protocol import MAX_CONNECTIONS, OPEN_FILES
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_listener
 from joinsight.serve.tokens import TOKEN_VARIABLE
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import check_schema, open_database, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 from joinsight.timeparse import format_duration
 
@@ -118,7 +118,7 @@ def serve(
             metrics=f"{listener.url}/metrics",
             tokens=len(listener.tokens),
             readers=listener.tokens.readers,
-            database=engine.url.render_as_string(hide_password=True),
+            database=shown_url(engine.url),
             schema=schema,
             connections=server.connections.limits.connections,
             version=__version__,

@@ -47,6 +47,14 @@ _UNRELEASED = (
     " Use a new database: another JOINSIGHT_DATABASE_URL, or another folder (--data)."
 )
 _CREATE = "`joinsight demo`, `serve`, `backfill` and `db upgrade` create one"
+_SECRETS = ("password", "sslpassword")
+"""Keys of a URL's query with a secret."""
+_MARK = "joinsight.connected"
+"""A setting of each connection: without it, the others did not arrive either."""
+_POOLER = (
+    "Connect to PostgreSQL itself: poolers such as PgBouncer, which drop or mix the settings of connections, are not"
+    " supported."
+)
 _EXAMPLE = "Write it like postgresql+psycopg://user:password@host:5432/database."
 
 
@@ -103,10 +111,22 @@ def _parse(url: str) -> URL:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise ConfigurationError(URL_VARIABLE, "(not shown)", "not a valid database URL", _EXAMPLE) from None
+    if "password" in parsed.query:  # as libpq allows: moved to where no output shows it
+        parsed = parsed.set(password=parsed.password or _last(parsed.query["password"]))
+        parsed = parsed.difference_update_query(["password"])
     if parsed.get_backend_name() != "postgresql":
-        shown = parsed.render_as_string(hide_password=True)
-        raise ConfigurationError(URL_VARIABLE, shown, "only PostgreSQL is supported", _EXAMPLE)
+        raise ConfigurationError(URL_VARIABLE, shown_url(parsed), "only PostgreSQL is supported", _EXAMPLE)
     return parsed
+
+
+def shown_url(url: URL) -> str:
+    """A server's URL for messages and logs, without secrets."""
+    return url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
+
+
+def _last(value: str | tuple[str, ...]) -> str:
+    """The value of a key of a URL's query that counts for libpq, which may be there several times."""
+    return value if isinstance(value, str) else value[-1]
 
 
 def _check_folder(folder: Path) -> None:
@@ -125,13 +145,18 @@ def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
     of this folder, whose port is looked up for each connection, as it changes with a restart. Raises `DatabaseError`.
     """
     parsed = _parse(url)
-    shown = parsed.render_as_string(hide_password=True)
     engine = engine_for(parsed.set(drivername="postgresql+psycopg"), folder)
     try:
         try:
-            engine.connect().close()
+            with engine.connect() as connection:
+                has_settings = connection.scalar(text(f"SELECT current_setting('{_MARK}', true)"))
         except OperationalError as error:
-            raise DatabaseError(f"PostgreSQL does not respond at {shown}: {reason(error)}") from None
+            pooler = f" {_POOLER}" if "unsupported startup parameter" in reason(error) else ""
+            raise DatabaseError(
+                f"PostgreSQL does not respond at {shown_url(parsed)}: {reason(error)}{pooler}"
+            ) from None
+        if not has_settings:
+            raise DatabaseError(f"{shown_url(parsed)} ignores the settings of a connection. {_POOLER}")
         yield engine
     finally:
         engine.dispose()
@@ -139,7 +164,7 @@ def connect(url: str, folder: Path | None = None) -> Iterator[Engine]:
 
 def engine_for(url: URL, folder: Path | None) -> Engine:
     """An engine for writing, as `connect` yields it, also while no server answers."""
-    return _engine(url, folder, pool_pre_ping=True, connect_args=_connect_arguments())
+    return _engine(url, folder, pool_pre_ping=True, connect_args=_connect_arguments(url))
 
 
 def for_readers(engine: Engine, seconds: int) -> Engine:
@@ -150,7 +175,7 @@ def for_readers(engine: Engine, seconds: int) -> Engine:
     """
     limits = f"-c default_transaction_read_only=on -c statement_timeout={seconds}s"
     options = {"poolclass": NullPool, "isolation_level": "REPEATABLE READ"}
-    return _engine(engine.url, embedded_folder(engine), connect_args=_connect_arguments(limits), **options)
+    return _engine(engine.url, embedded_folder(engine), connect_args=_connect_arguments(engine.url, limits), **options)
 
 
 def embedded_folder(engine: Engine) -> Path | None:
@@ -177,18 +202,21 @@ def _port(folder: Path) -> int:
     return port
 
 
-def _connect_arguments(options: str = "") -> dict[str, Any]:
-    return {
+def _connect_arguments(url: URL, limits: str = "") -> dict[str, Any]:
+    """What the URL does not set itself, and options of the server: ours, then the URL's, then `limits`."""
+    # Partitionwise joins: a condition on the time of one table then also prunes the months of tables joined to it
+    ours = f"-c timezone=UTC -c enable_partitionwise_join=on -c {_MARK}=on"
+    arguments = {
         "connect_timeout": 10,
         "tcp_user_timeout": 20_000,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "application_name": "joinsight",
-        "client_encoding": "UTF8",
-        # Partitionwise joins: a condition on the time of one table then also prunes the months of tables joined to it
-        "options": f"-c timezone=UTC -c enable_partitionwise_join=on {options}".strip(),
     }
+    arguments = {name: value for name, value in arguments.items() if name not in url.query}
+    options = [ours, _last(url.query.get("options", "")), limits]
+    return {**arguments, "client_encoding": "UTF8", "options": " ".join(filter(None, options))}
 
 
 def conninfo(engine: Engine) -> str:
@@ -196,12 +224,13 @@ def conninfo(engine: Engine) -> str:
     folder = embedded_folder(engine)
     url = engine.url if folder is None else engine.url.set(port=_port(folder))
     plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return make_conninfo(plain, **_connect_arguments())
+    return make_conninfo(plain, **_connect_arguments(url))
 
 
 def client_url(url_or_text: URL | str) -> str:
-    """A server's URL for libpq, without the password."""
+    """A server's URL for libpq, without secrets."""
     url = _parse(url_or_text) if isinstance(url_or_text, str) else url_or_text
+    url = url.difference_update_query(_SECRETS)
     return URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query).render_as_string()
 
 
