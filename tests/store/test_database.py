@@ -34,7 +34,7 @@ def with_query(url: str, **query: str) -> str:
 
 
 def test_the_url_sets_the_name_and_options_of_a_connection(make_store: Callable[[], str]) -> None:
-    """Of all connections, also of readers and of other processes; our own settings stay, and readers only read."""
+    """All connections have them, also those of readers and other processes; our settings stay, readers only read."""
     options = "-c work_mem=7MB -c statement_timeout=9s"
     url = with_query(make_store(), application_name="mine", options=options, connect_timeout="3")
     with connect(url) as engine:

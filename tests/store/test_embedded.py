@@ -642,8 +642,12 @@ def open_folder(made: Path) -> Iterator[Path]:
 
 @as_root
 @with_proc
-def test_server_of_root_has_no_rights_that_it_does_not_need(open_folder: Path) -> None:
+def test_server_of_root_has_no_rights_that_it_does_not_need(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When root is the user the server runs as nobody, with no capability."""
+    binaries = embedded.find_binaries()
+    if not all(folder.stat().st_mode & 0o001 for folder in binaries.resolve().parents):  # as in a clone below /root
+        binaries = copied_binaries(open_folder.parent)
+    monkeypatch.setattr(embedded, "find_binaries", lambda: binaries)
     with embedded_postgres(open_folder):
         pid = running(open_folder).pid
         if Path(f"/proc/{pid}").stat().st_uid != pwd.getpwnam("nobody").pw_uid:
@@ -679,12 +683,47 @@ def test_container_without_the_smaller_capability(open_folder: Path) -> None:
     assert status(open_folder) is None
 
 
+@as_root
+@with_proc
+def test_the_account_of_roots_server_learns_no_secret(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root alone reads the password, also one that an earlier release left to the account; no token is inherited."""
+    monkeypatch.setenv("JOINSIGHT_TOKEN", "ours:hunter2")
+    nobody = pwd.getpwnam("nobody")
+    for _ in range(2):
+        with embedded_postgres(new) as url:
+            assert ask(url, "SELECT 1") == (1,)
+            server = Path(f"/proc/{running(new).pid}")
+            assert server.stat().st_uid == nobody.pw_uid
+            assert b"hunter2" not in (server / "environ").read_bytes()
+            for name in "password", "pgpass":
+                assert ((new / name).stat().st_uid, (new / name).stat().st_mode & 0o777) == (0, 0o600)
+        os.chown(new / "password", nobody.pw_uid, nobody.pw_gid)
+
+
+def test_folders_above_are_not_writable_by_others(tmp_path: Path) -> None:
+    """Also with a umask of 0: else anybody could replace the folder."""
+    top = tmp_path / "a" / "b"
+    before = os.umask(0)
+    try:
+        with embedded_postgres(top / "data"):
+            assert [path.stat().st_mode & 0o777 for path in (top.parent, top)] == [0o755, 0o755]
+            assert (top / "data").stat().st_mode & 0o022 == 0
+    finally:
+        os.umask(before)
+        shutil.rmtree(top)
+
+
 @pytest.fixture
 def closed_binaries(tmp_path: Path) -> Path:
     """The binaries, below a folder that root alone may enter."""
-    package = embedded.find_binaries().parents[1]
     top = tmp_path / "closed"
     top.mkdir(mode=0o700)
+    return copied_binaries(top)
+
+
+def copied_binaries(top: Path) -> Path:
+    """The binaries, copied below a folder."""
+    package = embedded.find_binaries().parents[1]
     libraries = package.with_name(package.name + ".libs")
     if libraries.exists():
         shutil.copytree(libraries, top / libraries.name)

