@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from tests.documents import execution, planned
 
@@ -182,3 +183,24 @@ def test_a_reader_can_stop_nothing(engine: Engine) -> None:
         with engine.begin() as connection:
             connection.execute(text(f"DROP OWNED BY {role}"))
             connection.execute(text(f"DROP ROLE {role}"))
+
+
+def test_a_rollup_looks_for_stale_days_in_their_months_only(engine: Engine) -> None:
+    """Months before the oldest day, and the default partition with its rows, are not read."""
+    from joinsight.spark.rollup import stale_days
+
+    days = [(2024, 5, 31), (2024, 6, 1), (2024, 6, 30), (2024, 7, 1)]
+    Writer(engine).write([execution(execution_id=at, started_at_ms=ms(*day)) for at, day in enumerate(days)])
+    asked: list[tuple[str, object]] = []
+
+    def remember(_c: object, _cursor: object, statement: str, parameters: object, *_: object) -> None:
+        asked.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", remember)
+    found = stale_days(engine, date(2024, 6, 1), datetime(2024, 6, 30, 23, 59, tzinfo=timezone.utc))
+    event.remove(engine, "before_cursor_execute", remember)
+    assert found == [date(2024, 6, 1), date(2024, 6, 30)]
+    ((statement, parameters),) = asked
+    with engine.connect() as connection:
+        plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars())  # type: ignore[arg-type]
+    assert set(re.findall(r"execution_(\d{4}_\d\d|default)", plan)) == {"2024_06"}, plan

@@ -28,12 +28,11 @@ _LATE = timedelta(days=1)
 _STALE = """
     SELECT e.day FROM (
         SELECT CAST(started_at AT TIME ZONE 'UTC' AS date) AS day, count(*) AS executions, max(updated_at) AS newest_at
-        FROM execution WHERE NOT is_outer GROUP BY 1
+        FROM execution WHERE NOT is_outer AND started_at >= :since AND started_at < :until GROUP BY 1
     ) AS e LEFT JOIN (
         SELECT day, sum(executions) AS executions, max(newest_at) AS newest_at FROM rollup_day GROUP BY day
     ) AS r ON r.day = e.day
-    WHERE e.day BETWEEN :oldest AND :today
-        AND (e.day >= :late OR r.executions IS DISTINCT FROM e.executions OR r.newest_at < e.newest_at)
+    WHERE e.day >= :late OR r.executions IS DISTINCT FROM e.executions OR r.newest_at < e.newest_at
     ORDER BY 1
 """
 Read = Callable[[str, Sequence[str], Sequence[Range]], DataFrame]
@@ -56,9 +55,9 @@ def stale_days(engine: Engine, oldest: date, now: datetime) -> list[date]:
     """Days from `oldest` to today, in order, with executions that are not rolled up; always yesterday and today, if
     they have executions."""
     today = now.astimezone(timezone.utc).date()
+    since, until = (datetime.combine(day, time(0), timezone.utc) for day in (oldest, today + timedelta(days=1)))
     with engine.connect() as connection:
-        days = connection.scalars(text(_STALE), {"oldest": oldest, "late": today - _LATE, "today": today})
-        return list(days)
+        return list(connection.scalars(text(_STALE), {"since": since, "until": until, "late": today - _LATE}))
 
 
 def days_since(since: datetime, now: datetime) -> list[date]:
