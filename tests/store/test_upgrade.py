@@ -24,7 +24,7 @@ from joinsight.errors import DatabaseError, SchemaError
 from joinsight.filters import Filters
 from joinsight.rows import execution_rows
 from joinsight.store import database
-from joinsight.store.database import check_schema, connect, upgrade
+from joinsight.store.database import check_schema, connect, exclusively, upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
 from joinsight.tables import as_json, views
@@ -219,6 +219,12 @@ def test_an_upgrade_that_is_killed_changes_nothing(engine: Engine, next_release:
     assert contents(engine) == before
     assert Writer(engine).write([planned(PLAN, application_id="later")]).stored == 1
     finish(start(engine, next_release))
+
+
+def test_a_schema_that_is_up_to_date_waits_for_nobody(engine: Engine) -> None:
+    """Each command upgrades the embedded database when it opens it, also while a collector prunes."""
+    with exclusively(engine):
+        upgrade(engine)
 
 
 def test_a_table_in_use_ends_the_upgrade(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,11 +256,14 @@ def upgrade(engine: Engine) -> None:
 
 def _upgrade(connection: Connection) -> None:
     target = _target()
+    own = target.revision, target.definitions.version
+    if _stored(connection, target) == own:
+        return
     if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _CREATION})
     else:
         connection.execute(text(_EXCLUSIVE))
-    if _stored(connection, target) == (target.revision, target.definitions.version):
+    if _stored(connection, target) == own:  # by another program, while this one waited
         return
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"))
     target.definitions.drop(connection)
