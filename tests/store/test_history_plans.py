@@ -265,7 +265,7 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
             reading.read_plan(connection, reading.find_execution(connection, named))
 
     plans = plans_of(engine, ask)
-    assert len(plans) == (1 if named == "987654321" else 10)
+    assert len(plans) == (1 if named == "987654321" else 11)
     for plan in plans:
         assert not scanned(plan), plan
     for plan in plans[1:]:
