@@ -160,6 +160,59 @@ def test_large_batch(engine: Engine, app: str) -> None:
 # Deliveries
 
 
+WITHOUT_START: dict[str, Any] = {
+    "started_at_ms": STARTED_AT_MS + 20,
+    "incomplete": ["its start was not seen"],
+    "incomplete_codes": ["start_not_seen"],
+}
+LOG: dict[str, Any] = {"origin": "event_log", "listener": OTHER_LISTENER, "sequence": 50}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stays"),
+    [
+        (WITHOUT_START, LOG, "event_log"),
+        (LOG, WITHOUT_START, "event_log"),
+        ({**WITHOUT_START, "state": "lost"}, LOG, "event_log"),
+        (WITHOUT_START, {**LOG, "state": "running"}, "live"),
+        ({**LOG, "state": "running"}, WITHOUT_START, "live"),
+        ({"stages": [RAN]}, {**LOG, **WITHOUT_START}, "live"),
+        ({"state": "lost"}, {**LOG, **WITHOUT_START}, "event_log"),
+    ],
+)
+def test_an_execution_whose_start_was_not_seen_is_one_row_with_that_of_its_log(
+    engine: Engine, app: str, first: dict[str, Any], second: dict[str, Any], stays: str
+) -> None:
+    """Its start is in the key, and the first event's time stands for it where the start was missed."""
+    documents = [planned(PLAN, application_id=app, **each) for each in (first, second)]
+    writer = Writer(engine)
+    assert writer.write(documents[:1]).stored == 1
+    written = writer.write(documents[1:])
+    is_replaced = documents[1].origin == stays
+    assert (written.stored, written.stale) == (is_replaced, not is_replaced)
+    assert written.repaired == (is_replaced and stays == "event_log")
+    check_stored(engine, documents[is_replaced])
+
+
+def test_two_rows_of_an_execution_become_one_when_its_log_is_read_again(engine: Engine, app: str) -> None:
+    """Those that earlier versions wrote."""
+    live, log = (execution(application_id=app, **each) for each in (WITHOUT_START, LOG))
+    writer = Writer(engine)
+    writer.write([log])
+    with engine.begin() as connection:  # hidden from the writer
+        connection.execute(
+            text("UPDATE execution SET application_id = 'x' || :app WHERE application_id = :app"), {"app": app}
+        )
+    writer.write([live])
+    with engine.begin() as connection:
+        connection.execute(
+            text("UPDATE execution SET application_id = :app WHERE application_id = 'x' || :app"), {"app": app}
+        )
+    assert len(read(engine, "execution", app)) == 2
+    writer.write([log])
+    assert [row["origin"] for row in read(engine, "execution", app)] == ["event_log"]
+
+
 def test_newer_replaces(engine: Engine, app: str) -> None:
     """A newer document replaces the execution as a whole: nothing of the older one is left."""
     first = planned(PLAN, application_id=app, stages=[RAN], state="running", tags={"a": "b"})

@@ -18,14 +18,14 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import reduce
 from typing import Any, TypeVar
 
 from psycopg.errors import CheckViolation, NotNullViolation
-from sqlalchemy import Connection, Engine, Table, select, true, tuple_
+from sqlalchemy import ARRAY, BigInteger, Connection, Engine, Table, any_, literal, select, true, tuple_
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight import tables
@@ -138,19 +138,30 @@ class Writer:
         self, documents: Sequence[Document], refused: Sequence[delivery.Refused], lock_seconds: int | None
     ) -> Written:
         newest, unreadable = self._newest(documents)
-        executions = {_row_key(made.execution): (d, made) for d, made in newest if isinstance(made, Rows)}
+        executions = {
+            _row_key(made.execution): (d, made)
+            for d, made in newest
+            if isinstance(d, Execution) and isinstance(made, Rows)
+        }
         self._make_partitions(started_at for started_at, *_ in executions)
         with self._engine.begin() as connection:
             if lock_seconds is not None:
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{lock_seconds}s'")
             stored = _write_applications(connection, newest)
             before = _stored(connection, tables.execution, list(executions))
+            misdated = _misdated(connection, executions)
+            versions = {key: version_of(document) for key, (document, _) in executions.items()}
             accepted = {
                 key: executions[key][1]
                 for key in sorted(executions)
-                if key not in before or replaces(version_of(executions[key][0]), before[key])
+                if (key not in before or replaces(versions[key], before[key]))
+                and all(replaces(versions[key], old) for old in misdated.get(key, {}).values())
             }
-            _delete_children(connection, [key for key in accepted if key in before])
+            replaced = [
+                other for key, olds in misdated.items() for other, old in olds.items() if replaces(versions[key], old)
+            ]
+            _delete_children(connection, [*(key for key in accepted if key in before), *replaced])
+            _delete(connection, tables.execution, replaced)
             history = EarlierRuns(connection)
             for key, rows in accepted.items():
                 accepted[key] = dataclasses.replace(rows, finding=self._finder.rows(rows, history))
@@ -163,7 +174,7 @@ class Writer:
         stored += len(accepted)
         written = Written(stored, len(documents) - len(unreadable) - stored, refused=unreadable, faults=len(unreadable))
         for key, rows in accepted.items():
-            new, old = version_of(executions[key][0]), before.get(key)
+            new, old = versions[key], before.get(key) or next(iter(misdated.get(key, {}).values()), None)
             written.repaired += old is not None and (old.origin, new.origin) == ("live", "event_log")
             if new.is_over and not (old and old.is_over):
                 written.finished.append(rows)
@@ -323,10 +334,48 @@ def _stored(connection: Connection, table: Table, keys: list[_Key]) -> dict[_Key
     return versions
 
 
+def _misdated(
+    connection: Connection, executions: Mapping[_Key, tuple[Execution, Rows]]
+) -> dict[_Key, dict[_Key, Version]]:
+    """By key, rows of the same execution with another key, because the listener or the log did not have its start.
+
+    Then the time of its first event is in the key. Live documents with their start, which are nearly all, cost no query
+    for this. Of two listeners, or of two logs, both rows stay.
+    """
+    suspects: dict[tuple[str, str], dict[int, _Key]] = defaultdict(dict)
+    for key, (document, _) in executions.items():
+        if document.origin == "event_log" or _lacks_start(document.incomplete_codes):
+            suspects[document.application_id, document.attempt_id][document.execution_id] = key
+    c = tables.execution.c
+    key_columns = [c[name] for name in _KEY]
+    version = (c.origin, c.state, c.incomplete.is_(None), c.listener_id, c.sequence)
+    found: dict[_Key, dict[_Key, Version]] = defaultdict(dict)
+    for (application, attempt), of_ids in suspects.items():
+        ids = any_(literal(list(of_ids), ARRAY(BigInteger)))
+        statement = select(*key_columns, *version, c.incomplete_codes).where(
+            c.application_id == application, c.attempt_id == attempt, c.execution_id == ids
+        )
+        for row in connection.execute(statement):
+            other, key = tuple(row[: len(_KEY)]), of_ids[row.execution_id]
+            document = executions[key][0]
+            lacks_start = _lacks_start(row.incomplete_codes) or _lacks_start(document.incomplete_codes)
+            if other != key and row.origin != document.origin and lacks_start:
+                found[key][other] = Version(*row[len(_KEY) : -1])
+    return found
+
+
+def _lacks_start(incomplete_codes: Sequence[str] | None) -> bool:
+    return "start_not_seen" in (incomplete_codes or ())
+
+
 def _delete_children(connection: Connection, keys: list[_Key]) -> None:
     for table in tables.CHILDREN:
-        for chunk in _chunks(keys):
-            connection.execute(table.delete().where(tuple_(*(table.c[name] for name in _KEY)).in_(chunk)))
+        _delete(connection, table, keys)
+
+
+def _delete(connection: Connection, table: Table, keys: list[_Key]) -> None:
+    for chunk in _chunks(keys):
+        connection.execute(table.delete().where(tuple_(*(table.c[name] for name in _KEY)).in_(chunk)))
 
 
 def _chunks(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
