@@ -126,10 +126,10 @@ def dial(url: str, address: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=SECONDS, source_address=(address, 0))
 
 
-def post_from(address: str, url: str, body: bytes) -> httpx.Response:
+def post_from(address: str, url: str, body: bytes, headers: Mapping[str, str] = {}) -> httpx.Response:
     """The answer to a batch from one of this machine's many loopback addresses."""
     with httpx.Client(transport=httpx.HTTPTransport(local_address=address), timeout=SECONDS) as client:
-        return client.post(url + DOCUMENTS, content=body, headers=HEADERS)
+        return client.post(url + DOCUMENTS, content=body, headers={**HEADERS, **headers})
 
 
 def answer(connection: socket.socket) -> bytes:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from sqlalchemy import Engine, text
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, execution, request
-from tests.serve.real import in_threads, post_from, service, until, writers_that_wait
+from tests.serve.real import in_threads, post, post_from, service, until, writers_that_wait
 
+from joinsight.decode import MAX_REQUEST_BYTES
 from joinsight.demo.runner import collector
 from joinsight.serve import admission, app, ingest
-from joinsight.serve.admission import MAX_SENDER_WRITING, MAX_WRITING, WriteSlots
-from joinsight.serve.pending import Pending
+from joinsight.serve.admission import MAX_SENDER_WRITING, MAX_WRITING, Admission, Busy, WriteSlots
+from joinsight.serve.pending import Pending, Sender
 
 GREEDY, GOOD = "127.0.0.2", "127.0.0.3"
 
@@ -95,8 +96,8 @@ def pending(address: str, token: str | None = None, size: int = 100) -> Pending:
 class Writing:
     """Slots whose groups are written when the test says so."""
 
-    def __init__(self) -> None:
-        self.slots = WriteSlots(self._write)
+    def __init__(self, several_tokens: bool = False) -> None:
+        self.slots = WriteSlots(self._write, lambda: several_tokens)
         self.groups: list[list[Pending]] = []
         self._ends: list[asyncio.Event] = []
 
@@ -185,6 +186,85 @@ def test_a_token_is_a_sender() -> None:
             assert writing.slots.add(pending("proxy", token)).done()
 
     asyncio.run(scenario())
+
+
+def test_tokens_take_turns_before_addresses_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that many addresses use has no more turns than another one, and leaves a slot for others."""
+    monkeypatch.setattr(admission, "MAX_GROUP_REQUESTS", 1)
+
+    async def scenario() -> str:
+        writing = Writing(several_tokens=True)
+        for address in "abcdabcd":
+            writing.slots.add(pending(address, "many"))
+        await settle()
+        assert writing.names == ["a", "b", "c"]
+        for _ in range(2):
+            writing.slots.add(pending("x", "other"))
+        writing.slots.add(pending("y", "other"))
+        await settle()
+        for number in range(11):
+            await writing.end(number)
+        return "".join(writing.names)
+
+    assert asyncio.run(scenario()) == "abcxdxaybcd"
+
+
+def admitted(lease: Admission, sender: Sender, most: int = 1_000) -> int:
+    """How many requests of a sender are admitted to the queue, one after the other."""
+    for number in range(most):
+        try:
+            lease.lease(sender).enqueue()
+        except Busy:
+            return number
+    return most
+
+
+def test_a_token_leaves_room_for_others_from_however_many_addresses_it_is_used() -> None:
+    """Of the queue, each further token still gets a share, and each further address with the same token as well."""
+    shared = Admission()
+    first = [admitted(shared, (f"first-{number}", "first")) for number in range(10)]
+    assert first == [16, 16, 16, 16, 6, 1, 0, 0, 0, 0]
+    second = [admitted(shared, (f"second-{number}", "second")) for number in range(10)]
+    assert second[:4] == [13, 3, 1, 0]
+    assert admitted(shared, ("third", "third")) >= 1
+
+
+def test_bytes_are_shared_like_the_queue() -> None:
+    """One token cannot hold so much that another token's largest request finds no room."""
+    shared = Admission()
+
+    def hold(sender: Sender) -> int:
+        lease = shared.lease(sender)
+        with suppress(Busy):
+            while len(lease.body) < MAX_REQUEST_BYTES:
+                lease.add(bytes(1 << 20))
+        return len(lease.body)
+
+    for number in range(20):
+        hold((f"first-{number}", "first"))
+    assert hold(("second", "second")) == MAX_REQUEST_BYTES
+
+
+def test_a_sender_is_heard_while_another_token_fills_the_queue(engine: Engine) -> None:
+    """From many addresses it takes all places that it may have, and is told to come again; the other is stored."""
+    first, second = ({"Authorization": f"Bearer {token}"} for token in ("one", "two"))
+    with collector(engine, 0, ["first:one", "second:two"]) as (url, server):
+        assert post(url, request(application(application_id="crowd")), headers=first).status_code == 200
+        late: list[int] = []
+
+        def send(number: int) -> None:
+            body = request(execution(application_id="crowd", execution_id=number))
+            late.append(post_from(f"127.0.1.{number % 8 + 1}", url, body, headers=first).status_code)
+
+        with held(engine, "crowd"):
+            join = in_threads(*(lambda n=n: send(n) for n in range(100)))
+            waiting = server.collector._admission.waiting
+            until(lambda: 429 in late and waiting.held + len(late) == 100, "the token has all places that it may have")
+            for number in range(3):
+                body = request(execution(application_id="alone", execution_id=number))
+                assert post(url, body, headers=second).json() == {"accepted": 1, "refused": []}
+        join()
+    assert set(late) == {200, 429} and late.count(200) <= 72
 
 
 def test_a_slot_that_comes_too_late() -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
+from pathlib import Path
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from tests.documents import execution, request
 from tests.serve.real import (
     DOCUMENTS,
     SECONDS,
+    Service,
     answer,
     dial,
     get,
@@ -33,6 +35,7 @@ from tests.serve.real import (
     until,
     writers_that_wait,
 )
+from tests.store.test_embedded import with_proc
 
 from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
@@ -169,27 +172,65 @@ def test_one_client_does_not_take_all_places(url: str, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "second", "reason"),
-    [("MAX_CLIENT_BYTES", "127.0.0.2", b"from this address"), ("MAX_HELD_BYTES", "127.0.0.3", b"from all senders")],
+    ("limit", "held", "second", "reason"),
+    [
+        ("MAX_CLIENT_BYTES", 99_990, "127.0.0.2", b"from this address"),
+        ("MAX_HELD_BYTES", 56_000, "127.0.0.3", b"from all senders"),
+    ],
 )
 def test_bytes_in_memory_are_bounded(
-    url: str, monkeypatch: pytest.MonkeyPatch, limit: str, second: str, reason: bytes
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: str, held: int, second: str, reason: bytes
 ) -> None:
     """The request that would be too much is answered 429; when the others are over it is taken."""
     monkeypatch.setattr(admission, limit, 100_000)
-    body = request(b" " * 20, execution(application_id=limit))
-    with dial(url, "127.0.0.2") as first:
-        first.sendall(head(100_000) + b"x" * 99_990)
-        until(lambda: metric(url, "joinsight_requests_held_bytes") == 99_990, "the first one holds almost all")
+    if reason == b"from all senders":
+        monkeypatch.setattr(admission, "MAX_CLIENT_BYTES", 100_000)
+    body = os.urandom(30_000)
+    with collector(engine, 0, []) as (url, _):
+        with dial(url, "127.0.0.2") as first:
+            first.sendall(head(100_000) + b"x" * held)
+            until(lambda: metric(url, "joinsight_requests_held_bytes") == held, "the first one holds much")
+            with dial(url, second) as other:
+                other.sendall(head(len(body), "Connection: close") + body)
+                said = answer(other)
+            assert said.startswith(b"HTTP/1.1 429 ")
+            assert reason in said
+        until(lambda: metric(url, "joinsight_requests_held_bytes") == 0, "the first one's is given back")
         with dial(url, second) as other:
-            other.sendall(head(len(body), "Connection: close") + body)
-            said = answer(other)
-        assert said.startswith(b"HTTP/1.1 429 ")
-        assert reason in said
-    until(lambda: metric(url, "joinsight_requests_held_bytes") == 0, "the first one's is given back")
-    with dial(url, second) as other:
-        other.sendall(head(len(body)) + body)
-        assert status(other) == 200
+            other.sendall(head(len(good(limit))) + good(limit))
+            assert status(other) == 200
+
+
+KINDS_OF_END = ("429", "413", "gone")
+
+
+@with_proc
+def test_requests_that_end_early_leave_no_body_in_memory(engine: Engine) -> None:
+    """Neither those answered 429 or 413 nor those whose client hangs up, though no garbage is collected."""
+    piece = os.urandom(1 << 20)
+    patch = "import gc; gc.disable(); from joinsight.serve import admission; admission.MAX_CLIENT_BYTES = 24 << 20"
+    with service(engine.url.render_as_string(hide_password=False), patch=patch) as running:
+        before = resident_mib(running)
+        for end in KINDS_OF_END * 4:
+            with dial(running.url) as sender:
+                if end == "gone":
+                    sender.sendall(head(30 << 20) + piece * 20)
+                    until(lambda: metric(running.url, "joinsight_requests_held_bytes") == 20 << 20, "it is there")
+                    continue
+                if end == "413":
+                    sender.sendall(head(40 << 20))
+                else:
+                    with suppress(ConnectionError):
+                        sender.sendall(head(30 << 20) + piece * 30)
+                assert status(sender) == int(end)
+        until(lambda: metric(running.url, "joinsight_requests_held_bytes") == 0, "all have ended")
+        assert resident_mib(running) - before < 60
+
+
+def resident_mib(running: Service) -> int:
+    """The memory of a service's process, in MiB."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) >> 10
 
 
 # Too many connections

@@ -10,19 +10,24 @@ from typing import cast
 
 from joinsight.serve.pending import Pending, Sender
 
-MAX_WAITING = 64
+MAX_WAITING = 96
 """Maximum requests waiting to be written, including those being written."""
 MAX_CLIENT_WAITING = 16
-"""`MAX_WAITING` for one client."""
+"""`MAX_WAITING` for one sender."""
 MAX_HELD_BYTES = 256 << 20
 """Maximum bytes of request bodies in memory, partly or fully received."""
 MAX_CLIENT_BYTES = 64 << 20
-"""`MAX_HELD_BYTES` for one client; two of the largest requests."""
+"""`MAX_HELD_BYTES` for one sender; two of the largest requests."""
+SHARE = 3
+"""A token holds at most this many times what it leaves free, and so does a sender of what its token may hold: however
+many there are, newcomers find room."""
 
 MAX_WRITING = 4
 """Maximum groups of requests decoded and written concurrently; more would not be faster and would take memory."""
 MAX_SENDER_WRITING = 2
 """`MAX_WRITING` for one sender, so that slow batches of one sender leave slots for the others."""
+MAX_TOKEN_WRITING = 3
+"""`MAX_WRITING` for one token where there are several, however many addresses use it."""
 MAX_GROUP_REQUESTS = 32
 """Maximum requests that are written together."""
 MAX_GROUP_BYTES = 256 << 10
@@ -33,49 +38,72 @@ class Busy(Exception):
     """A limit is reached; the sender should retry later."""
 
 
+class _Quota:
+    """What requests hold of one resource: fairly divided among tokens first, then among the senders with a token."""
+
+    def __init__(self, what: str, total: int, of_sender: int) -> None:
+        self._what = what
+        self._total = total
+        self._of_sender = of_sender
+        self.held = 0
+        self._of_tokens: Counter[str | None] = Counter()
+        self._of_senders: Counter[Sender] = Counter()
+
+    def take(self, sender: Sender, amount: int) -> None:
+        """Hold more; raises `Busy` if that exceeds a limit."""
+        token = sender[1]
+        of_token, of_sender = self._of_tokens[token] + amount, self._of_senders[sender] + amount
+        free = self._total - self.held - amount
+        if of_token > SHARE * free:
+            raise Busy(f"too many {self._what} from all senders" + (" with this token" if token else ""))
+        left = (SHARE * free - of_token) // (SHARE + 1)  # what the token may still take
+        if of_sender > min(self._of_sender, SHARE * left):
+            raise Busy(f"too many {self._what} from this address")
+        self.held += amount
+        self._of_tokens[token] += amount
+        self._of_senders[sender] += amount
+
+    def give_back(self, sender: Sender, amount: int) -> None:
+        """Hold less."""
+        self.held -= amount
+        self._of_tokens[sender[1]] -= amount
+        self._of_senders[sender] -= amount
+        if not self._of_senders[sender]:
+            del self._of_senders[sender]  # addresses come and go
+
+
 class Admission:
     """The memory and the queue that requests share. For one thread only."""
 
     def __init__(self) -> None:
-        self.bytes = 0
-        self.waiting = 0
-        self._client_bytes: Counter[str] = Counter()
-        self._client_waiting: Counter[str] = Counter()
+        self.bytes = _Quota("bytes of requests", MAX_HELD_BYTES, MAX_CLIENT_BYTES)
+        self.waiting = _Quota("concurrent requests", MAX_WAITING, MAX_CLIENT_WAITING)
 
-    def lease(self, client: str) -> Lease:
+    def lease(self, sender: Sender) -> Lease:
         """A lease for one request: a context manager that releases everything at its end."""
-        return Lease(self, client)
+        return Lease(self, sender)
 
 
 class Lease:
-    """The bytes and the place in the queue that one request holds."""
+    """The body of one request and its place in the queue."""
 
-    def __init__(self, admission: Admission, client: str) -> None:
+    def __init__(self, admission: Admission, sender: Sender) -> None:
+        self.body = bytearray()
+        """What has arrived of the body; empty after the end, whatever still refers to it."""
         self._admission = admission
-        self._client = client
+        self._sender = sender
         self._bytes = 0
         self._waiting = 0
 
-    def add_bytes(self, size: int) -> None:
-        """Hold `size` more bytes; raises `Busy` if that exceeds a limit."""
-        admission, client = self._admission, self._client
-        if admission.bytes + size > MAX_HELD_BYTES:
-            raise Busy("too many bytes of requests from all senders")
-        if admission._client_bytes[client] + size > MAX_CLIENT_BYTES:
-            raise Busy("too many bytes of requests from this address")
-        admission.bytes += size
-        admission._client_bytes[client] += size
-        self._bytes += size
+    def add(self, chunk: bytes) -> None:
+        """Append to the body; raises `Busy` if that exceeds a limit."""
+        self._admission.bytes.take(self._sender, len(chunk))
+        self._bytes += len(chunk)
+        self.body += chunk
 
     def enqueue(self) -> None:
         """Join the queue of requests to be written; raises `Busy` if it is full."""
-        admission, client = self._admission, self._client
-        if admission.waiting >= MAX_WAITING:
-            raise Busy("too many concurrent requests")
-        if admission._client_waiting[client] >= MAX_CLIENT_WAITING:
-            raise Busy("too many concurrent requests from this address")
-        admission.waiting += 1
-        admission._client_waiting[client] += 1
+        self._admission.waiting.take(self._sender, 1)
         self._waiting = 1
 
     def __enter__(self) -> Lease:
@@ -84,26 +112,29 @@ class Lease:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        admission, client = self._admission, self._client
-        admission.bytes -= self._bytes
-        admission.waiting -= self._waiting
-        for counter, held in (admission._client_bytes, self._bytes), (admission._client_waiting, self._waiting):
-            counter[client] -= held
-            if not counter[client]:
-                del counter[client]  # addresses come and go
+        self._admission.bytes.give_back(self._sender, self._bytes)
+        self._admission.waiting.give_back(self._sender, self._waiting)
+        self.body.clear()  # an exception may refer to it until a collection of all garbage, which is rare
 
 
 class WriteSlots:
-    """Slots to decode and write, each for a group of requests; senders take turns. For one thread only.
+    """Slots to decode and write, each for a group of requests. For one thread only.
 
-    While a slot is free, no request waits. Requests that have waited for the same slot are written together.
+    Tokens take turns, and of each token its senders. A request waits only while all slots that its sender may have are
+    taken. Requests that have waited for the same slot are written together.
     """
 
-    def __init__(self, write: Callable[[list[Pending]], Awaitable[None]]) -> None:
-        """`write` writes a group; it must not raise."""
+    def __init__(
+        self, write: Callable[[list[Pending]], Awaitable[None]], several_tokens: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`write` writes a group; it must not raise. `several_tokens`: whether to keep a slot for other tokens."""
         self._write = write
+        self._several_tokens = several_tokens
         self._writing: Counter[Sender] = Counter()  # groups with requests of a sender
+        self._writing_tokens: Counter[str | None] = Counter()
         self._waiting: dict[Sender, deque[Pending]] = {}  # in the order of rotation
+        self._turns: dict[str | None, int] = {}  # the number of each token's last turn
+        self._turn = 0
         self._starts: dict[Pending, asyncio.Future[None]] = {}  # of those that wait
         self._groups: set[asyncio.Future[None]] = set()
 
@@ -133,9 +164,15 @@ class WriteSlots:
         group: list[Pending] = []
         senders: set[Sender] = set()
         size = 0
+        of_token = MAX_TOKEN_WRITING if self._several_tokens() else MAX_WRITING
+        may_write = {
+            each
+            for each in self._waiting
+            if self._writing[each] < MAX_SENDER_WRITING and self._writing_tokens[each[1]] < of_token
+        }
         while len(group) < MAX_GROUP_REQUESTS:
-            eligible = (each for each in self._waiting if each in senders or self._writing[each] < MAX_SENDER_WRITING)
-            sender = next(eligible, None)
+            eligible = (each for each in self._waiting if each in may_write)
+            sender = min(eligible, key=lambda each: self._turns.get(each[1], 0), default=None)
             if sender is None:
                 break
             request = self._waiting[sender][0]
@@ -149,12 +186,15 @@ class WriteSlots:
             self.remove(request)
             if sender in self._waiting:
                 self._waiting[sender] = self._waiting.pop(sender)  # to the end of the rotation
+            self._turn += 1
+            self._turns[sender[1]] = self._turn
             start.set_result(None)
             group.append(request)
             senders.add(sender)
             if request.alone:
                 break
         self._writing.update(senders)
+        self._writing_tokens.update({token for _, token in senders})
         return group
 
     async def _run(self, group: list[Pending], senders: set[Sender]) -> None:
@@ -162,5 +202,6 @@ class WriteSlots:
             await self._write(group)
         finally:
             self._writing -= Counter(senders)
+            self._writing_tokens -= Counter({token for _, token in senders})
             self._groups.remove(cast("asyncio.Future[None]", asyncio.current_task()))
             self._assign()

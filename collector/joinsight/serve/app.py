@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+import anyio
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -96,6 +97,10 @@ def make_app(
     return app
 
 
+class _Late(Exception):
+    """A deadline has passed."""
+
+
 class Collector:
     """Receives batches in one event loop, and ingests them in threads."""
 
@@ -109,8 +114,8 @@ class Collector:
         self._throttled = throttled
         self._admission = Admission()
         metrics.show_admission(self._admission)
-        self._slots = WriteSlots(lambda group: run_in_threadpool(ingest.ingest, group))
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._slots = WriteSlots(lambda group: run_in_threadpool(ingest.ingest, group), lambda: tokens.senders > 1)
+        self._waiting: set[anyio.CancelScope] = set()
         self._closed = False
 
     def close(self) -> None:
@@ -120,8 +125,8 @@ class Collector:
         """
         self._closed = True
         self._ingest.close()
-        for task in self._waiting:
-            task.cancel()
+        for scope in self._waiting:
+            scope.cancel()
 
     def end(self) -> None:
         """End the processes that write, if there are any."""
@@ -181,12 +186,12 @@ class Collector:
 
     async def _store(self, request: Request, sender: dict[str, str | None]) -> Ingested:
         try:
-            with self._admission.lease(sender["client"] or "") as lease:
-                body = await self._cancellable(self._receive(request, lease))
+            with self._admission.lease((sender["client"] or "", sender["token"])) as lease:
+                await self._receive(request, lease)
                 try:
-                    ingested = await self._write(Pending(body, sender))
+                    ingested = await self._write(Pending(lease.body, sender))
                 except WriteAlone:
-                    ingested = await self._write(Pending(body, sender, alone=True))
+                    ingested = await self._write(Pending(lease.body, sender, alone=True))
         except Busy as busy:
             raise _retry_later(429, str(busy)) from None
         except SQLAlchemyError as error:
@@ -199,54 +204,53 @@ class Collector:
         self._health.database_answered()
         return ingested
 
-    async def _receive(self, request: Request, lease: Lease) -> bytearray:
+    async def _receive(self, request: Request, lease: Lease) -> None:
         try:
-            body = await asyncio.wait_for(_read(request, lease), BODY_SECONDS)
-        except asyncio.TimeoutError:
+            await self._within(BODY_SECONDS, _read(request, lease))
+        except _Late:
             reason = f"the body did not arrive within {BODY_SECONDS} s"
             raise HTTPException(408, reason, {"Connection": "close"}) from None
         lease.enqueue()
-        return body
 
     async def _write(self, pending: Pending) -> Ingested:
         """The result, when it is committed."""
         start = self._slots.add(pending)
-        if not start.done():
-            try:
-                await self._cancellable(asyncio.wait_for(start, SLOT_SECONDS))
-            except asyncio.TimeoutError:
-                raise _retry_later(503, "the database is too slow for the load") from None
-            finally:
-                self._slots.remove(pending)
         try:
+            if not start.done():
+                await self._within(SLOT_SECONDS, start)
             return await asyncio.wrap_future(pending.result)
+        except _Late:
+            raise _retry_later(503, "the database is too slow for the load") from None
         finally:
+            self._slots.remove(pending)
             del pending  # an exception refers to it, which would refer to the exception
 
-    async def _cancellable(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """The result of `work`; `close` cancels it."""
-        task = asyncio.ensure_future(work)
-        self._waiting.add(task)
-        if self._closed:
-            task.cancel()
-        try:
-            return await task
-        finally:
-            self._waiting.discard(task)
+    async def _within(self, seconds: float, work: Awaitable[_T]) -> _T:
+        """The result of `work`; raises `_Late` after this many seconds, and `Closed` after `close`.
+
+        `work` is no task of its own: a task, its exception and the frames in its traceback refer to each other.
+        """
+        with anyio.move_on_after(seconds) as scope:
+            self._waiting.add(scope)
+            if self._closed:
+                scope.cancel()
+            try:
+                return await work
+            finally:
+                self._waiting.discard(scope)
+        raise Closed if self._closed else _Late
 
 
-async def _read(request: Request, lease: Lease) -> bytearray:
-    """The body; raises `Busy`, and `TooLarge`, before reading if the request has a Content-Length."""
+async def _read(request: Request, lease: Lease) -> None:
+    """Read the body into the lease; raises `Busy`, and `TooLarge`, before reading if the request has a
+    Content-Length."""
     too_large = f"the request is larger than {MAX_REQUEST_BYTES} bytes"
     if int(request.headers.get("content-length", 0)) > MAX_REQUEST_BYTES:  # h11 refuses anything but digits
         raise TooLarge(too_large)
-    body = bytearray()
     async for chunk in request.stream():
-        if len(body) + len(chunk) > MAX_REQUEST_BYTES:
+        if len(lease.body) + len(chunk) > MAX_REQUEST_BYTES:
             raise TooLarge(too_large)
-        lease.add_bytes(len(chunk))
-        body += chunk
-    return body
+        lease.add(chunk)
 
 
 def _unreadable(reason: str, status: int, sender: dict[str, str | None]) -> JSONResponse:

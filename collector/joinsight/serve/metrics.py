@@ -186,8 +186,8 @@ class Metrics(Counts):
 
     def show_admission(self, admission: Admission) -> None:
         """Show what requests hold at the time of each scrape."""
-        self._child("joinsight_requests_waiting").set_function(lambda: admission.waiting)
-        self._child("joinsight_requests_held_bytes").set_function(lambda: admission.bytes)
+        self._child("joinsight_requests_waiting").set_function(lambda: admission.waiting.held)
+        self._child("joinsight_requests_held_bytes").set_function(lambda: admission.bytes.held)
 
     def written(self) -> None:
         """Note that a batch was written now."""

@@ -76,6 +76,11 @@ class Tokens:
         return len(self._tokens)
 
     @property
+    def senders(self) -> int:
+        """Number of names of senders' tokens."""
+        return len({token.name for token in self._tokens if token.kind == _SEND})
+
+    @property
     def readers(self) -> int:
         """Number of readers' tokens."""
         return sum(token.kind == _READ for token in self._tokens)
