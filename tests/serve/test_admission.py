@@ -220,7 +220,7 @@ def admitted(lease: Admission, sender: Sender, most: int = 1_000) -> int:
 
 
 def test_a_token_leaves_room_for_others_from_however_many_addresses_it_is_used() -> None:
-    """Of the queue, each further token still gets a share, and each further address with the same token as well."""
+    """Each further token still gets a share of the queue, and so does each further address with the same token."""
     shared = Admission()
     first = [admitted(shared, (f"first-{number}", "first")) for number in range(10)]
     assert first == [16, 16, 16, 16, 6, 1, 0, 0, 0, 0]

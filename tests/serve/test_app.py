@@ -26,7 +26,7 @@ from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.document import Stage
 from joinsight.errors import ConfigurationError
-from joinsight.serve import admission, health
+from joinsight.serve import admission, cached
 from joinsight.serve.app import make_app
 from joinsight.serve.server import bind
 from joinsight.serve.tokens import Tokens
@@ -196,7 +196,7 @@ def test_a_missing_database_is_answered_with_503(
     make_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sender is told to come back; the same batch is stored once the database is there again."""
-    monkeypatch.setattr(health, "READY_SECONDS", 0)
+    monkeypatch.setattr(cached, "FRESH_SECONDS", 0)
     with connect(make_database()) as engine:
         app = make_app(engine)
         batch = request(execution(application_id="later"))
@@ -226,7 +226,7 @@ def test_a_killed_connection_is_replaced(engine: Engine) -> None:
 
 def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit of waiting requests the sender is told to come back; the others are stored."""
-    monkeypatch.setattr(admission, "MAX_WAITING", 3)
+    monkeypatch.setattr(admission, "MAX_CLIENT_WAITING", 3)
     app = make_app(engine)
     batches = [request(execution(application_id="many", execution_id=i)) for i in range(8)]
 
@@ -243,7 +243,7 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
 
 def test_leases_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request releases its lease, regardless of its outcome."""
-    monkeypatch.setattr(admission, "MAX_WAITING", 1)
+    monkeypatch.setattr(admission, "MAX_CLIENT_WAITING", 1)
     app = make_app(engine)
     good = request(execution(application_id="places"))
     bodies = (good, b"no gzip", good, gzip.compress(b"x\n" * 10_001), request(b"no JSON"), good)

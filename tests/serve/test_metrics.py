@@ -65,7 +65,7 @@ def filled() -> Metrics:
     """Metrics of which each has seen something, the same at each call."""
     metrics = Metrics()
     metrics.show_admission(admission := Admission())
-    admission.waiting, admission.bytes = 2, 1_000
+    admission.waiting.held, admission.bytes.held = 2, 1_000
     for rows in recorded():
         metrics.finished(rows)
     metrics.count("joinsight_requests_total", 1, "200")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import Engine
+from starlette.requests import Request
+from starlette.responses import Response
 from tests.documents import execution, request
 from tests.serve.real import (
     DOCUMENTS,
@@ -39,8 +42,10 @@ from tests.store.test_embedded import with_proc
 
 from joinsight.decode import HEADERS
 from joinsight.demo.runner import collector
-from joinsight.serve import admission, app, ingest, protocol
-from joinsight.serve.tokens import TOKEN_VARIABLE
+from joinsight.serve import admission, app, cached, ingest, protocol
+from joinsight.serve.access import guarded
+from joinsight.serve.metrics import Metrics
+from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
 
 
 @pytest.fixture
@@ -231,6 +236,46 @@ def resident_mib(running: Service) -> int:
     """The memory of a service's process, in MiB."""
     status = Path(f"/proc/{running.process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) >> 10
+
+
+def test_the_page_of_metrics_is_made_once_for_many_requests(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not in the event loop, in which all else waits for it."""
+    monkeypatch.setattr(cached, "FRESH_SECONDS", 1_200)
+    made: list[str] = []
+
+    def page(self: Metrics) -> bytes:
+        made.append(threading.current_thread().name)
+        return b"metrics"
+
+    monkeypatch.setattr(Metrics, "page", page)
+    with collector(engine, 0, []) as (url, _), dial(url) as greedy:
+        greedy.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
+        found = b""
+        while found.count(b"metrics") < 50:
+            found += greedy.recv(65_536)
+    assert len(made) == 1 and made != ["collector"]
+
+
+def test_probes_take_turns() -> None:
+    """A flood of requests that anyone may make is answered two in a round of the event loop."""
+    answered: list[int] = []
+
+    async def scenario() -> None:
+        async def endpoint(request: Request) -> Response:
+            answered.append(0)
+            return Response()
+
+        guard = guarded(endpoint, Tokens("good"), asyncio.Semaphore(app.MAX_PROBES))
+        request = Request({"type": "http", "headers": []})
+        flood = [asyncio.ensure_future(guard(request)) for _ in range(100)]
+        rounds = 0
+        while not all(each.done() for each in flood):
+            await asyncio.sleep(0)
+            rounds += 1
+            assert len(answered) <= app.MAX_PROBES * rounds
+
+    asyncio.run(scenario())
+    assert len(answered) == 100
 
 
 # Too many connections

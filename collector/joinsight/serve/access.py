@@ -9,6 +9,7 @@ origin only after a preflight (OPTIONS), which nothing here allows.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -50,10 +51,16 @@ def unsupported_media_type(request: Request) -> str | None:
     return f"a batch must be sent with {wanted}, not with {kind!r} and {encoding!r}"
 
 
-def guarded(endpoint: Endpoint, tokens: Tokens) -> Endpoint:
-    """The endpoint, behind a 403 with the reason for requests that are `forbidden`."""
+def guarded(endpoint: Endpoint, tokens: Tokens, turns: asyncio.Semaphore) -> Endpoint:
+    """The endpoint, behind a 403 with the reason for requests that are `forbidden`.
+
+    Anyone may request it, so requests take `turns`, each for a round of the event loop: a flood leaves all else of each
+    round to senders.
+    """
 
     async def guard(request: Request) -> Response:
+        async with turns:
+            await asyncio.sleep(0)
         reason = forbidden(request, tokens)
         response = await endpoint(request) if reason is None else PlainTextResponse(f"{reason}\n", 403)
         response.headers.update(SAFE_HEADERS)

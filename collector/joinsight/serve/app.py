@@ -46,6 +46,7 @@ from joinsight.errors import DocumentError, TooLarge
 from joinsight.findings import Finder
 from joinsight.serve.access import forbidden, guarded, unsupported_media_type
 from joinsight.serve.admission import Admission, Busy, Lease, WriteSlots
+from joinsight.serve.cached import Cached
 from joinsight.serve.health import Health
 from joinsight.serve.ingest import Ingest
 from joinsight.serve.logs import ThrottledLog, fields
@@ -61,6 +62,8 @@ BODY_SECONDS = 60
 """From the head of a request to the end of its body."""
 SLOT_SECONDS = 15
 """Longest wait for a slot to write; a sender would not wait longer for a response."""
+MAX_PROBES = 2
+"""Requests for metrics and health that are processed in one round of the event loop, as anyone may send any number."""
 
 _T = TypeVar("_T")
 
@@ -84,12 +87,13 @@ def make_app(
     metrics, health, throttled = Metrics(job_names), Health(engine), ThrottledLog()
     ingest = make_writers(metrics) if make_writers else Ingest(engine, finder or Finder(), metrics)
     collector = Collector(tokens, ingest, health, metrics, throttled)
+    turns = asyncio.Semaphore(MAX_PROBES)
     app = Starlette(
         routes=[
             Route("/v1/documents", collector.documents, methods=["POST"]),
-            Route("/metrics", guarded(collector.metrics_page, tokens)),
-            Route("/healthz", guarded(health.live, tokens)),
-            Route("/readyz", guarded(health.ready, tokens)),
+            Route("/metrics", guarded(collector.metrics_page, tokens, turns)),
+            Route("/healthz", guarded(health.live, tokens, turns)),
+            Route("/readyz", guarded(health.ready, tokens, turns)),
             *Pages(engine, tokens, throttled).routes(),
         ]
     )
@@ -111,6 +115,7 @@ class Collector:
         self._ingest = ingest
         self._health = health
         self.metrics = metrics
+        self._page = Cached(metrics.page)
         self._throttled = throttled
         self._admission = Admission()
         metrics.show_admission(self._admission)
@@ -139,7 +144,7 @@ class Collector:
 
     async def metrics_page(self, request: Request) -> Response:
         """``GET /metrics``."""
-        return Response(self.metrics.page(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await self._page.get(), media_type=CONTENT_TYPE_LATEST)
 
     async def documents(self, request: Request) -> Response:
         """``POST /v1/documents``."""

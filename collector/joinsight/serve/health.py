@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from joinsight.errors import SchemaError
+from joinsight.serve.cached import Cached
 from joinsight.serve.logs import fields
 from joinsight.store.database import check_schema, reason
-
-READY_SECONDS = 1
-"""How long a response to ``/readyz`` is cached, because anyone may request it and must not load the database."""
 
 log = logging.getLogger("joinsight")
 
@@ -28,8 +24,7 @@ class Health:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._unavailable_since: float | None = None
-        self._readiness: tuple[float, Response] | None = None
-        self._checking = asyncio.Lock()
+        self._readiness = Cached(self._check)
 
     async def live(self, request: Request) -> Response:
         """``GET /healthz``: 200 as long as the process runs."""
@@ -37,11 +32,7 @@ class Health:
 
     async def ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 if the database answers and has this program's schema, else 503."""
-        async with self._checking:
-            if self._readiness is None or time.monotonic() > self._readiness[0]:
-                response = await run_in_threadpool(self._check)
-                self._readiness = time.monotonic() + READY_SECONDS, response
-        return self._readiness[1]
+        return await self._readiness.get()
 
     def _check(self) -> Response:
         try:
