@@ -19,8 +19,10 @@ from tests import class_archive
 from tests.history import END, Planted, generate
 from tests.installed import pyspark_folder
 from tests.java import LIGHT
+from tests.spark_process import SparkRun
 from tests.waiting import DEADLINES, LATE_SECONDS
 
+from joinsight.attach import listener_jar
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 
@@ -208,3 +210,17 @@ def spark_environment(spark_defaults: None) -> Callable[[str], dict[str, str]]:
         return {**base, "PYTHONPATH": str(pyspark_folder(version).parent)}
 
     return environment
+
+
+@pytest.fixture(scope="session")
+def spark_run(
+    spark_environment: Callable[[str], dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkRun]:
+    """Runs scripts in warm processes of any version of Spark; the listener's token is `a token`."""
+
+    def environment(version: str) -> dict[str, str]:
+        return {**spark_environment(version), "JOINSIGHT_TOKEN": "a token"}
+
+    run = SparkRun(environment, tmp_path_factory.mktemp, listener_jar())
+    yield run
+    run.close()

@@ -41,6 +41,7 @@ LINES = "count at /jobs/sales.py:42\nmain at /jobs/sales.py:60"
         ("$anonfun$withThreadLocalCaptured$2 at CompletableFuture.java:1768", "", None),
         ("run at ThreadPoolExecutor.java:1136", "", None),
         ("Sales by region", FROM_PYTHON, None),
+        ("count at <unknown>:0", "", None),
         ("load at 10:30", "", None),
         ("", "", None),
     ],

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.display import bytes_text, duration_text, metric_text, row_text
@@ -159,23 +160,6 @@ def test_row() -> None:
     assert row_text(nothing | {"count": 0}) == "0.0 B"
 
 
-SCRIPT = """
-import json, sys
-from pyspark.java_gateway import launch_gateway
-gateway = launch_gateway()
-jvm = gateway.jvm
-spark = jvm.org.apache.spark
-shown = spark.util.MetricUtils if sys.argv[1] >= "4" else spark.sql.execution.metric.SQLMetrics
-def longs(values):
-    array = gateway.new_array(jvm.long, len(values))
-    for index, value in enumerate(values):
-        array[index] = value
-    return array
-print(json.dumps([shown.stringValue(kind, longs(values), longs(most)) for kind, values, most in json.load(sys.stdin)]))
-gateway.shutdown()
-"""
-
-
 def random_value(dice: random.Random) -> int:
     """Numbers of all magnitudes, often at a limit or a tie."""
     magnitude = 10 ** dice.uniform(0, 16)
@@ -200,7 +184,7 @@ def test_spark_says_the_same(version: str, spark_environment: Callable[[str], di
         cases.append((kind, values, stage))
     asked = [(kind, values, [] if stage is None else [max(values), stage, 0, 71]) for kind, values, stage in cases]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, version],
+        [sys.executable, str(JOBS / "display.py"), version],
         env=spark_environment(version),
         input=json.dumps(asked),
         capture_output=True,

@@ -13,8 +13,9 @@ _READ = 4_000  # characters of a text
 SHORT_CALL_SITE = re.compile(r"(?P<action>\S+) at (?P<file><[^>\n]*>|[^\n]*\.\w{1,8}):(?P<line>\d+)")
 _FRAME = re.compile(r"[^(\n]*\((?P<file><[^>\n]*>|[\w$.-]+\.\w{1,8}):(?P<line>\d+)\)")
 _CELL = re.compile(r"<ipython-input-[^>]*>|.*[/\\]ipykernel_\d+[/\\]\d+\.py")
+# A generated class has no file: Java makes one of a method that is called often by reflection, as PySpark's are
 _OF_JVM = re.compile(
-    r"(?:\w*Method\w*Accessor\w*|Method|Thread|ThreadPoolExecutor|Executors|FutureTask|ForkJoin\w+|CompletableFuture)\.java"
+    r"<unknown>|(?:\w*Method\w*Accessor\w*|Method|Thread|ThreadPoolExecutor|Executors|FutureTask|ForkJoin\w+|CompletableFuture)\.java"
 )
 
 

@@ -8,7 +8,6 @@ and what both gave with each other. What may differ is in ``docs/exactness.md``.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
 from itertools import product
@@ -25,6 +24,7 @@ from tests.exactness.compare import UNEQUAL, Comparer, Comparison, in_ms
 from tests.exactness.expected import OF_STAGES
 from tests.exactness.recorder import Recorder, recording
 from tests.java import LIGHT
+from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12, SUPPORTED
 
 from joinsight.attach import LISTENER, listener_jar
@@ -81,18 +81,16 @@ def test_what_is_stored_is_what_spark_says(
     workload: str,
     engine: Engine,
     recorder: Recorder,
-    spark_environment: Callable[[str], dict[str, str]],
+    spark_run: SparkRun,
     tpch_folder: Path,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
     """Executions, jobs, stages, plan versions, nodes, edges and metrics are the same in both stores."""
     folder = tpch_folder if workload == "tpch" else tmp_path
-    environment = spark_environment(version)
-    truth = run_spark(environment, version, workload, folder, tmp_path / "live.json", recorder.url)
+    truth = run_workload(spark_run, version, workload, folder, tmp_path / "live.json", recorder.url)
     assert truth["spark_version"] == version
-    # In a JVM of its own, as the History Server: that of a stopped driver may end at any moment
-    (replayed,) = run(environment, [str(REPLAY), truth["log"]], tmp_path / "replayed.json")
+    (replayed,) = run(spark_run, version, REPLAY, truth["log"], "--out", str(tmp_path / "replayed.json"))
     live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
     account = live["delivery"]
     assert account["documents_arrived"] == account["documents_made"] > len(live["executions"])
@@ -139,9 +137,7 @@ def is_cluster(version: str, workload: str) -> bool:
     return workload == "tpch" and version in (NEWEST, SCALA_2_12)
 
 
-def run_spark(
-    environment: dict[str, str], version: str, workload: str, folder: Path, out: Path, url: str
-) -> dict[str, Any]:
+def run_workload(spark_run: SparkRun, version: str, workload: str, folder: Path, out: Path, url: str) -> dict[str, Any]:
     """Run the workload with the listener attached; returns what the oracle wrote to `out`."""
     conf = {
         "spark.driver.extraClassPath": str(listener_jar()),
@@ -154,19 +150,18 @@ def run_spark(
     if is_cluster(version, workload):
         conf["spark.master"] = "local-cluster[2,1,1024]"
         conf["spark.executor.extraJavaOptions"] = " ".join(LIGHT)
-    arguments = [str(RUN), "--workload", workload, "--aqe", *AQE[workload], "--folder", str(folder)]
+    arguments = ["--workload", workload, "--aqe", *AQE[workload], "--folder", str(folder)]
     for key, value in conf.items():
         arguments += ["--conf", f"{key}={value}"]
-    truth: dict[str, Any] = run(environment, arguments, out)
+    truth: dict[str, Any] = run(spark_run, version, RUN, *arguments, "--out", str(out))
     return truth
 
 
-def run(environment: dict[str, str], arguments: list[str], out: Path) -> Any:
-    """Run a script; returns what it wrote to `out`."""
-    command = [sys.executable, *arguments, "--out", str(out)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def run(spark_run: SparkRun, version: str, script: Path, *arguments: str) -> Any:
+    """Run a script; returns what it wrote to the file that is its last argument."""
+    done = spark_run(version, script, *arguments)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return json.loads(out.read_text())
+    return json.loads(Path(arguments[-1]).read_text())
 
 
 def read_store(engine: Engine, application_id: str, documents: list[Document]) -> dict[str, Any]:

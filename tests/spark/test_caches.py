@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.spark import cache_workload
 from tests.spark.sink import listening
+from tests.spark_process import SparkRun
 from tests.versions import SUPPORTED
 
 from joinsight.attach import LISTENER, listener_jar
@@ -27,12 +25,10 @@ WORKLOAD = Path(cache_workload.__file__)
 
 @pytest.mark.parametrize("version", SUPPORTED)
 @pytest.mark.parametrize("aqe", ["true", "false"])
-def test_cached_tables_are_linked(
-    version: str, aqe: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
-) -> None:
+def test_cached_tables_are_linked(version: str, aqe: str, spark_run: SparkRun, tmp_path: Path) -> None:
     """Exactly as the descriptions say: filled at once or in parts, by name, from each other, and cached again."""
     found: dict[str, dict[int, CacheRow]] = defaultdict(dict)  # by description, then by cached table
-    for e in ran(spark_environment(version), tmp_path, f"spark.sql.adaptive.enabled={aqe}"):
+    for e in ran(spark_run, version, tmp_path, f"spark.sql.adaptive.enabled={aqe}"):
         found[e.description] |= {row.cache_id: row for row in execution_rows(e).cache}
     names: dict[int, str] = {}
     for description in found:
@@ -52,7 +48,7 @@ def test_cached_tables_are_linked(
     assert row.rows_read == sum(number % 7 < 5 for number in range(4_000))
 
 
-def ran(environment: dict[str, str], folder: Path, *settings: str) -> list[Execution]:
+def ran(spark_run: SparkRun, version: str, folder: Path, *settings: str) -> list[Execution]:
     """The executions of the workload as they ended, in their order."""
     with listening() as sink:
         conf = {
@@ -61,8 +57,7 @@ def ran(environment: dict[str, str], folder: Path, *settings: str) -> list[Execu
             "spark.joinsight.url": sink.url,
         }
         options = [*(f"{key}={value}" for key, value in conf.items()), *settings]
-        command = [sys.executable, str(WORKLOAD), str(folder), *options]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = spark_run(version, WORKLOAD, str(folder), *options)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
     executions = sorted((e for e in documents if isinstance(e, Execution)), key=lambda e: e.sequence)

@@ -6,10 +6,7 @@ The workload notes from when until when it delayed a query: the segments of just
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import msgspec
 import pytest
 from tests.documents import StoredRows, stored_rows
 from tests.spark.sink import listening
+from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
@@ -34,9 +32,7 @@ Delays = dict[str, tuple[int, int]]
 
 
 @pytest.fixture(scope="module", params=[NEWEST, SCALA_2_12])
-def found(
-    request: pytest.FixtureRequest, spark_environment: Callable[[str], dict[str, str]], tmp_path_factory: Any
-) -> tuple[Ran, Delays]:
+def found(request: pytest.FixtureRequest, spark_run: SparkRun, tmp_path_factory: Any) -> tuple[Ran, Delays]:
     """The rows of the workload's executions, and the times of its delays, by description."""
     folder = tmp_path_factory.mktemp("path")
     with listening() as sink:
@@ -45,14 +41,9 @@ def found(
             "spark.extraListeners": LISTENER,
             "spark.joinsight.url": sink.url,
         }
-        arguments = [str(Path(__file__).with_name("path_workload.py")), str(folder), str(SECONDS)]
-        done = subprocess.run(
-            [sys.executable, *arguments, *(f"{key}={value}" for key, value in conf.items())],
-            env=spark_environment(request.param),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        options = (f"{key}={value}" for key, value in conf.items())
+        workload = Path(__file__).with_name("path_workload.py")
+        done = spark_run(request.param, workload, str(folder), str(SECONDS), *options)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
     executions = [each for each in documents if isinstance(each, Execution)]

@@ -6,10 +6,7 @@ recorded plans they are (tests/plan/test_decisions.py).
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 from tests.documents import StoredRows, stored_rows
 from tests.spark import decisions_workload
 from tests.spark.sink import listening
+from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
@@ -40,7 +38,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def ran(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_path_factory: Any) -> Found:
+def ran(version: str, spark_run: SparkRun, tmp_path_factory: Any) -> Found:
     """What the workload's executions become, by their description."""
     with listening() as sink:
         conf = {
@@ -48,14 +46,8 @@ def ran(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_pa
             "spark.extraListeners": LISTENER,
             "spark.joinsight.url": sink.url,
         }
-        script = str(Path(decisions_workload.__file__))
-        done = subprocess.run(
-            [sys.executable, script, str(tmp_path_factory.mktemp("tables")), *(f"{k}={v}" for k, v in conf.items())],
-            env=spark_environment(version),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        options = (f"{key}={value}" for key, value in conf.items())
+        done = spark_run(version, Path(decisions_workload.__file__), str(tmp_path_factory.mktemp("tables")), *options)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
     last = {e.execution_id: e for e in sorted(_executions(documents), key=lambda e: e.sequence)}

@@ -12,41 +12,12 @@ from pathlib import Path
 
 import pytest
 from tests.java import compile_java
+from tests.spark_process import JOBS
 from tests.versions import NEWEST
 
 from joinsight.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
-
-# Every callback is called: AQE, subqueries, driver updates, several sessions, threads, a failing query.
-SCRIPT = """
-import sys, time, threading
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.master("local[2]").appName("harmless").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
-def work(session):
-    session.conf.set("spark.sql.shuffle.partitions", 3)
-    query = "SELECT a.id % 7 AS k, count(*) AS n FROM range(1000) a JOIN range(50) b USING (id) GROUP BY k"
-    rows = session.sql(f"SELECT * FROM ({query}) WHERE n > (SELECT min(id) FROM range(3)) ORDER BY k").collect()
-    results.append(sum(row.n for row in rows))
-results = []
-threads = [threading.Thread(target=work, args=(spark.newSession(),)) for _ in range(3)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print("results", *results, flush=True)
-time.sleep(1)  # heartbeats, progress
-try:
-    spark.sql("SELECT raise_error('on purpose')").collect()
-except Exception as error:
-    print("failed as it should", flush=True)
-began = time.monotonic()
-spark.stop()
-print("stopped after", time.monotonic() - began, flush=True)
-"""
 
 CALLBACKS = {
     "start": "SparkListenerSQLExecutionStart",
@@ -103,8 +74,6 @@ def run(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> R
     """Runs the script, with `first` before the listener's jar on the class path."""
 
     def run_script(url: str, first: Path | None = None, **settings: str) -> subprocess.CompletedProcess[str]:
-        script = tmp_path / "job.py"
-        script.write_text(SCRIPT)
         conf = {
             "spark.driver.extraClassPath": f"{first}:{listener_jar()}" if first else str(listener_jar()),
             "spark.extraListeners": LISTENER,
@@ -114,7 +83,7 @@ def run(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> R
             "spark.joinsight.progressInterval": "200ms",
             **{f"spark.joinsight.{key}": value for key, value in settings.items()},
         }
-        command = [sys.executable, str(script), *(f"{key}={value}" for key, value in conf.items())]
+        command = [sys.executable, str(JOBS / "harmless.py"), *(f"{key}={value}" for key, value in conf.items())]
         return subprocess.run(command, env=spark_environment(NEWEST), capture_output=True, text=True, check=False)
 
     return run_script

@@ -6,8 +6,6 @@ compared is what is stored there.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 from sqlalchemy import Engine, select
 from tests.exactness import tpch
 from tests.spark import identity_workload
+from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.attach import LISTENER, listener_jar
@@ -65,13 +64,11 @@ def _graph(version: Row) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def spark_run(
-    engine: Engine, spark_environment: Callable[[str], dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Run]]:
+def run(engine: Engine, spark_run: SparkRun) -> Iterator[Callable[..., Run]]:
     """Runs a script with the listener attached, in an application of its own; gives its executions by description."""
     with collector(engine, 0, []) as (url, _):
 
-        def run(version: str, *command: str, conf_option: tuple[str, ...] = ()) -> Run:
+        def ran(version: str, script: Path, *arguments: str, conf_option: tuple[str, ...] = ()) -> Run:
             conf = {
                 "spark.driver.extraClassPath": str(listener_jar()),
                 "spark.extraListeners": LISTENER,
@@ -80,18 +77,12 @@ def spark_run(
             }
             options = [part for key, value in conf.items() for part in (*conf_option, f"{key}={value}")]
             before = _applications(engine)
-            done = subprocess.run(
-                [sys.executable, *command, *options],
-                env=spark_environment(version),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = spark_run(version, script, *arguments, *options)
             assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
             (new,) = _applications(engine) - before
             return read(engine, new)
 
-        yield run
+        yield ran
 
 
 def _applications(engine: Engine) -> set[str]:
@@ -125,9 +116,9 @@ def variations(run: Run, query: str) -> dict[str, Execution]:
 
 
 @pytest.fixture(scope="module")
-def workload(spark_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
+def workload(run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The workload on the Spark that is installed."""
-    return spark_run(NEWEST, str(WORKLOAD), str(tmp_path_factory.mktemp("tables")), "20000")
+    return run(NEWEST, WORKLOAD, str(tmp_path_factory.mktemp("tables")), "20000")
 
 
 QUERIES = ("report", *identity_workload.OTHER_QUERIES)
@@ -190,10 +181,10 @@ def test_lists_paths_and_caches(workload: Run) -> None:
 
 
 def test_another_version_of_spark(
-    workload: Run, spark_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
+    workload: Run, run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """On Spark 3.5 all holds too; shapes equal those of 4.3 but where scalar subqueries are merged another way."""
-    older = spark_run(SCALA_2_12, str(WORKLOAD), str(tmp_path_factory.mktemp("tables")), "20000")
+    older = run(SCALA_2_12, WORKLOAD, str(tmp_path_factory.mktemp("tables")), "20000")
     for query in QUERIES:
         test_a_query_keeps_its_shape_and_its_joins(older, query)
         test_an_exchange_keeps_its_key_through_re_plans(older, query)
@@ -206,24 +197,24 @@ def test_another_version_of_spark(
     }
 
 
-def test_tpch(spark_run: Callable[..., Run], tmp_path: Path) -> None:
+def test_tpch(run: Callable[..., Run], tmp_path: Path) -> None:
     """The 22 queries have 22 shapes, the same in two runs, on three times the data, and without broadcasts or AQE."""
     small, large = tmp_path / "small", tmp_path / "large"
     tpch.generate(small, 0.01)
     tpch.generate(large, 0.03)
 
-    def run(folder: Path, aqe: str, *conf: str) -> Run:
-        command = [str(EXACTNESS_RUN), "--workload", "tpch", "--aqe", aqe, "--folder", str(folder)]
-        command += ["--out", str(tmp_path / "oracle.json"), *conf]
-        found = spark_run(NEWEST, *command, conf_option=("--conf",))
+    def ran(folder: Path, aqe: str, *conf: str) -> Run:
+        arguments = ["--workload", "tpch", "--aqe", aqe, "--folder", str(folder)]
+        arguments += ["--out", str(tmp_path / "oracle.json"), *conf]
+        found = run(NEWEST, EXACTNESS_RUN, *arguments, conf_option=("--conf",))
         return {name: e for name, e in found.items() if name.startswith("TPC-H")}
 
-    first = run(small, "on")
+    first = ran(small, "on")
     assert len(first) == len({e.shape for e in first.values()}) == 22
     for other in (
-        run(small, "on"),
-        run(large, "on"),
-        run(small, "off", "--conf", "spark.sql.autoBroadcastJoinThreshold=-1"),
+        ran(small, "on"),
+        ran(large, "on"),
+        ran(small, "off", "--conf", "spark.sql.autoBroadcastJoinThreshold=-1"),
     ):
         for name, e in other.items():
             assert e.text == first[name].text

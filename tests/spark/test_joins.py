@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from tests.documents import stored_rows
 from tests.spark.sink import Sink
 from tests.spark.test_listener import run
+from tests.spark_process import SparkRun
 from tests.versions import NEWEST
 
 from joinsight.decode import decode_document
@@ -18,32 +17,6 @@ from joinsight.document import Execution
 from joinsight.tables import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
-
-SCRIPT = """
-import sys
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.master("local[2]").appName("joins").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
-spark.range(40).selectExpr("id % 3 AS k", "id * 2 AS t", "id AS v").createOrReplaceTempView("trades")
-spark.range(30).selectExpr("id % 3 AS k", "id * 3 + 10 AS t", "id AS w").createOrReplaceTempView("quotes")
-def query(name, sql):
-    spark.sparkContext.setJobDescription(name)
-    return spark.sql(sql).collect()
-ASOF = "trades {} JOIN quotes MATCH_CONDITION (trades.t >= quotes.t)"
-query("as of", "SELECT * FROM " + ASOF.format("ASOF") + " ON trades.k = quotes.k")
-query("left", "SELECT * FROM " + ASOF.format("LEFT ASOF") + " ON trades.k = quotes.k AND trades.v + 5 > quotes.w")
-query("all", "SELECT * FROM " + ASOF.format("ASOF"))
-spark.sparkContext.setJobDescription("nearest")
-trades, quotes = spark.table("trades"), spark.table("quotes")
-trades._joinAsOf(quotes, trades.t, quotes.t, on="k", how="left", direction="nearest").collect()
-query("possible", "SELECT * FROM trades JOIN quotes USING (k)")
-query("merge", "SELECT /*+ MERGE(quotes) */ * FROM trades JOIN quotes USING (k)")
-spark.conf.set("spark.sql.maxBroadcastTableSize", "100b")
-query("too large", "SELECT * FROM trades JOIN quotes USING (k)")
-spark.stop()
-"""
 
 AS_OF = {"spark.sql.join.asofJoin.enabled": "true", "spark.sql.join.sortMergeAsOfJoin.enabled": "true"}
 OF_CORE = {
@@ -54,9 +27,7 @@ OF_CORE = {
 
 
 @pytest.mark.parametrize("redacted", ["false", "true"])
-def test_joins_of_spark_4_3(
-    redacted: str, sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
-) -> None:
+def test_joins_of_spark_4_3(redacted: str, sink: Sink, spark_run: SparkRun) -> None:
     """As-of joins have their keys, sides and rows like any other; a hint and Spark's own limit are in the verdict."""
     options = {
         **AS_OF,
@@ -69,7 +40,7 @@ def test_joins_of_spark_4_3(
         "spark.sql.adaptive.autoBroadcastJoinThreshold": "2k",
         "spark.sql.adaptive.nonEmptyPartitionRatioForBroadcastJoin": "1.0",
     }
-    done = run(sink, spark_environment(NEWEST), tmp_path, SCRIPT, **options)
+    done = run(sink, spark_run, NEWEST, "joins.py", **options)
     assert done.returncode == 0, done.stderr
     documents = [decode_document(json.dumps(document).encode()) for document in sink.taken()]
     newest = {d.execution_id: d for d in documents if isinstance(d, Execution)}

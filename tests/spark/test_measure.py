@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
+from tests.spark_process import SparkRun
 from tests.versions import SUPPORTED
 
 MEASURED = Path(__file__).with_name("measured.py")
@@ -19,11 +17,10 @@ MEASURED = Path(__file__).with_name("measured.py")
 @pytest.mark.spark
 @pytest.mark.matrix
 @pytest.mark.parametrize("version", SUPPORTED)
-def test_queries_are_measured(version: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
+def test_queries_are_measured(version: str, spark_run: SparkRun, tmp_path: Path) -> None:
     """Exactly those of the block or the function, whatever thread they run in, with whole numbers."""
     out = tmp_path / "out.json"
-    command = [sys.executable, str(MEASURED), str(out)]
-    done = subprocess.run(command, env=spark_environment(version), capture_output=True, text=True, check=False)
+    done = spark_run(version, MEASURED, str(out))
     assert done.returncode == 0, done.stderr
     said = json.loads(out.read_text())
     merge, broadcast, hashed = "SortMergeJoin", "BroadcastHashJoin", "ShuffledHashJoin"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.spark.sink import Sink
+from tests.spark_process import JOBS, SparkRun
 from tests.versions import NEWEST, SCALA_2_12, SUPPORTED
 
 from joinsight.attach import LISTENER, listener_jar
@@ -22,31 +20,9 @@ pytestmark = pytest.mark.spark
 PLUGIN = "io.joinsight.JoinsightPlugin"
 TASKS, ROWS, SLEEP = 2, 20, 100
 
-# Tasks sleep in one operator, 2 s each however fast the machine is; it is interpreted, as `reflect` has no code
-SCRIPT = f"""
-import sys
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.appName("samples").config("spark.ui.enabled", "false")
-for pair in sys.argv[1:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
-sleep = "reflect('java.lang.Thread', 'sleep', {SLEEP}L + 0 * id)"
-def query(name, sql):
-    spark.sparkContext.setJobDescription(name)
-    spark.sql(sql).collect()
-query("below", f"SELECT count(*) FROM range(0, {TASKS * ROWS}, 1, {TASKS}) WHERE {{sleep}} IS NOT NULL")
-query("above", f"SELECT id, {{sleep}} FROM (SELECT id % 1000 AS id FROM range({TASKS * ROWS}) GROUP BY 1)")
-query("code", "SELECT sum(crc32(sha2(string(id), 512))) FROM range(0, 1000000, 1, 2)")
-spark.sparkContext.setJobDescription("rdd")
-spark.sparkContext.parallelize([1], 1).map(lambda x: __import__("time").sleep(1)).collect()
-spark.stop()
-"""
 
-
-def run(sink: Sink, environment: dict[str, str], tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def run(sink: Sink, spark_run: SparkRun, version: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the script with the plugin."""
-    path = tmp_path / "job.py"
-    path.write_text(SCRIPT)
     conf = {
         "spark.master": f"local[{TASKS}]",
         "spark.driver.extraClassPath": str(listener_jar()),
@@ -57,8 +33,8 @@ def run(sink: Sink, environment: dict[str, str], tmp_path: Path, **more: str) ->
         "spark.sql.adaptive.enabled": "false",
         **more,
     }
-    command = [sys.executable, str(path), *(f"{key}={value}" for key, value in conf.items())]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    options = (f"{key}={value}" for key, value in conf.items())
+    return spark_run(version, JOBS / "samples.py", str(TASKS), str(ROWS), str(SLEEP), *options)
 
 
 def samples(documents: list[dict[str, Any]]) -> dict[str, list[Counter[str]]]:
@@ -74,11 +50,9 @@ def samples(documents: list[dict[str, Any]]) -> dict[str, list[Counter[str]]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("version", (SCALA_2_12, NEWEST))
-def test_samples_of_tasks(
-    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
-) -> None:
+def test_samples_of_tasks(sink: Sink, spark_run: SparkRun, version: str) -> None:
     """Stages have samples of the code that their tasks were in; the listener is attached once."""
-    done = run(sink, spark_environment(version), tmp_path)
+    done = run(sink, spark_run, version)
     assert done.returncode == 0, done.stderr
     assert "Joinsight stops" not in done.stderr
     taken = sink.taken()
@@ -105,9 +79,9 @@ def check(found: dict[str, list[Counter[str]]]) -> None:
 
 
 @pytest.mark.matrix
-def test_with_the_listener(sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path) -> None:
+def test_with_the_listener(sink: Sink, spark_run: SparkRun) -> None:
     """The plugin beside `spark.extraListeners`: one listener, which has the samples."""
-    done = run(sink, spark_environment(NEWEST), tmp_path, **{"spark.extraListeners": LISTENER})
+    done = run(sink, spark_run, NEWEST, **{"spark.extraListeners": LISTENER})
     assert done.returncode == 0, done.stderr
     taken = sink.taken()
     assert len({document["listener"]["id"] for document in taken}) == 1
@@ -125,13 +99,12 @@ def test_with_the_listener(sink: Sink, spark_environment: Callable[[str], dict[s
 )
 def test_without_samples(
     sink: Sink,
-    spark_environment: Callable[[str], dict[str, str]],
-    tmp_path: Path,
+    spark_run: SparkRun,
     settings: dict[str, str],
     logged: str,
 ) -> None:
     """Sampling can be switched off; an invalid interval switches Joinsight off with one message."""
-    done = run(sink, spark_environment(NEWEST), tmp_path, **settings)
+    done = run(sink, spark_run, NEWEST, **settings)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("oinsight is off") == bool(logged)
     assert logged in done.stderr
@@ -140,15 +113,13 @@ def test_without_samples(
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("version", SUPPORTED)
-def test_samples_of_executors(
-    sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
-) -> None:
+def test_samples_of_executors(sink: Sink, spark_run: SparkRun, version: str) -> None:
     """Two executors in JVMs of their own send their samples to the driver; they get the jar from it."""
     settings = {
         "spark.master": f"local-cluster[{TASKS},1,1024]",
         "spark.executor.memory": "512m",
         "spark.jars": str(listener_jar()),
     }
-    done = run(sink, spark_environment(version), tmp_path, **settings)
+    done = run(sink, spark_run, version, **settings)
     assert done.returncode == 0, done.stderr
     check(samples(sink.taken()))
