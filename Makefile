@@ -13,7 +13,7 @@ JAVA := $(shell find listener tests bench tools -name '*.java')
 # Images of Python set it; the tests start Python hundreds of times, and would compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-matrix exactness bench check format dev jar docs site dist clean
+.PHONY: help demo test test-ci test-matrix exactness bench check format dev jar docs site dist clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -23,11 +23,17 @@ demo: $(VENV)/.demo ## run a real PySpark workload and report what its joins cos
 
 test: $(VENV)/.dev ## run the tests
 	$(BIN)/python listener/build_hook.py
-	$(PYTEST) -m "not matrix"
+	$(PYTEST) -m "not matrix and not nightly"
 
-test-matrix: $(VENV)/.dev ## run the rest of the test matrix, which takes long
+test-ci: $(VENV)/.dev ## run all tests but the rest of the matrix of versions, with one that changes with the day
 	$(BIN)/python listener/build_hook.py
-	$(PYTEST) -m matrix
+	$(BIN)/python -m tests.installed
+	$(PYTEST) -m "not nightly"
+
+test-matrix: $(VENV)/.dev ## run all that `make test` leaves out, on all versions of Spark
+	$(BIN)/python listener/build_hook.py
+	$(BIN)/python -m tests.installed
+	$(PYTEST) -m "matrix or nightly"
 
 exactness: $(VENV)/.dev ## compare with Spark's own numbers on all versions, and record how many are equal
 	$(BIN)/python listener/build_hook.py
@@ -39,18 +45,16 @@ bench: $(VENV)/.dev ## repeat every benchmark with small sizes, into build/bench
 	$(BIN)/python -m bench
 
 check: $(VENV)/.dev ## lint and type-check Python and Java, check the wording
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	tools/pre-commit
 	$(BIN)/clang-format --dry-run --Werror $(JAVA)
 	$(BIN)/python listener/build_hook.py --check
-	$(BIN)/python -m tools.wording
 
 format: $(VENV)/.dev ## format Python and Java
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(JAVA)
 
-dev: $(VENV)/.dev ## set up .venv for development
+dev: $(VENV)/.dev ## set up .venv for development, with the quick checks before each commit
+	@test ! -d .git || test -e .git/hooks/pre-commit || ln -s ../../tools/pre-commit .git/hooks/pre-commit
 
 jar: $(VENV)/.demo ## build the listener
 	$(BIN)/python listener/build_hook.py

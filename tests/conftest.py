@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ from typing import Any
 import hypothesis
 import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
-from tests import class_archive
+from tests import class_archive, pace
 from tests.history import END, Planted, generate
 from tests.installed import pyspark_folder
 from tests.java import LIGHT
 from tests.spark_process import SparkRun
+from tests.versions import DAY, NEWEST, TODAY
 from tests.waiting import DEADLINES, LATE_SECONDS
 
 from joinsight.attach import listener_jar
@@ -27,22 +30,44 @@ from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 
 ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault(DAY, date.today().isoformat())
 gc.disable()  # until all tests are collected: their objects stay, and each collection would look at them again
 collect_ignore = ["sample_project"]  # tests of somebody else, which fail on purpose
 JAVA_OPTIONS = " ".join([*LIGHT, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"])
 ON_GENERATED_HISTORY = ("tests/history/", "tests/cookbook/", "tests/dashboards/test_sql.py")
 LONG = ("tests/store/test_embedded.py", "tests/pages/test_browser.py", "tests/test_growth.py", "tests/test_fuzz.py")
 EACH_ALONE = "tests/exactness/test_exactness.py"
+WARM = ("tests/spark/", EACH_ALONE)
+"""Tests of an older Spark that are in these go to the same process, where its JVM is warm."""
 SERVER = os.environ.get("JOINSIGHT_TEST_DATABASE_URL")
 hypothesis.settings.register_profile("any machine", deadline=None)  # an example may take seconds
 hypothesis.settings.load_profile("any machine")
 
 
+def pytest_report_header() -> str:
+    return f"Spark {', '.join(TODAY)}; all timeouts are for a machine {pace.PACE:g} times slower"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what takes long first, above all files with a Spark: at the end it would leave the other processes idle."""
+    """Give each test its timeout, and run what takes long first: at the end it would leave other processes idle."""
+    for item in items:
+        own = item.get_closest_marker("timeout")
+        item.add_marker(pytest.mark.timeout(pace.PACE * own.args[0] if own else pace.TEST_SECONDS), append=False)
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    later = (ON_GENERATED_HISTORY, LONG)
-    items.sort(key=lambda item: (item.path not in with_spark, *(not item.nodeid.startswith(each) for each in later)))
+    later = (EACH_ALONE, ON_GENERATED_HISTORY, LONG)
+    items.sort(
+        key=lambda item: (
+            _older_spark(item.nodeid),
+            item.path not in with_spark,
+            *(not item.nodeid.startswith(each) for each in later),
+        )
+    )
+
+
+def _older_spark(test: str) -> str:
+    """The older version of Spark whose warm process the test needs; "~", which is last, for none."""
+    found = re.search(r"[\[-](\d\.\d\.\d)\b", test) if test.startswith(WARM) else None
+    return found[1] if found and found[1] != NEWEST else "~"
 
 
 def pytest_collection_finish() -> None:
@@ -53,7 +78,8 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Let one process take all files on the generated history, which is then generated once.
 
-    Of `EACH_ALONE`, whose tests have nothing in common, any process takes the next test.
+    So it is for the tests of an older Spark. Of `EACH_ALONE`, whose tests have nothing in common, any process takes the
+    next test.
     """
     if config.getoption("dist") != "loadfile":
         return None
@@ -63,6 +89,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     file_of = scheduler._split_scope
 
     def scope(test: str) -> str:
+        if (older := _older_spark(test)) != "~":
+            return older
         if test.startswith(EACH_ALONE):
             return test
         return "history" if test.startswith(ON_GENERATED_HISTORY) else str(file_of(test))

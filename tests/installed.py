@@ -1,4 +1,7 @@
-"""What tests install at first use, each in a folder of its own, because not all of it goes together."""
+"""What tests install at first use, each in a folder of its own, because not all of it goes together.
+
+``python -m tests.installed`` installs all older versions of PySpark, two at a time.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import fcntl
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
+
+from tests.versions import SUPPORTED
 
 ENVIRONMENTS = Path(__file__).resolve().parent.parent / ".venvs"
 
@@ -16,13 +22,13 @@ def packages(name: str, *requirements: str) -> Path:
     """The folder of this name, for PYTHONPATH, with the packages in it."""
     folder = ENVIRONMENTS / name
     ENVIRONMENTS.mkdir(exist_ok=True)
-    with (ENVIRONMENTS / "lock").open("w") as lock:
+    with (ENVIRONMENTS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one process of the test run installs it, the others wait
         if not folder.is_dir():
             unfinished = folder.with_name(f"{name}.unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(unfinished)]
-            subprocess.run([*pip, *requirements], check=True)
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, "--target", str(unfinished), *requirements], check=True)
             unfinished.rename(folder)
     return folder
 
@@ -34,3 +40,8 @@ def pyspark_folder(version: str) -> Path:
 
         return Path(pyspark.__file__).parent
     return packages(f"pyspark-{version}", f"pyspark=={version}") / "pyspark"
+
+
+if __name__ == "__main__":
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(pyspark_folder, SUPPORTED))

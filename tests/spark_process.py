@@ -110,7 +110,7 @@ def serve(folder: Path, jar: str) -> None:
 
     from pyspark import SparkConf, SparkContext
 
-    # What the JVM is started with holds for all its contexts: nothing but the class path
+    # What the JVM is started with holds for all its contexts: only the class path
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).set("spark.driver.extraClassPath", jar))
     for line in requests:
         print(json.dumps(run(**json.loads(line))), file=answers)

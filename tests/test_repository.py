@@ -1,4 +1,4 @@
-"""The files for GitHub, PyPI and pre-commit, as far as tests without them can tell."""
+"""The files for GitHub and PyPI, as far as tests without them can tell."""
 
 from __future__ import annotations
 
@@ -85,14 +85,6 @@ def test_the_site_has_every_page() -> None:
     added = re.findall(r'"([A-Z]+)\.md"', (ROOT / "tools/site.py").read_text())
     pages = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
     assert sorted(nav) == sorted([*pages, *(f"{name.lower()}.md".replace("readme", "index") for name in added)])
-
-
-def test_pre_commit_runs_the_tools_of_make_check() -> None:
-    """They run from .venv, so that there is one version of each."""
-    hooks = read(ROOT / ".pre-commit-config.yaml")["repos"][0]["hooks"]
-    target = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
-    check = re.findall(r"\$\(BIN\)/(ruff \w+|mypy|clang-format)", target)
-    assert [re.split(" -", hook["entry"].removeprefix(".venv/bin/"))[0] for hook in hooks] == check
 
 
 CHANGELOG = "# Changelog\n\n## 0.2.0 (2026-12-01)\n\n- New.\n\n### More\n\n## 0.1.0 (2026-11-01)\n\n- First.\n"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-SECONDS = 600
-"""Until a test gives up: what it waits for takes a moment, on a machine that is twenty times slower some minutes."""
+from tests.pace import TEST_SECONDS
+
+SECONDS = 0.8 * TEST_SECONDS
+"""Until a test gives up, before its own timeout: what it waits for takes a moment on a quiet machine."""
 
 DEADLINES = (
     "joinsight.cli.check.ANSWER_SECONDS",

@@ -8,7 +8,6 @@ and what both gave with each other. What may differ is in ``docs/exactness.md``.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.exactness.expected import OF_STAGES
 from tests.exactness.recorder import Recorder, recording
 from tests.java import LIGHT
 from tests.spark_process import SparkRun
-from tests.versions import NEWEST, SCALA_2_12, SUPPORTED
+from tests.versions import NEWEST, SCALA_2_12, SUPPORTED, TODAY
 
 from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
@@ -43,13 +42,10 @@ RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)
 AQE = {"few": ("on",), "semantics": ("on", "off"), "tpch": ("on", "off")}
 """With which settings of adaptive execution a workload runs, one after the other in one application."""
-OLDER = pytest.param(
-    *(SCALA_2_12, "few"),
-    marks=pytest.mark.skipif(
-        sys.version_info >= (3, 12), reason="PySpark 3.5 imports distutils, which Python 3.12 lacks"
-    ),
-)
-REST = [pytest.param(*run, marks=pytest.mark.matrix) for run in product(SUPPORTED, ("semantics", "tpch"))]
+REST = [
+    pytest.param(*run, marks=pytest.mark.matrix if run[0] in TODAY else pytest.mark.nightly)
+    for run in product(SUPPORTED, ("semantics", "tpch"))
+]
 # Live a metric that no task touched is 0, in a log it is not there: metrics are compared with their own oracle only
 BY_EXECUTION = ("nodes", "edges", "stages", "segments", "versions")
 # When a plan came is in no event: the listener looks at its clock, a log has the time of the event before
@@ -75,7 +71,8 @@ def recorder(engine: Engine) -> Iterator[Recorder]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("version", "workload"), [(NEWEST, "few"), OLDER, *REST])
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("version", "workload"), [(NEWEST, "few"), *REST])
 def test_what_is_stored_is_what_spark_says(
     version: str,
     workload: str,
