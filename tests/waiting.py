@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 from tests.pace import TEST_SECONDS
 
-SECONDS = 0.8 * TEST_SECONDS
+SECONDS = round(0.8 * TEST_SECONDS)
 """Until a test gives up, before its own timeout: what it waits for takes a moment on a quiet machine."""
 
 DEADLINES = (
@@ -34,7 +35,7 @@ DEADLINES = (
 )
 """Deadlines of services and commands. In tests they are `LATE_SECONDS`, so that nothing is late because the machine is
 slow, and a test that waits for a deadline by mistake fails. A test of a deadline sets it."""
-LATE_SECONDS = 2 * SECONDS
+LATE_SECONDS = 60 * math.ceil(2 * SECONDS / 60)
 
 
 def until(true: Callable[[], object], what: str) -> None:
