@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.exc import OperationalError
 from tests.documents import execution, request
-from tests.serve.real import get, post, service, until
+from tests.serve.real import get, in_threads, post, service, until
 from tests.serve.test_ingest import LONG, make_ingest, of, pending, stored
 from tests.store.test_embedded import with_proc
 
@@ -133,6 +133,15 @@ def test_after_the_end(engine: Engine) -> None:
         assert is_closed() and stored(engine, "closing-late") == before
 
 
+def test_a_request_that_comes_after_the_end_fails(engine: Engine) -> None:
+    """It does not wait for a slot for ever: a thread may start it while the collector ends."""
+    with writing(engine, 1) as writers:
+        pass
+    late = pending(of("after the end"))
+    in_threads(lambda: writers.ingest([late]))()
+    assert isinstance(late.result.exception(), Closed)
+
+
 def test_a_process_that_hangs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a collector does not wait for it; its requests fail."""
     monkeypatch.setattr(writers_module, "END_SECONDS", 0.1)
@@ -142,7 +151,7 @@ def test_a_process_that_hangs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -
         stuck = pending(of("hanging"), alone=True)
         thread = threading.Thread(target=writers.ingest, args=([stuck],))
         thread.start()
-        until(lambda: writers.writing, "the process has the request")
+        until(lambda: writers._free.qsize() == MAX_WRITING - 1, "it has a slot")
     thread.join()
     assert isinstance(stuck.result.exception(), Lost)
 

@@ -30,7 +30,7 @@ from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.ingest import Ingest, Writing, fail
 from joinsight.serve.logs import configure, fields
 from joinsight.serve.metrics import Call, Metrics, Recorder
-from joinsight.serve.pending import Ingested, Pending
+from joinsight.serve.pending import Closed, Ingested, Pending
 from joinsight.store.database import embedded_folder, engine_for
 
 END_SECONDS = 5
@@ -73,7 +73,8 @@ class Writers:
         work = _Work(engine.url, embedded_folder(engine), thresholds, log_format)
         slots = [len(range(index, MAX_WRITING, number)) for index in range(number)]
         self._processes = [_Process(work, count) for count in slots]
-        self._free: queue.SimpleQueue[tuple[_Process, int]] = queue.SimpleQueue()
+        self._free: queue.SimpleQueue[tuple[_Process, int] | None] = queue.SimpleQueue()
+        """Free slots; None after the end, for all that come then."""
         for slot in range(MAX_WRITING):  # of each process in turn
             self._free.put((self._processes[slot % number], slot // number))
         self._metrics = metrics
@@ -93,15 +94,22 @@ class Writers:
         """End the processes, and what they are still writing after some seconds."""
         with suppress(queue.Empty):
             for _ in range(MAX_WRITING):
-                process, slot = self._free.get(timeout=END_SECONDS)
-                process.hang_up(slot)
+                if free := self._free.get(timeout=END_SECONDS):
+                    process, slot = free
+                    process.hang_up(slot)
+        self._free.put(None)
         for each in self._processes:
             each.end()
 
     def ingest(self, requests: Sequence[Pending]) -> None:
         """Commit the documents of each request, except those that will never be accepted, and set its result."""
         with self._writing.of(requests):
-            process, slot = free = self._free.get()
+            free = self._free.get()
+            if free is None:
+                self._free.put(None)
+                fail(requests, Closed(), is_group=len(requests) > 1)
+                return
+            process, slot = free
             try:
                 results, calls = process.ask(slot, [(bytes(r.body), r.sender, r.alone) for r in requests])
                 self._metrics.add(calls)
