@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import Engine, event, text
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy.exc import ProgrammingError
 from tests.documents import execution, planned
 
 from joinsight import tables
+from joinsight.cli import cli
+from joinsight.errors import DatabaseError
 from joinsight.store import partitions, writer
 from joinsight.store.database import connect, upgrade
 from joinsight.store.grants import grant_reader
@@ -44,6 +47,10 @@ def ahead() -> list[str]:
     """This month and those that begin within 62 days."""
     now = datetime.now(timezone.utc)
     return sorted({month_of(now + timedelta(days=days)) for days in range(63)})
+
+
+def shown(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
 
 
 def ms(*date: int) -> int:
@@ -90,11 +97,13 @@ def test_rows_of_a_month_that_came_leave_the_default_partition(engine: Engine, m
 
 def test_ahead_of_time_is_not_worth_a_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that takes its time makes the maker give up, so that writers do not queue behind it."""
-    monkeypatch.setattr(partitions, "LOCK_SECONDS", 0.1)
-    with engine.begin() as reader:
+    with monkeypatch.context() as patch, engine.begin() as reader:
+        patch.setattr(partitions, "LOCK_SECONDS", 0.1)
         reader.execute(text("SELECT count(*) FROM broadcast"))
-        with pytest.raises(OperationalError, match="lock timeout"):
+        with pytest.raises(DatabaseError, match=r"broadcast is in use by process \d+ of .* \(joinsight\) for 0:"):
             create_ahead(engine)
+        upgraded = CliRunner().invoke(cli, ["db", "upgrade", "--database-url", shown(engine)])
+        assert (upgraded.exit_code, "were not created: table broadcast is in use" in upgraded.output) == (0, True)
     assert create_ahead(engine) == 0
     assert months(engine, "stage") == [*ahead(), "default"]
 
@@ -116,13 +125,13 @@ def test_a_reader_that_idles_keeps_no_row_out(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Rows of a month that cannot be created go to the default partitions, and move when the reader is gone."""
-    monkeypatch.setattr(partitions, "LOCK_SECONDS", 0.1)
     create_ahead(engine)
     late = Writer(engine)
-    with engine.begin() as reader:
+    with monkeypatch.context() as patch, engine.begin() as reader:
+        patch.setattr(partitions, "LOCK_SECONDS", 0.1)
         reader.execute(text("SELECT count(*) FROM execution"))
         assert late.write([planned(PLAN, started_at_ms=ms(2024, 5, 1), ended_at_ms=ms(2024, 5, 1))]).stored == 1
-        assert "rows go to the default partitions for now" in caplog.text
+        assert "rows of new months go to the default partitions for now: table" in caplog.text
         waited = caplog.text
         assert late.write([planned(PLAN, execution_id=1, started_at_ms=ms(2024, 5, 2))]).stored == 1
         assert caplog.text == waited, "it pauses before it asks for the table again"
@@ -136,10 +145,10 @@ def test_a_reader_that_idles_keeps_no_row_out(
 
 def test_a_writer_tries_again_after_a_pause(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The month of later rows is created, and earlier ones move there."""
-    monkeypatch.setattr(partitions, "LOCK_SECONDS", 0.1)
-    monkeypatch.setattr(writer, "PARTITIONS_SECONDS", 0)
+    monkeypatch.setattr(writer, "BUSY_SECONDS", 0)
     late = Writer(engine)
-    with engine.begin() as reader:
+    with monkeypatch.context() as patch, engine.begin() as reader:
+        patch.setattr(partitions, "LOCK_SECONDS", 0.1)
         reader.execute(text("SELECT count(*) FROM execution"))
         late.write([execution(started_at_ms=ms(2024, 5, 1))])
     late.write([execution(execution_id=1, started_at_ms=ms(2024, 5, 2))])
@@ -183,6 +192,22 @@ def test_a_reader_can_stop_nothing(engine: Engine) -> None:
         with engine.begin() as connection:
             connection.execute(text(f"DROP OWNED BY {role}"))
             connection.execute(text(f"DROP ROLE {role}"))
+
+
+def test_rows_without_their_execution_leave_the_default_partition(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a month is pruned while a late document of it is written: the next prune drops them with their month."""
+    with monkeypatch.context() as patch, engine.begin() as reader:
+        patch.setattr(partitions, "LOCK_SECONDS", 0.1)
+        reader.execute(text("SELECT count(*) FROM joins"))
+        Writer(engine).write([planned(PLAN, started_at_ms=ms(2024, 5, 1))])
+    with engine.begin() as connection:
+        assert connection.execute(text("DELETE FROM execution_default")).rowcount == 1
+    assert create_ahead(engine) == 0
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT tableoid::regclass::text FROM joins")) == "joins_2024_05"
+    assert "joins" in {partition.table for partition in prune(engine, timedelta(days=100)).partitions}
 
 
 def test_a_rollup_looks_for_stale_days_in_their_months_only(engine: Engine) -> None:

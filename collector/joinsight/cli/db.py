@@ -39,7 +39,10 @@ def db_upgrade(database_url: str | None, data: Path | None) -> None:
     with open_database(database_url, data, create=True) as engine:
         upgrade(engine)
         check_schema(engine)
-        partitions.create_ahead(engine)
+        try:
+            partitions.create_ahead(engine)
+        except DatabaseError as error:  # a collector does so, too
+            click.echo(f"The partitions of the next months were not created: {error}", err=True)
         click.echo(f"The schema is up to date: {shown_url(engine.url)}")
 
 

@@ -12,17 +12,19 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
 from sqlalchemy import Connection, Engine, Table, text
+from sqlalchemy.exc import DBAPIError
 
 from joinsight import tables
-from joinsight.store.database import LOCK_SECONDS
+from joinsight.errors import DatabaseError
+from joinsight.store.database import LOCK_SECONDS, holder, is_busy
 from joinsight.tables import Row
 
-_EARLIEST = "2014_01"  # Spark SQL 1.0; anything earlier is a wrong clock and goes to the default partition
+_EARLIEST = datetime(2014, 1, 1, tzinfo=timezone.utc)  # Spark SQL 1.0; anything earlier is a wrong clock
 AHEAD = timedelta(days=62)
 MONTHS_AT_ONCE = 6
 """Most months that one batch of rows, or a look at the default partitions, creates: the rest waits for the next."""
 _CHILDREN_FIRST = (*(table.name for table in tables.CHILDREN), tables.execution.name)
-"""A month of executions then has all its tables, also after a creation that failed half-way: see `_default_months`."""
+"""Then a month of executions has all its tables, also after a creation that failed half-way."""
 _ATTACHED = """
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent IN (SELECT CAST(to_regclass(name) AS oid) FROM unnest(CAST(:tables AS text[])) AS name)
@@ -34,7 +36,12 @@ _SIZES = """
 _DEFAULT_MONTHS = """
     SELECT to_char(started_at AT TIME ZONE 'UTC', 'YYYY_MM'), count(*) FROM execution_default GROUP BY 1
 """
-
+# Months of rows in the default partitions that can have partitions: few rows, as each table has an index by time
+_STRAYED = " UNION ".join(
+    f"""SELECT to_char(started_at AT TIME ZONE 'UTC', 'YYYY_MM') FROM "{table}_default"
+        WHERE started_at >= :earliest AND started_at < :latest"""
+    for table in _CHILDREN_FIRST
+)
 _MISDATED = """
     SELECT application_id, count(*) AS executions, min(started_at) AS first_start, max(started_at) AS last_start
     FROM execution_default GROUP BY application_id ORDER BY executions DESC, application_id LIMIT :limit
@@ -49,8 +56,8 @@ def month_of(time: datetime) -> str:
 def create(engine: Engine, months: Iterable[str], limit: int | None = None) -> None:
     """Create the missing partitions of these months, at most `limit` months, the newest first.
 
-    Impossible months are skipped: their rows go to the default partition. Raises SQLAlchemy's `DBAPIError`, for which
-    `database.is_busy` is true when a table was in use for 2 s.
+    Impossible months are skipped: their rows go to the default partition. Raises `DatabaseError` when a table was in
+    use for 2 s, and SQLAlchemy's errors.
     """
     with engine.connect() as connection:
         attached = set(connection.scalars(text(_ATTACHED), {"tables": list(_CHILDREN_FIRST)}))
@@ -60,7 +67,12 @@ def create(engine: Engine, months: Iterable[str], limit: int | None = None) -> N
     }
     for month in [month for month, names in missing.items() if names][:limit]:
         for table in missing[month]:
-            _create(engine, table, month)
+            try:
+                _create(engine, table, month)
+            except DBAPIError as error:
+                if not is_busy(error):
+                    raise
+                raise DatabaseError(f"table {table} is in use{holder(engine, [table])}") from None
 
 
 def create_ahead(engine: Engine) -> int:
@@ -72,8 +84,9 @@ def create_ahead(engine: Engine) -> int:
     now = datetime.now(timezone.utc)
     create(engine, {month_of(now + timedelta(days=days)) for days in range(AHEAD.days + 1)})
     with engine.connect() as connection:
+        strayed = connection.scalars(text(_STRAYED), {"earliest": _EARLIEST, "latest": now + AHEAD}).all()
         by_month = _default_months(connection)
-    create(engine, by_month, MONTHS_AT_ONCE)
+    create(engine, strayed, MONTHS_AT_ONCE)
     return sum(executions for month, executions in by_month.items() if not _is_possible(month))
 
 
@@ -96,7 +109,7 @@ def _default_months(connection: Connection) -> dict[str, int]:
 
 
 def _is_possible(month: str) -> bool:
-    return _EARLIEST <= month <= month_of(datetime.now(timezone.utc) + AHEAD)
+    return month_of(_EARLIEST) <= month <= month_of(datetime.now(timezone.utc) + AHEAD)
 
 
 def _create(engine: Engine, table: str, month: str) -> None:

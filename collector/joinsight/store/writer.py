@@ -30,19 +30,19 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight import tables
 from joinsight.document import Application, Document, Execution
-from joinsight.errors import SchemaError
+from joinsight.errors import DatabaseError, SchemaError
 from joinsight.findings import Finder
 from joinsight.rows import Plans, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, partitions
-from joinsight.store.database import check_schema, is_busy, reason
+from joinsight.store.database import check_schema, reason
 from joinsight.store.history import EarlierRuns, remove_refuted
 from joinsight.store.replacement import Version, replaces, version_of
 from joinsight.tables import ApplicationRow, ExecutionRow, as_json
 
 _KEY = tables.EXECUTION_KEY
 _STATEMENT_ROWS = 500
-PARTITIONS_SECONDS = 60
-"""Pause after a month whose partitions could not be created."""
+BUSY_SECONDS = 60
+"""Pause after a month whose partitions could not be created, because a table was in use."""
 _PROGRAM_LIMIT_EXCEEDED = "54"  # class of SQLSTATEs: a text too long for an index, say
 _Key = tuple[Any, ...]
 _T = TypeVar("_T")
@@ -220,11 +220,9 @@ class Writer:
                 return
             try:
                 partitions.create(self._engine, months, partitions.MONTHS_AT_ONCE)
-            except DBAPIError as error:
-                if not is_busy(error):
-                    raise
-                self._no_partitions_until = time.monotonic() + PARTITIONS_SECONDS
-                log.warning("rows go to the default partitions for now, as a table is in use: %s", reason(error))
+            except DatabaseError as error:
+                self._no_partitions_until = time.monotonic() + BUSY_SECONDS
+                log.warning("rows of new months go to the default partitions for now: %s", error)
                 return
             # Past months are not cached: they may be pruned at any time, and a late document creates them again
             self._months |= {month for month in months if month >= partitions.month_of(datetime.now(timezone.utc))}
