@@ -21,7 +21,7 @@ from joinsight.cli import cli
 from joinsight.document import Execution
 from joinsight.errors import DatabaseError
 from joinsight.store import prune
-from joinsight.store.database import connect
+from joinsight.store.database import connect, exclusively
 from joinsight.store.partitions import create_ahead
 from joinsight.store.prune import preview
 from joinsight.store.writer import Writer
@@ -242,6 +242,17 @@ def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatc
     pruned = prune.prune(engine, KEEP)
     assert {part.table for part in pruned.partitions} == {"shuffle", "stage", "execution"}
     assert len(months(engine, "shuffle")) == 1
+
+
+def test_a_limit_of_idle_transactions_does_not_end_it(engine: Engine) -> None:
+    """The connection that keeps others from pruning idles for as long as it takes."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        name = connection.scalar(text("SELECT current_database()"))
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET idle_in_transaction_session_timeout = '1h'"))
+    engine.dispose()
+    shown = text("SHOW idle_in_transaction_session_timeout")
+    with exclusively(engine) as holding, engine.connect() as other:
+        assert (other.scalar(shown), holding.scalar(shown)) == ("1h", "0")
 
 
 def test_killed_in_the_middle(engine: Engine) -> None:

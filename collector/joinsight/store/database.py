@@ -286,9 +286,13 @@ def holder(engine: Engine, tables: Sequence[str]) -> str:
 
 
 @contextmanager
-def exclusively(engine: Engine) -> Iterator[None]:
-    """Keep other programs from upgrading or doing this; raises `DatabaseError` if one of them is at it."""
+def exclusively(engine: Engine) -> Iterator[Connection]:
+    """Keep other programs from upgrading or doing this; raises `DatabaseError` if one of them is at it.
+
+    Yields the connection that does so.
+    """
     with engine.connect() as connection:
+        connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))  # it idles while others work
         try:
             connection.execute(text(f"{_EXCLUSIVE} NOWAIT"))
         except DBAPIError as error:
@@ -297,7 +301,7 @@ def exclusively(engine: Engine) -> Iterator[None]:
             raise DatabaseError(
                 "Another program is pruning or upgrading this database. Try again when it has finished."
             ) from None
-        yield
+        yield connection
 
 
 def check_schema(engine: Engine) -> str:
