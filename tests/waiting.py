@@ -30,6 +30,8 @@ DEADLINES = (
     "joinsight.serve.server.SHUTDOWN_SECONDS",
     "joinsight.serve.summaries.STATEMENT_SECONDS",
     "joinsight.serve.writers.END_SECONDS",
+    "joinsight.serve.writers.START_SECONDS",
+    "joinsight.serve.writers.STILL_SECONDS",
     "joinsight.store.database.LOCK_SECONDS",
     "joinsight.store.partitions.LOCK_SECONDS",
 )

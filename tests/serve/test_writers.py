@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.exc import OperationalError
 from tests.documents import execution, request
-from tests.serve.real import get, in_threads, post, service, until
+from tests.serve.real import Service, get, in_threads, locked, post, service, until, writers_that_wait
 from tests.serve.test_ingest import LONG, make_ingest, of, pending, stored
 from tests.store.test_embedded import with_proc
 
@@ -23,8 +23,8 @@ from joinsight.findings import Thresholds
 from joinsight.serve import writers as writers_module
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.metrics import Metrics
-from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
-from joinsight.serve.writers import Lost, Writers
+from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
+from joinsight.serve.writers import Writers
 from joinsight.store.database import reason
 
 
@@ -99,6 +99,7 @@ def test_a_process_is_killed(engine: Engine, alone: bool) -> None:
         os.kill(killed, signal.SIGKILL)
         thread.join()
         assert [type(each.result.exception()) for each in lost] == ([Lost] if alone else [WriteAlone] * 2)
+        until(lambda: processes() and killed not in processes(), "another one has started")
         for number in range(MAX_WRITING):
             writers.ingest([again := pending(of(f"{prefix}again", number))])
             assert again.result.result() == Ingested(1, [])
@@ -154,6 +155,58 @@ def test_a_process_that_hangs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -
         until(lambda: writers._free.qsize() == MAX_WRITING - 1, "it has a slot")
     thread.join()
     assert isinstance(stuck.result.exception(), Lost)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_idle_process_that_ends_or_stands_still_is_replaced(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
+) -> None:
+    """Before it has a request, and also when a request is larger than what the pipe holds."""
+    monkeypatch.setattr(writers_module, "_WATCH_SECONDS", 0.1)
+    with writing(engine, 1) as writers:
+        writers.ingest([pending(of("idle"))])
+        [idle] = processes()
+        until(lambda: writers._processes[0]._started, "it has given a sign of life")
+        os.kill(idle, end)
+        if end == signal.SIGSTOP:
+            monkeypatch.setattr(writers_module, "STILL_SECONDS", 0.1)
+        large = pending(os.urandom(4 << 20))
+        if end == signal.SIGSTOP:
+            writers.ingest([large])
+            assert isinstance(large.result.exception(), WriteAlone)
+            monkeypatch.setattr(writers_module, "STILL_SECONDS", 1_200)
+        until(lambda: processes() and idle not in processes(), "another one has started")
+        writers.ingest([again := pending(of("idle", 1))])
+        assert again.result.result() == Ingested(1, [])
+
+
+@with_proc
+def test_a_sender_does_not_notice_that_a_process_is_killed(engine: Engine) -> None:
+    """Its request is written again by the next process; a second kill is answered 503, and no traceback is logged."""
+    url = engine.url.render_as_string(hide_password=False)
+    with service(url, "--writers", "1") as collector:
+        assert post(collector.url, of("killed")).status_code == 200
+        answers: list[int] = []
+        for kills in (1, 2):
+            answers.clear()
+            with locked(engine):
+                join = in_threads(lambda: answers.append(post(collector.url, of("killed", kills)).status_code))  # noqa: B023
+                for number in range(kills):  # PostgreSQL goes on waiting for those that are killed
+                    until(lambda: writers_that_wait(engine) == number + 1, "it is being written")  # noqa: B023
+                    [victim] = writers_of(collector)
+                    os.kill(victim, signal.SIGKILL)
+                    until(lambda: victim not in writers_of(collector), "it has ended")  # noqa: B023
+            join()
+            assert answers == [200 if kills == 1 else 503]
+            until(lambda: writers_that_wait(engine) == 0, "all have the lock")
+        assert not [event for event in collector.log if "exception" in event]
+
+
+def writers_of(collector: Service) -> list[int]:
+    """The ids of the processes that write for a service."""
+    threads = Path(f"/proc/{collector.process.pid}/task").iterdir()  # any may have started one
+    children = [each for thread in threads for each in (thread / "children").read_text().split()]
+    return [int(each) for each in children if b"spawn_main" in Path("/proc", each, "cmdline").read_bytes()]
 
 
 @with_proc

@@ -11,16 +11,17 @@ Responses to ``POST /v1/documents``:
 413   the request is too large; send fewer documents at once
 415   not ``Content-Type: application/x-ndjson`` with ``Content-Encoding: gzip``; nothing was read
 429   too many concurrent requests or bytes; retry after ``Retry-After`` seconds
-500   an internal error, with a traceback in the log; nothing is committed; retry
-503   the database is unavailable or too slow, or the collector is shutting down; nothing is committed; retry
-      after ``Retry-After`` seconds
+500   an internal error, with a traceback in the log; retry
+503   the database is unavailable or too slow, the process that wrote the batch ended, or the collector is shutting
+      down; retry after ``Retry-After`` seconds
 ====  ====================================================================================================
 
 Responses about the documents (200, 400 and 413) are JSON objects with ``accepted``, the number committed, and
 ``refused``, the lines and reasons: by these two a sender tells a collector's response from a proxy's.
-A lost response does no harm, because repeated documents are recognised. A request is answered within `BODY_SECONDS` and
-`SLOT_SECONDS`, plus the time to decode, which `decode` bounds, and to write, in which no lock is waited
-for longer than `ingest.LOCK_SECONDS`.
+After 500 and 503, as after a lost response, the batch is normally not committed; it may be if the database, a writer
+or the collector ended just then. A retry does no harm, because repeated documents are recognised. A request is answered
+within `BODY_SECONDS` and `SLOT_SECONDS`, plus the time to decode, which `decode` bounds, and to write, in which no lock
+is waited for longer than `ingest.LOCK_SECONDS`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from joinsight.serve.ingest import Ingest
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
-from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
+from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
 from joinsight.serve.protocol import entitle
 from joinsight.serve.tokens import Tokens
 from joinsight.serve.writers import Writers
@@ -202,6 +203,8 @@ class Collector:
         except SQLAlchemyError as error:
             self._health.database_failed(error)
             raise _retry_later(503, "the database is unavailable or does not accept the batch") from None
+        except Lost:
+            raise _retry_later(503, "the process that wrote the batch ended") from None
         except (asyncio.CancelledError, Closed):
             if not self._closed:
                 raise

@@ -25,7 +25,11 @@ class Ingested:
 
 
 class WriteAlone(Exception):
-    """Requests could not be written together; nothing of this one is committed, and it should be written alone."""
+    """Requests could not be written, or not together; this one should be written alone."""
+
+
+class Lost(Exception):
+    """A process that wrote requests has ended; nothing of them is committed, or all."""
 
 
 def _running() -> Future[Ingested]:
@@ -45,7 +49,8 @@ class Pending:
     """Whether it is written alone, after it failed together with others."""
     result: Future[Ingested] = field(default_factory=_running)
     """Or an exception: `TooLarge` or `DocumentError` for a body that cannot be decoded at all, `Closed`, `WriteAlone`,
-    SQLAlchemy's errors when the database is unavailable; nothing is committed then."""
+    `Lost`, SQLAlchemy's errors when the database is unavailable. Nothing is committed then, unless the process or the
+    connection ended during the commit."""
 
     @property
     def key(self) -> Sender:

@@ -3,7 +3,7 @@
 Each process has an `Ingest` with an engine of its own, and threads for its share of the slots of `admission`: all else,
 HTTP, limits, metrics, pages and periodic work, stays in the collector's own process. A slot is a pipe: one group of
 requests goes in, their results and what was counted come out. A process that ends is replaced; the requests that it was
-at have failed like any group, and PostgreSQL rolls back what was not committed.
+at are written again, alone, and PostgreSQL rolls back what was not committed. A process that stands still is killed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pickle
 import queue
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,11 +31,17 @@ from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.ingest import Ingest, Writing, fail
 from joinsight.serve.logs import configure, fields
 from joinsight.serve.metrics import Call, Metrics, Recorder
-from joinsight.serve.pending import Closed, Ingested, Pending
+from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
 from joinsight.store.database import embedded_folder, engine_for
 
 END_SECONDS = 5
 """Longest wait for a process that has been asked to end."""
+
+STILL_SECONDS = 30
+"""A process that gives no sign of life for this long, however much it has to do, is killed."""
+START_SECONDS = 600
+"""`STILL_SECONDS` for a process that starts."""
+_WATCH_SECONDS = 5
 
 log = logging.getLogger("joinsight")
 
@@ -42,11 +49,7 @@ _Request = tuple[bytes, Mapping[str, "str | None"], bool]
 _Result = Ingested | tuple[BaseException, str]
 _Reply = tuple[list[_Result], list[Call]]
 _Running = tuple[BaseProcess, list[Connection]]
-"""A process, with a pipe for each of its slots and one that tells it to close."""
-
-
-class Lost(Exception):
-    """A process that wrote requests has ended; nothing of them is committed, or all."""
+"""A process, with a pipe for each of its slots and one that asks for a sign of life, and tells it to close."""
 
 
 class _Remote(Exception):
@@ -120,6 +123,9 @@ class Writers:
                         error, where = result
                         error.__cause__ = _Remote(where)
                         request.result.set_exception(error)
+            except Lost as lost:
+                for request in requests:
+                    request.result.set_exception(lost if request.alone else WriteAlone())
             except BaseException as error:
                 fail([each for each in requests if not each.result.done()], error, is_group=len(requests) > 1)
             finally:
@@ -134,7 +140,32 @@ class _Process:
         self._slots = slots
         self._lock = threading.Lock()
         self._closed = False
+        self._started: BaseProcess | None = None  # it has given a sign of life
         self._running = self._start()
+        threading.Thread(target=self._watch, name="joinsight-watch-writer", daemon=True).start()
+
+    def _watch(self) -> None:
+        """Replace the process when it has ended or stands still; until the end."""
+        while not self._closed:
+            process, pipes = self._running
+            alive = False
+            with suppress(EOFError, OSError):
+                alive = self._answers(process, pipes[-1])
+            if alive:
+                time.sleep(_WATCH_SECONDS)
+            elif not self._closed:
+                self._replace(process)
+
+    def _answers(self, process: BaseProcess, pipe: Connection) -> bool:
+        """Whether the process gives a sign of life in time. Raises `EOFError` or `OSError` if it has ended."""
+        pipe.send(None)
+        asked_at = time.monotonic()
+        while not pipe.poll(_WATCH_SECONDS):
+            if time.monotonic() - asked_at > (STILL_SECONDS if process is self._started else START_SECONDS):
+                return False
+        pipe.recv()
+        self._started = process
+        return True
 
     def _start(self) -> _Running:
         context = multiprocessing.get_context("spawn")
@@ -160,10 +191,10 @@ class _Process:
     def _replace(self, ended: BaseProcess) -> None:
         """Start another process instead, unless that was done already."""
         with self._lock:
-            ended.kill()  # its pipe is closed, so it is at its end anyway
+            ended.kill()  # its pipe is closed, so it is at its end anyway, or it stands still
             ended.join()
             if self._running[0] is ended and not self._closed:
-                message = "a process that wrote documents ended: another one starts, senders retry"
+                message = "a process that writes documents ended or stood still: another one starts"
                 log.error(message, extra=fields(exit_code=ended.exitcode))
                 self._running = self._start()
 
@@ -199,7 +230,9 @@ def _run(work: _Work, pipes: list[Connection]) -> None:
     for thread in threads:
         thread.start()
     with suppress(EOFError, OSError):
-        pipes[-1].recv()
+        while True:
+            pipes[-1].recv()
+            pipes[-1].send(None)
     ingest.close()
 
 
