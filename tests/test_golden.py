@@ -8,7 +8,7 @@ import pytest
 from tests.test_budgets import PRUNED, SKEWED, recorded
 
 from joinsight.errors import JoinsightError
-from joinsight.golden import Section, difference, from_text, to_text
+from joinsight.golden import Section, changed_lines, difference, from_text, to_text
 from joinsight.measurement import MeasuredExecution
 
 
@@ -77,3 +77,10 @@ def test_what_is_no_golden_plan(text: str) -> None:
 def test_an_empty_file() -> None:
     """A test whose queries have no plans."""
     assert to_text([]) == "" and from_text("") == [] and difference([], []) == ""
+
+
+def test_large_plans_of_which_each_line_changed_are_compared() -> None:
+    """As lines: comparing each with each other one by characters would take hours."""
+    before, after = ([f"Project [column_{n} AS {name}_{n}, other_{n}]" for n in range(3000)] for name in ("old", "new"))
+    found = changed_lines([*before, "Range"], [*after, "Range"])
+    assert found == [*(f"- {line}" for line in before), *(f"+ {line}" for line in after), "  Range"]

@@ -127,7 +127,15 @@ def meanings(old: Section, new: Section) -> list[str]:
 
 def changed_lines(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """The lines of both, marked with - and + where they differ, else indented."""
-    return [line for line in difflib.ndiff(old, new) if not line.startswith("?")]
+    lines = []
+    # Whole lines only: `difflib.ndiff` compares each changed line with each other one by characters
+    for _, old_from, old_to, new_from, new_to in difflib.SequenceMatcher(None, old, new).get_opcodes():
+        if old[old_from:old_to] == new[new_from:new_to]:
+            lines += [f"  {line}" for line in old[old_from:old_to]]
+            continue
+        lines += [f"- {line}" for line in old[old_from:old_to]]
+        lines += [f"+ {line}" for line in new[new_from:new_to]]
+    return lines
 
 
 def _queries(number: int) -> str:

@@ -20,7 +20,7 @@ from markdown_it import MarkdownIt
 from tests.conftest import ROOT
 
 from joinsight.cli import cli
-from joinsight.decode import decode_document
+from joinsight.decode import MAX_DOCUMENT_BYTES, decode_document
 from joinsight.errors import ConfigurationError
 from joinsight.gate.accepted import Accepted, read_accepted, write_accepted
 from joinsight.gate.pairs import Pair, pairs
@@ -146,7 +146,8 @@ def test_every_run_is_in_one_pair(base: list[tuple[str, ...]], head: list[tuple[
 
 HOSTILE = (
     "[x](https://evil.example) <img src=x onerror=alert(1)> ![](//evil.example/p.png) https://evil.example"
-    " www.evil.example @team #12 `code` | a | **b** </details><script>alert(1)</script> &lt;b&gt; \x1b[31m \x00\n# x"
+    " www.evil.example @team #12 GH-26 0123456789abcdef"
+    " `code` | a | **b** </details><script>alert(1)</script> &lt;b&gt; \x1b[31m \x00\n# x"
 )
 
 
@@ -164,7 +165,8 @@ def test_texts_of_queries_are_no_markup(runs: list[QueryRun]) -> None:
         assert markup not in html, markup
     assert html.count("</details>") == html.count("<details>") == 3
     assert "fails: \\[x\\](https\\://evil" in text and " www\\.evil" in text
-    assert "@\u2060team" in text and "#\u206012" in text
+    assert "@\u2060team" in text and "#\u206012" in text and "GH-\u206026" in text
+    assert "012345\u20606789ab\u2060cdef" in text
     ElementTree.fromstring(junit_xml(verdicts))
 
 
@@ -187,6 +189,21 @@ def test_databases(make_store: Callable[[], str], side: Callable[..., str]) -> N
     assert "no queries are there" in str(nothing.exception)
 
 
+def test_a_small_file_that_holds_gigabytes_is_not_read_to_its_end(
+    tmp_path: Path, side: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gzip packs a thousand bytes in one; what is not packed may have any size."""
+    good = Path(side(OTHERS[0])).read_bytes()
+    path = tmp_path / "many"
+    monkeypatch.setattr("joinsight.gate.runs._MAX_UNPACKED_BYTES", 3 * len(good))
+    for content, runs in ((good * 4, 4), (gzip.compress(good * 3), 3)):
+        path.write_bytes(content)
+        assert len(read_file(path)) == runs
+    path.write_bytes(gzip.compress(good * 4))
+    with pytest.raises(ConfigurationError, match="it holds more than"):
+        read_file(path)
+
+
 def test_files_that_cannot_be_read(tmp_path: Path, side: Callable[..., str]) -> None:
     """Each error names the file, the line and the way out."""
     good = Path(side(OTHERS[0])).read_bytes()
@@ -196,6 +213,9 @@ def test_files_that_cannot_be_read(tmp_path: Path, side: Callable[..., str]) -> 
     for content, problem in (
         (good + good[:-20], "line 2 is not a document: not JSON"),
         (gzip.compress(good)[:-9], "Compressed file ended"),
+        (gzip.compress(good)[:10] + b"\xff" * 100, "Error -3 while decompressing"),
+        (gzip.compress(good)[:-8] + bytes(8), "CRC check failed"),
+        (gzip.compress(bytes(MAX_DOCUMENT_BYTES + 1)), "line 1 is longer than 16.0 MiB"),
         (b"", "no query in it has a plan"),
         (b"\xff\xfe", "line 1 is not a document"),
     ):

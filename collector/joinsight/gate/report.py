@@ -13,7 +13,8 @@ from joinsight.gate.runs import MEASURES, QueryRun
 from joinsight.golden import changed_lines
 
 _MARKUP = re.compile(r"[\\`*\[\]|<>~&$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
-_REFERENCE = re.compile(r"([@#])(?=\w)")
+# What GitHub makes links of: mentions, issues, commits
+_REFERENCE = re.compile(r"[@#](?=\w)|\bGH-(?=\d)|[0-9a-f]{6}(?=[0-9a-f])", re.IGNORECASE)
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LISTED = 50
 """Unchanged, new and gone queries that are listed."""
@@ -139,7 +140,7 @@ def _code(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Text in which nothing is markup, a link or a mention."""
-    return _REFERENCE.sub("\\1\u2060", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
+    return _REFERENCE.sub("\\g<0>\u2060", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
 
 
 def _xml(text: str) -> str:

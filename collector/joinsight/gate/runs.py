@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, select, text, tuple_
 
-from joinsight.decode import decode_document
+from joinsight.decode import MAX_DOCUMENT_BYTES, decode_document
+from joinsight.display import bytes_text
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, DocumentError
 from joinsight.golden import Section, plan_of, section
@@ -43,6 +45,7 @@ MEASURES: Mapping[str, str] = {
 """The columns of an execution that are shown of both sides, and what they are called."""
 
 _GZIP = b"\x1f\x8b"
+_MAX_UNPACKED_BYTES = 1 << 30
 _AT_ONCE = 200
 """Executions whose plans are read by one statement."""
 _R = TypeVar("_R")
@@ -67,13 +70,10 @@ def read_file(path: Path) -> list[QueryRun]:
 
     Raises `ConfigurationError` for a file that cannot be read, with the line that is not a document.
     """
-    try:
-        content = path.read_bytes()
-        lines = (gzip.decompress(content) if content.startswith(_GZIP) else content).splitlines()
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
-        raise _unreadable(path, str(error)) from None
     runs = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_lines(path), 1):
+        if len(line) > MAX_DOCUMENT_BYTES:
+            raise _unreadable(path, f"line {number} is longer than {bytes_text(MAX_DOCUMENT_BYTES)}")
         try:
             document = decode_document(line)
         except DocumentError as error:
@@ -86,6 +86,23 @@ def read_file(path: Path) -> list[QueryRun]:
     if not runs:
         raise _unreadable(path, "no query in it has a plan")
     return runs
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """One at a time: a small gzip file may hold gigabytes."""
+    try:
+        with path.open("rb") as file:
+            is_packed = file.read(len(_GZIP)) == _GZIP
+            file.seek(0)
+            lines = gzip.GzipFile(fileobj=file) if is_packed else file
+            size = 0
+            while line := lines.readline(MAX_DOCUMENT_BYTES + 1):
+                size += len(line)
+                if is_packed and size > _MAX_UNPACKED_BYTES:
+                    raise _unreadable(path, f"it holds more than {bytes_text(_MAX_UNPACKED_BYTES)}")
+                yield line.rstrip(b"\r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, str(error)) from None
 
 
 def read_database(engine: Engine, since: datetime, jobs: Sequence[str]) -> list[QueryRun]:
