@@ -19,6 +19,7 @@ from tests.test_fuzz import CORPUS, RELAXED, executions
 
 from joinsight.cli.console import text_console
 from joinsight.cli.cost import print_bill
+from joinsight.cli.read import print_execution
 from joinsight.decode import decode_document
 from joinsight.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.errors import DocumentError
@@ -340,6 +341,25 @@ def test_a_join_that_no_sample_saw_costs_at_least_its_broadcast_and_an_unknown_t
     print_bill(text_console(text), stored)
     assert re.search(r"≥ 250 ms .*\bBroadcastHashJoin", text.getvalue())
     assert "the join itself: not measured" in text.getvalue()
+
+
+def test_the_time_of_python_workers_is_shown_where_stages_are_not_sampled() -> None:
+    """At their operator in the plan, and below the costs: it overlaps with that of the operators that feed them."""
+    drawing = """
+    Project | [pythonUDF0#2]
+      BatchEvalPython | [f(id#1)], [pythonUDF0#2] | time to run Python workers=30000+6800, number of output rows=9
+        Range | (0, 9) | number of output rows=9
+    """
+    stored, _ = made(drawing, ran(7, 100, 500, 40_000))
+    text = io.StringIO()
+    print_bill(text_console(text), stored)
+    assert "Python workers ran for 36.8 s (node 1), with waiting for rows." in text.getvalue()
+    text = io.StringIO()
+    print_execution(text_console(text), stored)
+    assert re.search(r"BatchEvalPython .* 9 +36\.8 s", text.getvalue())
+    text = io.StringIO()
+    print_bill(text_console(text), made(drawing, ran(7, 100, 500, 40_000, python=9))[0])
+    assert "Python workers" not in text.getvalue()
 
 
 def test_joins_of_which_nothing_is_known_come_last() -> None:

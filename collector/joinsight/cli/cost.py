@@ -20,6 +20,7 @@ from joinsight.cli.table import Column
 from joinsight.display import duration_text
 from joinsight.document import ENDED
 from joinsight.plan.cost import Bill, Item, JoinCost, divide
+from joinsight.plan.operators import PYTHON_TIME
 from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
@@ -227,7 +228,10 @@ def _footnote(stored: StoredPlan) -> str:
     text = "Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost."
     if any(row["samples"] is not None for row in stored.task_times) or not stored.task_times:
         return text
+    ran = [row for row in stored.metrics if row["name"] == PYTHON_TIME and row["node_id"] >= 0 and row["total"]]
+    python = [f"{duration_text(row['total'])} (node {row['node_id']})" for row in ran]
     return (
         f"{text}\nThe operators of a stage cannot be told apart, because tasks were not sampled. For that, use the"
         " plugin: joinsight docs task-time."
+        + (f"\nPython workers ran for {', '.join(python)}, with waiting for rows." if python else "")
     )

@@ -68,6 +68,8 @@ DATA_SIZE = "data size"
 OUTPUT_ROWS = "number of output rows"
 ROWS_WRITTEN = "shuffle records written"
 ROWS_READ = "records read"
+PYTHON_TIME = "time to run Python workers"
+"""Spark 4.0 and later: with the time that the workers waited for rows."""
 FILES_SIZE = "size of files read"
 _PIPELINED = "isPipelined=true"
 _ROWS_AND_BYTES = (
@@ -94,6 +96,7 @@ _TIME = (
     "time in aggregation build",
     "task commit time",
     "job commit time",
+    PYTHON_TIME,
 )
 
 
