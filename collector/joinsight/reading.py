@@ -522,8 +522,8 @@ def read_regressions(
     return [dict(row) for row in connection.execute(regressions, values).mappings()]
 
 
-RECENT_RUNS = 3
-"""Runs in the window that `joinsight_regressions` needs of a query."""
+RECENT_RUNS, MINIMUM_RUNS = 3, 5
+"""Runs in the window, and before it, that `joinsight_regressions` needs of a query."""
 
 
 def count_comparable(connection: Connection, since: datetime, minimum_runs: int, job: str | None) -> Row:

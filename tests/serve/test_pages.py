@@ -21,6 +21,7 @@ from tests.findings.recorded import SMALL, recordings
 from tests.serve.real import in_threads, until, writers_that_wait
 
 from joinsight.decode import HEADERS
+from joinsight.document import Execution
 from joinsight.filters import SORTS
 from joinsight.findings import Finder
 from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
@@ -279,12 +280,31 @@ def test_the_home_page_says_what_happened(engine: Engine) -> None:
     )
     home = get(engine, "/").text
     assert "3 times, last" in home and "java.lang.Exception: no 0 at here" in home
-    assert "No regressions" in home
+    assert "Not enough runs to compare: a query needs 3 successful runs since " in home
     assert 'aria-label="Query time, last 5 runs:' in home
     assert '<option value="home/&lt;hourly&gt;">' in home
     only = get(engine, "/?state=failed").text
     assert "Regressions" not in only and '<option value="home/&lt;hourly&gt;">' in only
     assert "Nothing is stored yet" not in home
+
+
+def test_the_home_page_says_how_many_queries_have_enough_runs_to_compare(make_store: Callable[[], str]) -> None:
+    """A query that was a hundred times faster before ran too rarely: nothing says that no query is slower."""
+    now = int(time.time() * 1000)
+
+    def ran(job: str, hours_ago: int, length_ms: int) -> Execution:
+        at = now - hours_ago * HOUR
+        application = f"app-{job}-{hours_ago}"
+        return planned("Scan", application_id=application, job_name=job, started_at_ms=at, ended_at_ms=at + length_ms)
+
+    with connect(make_store()) as engine:
+        Writer(engine).write([ran("rare", 300, 800), ran("rare", 3, 80_000)])
+        assert "Not enough runs to compare: " in get(engine, "/").text
+    with connect(make_store()) as engine:
+        ages = [*range(2, 8), *range(200, 210)]
+        Writer(engine).write([ran("rare", 300, 800), ran("rare", 3, 80_000), *(ran("often", age, 900) for age in ages)])
+        home = get(engine, "/").text
+    assert ": 1 of 2 queries compared." in home and "slower" not in home
 
 
 def test_a_query_leads_to_its_runs_and_a_comparison(engine: Engine) -> None:
@@ -509,7 +529,7 @@ def test_parts_of_the_home_page_are_independent(
         home, job = get(engine, "/").text, get(engine, "/?job=my+job").text
     for page in (home, job):
         assert f"{part} {why}" in page
-        assert ("No regressions: " in page) == (part != "Regressions")
+        assert ("Not enough runs to compare: " in page) == (part != "Regressions")
         assert ("Nothing was found that needs" in page) == (part != "Findings")
         assert page.count("took too long to compute") + page.count("could not be computed") == 1
         assert len(listed(page)) == 2 and '<h2 id="failed">Failures</h2>\n<ul' in page

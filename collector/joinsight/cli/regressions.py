@@ -16,9 +16,6 @@ from joinsight.present.regressions import KINDS, measure, value
 if TYPE_CHECKING:
     from joinsight.tables import Row
 
-_MINIMUM_RUNS = 5
-"""As in `joinsight_regressions`."""
-
 
 @click.command()
 @database_options
@@ -67,6 +64,7 @@ def regressions(
     """
     from joinsight import reading  # here, because the help needs no database
     from joinsight.cli.listing import print_rows
+    from joinsight.present.regressions import none_found
     from joinsight.store.database import check_schema, open_database
 
     given = {name: value for name, value in thresholds.items() if value is not None}
@@ -74,23 +72,12 @@ def regressions(
         check_schema(engine)
         with engine.connect() as connection:
             rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
-            least = int(given.get("minimum_runs", _MINIMUM_RUNS))
+            least = int(given.get("minimum_runs", reading.MINIMUM_RUNS))
             counted = None if rows else reading.count_comparable(connection, since, least, job)
             is_empty = not rows and reading.is_empty(connection)
     print_rows(rows, limit, None if as_json else _print)
     if counted is not None:
-        click.echo(reading.EMPTY if is_empty else _nothing(counted, since, least, reading.RECENT_RUNS), err=True)
-
-
-def _nothing(counted: Row, since: datetime, least: int, recent: int) -> str:
-    """Why there is nothing to show: no runs, too few, or no regression."""
-    needed = f"a query needs {recent} successful runs since {when(since)} and {least} before"
-    if not counted["queries"]:
-        return f"No successful runs since {when(since)}."
-    if not counted["comparable"]:
-        most = f"the most of one query: {counted['recent']} since then, {counted['earlier']} before"
-        return f"Not enough runs to compare: {needed} ({most})."
-    return f"No regressions since {when(since)}: {counted['comparable']:,} of {counted['queries']:,} queries compared."
+        click.echo(reading.EMPTY if is_empty else none_found(counted, since, least, reading.RECENT_RUNS), err=True)
 
 
 def _print(rows: list[Row]) -> None:

@@ -29,6 +29,8 @@ class Summary(Generic[T]):
     """A part of a page that it can do without."""
 
     rows: Sequence[T] = ()
+    nothing: str = ""
+    """Why there are no rows, as a sentence, if that needs to be said."""
     problem: str = ""
     """Why it is missing, as a sentence."""
     command: str = ""

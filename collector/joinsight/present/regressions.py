@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from joinsight.display import bytes_text, duration_text
+from joinsight.present import when
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -26,3 +28,14 @@ def value(row: Row, name: str) -> str:
     if measured.endswith("_ratio"):
         return f"{number:.1f}×"
     return duration_text(round(number)) if measured.endswith("_ms") else bytes_text(round(number))
+
+
+def none_found(counted: Row, since: datetime, minimum_runs: int, recent_runs: int) -> str:
+    """Why there is nothing to show: no runs, too few, or no regression; `counted` by `reading.count_comparable`."""
+    if not counted["queries"]:
+        return f"No successful runs since {when(since)}."
+    if not counted["comparable"]:
+        needed = f"a query needs {recent_runs} successful runs since {when(since)} and {minimum_runs} before"
+        most = f"the most of one query: {counted['recent']} since then, {counted['earlier']} before"
+        return f"Not enough runs to compare: {needed} ({most})."
+    return f"No regressions since {when(since)}: {counted['comparable']:,} of {counted['queries']:,} queries compared."

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from joinsight import reading, trends
 from joinsight.filters import Filters
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, Summary, job_lines, worst_of_queries
+from joinsight.present.regressions import none_found
 from joinsight.serve.logs import fields
 from joinsight.store.database import reason
 from joinsight.tables import Row
@@ -56,6 +57,10 @@ class Summaries:
         def regressions() -> Sequence[Row]:
             return worst_of_queries(reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS))
 
+        def no_regressions() -> str:
+            counted = reading.count_comparable(connection, since, reading.MINIMUM_RUNS, job)
+            return none_found(counted, since, reading.MINIMUM_RUNS, reading.RECENT_RUNS)
+
         def findings() -> Sequence[Row]:
             return reading.read_finding_groups(connection, Filters(since=since, job=job, limit=MAX_SHOWN))
 
@@ -66,7 +71,9 @@ class Summaries:
         return Overview(
             days=trends.WINDOW.days,
             job=job,
-            regressions=self._fresh(connection, "Regressions", f"joinsight regressions{of_job}", regressions, job),
+            regressions=self._fresh(
+                connection, "Regressions", f"joinsight regressions{of_job}", regressions, job, no_regressions
+            ),
             failures=summary(
                 connection,
                 "Failures",
@@ -79,7 +86,13 @@ class Summaries:
         )
 
     def _fresh(
-        self, connection: Connection, name: str, command: str, read: Callable[[], Sequence[Row]], job: str | None
+        self,
+        connection: Connection,
+        name: str,
+        command: str,
+        read: Callable[[], Sequence[Row]],
+        job: str | None,
+        nothing: Callable[[], str] = str,
     ) -> Summary[Row]:
         """The summary as of the last minute; of several readers who need it, one computes it."""
         with self._lock:
@@ -89,7 +102,7 @@ class Summaries:
                 del self._cached[next(iter(self._cached))]
         with cached.lock:
             if cached.summary is None or self._clock() >= cached.expires:
-                cached.summary = summary(connection, name, command, read)
+                cached.summary = summary(connection, name, command, read, nothing)
                 cached.expires = self._clock() + FRESH_SECONDS
             return cached.summary
 
@@ -103,8 +116,16 @@ class _Cached:
         self.expires = 0.0
 
 
-def summary(connection: Connection, name: str, command: str, read: Callable[[], Sequence[T]]) -> Summary[T]:
+def summary(
+    connection: Connection,
+    name: str,
+    command: str,
+    read: Callable[[], Sequence[T]],
+    nothing: Callable[[], str] = str,
+) -> Summary[T]:
     """What `read` returns, or why it is missing; `command` prints the same in a terminal.
+
+    `nothing` returns the sentence for no rows.
 
     Raises `SQLAlchemyError` if the connection is lost.
     """
@@ -114,7 +135,8 @@ def summary(connection: Connection, name: str, command: str, read: Callable[[], 
         connection.execute(
             text("SELECT set_config('statement_timeout', :limit, true)"), {"limit": f"{STATEMENT_SECONDS}s"}
         )
-        return Summary(read(), command=command, as_of=now)
+        rows = read()
+        return Summary(rows, "" if rows else nothing(), command=command, as_of=now)
     except SQLAlchemyError as error:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             raise
