@@ -10,7 +10,7 @@ from joinsight.decode import decode_request
 from joinsight.document import Execution
 from joinsight.findings import Finder, Thresholds
 from joinsight.rows import execution_rows
-from joinsight.tables import Row, as_columns
+from joinsight.tables import ExecutionRow, Row, as_columns
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
 STARVED = Path(__file__).parent / "starved.ndjson.gz"
@@ -54,9 +54,9 @@ class Earlier:
         self.rows = rows
         self.asked: list[tuple[str, datetime]] = []
 
-    def broadcast_rows(self, operator_key: str, before: datetime) -> tuple[int, ...]:
+    def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> tuple[int, ...]:
         """The same for all."""
-        self.asked.append((operator_key, before))
+        self.asked.append((operator_key, run.started_at))
         return self.rows
 
 

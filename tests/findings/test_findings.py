@@ -714,7 +714,7 @@ def test_what_the_history_raises_is_let_out() -> None:
     class Gone(Earlier):
         errors: tuple[type[Exception], ...] = (ConnectionError,)
 
-        def broadcast_rows(self, operator_key: str, before: object) -> tuple[int, ...]:
+        def broadcast_rows(self, operator_key: str, run: object) -> tuple[int, ...]:
             raise ConnectionError
 
     with pytest.raises(ConnectionError):

@@ -24,7 +24,7 @@ from joinsight.incomplete import reason
 from joinsight.rows import Rows, application_row, execution_rows
 from joinsight.store import partitions
 from joinsight.store.history import RUNS
-from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, metadata
+from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, ExecutionRow, metadata
 
 LEAST_DAYS = 14
 SPARK_VERSION = "4.3.0"
@@ -218,16 +218,16 @@ class _EarlierRuns:
     errors: tuple[type[Exception], ...] = ()
 
     def __init__(self) -> None:
-        self._rows: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=RUNS))
+        self._rows: defaultdict[tuple[str, str], deque[int]] = defaultdict(lambda: deque(maxlen=RUNS))
 
     def add(self, rows: Rows) -> None:
         for row in rows.broadcast:
             if row.outcome == "succeeded" and row.rows is not None and row.operator_key is not None:
-                self._rows[row.operator_key].append(row.rows)
+                self._rows[rows.execution.job_name, row.operator_key].append(row.rows)
 
-    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
-        """Rows of the latest runs of a broadcast, of those that succeeded."""
-        return self._rows[operator_key]
+    def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
+        """Rows of the latest runs of a broadcast in the job, of those that succeeded."""
+        return self._rows[run.job_name, operator_key]
 
 
 class _Filler:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from joinsight.findings import Case, Finder, Finding, Heuristic
 from joinsight.rows import execution_rows
 from joinsight.store.history import EarlierRuns
 from joinsight.store.writer import Writer
-from joinsight.tables import Row, as_columns
+from joinsight.tables import ExecutionRow, Row, as_columns
 
 DAY = 86_400_000
 _numbers = itertools.count(1)
@@ -117,6 +116,11 @@ def grown(rows: int, day: int, app: str) -> Execution:
     return msgspec.structs.replace(run, accumulators=measured)
 
 
+def on(day: int, app: str, **changes: Any) -> ExecutionRow:
+    """A run of that day."""
+    return execution_rows(msgspec.structs.replace(grown(1, day, app), **changes)).execution
+
+
 def test_a_broadcast_grows_from_run_to_run(engine: Engine, app: str) -> None:
     """What it was in earlier runs is read from the store, also if they came in the same batch or later."""
     sizes = [300, 305, 310, 315, 320, 350]
@@ -138,15 +142,28 @@ def test_earlier_runs_are_those_before_the_latest_first(engine: Engine, app: str
     Writer(engine).write([msgspec.structs.replace(grown(7, 26, app), accumulators=[])])
     with engine.connect() as connection:
         runs = EarlierRuns(connection)
-        at = datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc)
-        assert runs.broadcast_rows(key, at + timedelta(days=3)) == [1_002, 1_001, 1_000]
-        assert runs.broadcast_rows(key, at + timedelta(days=99)) == list(range(1_024, 1_004, -1))
-        assert runs.broadcast_rows("another", at + timedelta(days=99)) == []
+        assert runs.broadcast_rows(key, on(3, app)) == [1_002, 1_001, 1_000]
+        assert runs.broadcast_rows(key, on(99, app)) == list(range(1_024, 1_004, -1))
+        assert runs.broadcast_rows("another", on(99, app)) == []
         connection.execute(text("SET enable_seqscan = off"))
         plan = connection.execute(
             text("EXPLAIN SELECT rows FROM broadcast WHERE operator_key = 'a' ORDER BY started_at DESC LIMIT 20")
         ).scalars()
         assert any("operator_key_started_at" in line for line in plan)
+
+
+def test_earlier_runs_of_another_job_or_origin_do_not_count(engine: Engine, app: str) -> None:
+    """A run in development is not compared with those in production, nor one from an event log with live ones."""
+    key = next(row["operator_key"] for row in stored_rows(grown(1, 0, app))["broadcast"])
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM broadcast"))
+    there = [{}, {"job_name": "another"}, {"origin": "event_log"}]
+    runs = [msgspec.structs.replace(grown(1_000 + i, i, f"{app}-{i}"), **changes) for i, changes in enumerate(there)]
+    Writer(engine).write(runs)
+    with engine.connect() as connection:
+        history = EarlierRuns(connection)
+        for i, changes in enumerate(there):
+            assert history.broadcast_rows(key, on(99, app, **changes)) == [1_000 + i]
 
 
 def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +173,7 @@ def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch:
     Writer(engine).write([grown(1_000, 0, app)])
     with engine.connect() as connection:
         history = EarlierRuns(connection)
-        at = datetime.fromtimestamp(STARTED_AT_MS / 1000, timezone.utc) + timedelta(days=99)
-        assert [bool(history.broadcast_rows(key, at)) for _ in range(3)] == [True, True, False]
+        assert [bool(history.broadcast_rows(key, on(99, app))) for _ in range(3)] == [True, True, False]
 
 
 def test_a_heuristic_that_fails_loses_no_execution(engine: Engine, app: str) -> None:
@@ -178,7 +194,7 @@ def test_a_database_that_fails_while_findings_are_looked_for_fails_the_batch(eng
     """It is not the heuristic's fault, so nothing is stored and the batch is sent again."""
 
     def ask(case: Case) -> Iterator[Finding]:
-        case.history.broadcast_rows("key", {})  # type: ignore[arg-type]  # what PostgreSQL has no form for
+        case.history.broadcast_rows({}, case.execution)  # type: ignore[arg-type]  # PostgreSQL has no form for it
         yield from ()
 
     with pytest.raises(DBAPIError):

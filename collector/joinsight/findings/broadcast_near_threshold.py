@@ -121,7 +121,7 @@ def _growth(case: Case, broadcast: BroadcastRow) -> _Growth | None:
     """How its rows have grown; None if they have not, or if too few runs are known."""
     if broadcast.rows is None or broadcast.operator_key is None:
         return None
-    earlier = case.history.broadcast_rows(broadcast.operator_key, case.execution.started_at)
+    earlier = case.history.broadcast_rows(broadcast.operator_key, case.execution)
     usual = median(earlier) if earlier else 0
     if len(earlier) < case.limits.broadcast_growth_runs or usual <= 0:
         return None

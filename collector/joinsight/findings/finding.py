@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -75,8 +74,8 @@ class History(Protocol):
     errors: tuple[type[Exception], ...]
     """What a query may raise; not the heuristic's fault."""
 
-    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
-        """Rows of the latest earlier runs of a broadcast."""
+    def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
+        """Rows of a broadcast in the latest runs of the same job and origin before `run`."""
 
 
 class NoHistory:
@@ -84,7 +83,7 @@ class NoHistory:
 
     errors: tuple[type[Exception], ...] = ()
 
-    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
+    def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
         """None are known."""
         return ()
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
-from sqlalchemy import Connection, delete, select, tuple_
+from sqlalchemy import Connection, and_, delete, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.findings import cache_read_once
-from joinsight.tables import EXECUTION_KEY, CacheRow, broadcast, cache, finding
+from joinsight.tables import EXECUTION_KEY, CacheRow, ExecutionRow, broadcast, cache, execution, finding
 
 RUNS = 20
-"""Maximum earlier runs that are read."""
+"""Maximum earlier runs that count."""
+MAX_READ = 100
+"""Maximum earlier runs that are read, of any job: a development run must not read the whole history of production."""
 MAX_LOOKUPS = 2_000
 """Lookups of one batch, limited because a plan may have tens of thousands of broadcasts while other batches wait."""
 
@@ -26,20 +27,29 @@ class EarlierRuns:
         self._connection = connection
         self._left = MAX_LOOKUPS
 
-    def broadcast_rows(self, operator_key: str, before: datetime) -> Sequence[int]:
-        """The rows of a broadcast in its latest runs that succeeded, the last run first.
+    def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
+        """The rows of a broadcast in the latest runs before `run` that succeeded, the last one first.
 
-        Empty once the batch has made `MAX_LOOKUPS` lookups.
+        Only runs of the same job and origin, among the last `MAX_READ` of the broadcast. Empty once the batch has made
+        `MAX_LOOKUPS` lookups.
         """
         self._left -= 1
         if self._left < 0:
             return ()
-        b = broadcast.c
+        latest = (
+            select(broadcast)
+            .where(broadcast.c.operator_key == operator_key, broadcast.c.started_at < run.started_at)
+            .where(broadcast.c.outcome == "succeeded", broadcast.c.rows.is_not(None))
+            .order_by(broadcast.c.started_at.desc())
+            .limit(MAX_READ)
+            .subquery()
+        )
+        same = and_(*(execution.c[name] == latest.c[name] for name in EXECUTION_KEY))
         statement = (
-            select(b.rows)
-            .where(b.operator_key == operator_key, b.started_at < before)
-            .where(b.outcome == "succeeded", b.rows.is_not(None))
-            .order_by(b.started_at.desc())
+            select(latest.c.rows)
+            .join(execution, same)
+            .where(execution.c.job_name == run.job_name, execution.c.origin == run.origin)
+            .order_by(latest.c.started_at.desc())
             .limit(RUNS)
         )
         return [rows for rows in self._connection.scalars(statement) if rows is not None]
