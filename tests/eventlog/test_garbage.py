@@ -129,6 +129,17 @@ def test_a_truncated_compressed_log_gives_what_is_before(version: str, tmp_path:
     assert outcome.lines > 50
 
 
+@pytest.mark.parametrize("version", [version for version, (codec, _) in FORMS.items() if codec != "gz"])
+def test_a_compressed_log_without_a_whole_block_is_partial(version: str, tmp_path: Path) -> None:
+    """Nothing of it can be read; that is no problem only while it is written."""
+    source = Path(recorded(version, tmp_path)[0].files[0].path.removeprefix("file:"))
+    for name, number_of_problems in (("local-1", 1), ("local-1.inprogress", 0)):
+        path = tmp_path / name
+        path.write_bytes(source.read_bytes()[:200])
+        found, outcome = read(log_at(path))
+        assert (found, len(outcome.problems), outcome.failed) == ([], number_of_problems, False)
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_makes_reading_fail(data: st.DataObject, plain: bytes, tmp_path: Path) -> None:

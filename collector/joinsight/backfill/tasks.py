@@ -70,6 +70,8 @@ class LogDocuments:
 
     def __init__(self, log: LogFile, lines: Iterator[bytes]) -> None:
         self._lines = lines
+        # Spark flushes whole blocks, so nothing can be read of a log that has just been opened
+        self._must_have_events = log.state.size_bytes > 0 and not log.is_open
         self._outcome: Outcome | None = None
         self._missing = [f"file {number} of the rolling log is missing" for number in log.missing]
         self._refused: list[str] = []
@@ -103,7 +105,8 @@ class LogDocuments:
             pass
         assert self._outcome is not None
         problems = [*self._missing, *self._outcome.problems, *self._refused]
-        if self._outcome.lines and not self._has_documents and not self._refused:
+        has_nothing = not self._has_documents and not self._refused
+        if has_nothing and (self._outcome.lines or (self._must_have_events and not problems)):
             problems.append("it has no events of an application: it is not an event log, or its beginning is missing")
         return msgspec.structs.replace(self._outcome, problems=problems)
 
