@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, NullPool, create_engine, text
 from tests.documents import OTHER_LISTENER, application, as_line, execution, request
 
-from joinsight.cli import cli
+from joinsight.cli import check, cli
+from joinsight.cli.check import check_writing
 from joinsight.decode import decode_request
 from joinsight.demo.runner import collector
 from joinsight.errors import ConfigurationError
@@ -83,7 +88,8 @@ def test_all_is_well(engine: Engine, url: str) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     out = lines(result)
     assert out[0].startswith("✓ database   postgresql+psycopg://joinsight")
-    assert said(result).count("✓") == 3
+    assert said(result).count("✓") == 4
+    assert "✓ writing    a test write succeeded" in out
     assert f"✓ collector  {url} is ready and accepts documents" in out
     table = [line.split() for line in out if "daily sales" in line or line.startswith("application")]
     assert table[0] == ["application", "name", "heard", "made", "arrived", "executions"]
@@ -146,6 +152,59 @@ def test_database_away(url: str, engine: Engine, make_database: Callable[[], str
         assert "✗ database" in result.stdout and problem in said(result)
         assert "secret" not in result.output
         assert "✓ collector" in result.stdout
+
+
+@pytest.fixture
+def full_disk(engine: Engine) -> Iterator[None]:
+    """Let the database write temporary tables to a disk of 256 KiB."""
+    disk = Path(tempfile.mkdtemp())
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", disk], capture_output=True)
+    if mounted.returncode:
+        disk.rmdir()
+        pytest.skip("this user may not mount a disk")
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            data = str(connection.scalar(text("SHOW data_directory")))
+            owner = Path(data).stat()
+            os.chown(disk, owner.st_uid, owner.st_gid)
+            connection.execute(text(f"CREATE TABLESPACE full_disk LOCATION '{disk}'"))
+            connection.execute(text(f"ALTER DATABASE {engine.url.database} SET temp_tablespaces = full_disk"))
+        engine.dispose()
+        yield
+    finally:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text(f"ALTER DATABASE {engine.url.database} RESET temp_tablespaces"))
+            connection.execute(text("DROP TABLESPACE IF EXISTS full_disk"))
+        subprocess.run(["umount", disk], check=True)
+        disk.rmdir()
+
+
+def test_a_full_disk(engine: Engine, url: str, full_disk: None) -> None:
+    """The database answers, and can store nothing more."""
+    Writer(engine).write(healthy())
+    result = doctor(engine, url)
+    assert result.exit_code == 1
+    assert re.search("✗ writing PostgreSQL cannot store documents: .* No space left on device", said(result))
+    assert "Free space on PostgreSQL's disk" in said(result)
+
+
+def test_a_user_who_may_only_read(engine: Engine, url: str) -> None:
+    """The test write is left out, which is no problem."""
+    Writer(engine).write(healthy())
+    read_only = engine.url.update_query_dict({"options": "-c default_transaction_read_only=on"})
+    [found] = check_writing(create_engine(read_only, poolclass=NullPool))
+    assert found.remedy is None and "cannot execute CREATE TABLE" in found.found
+
+
+def test_the_space_of_the_embedded_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown, and little needs attention."""
+    nowhere = create_engine(
+        "postgresql+psycopg://127.0.0.1:9/none", execution_options={"joinsight_embedded_folder": tmp_path}
+    )
+    enough = list(check_writing(nowhere))[-1]
+    assert enough.what == "disk" and enough.remedy is None
+    monkeypatch.setattr(check, "LOW_BYTES", 1 << 60)
+    assert list(check_writing(nowhere))[-1].remedy
 
 
 def test_a_collector_without_its_database(make_database: Callable[[], str], engine: Engine) -> None:
@@ -244,7 +303,7 @@ def test_json_and_limits(engine: Engine, url: str) -> None:
     Writer(engine).write(healthy("new", listener=OTHER_LISTENER))
     found = json.loads(doctor(engine, url, "--json").stdout)
     assert found["well"] is True
-    assert [check["what"] for check in found["checks"]] == ["database", "documents", "collector"]
+    assert [check["what"] for check in found["checks"]] == ["database", "writing", "documents", "collector"]
     assert [row["application_id"] for row in found["applications"]] == ["new", "old"]
     new = found["applications"][0]
     assert (new["listener_id"], new["sequences_arrived"]) == (OTHER_LISTENER.id, [[1, 4]])

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import gzip
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from joinsight.cli.collector import open_collector, reason_of, send
+from joinsight.display import bytes_text
+from joinsight.store.database import embedded_folder, reason
 
 ANSWER_SECONDS = 10.0
+LOW_BYTES = 1 << 30
+"""Less free space than this needs attention: PostgreSQL stops when its disk is full."""
+
+_TEST_WRITE = """
+    CREATE TEMPORARY TABLE joinsight_doctor ON COMMIT DROP AS
+    SELECT repeat('x', 1000) FROM generate_series(1, 1000)
+"""
+_MAY_NOT_WRITE = ("42501", "25006")  # SQLSTATE: insufficient privilege, read-only transaction
+_NO_SPACE = (
+    "Free space on PostgreSQL's disk: enlarge it, or drop old months (joinsight db prune --keep 90d)."
+    " Drivers keep their documents until it can store them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +38,28 @@ class Check:
     what: str
     found: str
     remedy: str | None = None
+
+
+def check_writing(engine: Engine) -> Iterator[Check]:
+    """Check that PostgreSQL can store new data, and how much space an embedded one has left.
+
+    A full disk shows only when a file grows: 1 MiB is written to a temporary table and rolled back.
+    """
+    try:
+        with engine.connect() as connection:
+            connection.execute(text(_TEST_WRITE))
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in _MAY_NOT_WRITE:
+            yield Check("writing", f"not tested, because this user may not write: {reason(error)}")
+        else:
+            yield Check("writing", f"PostgreSQL cannot store documents: {reason(error)}", _NO_SPACE)
+    else:
+        yield Check("writing", "a test write succeeded")
+    folder = embedded_folder(engine)
+    if folder is not None:
+        disk = shutil.disk_usage(folder)
+        found = f"{bytes_text(disk.free)} of {bytes_text(disk.total)} are free in {folder}"
+        yield Check("disk", found, _NO_SPACE if disk.free < LOW_BYTES else None)
 
 
 def check_collector(url: str, token_file: Path | None, ca_file: Path | None) -> list[Check]:

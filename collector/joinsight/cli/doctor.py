@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from joinsight import incomplete
 from joinsight.cli import table
-from joinsight.cli.check import Check, check_collector
+from joinsight.cli.check import Check, check_collector, check_writing
 from joinsight.cli.collector import collector_options
 from joinsight.cli.console import console, cut_at, paragraph_width
 from joinsight.cli.options import Moment, database_options, limit_option
@@ -117,7 +117,7 @@ def _check_database(
     try:
         with open_database(url, data) as engine:
             check_schema(engine)
-            checks = [Check("database", f"{shown_url(engine.url)}, schema up to date")]
+            checks = [Check("database", f"{shown_url(engine.url)}, schema up to date"), *check_writing(engine)]
             with engine.connect() as connection:
                 deliveries = read_deliveries(connection, application, since, limit)
                 checks += _check_default_partition(partitions.misdated(connection, limit))
