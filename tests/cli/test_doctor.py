@@ -18,6 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, NullPool, create_engine, text
 from tests.documents import OTHER_LISTENER, application, as_line, execution, request
+from tests.serve.real import post
+from tests.waiting import until
 
 from joinsight.cli import check, cli
 from joinsight.cli.check import check_writing
@@ -140,6 +142,19 @@ def test_a_token_that_is_not_accepted(engine: Engine, url: str) -> None:
     result = doctor(engine, url, token="wrong")
     assert result.exit_code == 1
     assert f"✗ collector {url} is ready, but does not accept this token" in said(result)
+
+
+def test_clients_that_were_refused(engine: Engine, url: str) -> None:
+    """Those of the last hour need attention; what doctor itself sends does not count."""
+    Writer(engine).write(healthy())
+    assert doctor(engine, url, token="wrong").exit_code == 1
+    until(lambda: doctor(engine, url).exit_code == 0, "nobody else was refused")
+    for _ in range(2):
+        assert post(url, request()).status_code == 401
+    until(lambda: doctor(engine, url).exit_code == 1, "a client was refused")
+    assert "✗ clients refused in the last hour, by address: 1 with 401 401: a driver's token" in said(
+        doctor(engine, url)
+    )
 
 
 def test_database_away(url: str, engine: Engine, make_database: Callable[[], str]) -> None:

@@ -30,6 +30,7 @@ from joinsight.serve.admission import Admission
 from joinsight.serve.background import background_tasks
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.metrics_table import JOB_NAME, METRICS, OTHER, TOKEN
+from joinsight.serve.refusals import Refusals
 from joinsight.store.activity import Activity
 from joinsight.store.database import connect
 from joinsight.store.mark_lost import declare_lost
@@ -66,6 +67,8 @@ def filled() -> Metrics:
     metrics = Metrics()
     metrics.show_admission(admission := Admission())
     admission.waiting.held, admission.bytes.held = 2, 1_000
+    metrics.show_refusals(refusals := Refusals())
+    refusals.add("127.0.0.1", "401")
     for rows in recorded():
         metrics.finished(rows)
     metrics.count("joinsight_requests_total", 1, "200")

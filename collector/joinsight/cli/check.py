@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from joinsight.cli.collector import open_collector, reason_of, send
 from joinsight.display import bytes_text
+from joinsight.serve.refusals import DOCTOR
 from joinsight.store.database import embedded_folder, reason
 
 ANSWER_SECONDS = 10.0
@@ -25,6 +27,10 @@ _TEST_WRITE = """
     SELECT repeat('x', 1000) FROM generate_series(1, 1000)
 """
 _MAY_NOT_WRITE = ("42501", "25006")  # SQLSTATE: insufficient privilege, read-only transaction
+_REFUSED = (
+    "401: a driver's token is missing or wrong; 403: it calls the collector by another name; 415: it is not a listener."
+    " The collector's log has their addresses. Drivers keep their documents, and deliver them when this is fixed."
+)
 _NO_SPACE = (
     "Free space on PostgreSQL's disk: enlarge it, or drop old months (joinsight db prune --keep 90d)."
     " Drivers keep their documents until it can store them."
@@ -66,6 +72,7 @@ def check_collector(url: str, token_file: Path | None, ca_file: Path | None) -> 
     """Check that a collector answers at `url`, has its database, and accepts documents with this token."""
     try:
         with open_collector(url, token_file, ca_file, ANSWER_SECONDS) as client:
+            client.headers["User-Agent"] = DOCTOR
             alive = client.get("/healthz")
             if alive.status_code == 403:
                 remedy = "Drivers that call it by this name are refused too. Use another --url."
@@ -77,6 +84,7 @@ def check_collector(url: str, token_file: Path | None, ca_file: Path | None) -> 
             if ready.status_code != 200:
                 remedy = "Drivers keep their documents until it is; see the collector's log."
                 return [Check("collector", f"{url} is running, but not ready: {ready.text.strip()}", remedy)]
+            refused = re.findall(r'^joinsight_refused_clients{status="(\d+)"} (\d+)', client.get("/metrics").text, re.M)
             accepted = send(client, gzip.compress(b""))
     except httpx.RequestError as error:
         remedy = "Start it (joinsight serve), or name its address with --url. Drivers keep their documents meanwhile."
@@ -87,4 +95,8 @@ def check_collector(url: str, token_file: Path | None, ca_file: Path | None) -> 
     if accepted.status_code != 200:
         remedy = "See the collector's log."
         return [Check("collector", f"{url} answers {accepted.status_code} to an empty request", remedy)]
-    return [Check("collector", f"{url} is ready and accepts documents")]
+    checks = [Check("collector", f"{url} is ready and accepts documents")]
+    statuses = [f"{number} with {status}" for status, number in refused if int(number)]
+    if statuses:
+        checks.append(Check("clients", f"refused in the last hour, by address: {', '.join(statuses)}", _REFUSED))
+    return checks

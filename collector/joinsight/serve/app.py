@@ -55,6 +55,7 @@ from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
 from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
 from joinsight.serve.protocol import entitle
+from joinsight.serve.refusals import DOCTOR, Refusals
 from joinsight.serve.tokens import Tokens
 from joinsight.serve.writers import Writers
 
@@ -120,6 +121,8 @@ class Collector:
         self._throttled = throttled
         self._admission = Admission()
         metrics.show_admission(self._admission)
+        self._refusals = Refusals()
+        metrics.show_refusals(self._refusals)
         self._slots = WriteSlots(lambda group: run_in_threadpool(ingest.ingest, group), lambda: tokens.senders > 1)
         self._waiting: set[anyio.CancelScope] = set()
         self._closed = False
@@ -170,6 +173,8 @@ class Collector:
         if response.status_code == 200:
             entitle(request.scope)
         self.metrics.count("joinsight_requests_total", 1, str(response.status_code))
+        if request.headers.get("user-agent") != DOCTOR:  # which reports it
+            self._refusals.add(client, str(response.status_code))
         return response
 
     def _authenticate(self, request: Request, client: str) -> str | None:

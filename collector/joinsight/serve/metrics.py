@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -32,6 +33,7 @@ from joinsight.serve.metrics_table import (
     Label,
     Metric,
 )
+from joinsight.serve.refusals import REFUSED, Refusals
 from joinsight.store.activity import Activity
 from joinsight.tables import DRIVER_PHASES, BroadcastRow, ExecutionRow, JoinRow, ShuffleRow
 
@@ -188,6 +190,11 @@ class Metrics(Counts):
         """Show what requests hold at the time of each scrape."""
         self._child("joinsight_requests_waiting").set_function(lambda: admission.waiting.held)
         self._child("joinsight_requests_held_bytes").set_function(lambda: admission.bytes.held)
+
+    def show_refusals(self, refusals: Refusals) -> None:
+        """Show how many clients were refused in the hour before each scrape."""
+        for status in REFUSED:
+            self._child("joinsight_refused_clients", (status,)).set_function(partial(refusals.count, status))
 
     def written(self) -> None:
         """Note that a batch was written now."""

@@ -15,6 +15,7 @@ from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.plan.cost_kinds import WITH_TASKS
 from joinsight.plan.decisions import KINDS
 from joinsight.plan.operators import JOIN_STRATEGIES, JOIN_TYPES
+from joinsight.serve.refusals import REFUSED
 
 _BYTES = tuple(2.0**power for power in range(16, 43, 2))  # 64 KiB to 4 TiB, powers of 4
 _SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
@@ -347,6 +348,12 @@ GROUPS = (
             ),
             _gauge("joinsight_requests_waiting", "requests", "Requests being written or waiting to be written"),
             _gauge("joinsight_requests_held_bytes", "bytes", "Bytes of requests in memory"),
+            _gauge(
+                "joinsight_refused_clients",
+                "clients",
+                "Addresses refused in the last hour, by status: 401 the token, 403 the host, 415 the media type",
+                Label("status", REFUSED),
+            ),
             _of_store(
                 "joinsight_database_up", "1 or 0", "Whether the database answers this collector, probed every 15 s"
             ),
