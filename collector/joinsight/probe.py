@@ -58,6 +58,7 @@ SETTINGS = (
     "spark.joinsight.url",
     "spark.joinsight.tokenFile",
     "spark.joinsight.caFile",
+    "spark.joinsight.useProxy",
     "spark.joinsight.enabled",
     "spark.joinsight.sampleInterval",
 )

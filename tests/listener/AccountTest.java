@@ -2,6 +2,7 @@ package io.joinsight;
 
 import static io.joinsight.Check.check;
 
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
@@ -16,6 +17,7 @@ public final class AccountTest {
     superseded();
     givenUp();
     endedTwice();
+    manyRanges();
     answers();
     System.out.println("ok");
   }
@@ -78,6 +80,18 @@ public final class AccountTest {
     check(account.next(7, true).supersedes.isEmpty(), "those that ended are remembered for ever");
   }
 
+  /** A set keeps its newest ranges, so that the documents that list them stay valid. */
+  private static void manyRanges() {
+    Account account = new Account();
+    for (int i = 0; i < 2 * Account.MAX_RANGES; i++) {
+      account.dropped("spool", Collections.singletonList(account.next(2 * i, true)));
+      account.next(2 * i + 1, true);
+    }
+    Numbers dropped = account.dropped().get("spool");
+    check(dropped.count() == Account.MAX_RANGES, dropped.count() + " are reported");
+    check(dropped.toString().contains(", " + (account.made() - 1) + "="), "not the newest");
+  }
+
   private static void answers() {
     String[] others = {
         "",
@@ -94,14 +108,19 @@ public final class AccountTest {
         "[{\"accepted\": 1, \"refused\": []}]",
         "{\"x\": {\"accepted\": 1, \"refused\": []}}",
     };
-    for (String text : others) check(!new Reply(400, text, 0).isOfCollector(), text);
+    for (String text : others) check(!new Reply(400, bytes(text), 0).isOfCollector(), text);
     Reply reply = new Reply(
         400,
-        "{\"refused\": [{\"line\": 2, \"reason\": \"{\\\"line\\\": 9}\"}, {\"reason\": \"x\", \"at\": {\"line\": 8}, \"line\": 5}],"
-            + " \"new\": [{\"line\": 7}], \"accepted\": 3}",
+        bytes(
+            "{\"refused\": [{\"line\": 2, \"reason\": \"{\\\"line\\\": 9}\"}, {\"reason\": \"x\", \"at\": {\"line\": 8}, \"line\": 5}],"
+            + " \"new\": [{\"line\": 7}], \"accepted\": 3}"),
         0);
     check(
         reply.isOfCollector() && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))),
         reply.refusedLines().toString());
+  }
+
+  private static byte[] bytes(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
   }
 }

@@ -163,16 +163,16 @@ public final class Histories {
           taken(body, true);
           throw new IOException("the answer is lost");
         case 4:
-          return new Reply(503, "{\"error\": \"the database is not there\"}", 1000L * dice.nextInt(100));
+          return reply(503, "{\"error\": \"the database is not there\"}", 1000L * dice.nextInt(100));
         case 5:
-          return new Reply(400, "<html>Bad Request</html>", 0);
+          return reply(400, "<html>Bad Request</html>", 0);
         case 6:
-          return new Reply(413, "<html>Request Entity Too Large</html>", 0);
+          return reply(413, "<html>Request Entity Too Large</html>", 0);
         case 7:
           say("refused as a whole", lines(body), "");
-          return new Reply(400, "{\"accepted\": 0, \"refused\": [], \"error\": \"it is not gzip\"}", 0);
+          return reply(400, "{\"accepted\": 0, \"refused\": [], \"error\": \"it is not gzip\"}", 0);
         case 8:
-          return new Reply(200, "<html>Please log in</html>", 0);
+          return reply(200, "<html>Please log in</html>", 0);
         default:
           return taken(body, true);
       }
@@ -180,9 +180,6 @@ public final class Histories {
 
     @Override
     public void abort() {}
-
-    @Override
-    public void abortIfStuck() {}
   }
 
   private Reply taken(byte[] body, boolean refuses) throws IOException {
@@ -197,7 +194,11 @@ public final class Histories {
     say("request", lines, String.join(", ", refused));
     String answer =
         "{\"accepted\": " + (lines.size() - told.size()) + ", \"refused\": [" + String.join(", ", told) + "]}";
-    return new Reply(told.isEmpty() ? 200 : 400, answer, 0);
+    return reply(told.isEmpty() ? 200 : 400, answer, 0);
+  }
+
+  private static Reply reply(int status, String text, long retryAfterMs) {
+    return new Reply(status, text.getBytes(StandardCharsets.UTF_8), retryAfterMs);
   }
 
   private static List<String> lines(byte[] body) throws IOException {

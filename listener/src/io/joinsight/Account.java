@@ -38,6 +38,12 @@ class Account {
 
   private static final Numbers NONE = new Numbers();
 
+  /**
+   * The newest ranges that a set keeps; the schema allows 100,000. Heartbeats repeat them, and the collector has merged
+   * earlier ones; what no heartbeat has told it is missing there.
+   */
+  static final int MAX_RANGES = 10_000;
+
   /** Ended executions that are kept, because a job that outlives its execution causes one more document. */
   private static final int MAX_ENDED = 1000;
 
@@ -59,6 +65,7 @@ class Account {
     Stamp stamp = new Stamp(++made, executionId, earlier == null ? NONE : earlier.copy());
     if (earlier == null) earlier = new Numbers();
     earlier.add(stamp.number);
+    earlier.keepNewest(MAX_RANGES);
     (isFinal ? ended : running).put(executionId, earlier);
     return stamp;
   }
@@ -94,6 +101,7 @@ class Account {
       numbers.add(stamp.number);
       numbers.addAll(stamp.supersedes); // these were not sent because of it
     }
+    numbers.keepNewest(MAX_RANGES);
   }
 
   long made() {

@@ -19,14 +19,14 @@ final class Delivery {
     BLOCKED
   }
 
-  private final String url;
+  private final Settings settings;
   private final Transport transport;
   private final Account account;
   private final Spool spool;
   private final Backoff backoff;
 
-  Delivery(String url, Transport transport, Account account, Spool spool, Backoff backoff) {
-    this.url = url;
+  Delivery(Settings settings, Transport transport, Account account, Spool spool, Backoff backoff) {
+    this.settings = settings;
     this.transport = transport;
     this.account = account;
     this.spool = spool;
@@ -47,7 +47,7 @@ final class Delivery {
       }
       if (reply.isOfCollector() && (reply.status == 200 || reply.status == 400 || tooLarge)) {
         taken(batch, reply);
-        if (backoff.isActive()) LOG.info("Joinsight: the collector at {} accepts documents again", url);
+        if (backoff.isActive()) LOG.info("Joinsight: the collector at {} accepts documents again", settings.url);
         backoff.succeeded();
         return Outcome.TAKEN;
       }
@@ -69,10 +69,16 @@ final class Delivery {
     if (!backoff.isActive()) {
       LOG.error(
           "Joinsight: cannot deliver documents to the collector at {}: {}. The job is not affected; documents are kept"
-              + " in {} and sent later. Check {} and that the collector is running (joinsight serve).",
-          url, reason, spool, Settings.URL);
+              + " in {} and sent later. Check {} and that the collector is running (joinsight serve).{}",
+          settings.url, reason, spool, Settings.URL, aboutProxy());
     }
     backoff.failed(retryAfterMs);
+  }
+
+  private String aboutProxy() {
+    String proxy = settings.unusedProxy();
+    if (proxy == null) return "";
+    return " The JVM's proxy (" + proxy + ") is not used; to use it, set " + Settings.USE_PROXY + "=true.";
   }
 
   private void taken(Batch batch, Reply reply) throws IOException {

@@ -280,7 +280,6 @@ public final class JoinsightListener extends SparkListener {
       while (true) {
         Thread.sleep(settings.progressIntervalMs);
         progressDue = true;
-        sink.abortIfStuck();
       }
     } catch (InterruptedException stop) {
       Thread.currentThread().interrupt();

@@ -1,6 +1,7 @@
 package io.joinsight;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,7 +14,8 @@ import java.util.Map;
 final class Mailbox {
   private final long limit;
   private final Map<Long, Snapshot> waiting = new LinkedHashMap<>(); // by execution id, oldest first
-  private List<Snapshot.Name> evicted = new ArrayList<>();
+  private Numbers evictedRunning = new Numbers(); // ids of executions, as ranges: they may become many
+  private Numbers evictedEnded = new Numbers();
   private long bytes;
   private boolean woken;
 
@@ -38,7 +40,7 @@ final class Mailbox {
       if (snapshot.isFinal() && !finalOnes) continue;
       i.remove();
       bytes -= snapshot.heapBytes;
-      evicted.add(new Snapshot.Name(snapshot.executionId, snapshot.isFinal()));
+      (snapshot.isFinal() ? evictedEnded : evictedRunning).add(snapshot.executionId);
     }
   }
 
@@ -75,10 +77,12 @@ final class Mailbox {
     return taken;
   }
 
-  /** Takes out the names of the evicted snapshots. */
-  synchronized List<Snapshot.Name> takeEvicted() {
-    List<Snapshot.Name> taken = evicted;
-    evicted = new ArrayList<>();
-    return taken;
+  /** Takes out the ids of the executions of which a snapshot was evicted; {@code isFinal}: of ended ones. */
+  synchronized List<Long> takeEvicted(boolean isFinal) {
+    Numbers taken = isFinal ? evictedEnded : evictedRunning;
+    if (taken.isEmpty()) return Collections.emptyList();
+    if (isFinal) evictedEnded = new Numbers();
+    else evictedRunning = new Numbers();
+    return taken.toList();
   }
 }

@@ -3,9 +3,11 @@ package io.joinsight;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -95,7 +97,9 @@ public final class Measurement {
 
   /** Executions whose documents did not fit into the memory limit. */
   public int dropped() {
-    return mailbox.takeEvicted().size();
+    Set<Long> evicted = new HashSet<>(mailbox.takeEvicted(false));
+    evicted.addAll(mailbox.takeEvicted(true));
+    return evicted.size();
   }
 
   private void take(Map<Long, Snapshot> latest) {
@@ -114,9 +118,6 @@ public final class Measurement {
     public void offer(Snapshot snapshot) {
       mailbox.put(snapshot);
     }
-
-    @Override
-    public void abortIfStuck() {}
 
     @Override
     public void close(long timeoutMs) {}

@@ -2,6 +2,8 @@ package io.joinsight;
 
 import com.fasterxml.jackson.core.JsonGenerator;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -36,6 +38,11 @@ final class Numbers {
     }
   }
 
+  /** Removes the smallest elements, so that this number of ranges is left at most. */
+  void keepNewest(int limit) {
+    while (ranges.size() > limit) ranges.pollFirstEntry();
+  }
+
   boolean isEmpty() {
     return ranges.isEmpty();
   }
@@ -45,6 +52,14 @@ final class Numbers {
     long count = 0;
     for (Map.Entry<Long, Long> range : ranges.entrySet()) count += range.getValue() - range.getKey() + 1;
     return count;
+  }
+
+  /** The elements in ascending order. */
+  List<Long> toList() {
+    List<Long> elements = new ArrayList<>();
+    for (Map.Entry<Long, Long> range : ranges.entrySet())
+      for (long n = range.getKey(); n <= range.getValue(); n++) elements.add(n);
+    return elements;
   }
 
   Numbers copy() {

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -13,19 +14,20 @@ import java.util.TreeSet;
  */
 final class Reply {
   private static final JsonFactory JSON = new JsonFactory();
+  private static final int MAX_TEXT = 2_000;
 
   final int status;
-  final String text;
+  final String text; // the beginning, for the log
   final long retryAfterMs;
   private final Set<Integer> refusedLines = new TreeSet<>();
   private boolean hasAccepted;
   private boolean hasRefused;
 
-  Reply(int status, String text, long retryAfterMs) {
+  Reply(int status, byte[] body, long retryAfterMs) {
     this.status = status;
-    this.text = text;
+    text = new String(body, 0, Math.min(body.length, MAX_TEXT), StandardCharsets.UTF_8);
     this.retryAfterMs = retryAfterMs;
-    try (JsonParser json = JSON.createParser(text)) {
+    try (JsonParser json = JSON.createParser(body)) {
       read(json);
     } catch (IOException cutOffOrNoJson) {
       hasAccepted = false;

@@ -2,6 +2,7 @@ package io.joinsight;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
@@ -20,7 +21,6 @@ final class Sender implements Sink {
   private static final int BATCH_BYTES = 4 << 20;
   private static final int LINGER_MS = 500;
   private static final long MIN_SIGN_OF_LIFE_MS = 30_000;
-  private static final int MAX_FAILURES = 10;
 
   /** One fifth of the shutdown timeout is reserved for spooling. */
   private static final int SPOOL_PART = 5;
@@ -40,7 +40,8 @@ final class Sender implements Sink {
   // Used by the sender's thread only
   private long nextSignOfLife; // when to send the application's document even if nothing changed
   private boolean applicationClosed;
-  private int failures;
+  private final FailureLimit failures;
+  private final Backoff retry; // after a failure of its own, not of a delivery
 
   Sender(Settings settings, Documents documents) {
     this(settings, documents, new Account());
@@ -63,7 +64,9 @@ final class Sender implements Sink {
     this.transport = transport;
     this.clock = clock;
     backoff = new Backoff(clock);
-    delivery = new Delivery(settings.url, transport, account, spool, backoff);
+    retry = new Backoff(clock);
+    failures = new FailureLimit(clock);
+    delivery = new Delivery(settings, transport, account, spool, backoff);
     signOfLifeMs = Math.max(MIN_SIGN_OF_LIFE_MS, settings.progressIntervalMs);
     nextSignOfLife = clock.getAsLong();
     thread = new Thread(this::run, "joinsight-sender");
@@ -81,13 +84,7 @@ final class Sender implements Sink {
     mailbox.put(snapshot);
   }
 
-  /** Aborts a request that is stuck. Another thread calls it periodically. */
-  @Override
-  public void abortIfStuck() {
-    transport.abortIfStuck();
-  }
-
-  /** Delivers or spools all documents within the timeout. */
+  /** Delivers all documents within the timeout, or spools them, whatever a request is waiting for. */
   @Override
   public void close(long timeoutMs) throws InterruptedException {
     long spoolMs = timeoutMs / SPOOL_PART;
@@ -106,21 +103,10 @@ final class Sender implements Sink {
 
   private void run() {
     open();
-    while (failures < MAX_FAILURES) {
-      try {
-        if (closeBy == 0) {
-          mailbox.await(pauseMs());
-          mailbox.linger(LINGER_MS);
-        }
-        if (!step()) return;
-        if (closeBy != 0 && applicationClosed) {
-          Thread.sleep(Math.max(1, Math.min(pauseMs(), (closeBy - clock.getAsLong()) / 1_000_000)));
-        }
-      } catch (InterruptedException e) {
-        return;
-      } catch (Throwable t) {
-        failed(t);
-      }
+    try {
+      while (goOn()) {}
+    } catch (InterruptedException e) {
+      // The thread ends
     }
   }
 
@@ -133,12 +119,43 @@ final class Sender implements Sink {
     }
   }
 
-  private void failed(Throwable t) {
-    failures++;
-    boolean last = failures == MAX_FAILURES;
-    if (failures == 1 || last) {
-      LOG.error("Joinsight: the sender failed{}; the job is not affected", last ? " too often and stopped" : "", t);
+  /** One step, with pauses; false when everything is done. */
+  private boolean goOn() throws InterruptedException {
+    if (closeBy == 0) {
+      mailbox.await(pauseMs());
+      mailbox.linger(LINGER_MS);
     }
+    try {
+      if (!step()) return false;
+      if (retry.isActive()) LOG.info("Joinsight: the sender works again");
+      retry.succeeded();
+      if (closeBy != 0 && applicationClosed) Thread.sleep(untilClose(pauseMs()));
+    } catch (InterruptedException e) {
+      throw e;
+    } catch (Throwable t) {
+      if (isLate()) return false;
+      failed(t);
+      mailbox.linger(untilClose(millis(retry.nextAttempt())));
+    }
+    return true;
+  }
+
+  private void failed(Throwable t) {
+    retry.failed(0);
+    if (failures.add() == 1) LOG.error("Joinsight: the sender failed and tries again; the job is not affected", t);
+  }
+
+  private long millis(long time) {
+    return Math.max(0, (time - clock.getAsLong()) / 1_000_000 + 1);
+  }
+
+  private long untilClose(long ms) {
+    return closeBy == 0 ? ms : Math.max(1, Math.min(ms, (closeBy - clock.getAsLong()) / 1_000_000));
+  }
+
+  /** Whether all documents must be spooled now. */
+  private boolean isLate() {
+    return closeBy != 0 && due(closeBy);
   }
 
   private boolean due(long time) {
@@ -148,23 +165,29 @@ final class Sender implements Sink {
   private long pauseMs() {
     boolean waits = spool.waiting(false) > 0 && backoff.nextAttempt() - nextSignOfLife < 0;
     long next = waits ? backoff.nextAttempt() : nextSignOfLife;
-    return Math.max(0, (next - clock.getAsLong()) / 1_000_000 + 1);
+    return millis(next);
   }
 
   /** Takes the queued snapshots and delivers what is due, without pausing; false when everything is done. */
   boolean step() {
     boolean closing = closeBy != 0;
+    for (boolean isFinal : new boolean[] {false, true}) { // before the newer snapshots, which supersede them
+      for (long id : mailbox.takeEvicted(isFinal)) drop("memory", id, isFinal);
+    }
     List<Batch.Line> lines = new ArrayList<>();
     long bytes = 0;
-    for (Snapshot snapshot : mailbox.take()) {
-      bytes += write(lines, snapshot);
-      if (bytes < BATCH_BYTES) continue;
-      send(lines);
-      lines.clear();
-      bytes = 0;
-    }
-    for (Snapshot.Name evicted : mailbox.takeEvicted()) {
-      account.dropped("memory", Collections.singletonList(account.next(evicted.executionId, evicted.isFinal)));
+    Iterator<Snapshot> snapshots = mailbox.take().iterator();
+    try {
+      while (snapshots.hasNext()) {
+        bytes += write(lines, snapshots.next());
+        if (bytes < BATCH_BYTES) continue;
+        send(lines);
+        lines.clear();
+        bytes = 0;
+      }
+    } catch (Throwable t) {
+      snapshots.forEachRemaining(snapshot -> drop("failure", snapshot.executionId, snapshot.isFinal()));
+      throw t;
     }
     if (due(nextSignOfLife) || (closing && !applicationClosed)) {
       nextSignOfLife = clock.getAsLong() + 1_000_000 * signOfLifeMs;
@@ -175,6 +198,10 @@ final class Sender implements Sink {
     if (closing) return !finish();
     while (closeBy == 0 && spool.waiting(false) > 0 && due(backoff.nextAttempt()) && ship() && mailbox.isEmpty()) {}
     return true;
+  }
+
+  private void drop(String cause, long executionId, boolean isFinal) {
+    account.dropped(cause, Collections.singletonList(account.next(executionId, isFinal)));
   }
 
   private long write(List<Batch.Line> lines, Snapshot snapshot) {
@@ -205,7 +232,7 @@ final class Sender implements Sink {
   private void send(List<Batch.Line> lines) {
     if (lines.isEmpty()) return;
     try {
-      if (!backoff.isActive() && delivery.deliver(Batch.of(lines)) == Delivery.Outcome.TAKEN) return;
+      if (!backoff.isActive() && !isLate() && delivery.deliver(Batch.of(lines)) == Delivery.Outcome.TAKEN) return;
       for (boolean isFinal : new boolean[] {true, false}) {
         List<Batch.Line> selected = new ArrayList<>();
         for (Batch.Line line : lines) {
@@ -231,9 +258,9 @@ final class Sender implements Sink {
 
   /** Delivers what it can before the deadline; true when there is nothing left to try. */
   private boolean finish() {
-    while (spool.waiting(true) > 0 && !due(closeBy) && ship()) {}
+    while (spool.waiting(true) > 0 && !isLate() && ship()) {}
     spool.persist();
-    if (spool.inMemory() > 0 && !due(closeBy)) return false;
+    if (spool.inMemory() > 0 && !isLate()) return false;
     int left = spool.waiting(true) - spool.inMemory();
     if (left > 0) {
       LOG.warn(

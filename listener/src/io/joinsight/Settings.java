@@ -3,6 +3,9 @@ package io.joinsight;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.MalformedURLException;
+import java.net.Proxy;
+import java.net.ProxySelector;
+import java.net.URI;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -37,6 +40,7 @@ final class Settings {
   static final String SAMPLE_INTERVAL = PREFIX + "sampleInterval";
   private static final String DEFAULT_SAMPLE_INTERVAL = "50ms";
   private static final long MIN_SAMPLE_INTERVAL_MS = 10;
+  static final String USE_PROXY = PREFIX + "useProxy";
   private static final String CA_FILE = PREFIX + "caFile";
   private static final String SPOOL = PREFIX + "spool";
   private static final String SPOOL_LIMIT = PREFIX + "spoolLimit";
@@ -44,10 +48,11 @@ final class Settings {
   private static final String SHUTDOWN_TIMEOUT = PREFIX + "shutdownTimeout";
 
   final String url;
-  final String token;
+  final Token token;
   final long progressIntervalMs;
   final long shutdownTimeoutMs;
   final int requestTimeoutMs;
+  final boolean useProxy; // the JVM's, such as -Dhttp.proxyHost
   final SSLSocketFactory trusted; // null: the JVM's default
   final Path spool;
   final long spoolLimit;
@@ -69,6 +74,7 @@ final class Settings {
       String value = conf.get(SAMPLE_INTERVAL);
       problems.add(SAMPLE_INTERVAL + "=" + value + " is too short; it must be 0 or " + MIN_SAMPLE_INTERVAL_MS + "ms");
     }
+    useProxy = useProxy(conf);
     trusted = trusted(conf);
     spool = spool(conf);
     spoolLimit = bytes(conf, SPOOL_LIMIT, "256m", 1 << 20);
@@ -78,7 +84,7 @@ final class Settings {
   /** A copy of the SparkConf for a listener that delivers nothing, whatever the settings of deliveries are. */
   static SparkConf withoutDelivery(SparkConf conf) {
     SparkConf copy = conf.clone();
-    for (String key : Arrays.asList(TOKEN_FILE, CA_FILE, REQUEST_TIMEOUT, SHUTDOWN_TIMEOUT, SPOOL_LIMIT))
+    for (String key : Arrays.asList(TOKEN_FILE, CA_FILE, USE_PROXY, REQUEST_TIMEOUT, SHUTDOWN_TIMEOUT, SPOOL_LIMIT))
       copy.remove(key);
     return copy.set(ENABLED, "true").set(URL, "http://localhost").set(SPOOL, "none");
   }
@@ -129,6 +135,24 @@ final class Settings {
 
   private static String hideUser(String url) {
     return url.replaceAll("//[^/@]*@", "//" + Redaction.MASK + "@");
+  }
+
+  private boolean useProxy(SparkConf conf) {
+    String value = conf.get(USE_PROXY, "false").trim();
+    boolean isTrue = value.equalsIgnoreCase("true");
+    if (!isTrue && !value.equalsIgnoreCase("false")) {
+      problems.add(USE_PROXY + "=" + value + " is neither true nor false");
+    }
+    return isTrue;
+  }
+
+  /** The JVM's proxy for the collector if {@code useProxy} is off; null if there is none. */
+  String unusedProxy() {
+    ProxySelector selector = ProxySelector.getDefault();
+    if (useProxy || selector == null) return null;
+    for (Proxy proxy : selector.select(URI.create(url)))
+      if (proxy.type() != Proxy.Type.DIRECT) return proxy.toString();
+    return null;
   }
 
   private SSLSocketFactory trusted(SparkConf conf) {
@@ -184,19 +208,17 @@ final class Settings {
     return min;
   }
 
-  private String token(SparkConf conf) {
+  private Token token(SparkConf conf) {
     String file = conf.get(TOKEN_FILE, "");
     if (file.isEmpty()) {
       String value = System.getenv(TOKEN_VARIABLE);
-      return value == null || value.trim().isEmpty() ? null : value.trim();
+      return new Token(value == null || value.trim().isEmpty() ? null : value.trim());
     }
     try {
-      String value = new String(Files.readAllBytes(Paths.get(file)), StandardCharsets.UTF_8).trim();
-      if (value.isEmpty()) problems.add(TOKEN_FILE + "=" + file + " is empty; its first line must be the token");
-      return value.split("\\R", 2)[0];
+      return new Token(Paths.get(file));
     } catch (IOException | RuntimeException e) {
       problems.add(TOKEN_FILE + "=" + file + " cannot be read (" + e + ")");
-      return null;
+      return new Token((String) null);
     }
   }
 

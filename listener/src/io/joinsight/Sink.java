@@ -8,9 +8,6 @@ interface Sink {
   /** Takes a snapshot; does not block. A later one of the same execution replaces it. */
   void offer(Snapshot snapshot);
 
-  /** Called at every progress interval, by another thread. */
-  void abortIfStuck();
-
   /** Called at the end of the application. */
   void close(long timeoutMs) throws InterruptedException;
 }

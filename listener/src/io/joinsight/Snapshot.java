@@ -6,17 +6,6 @@ import java.util.Map;
 
 /** An execution's state at one moment, passed from the listener's thread to the sender's and changed by neither. */
 final class Snapshot {
-  /** Identifies a dropped snapshot. */
-  static final class Name {
-    final long executionId;
-    final boolean isFinal;
-
-    Name(long executionId, boolean isFinal) {
-      this.executionId = executionId;
-      this.isFinal = isFinal;
-    }
-  }
-
   final long executionId;
   final boolean startSeen;
   final long rootId;
