@@ -18,7 +18,7 @@ import org.apache.spark.TaskContext;
  * Looks now and then at the stacks of an executor's tasks of SQL executions, and sends counts of them to the driver.
  *
  * <p>One daemon thread samples all running tasks at once. It stops for good at its first failure, sleeps while no task
- * runs, and sleeps longer where a look takes long: at most 1 % of the time goes into looking.
+ * runs, and sleeps longer where a look takes long: {@link LookBudget}.
  */
 final class Sampler implements Runnable {
   /** Sends a message to the driver. */
@@ -29,8 +29,6 @@ final class Sampler implements Runnable {
   /** The innermost frames tell what a task does; deeper ones take time. */
   static final int DEPTH = 128;
 
-  private static final int MAX_SHARE = 100; // a look's CPU time may be 1 / MAX_SHARE of the time between two
-  private static final long LEAST_LOOK = TimeUnit.MICROSECONDS.toNanos(50);
   private static final long SEND_INTERVAL = TimeUnit.SECONDS.toNanos(1);
   private static final long SEND_AT_END_INTERVAL = TimeUnit.MILLISECONDS.toNanos(200);
 
@@ -92,7 +90,8 @@ final class Sampler implements Runnable {
   @Override
   public void run() {
     try {
-      long look = LEAST_LOOK; // CPU time of one; of the first ones, which are slow, and of single ones only a part
+      LookBudget budget = new LookBudget(System.nanoTime());
+      long least = 0; // pause before the next look
       while (!stopped) {
         if (running.isEmpty()) {
           send();
@@ -102,10 +101,8 @@ final class Sampler implements Runnable {
         }
         // Jittered, so that no rhythm of the tasks meets that of the samples
         double jitter = ThreadLocalRandom.current().nextDouble(0.5, 1.5);
-        pause((long) (Math.max(interval, MAX_SHARE * look) * jitter));
-        long before = cpuTime();
-        sample();
-        look = Math.max(LEAST_LOOK, Math.min(cpuTime() - before, 2 * look));
+        pause((long) (Math.max(interval, least) * jitter));
+        least = sample(budget);
         if (System.nanoTime() - sentAt > SEND_INTERVAL) send();
       }
     } catch (Throwable t) {
@@ -123,19 +120,25 @@ final class Sampler implements Runnable {
     for (long left = nanos; left > 0 && !stopped; left = until - System.nanoTime()) LockSupport.parkNanos(this, left);
   }
 
-  private void sample() {
+  /** Looks once; returns how long to pause before the next look at least. */
+  private long sample(LookBudget budget) {
     Map<Long, Task> tasks = new HashMap<>(running);
-    if (tasks.isEmpty()) return;
+    if (tasks.isEmpty()) return 0;
     long[] ids = new long[tasks.size()];
     int n = 0;
     for (long id : tasks.keySet()) ids[n++] = id;
-    for (ThreadInfo info : threads.getThreadInfo(ids, DEPTH)) {
+    long cpuBefore = cpuTime();
+    long before = System.nanoTime();
+    ThreadInfo[] infos = threads.getThreadInfo(ids, DEPTH);
+    long duration = System.nanoTime() - before;
+    for (ThreadInfo info : infos) {
       if (info == null) continue;
       Task task = tasks.get(info.getThreadId());
       if (running.get(info.getThreadId()) != task) continue; // its thread may have had another one by then
       String key = stacks.key(info.getStackTrace(), DEPTH);
       if (key != null) count(task, key);
     }
+    return budget.spend(ids.length, duration, cpuTime() - cpuBefore, System.nanoTime());
   }
 
   private synchronized void count(Task task, String key) {
