@@ -48,8 +48,14 @@ def events(statement: str) -> str:
 
 
 INJECTED = {
-    "an exception in each callback": (events('throw new IllegalStateException("injected");'), "Joinsight is off"),
-    "out of memory in each callback": (events('throw new OutOfMemoryError("injected");'), "Joinsight is off"),
+    "an exception in each callback": (
+        events('throw new IllegalStateException("injected");'),
+        "Joinsight pauses for an hour",
+    ),
+    "out of memory in each callback": (
+        events('throw new OutOfMemoryError("injected");'),
+        "Joinsight pauses for an hour",
+    ),
     "a method that is missing": (
         "package io.joinsight; final class PlanTable { PlanTable(java.util.List<LiveExecution.Plan> plans) {} }",
         "could not write the document of execution",

@@ -194,7 +194,7 @@ def examine(row: Row, now: datetime) -> Iterator[Check]:
     if row["listener_failures"]:
         yield Check(
             what,
-            f"the listener failed {row['listener_failures']:,} times; it switches itself off after ten",
+            f"the listener failed {row['listener_failures']:,} times; after ten within an hour it pauses for an hour",
             "The driver's log has the first stack trace. This is a fault of Joinsight's: please report it.",
         )
     lost = row["executions"].get("lost", 0)

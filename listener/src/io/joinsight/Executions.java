@@ -553,13 +553,30 @@ final class Executions {
     return any;
   }
 
+  /** Reports all running executions as no longer followed. */
+  void abandonAll() {
+    while (!live.isEmpty()) abandonOldest();
+  }
+
+  /** The state with which to go on after events were missed: of what ran before, later events are ignored. */
+  Executions afterGap() {
+    Executions next = new Executions(application, memory.limit, out);
+    next.finishedIds.or(finishedIds);
+    for (long id : live.keySet()) next.finishedIds.set((int) id);
+    return next;
+  }
+
   private boolean dropOldest() {
     if (live.size() < 2) return false;
+    abandonOldest();
+    return true;
+  }
+
+  private void abandonOldest() {
     LiveExecution oldest = live.values().iterator().next();
     oldest.abandoned = true;
     emit(oldest);
     removeLive(oldest);
     evict(oldest);
-    return true;
   }
 }

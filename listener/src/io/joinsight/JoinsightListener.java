@@ -3,6 +3,7 @@ package io.joinsight;
 import java.util.Queue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.function.BiFunction;
+import java.util.function.LongSupplier;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
@@ -30,11 +31,11 @@ import scala.Option;
  * Attached with {@code spark.extraListeners=io.joinsight.JoinsightListener}.
  *
  * <p>It never fails the job: neither the constructor nor a callback throws, no callback blocks, and after {@link
- * #MAX_FAILURES} failures the listener is disabled. Spark's listener bus calls all callbacks from one thread.
+ * FailureLimit#MAX} failures within an hour the listener pauses for an hour. Spark's listener bus calls all callbacks
+ * from one thread.
  */
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
-  private static final int MAX_FAILURES = 10;
   private static final int MAX_SAMPLES = 10_000; // messages of executors that wait for the bus's thread
 
   private volatile boolean off = true;
@@ -45,7 +46,10 @@ public final class JoinsightListener extends SparkListener {
   private SparkEvents events;
   private Sink sink;
   private boolean applicationKnown;
-  private int failures;
+  private final LongSupplier time; // nanoseconds
+  private final FailureLimit failures;
+  private volatile boolean isPaused;
+  private long pausedAt; // in nanoseconds of the time
   private volatile boolean progressDue;
   private Thread clock;
   private final Queue<TaskSamples> samples = new LinkedBlockingQueue<>(MAX_SAMPLES);
@@ -56,6 +60,12 @@ public final class JoinsightListener extends SparkListener {
   }
 
   JoinsightListener(SparkConf conf, BiFunction<Settings, Application, Sink> makeSink) {
+    this(conf, makeSink, System::nanoTime);
+  }
+
+  JoinsightListener(SparkConf conf, BiFunction<Settings, Application, Sink> makeSink, LongSupplier time) {
+    this.time = time;
+    failures = new FailureLimit(time);
     try {
       if (!conf.getBoolean(Settings.ENABLED, true)) {
         problem = Settings.ENABLED + " is false";
@@ -137,6 +147,7 @@ public final class JoinsightListener extends SparkListener {
     if (sink == null || application.endedAt != null) return;
     try {
       off = true;
+      isPaused = false;
       clock.interrupt();
       addSamples();
       executions.emitChanged();
@@ -280,6 +291,7 @@ public final class JoinsightListener extends SparkListener {
       while (true) {
         Thread.sleep(settings.progressIntervalMs);
         progressDue = true;
+        resumeIfDue();
       }
     } catch (InterruptedException stop) {
       Thread.currentThread().interrupt();
@@ -293,14 +305,38 @@ public final class JoinsightListener extends SparkListener {
   }
 
   private void failed(Throwable t) {
-    failures++;
-    if (application != null) application.failures = failures;
-    if (failures == 1) {
+    if (application != null) application.failures++;
+    int recent = failures.add();
+    if (recent == 1) {
       log("Joinsight could not process an event; the job is not affected", t);
-    } else if (failures >= MAX_FAILURES && !off) {
-      off = true;
-      log("Joinsight is off after " + failures + " failures; the job is not affected", t);
+    } else if (recent >= FailureLimit.MAX && !off) {
+      log("Joinsight pauses for an hour after " + recent + " failures; the job is not affected", t);
+      pause();
     }
+  }
+
+  private void pause() {
+    off = true;
+    try {
+      executions.abandonAll();
+    } catch (Throwable t) {
+      // This may be what fails
+    }
+    try {
+      executions = executions.afterGap();
+      events = new SparkEvents(executions);
+      pausedAt = time.getAsLong();
+      isPaused = true;
+    } catch (Throwable t) {
+      log("Joinsight is off; the job is not affected", t);
+    }
+  }
+
+  private void resumeIfDue() {
+    if (!isPaused || time.getAsLong() - pausedAt < FailureLimit.PERIOD) return;
+    isPaused = false;
+    off = false;
+    LOG.warn("Joinsight measures again. Executions that started or ended during its pause are missing or incomplete");
   }
 
   private static void log(String message, Throwable t) {
