@@ -50,6 +50,7 @@ public final class SpoolTest {
              SpoolTest::replaced,
              SpoolTest::bomb,
              SpoolTest::postponed,
+             SpoolTest::fullDisk,
          }) {
       folder = base.resolve("spool-" + documents++);
       account = new Account();
@@ -325,6 +326,26 @@ public final class SpoolTest {
     check(same(spool.next(), b), "the other");
     spool.delivered();
     check(same(spool.next(), a), "the one that was postponed");
+  }
+
+  /** On a full disk, batches of running executions make room for those of ended ones. */
+  private static void fullDisk() throws Exception {
+    Files.createDirectory(folder);
+    String disk = folder.toString();
+    if (new ProcessBuilder("mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", disk).start().waitFor() != 0) return;
+    try {
+      folder = folder.resolve("spool");
+      Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+      for (int i = 0; i < 20; i++) spool.add(large(100 + i), false);
+      check(spool.inMemory() > 0, "the disk is not full");
+      spool.persist();
+      int onDisk = names().size();
+      for (int i = 0; i < onDisk; i++) spool.add(large(i), true);
+      long ended = names().stream().filter(name -> name.startsWith("final-")).count();
+      check(ended == onDisk && names().size() == onDisk, names().toString());
+    } finally {
+      new ProcessBuilder("umount", "--lazy", disk).start().waitFor();
+    }
   }
 
   private static void makeFolder(Path path, String mode) throws IOException {

@@ -28,6 +28,7 @@ import org.slf4j.LoggerFactory;
 final class Spool {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
   private static final long ABANDONED_MS = 3_600_000; // age at which an unfinished file is abandoned
+  private static final int DISK_BLOCK = 4096;
   private static final int MAX_LISTED = 5; // foreign files in a log line
 
   private static final class Entry {
@@ -106,6 +107,7 @@ final class Spool {
     Set<Long> executions = new HashSet<>();
     for (Account.Stamp stamp : batch.stamps) executions.add(stamp.executionId);
     supersede(executions);
+    if (isFinal) makeRoom(batch.body.length);
     Entry entry = keep(batch, isFinal ? SpoolName.Kind.ended : SpoolName.Kind.running);
     entry.executions.addAll(executions);
     if (entry.name != null) persist();
@@ -125,6 +127,18 @@ final class Spool {
     Entry entry = new Entry(kind, name, name == null ? batch : null, batch.body.length, batch.stamps);
     entries.add(entry);
     return entry;
+  }
+
+  /** Drops batches of running executions while the disk is too full for one of ended executions. */
+  private void makeRoom(int bytes) {
+    for (Iterator<Entry> i = entries.iterator(); i.hasNext();) {
+      Entry entry = i.next();
+      if (entry.kind != SpoolName.Kind.running || entry.name == null) continue;
+      if (folder.toFile().getUsableSpace() >= bytes + DISK_BLOCK) return;
+      i.remove();
+      delete(entry);
+      account.dropped("spool", entry.stamps);
+    }
   }
 
   private void supersede(Set<Long> executions) {
