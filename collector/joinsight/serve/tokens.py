@@ -26,6 +26,8 @@ from joinsight.serve.logs import fields
 
 TOKEN_VARIABLE = "JOINSIGHT_TOKEN"
 UNNAMED = "unnamed"
+SHORT_CHARACTERS = 16
+"""A token with fewer characters can be guessed."""
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750: the characters of a bearer token, without colon
 _NAME = re.compile(r"[A-Za-z0-9._ -]{1,64}")
@@ -42,6 +44,7 @@ class _Token(NamedTuple):
     kind: str
     name: str
     digest: bytes
+    is_short: bool
 
 
 class Tokens:
@@ -65,6 +68,7 @@ class Tokens:
             raise ConfigurationError(key, shown, "the file has no token", _REMEDY)
         if file:
             _warn_if_open(file)
+        _warn_if_short(self._tokens)
         self.open = not file and not self._tokens
 
     @classmethod
@@ -144,6 +148,7 @@ class Tokens:
             "token file reloaded", extra=fields(file=self._file, tokens=len(self), readers=self.readers, names=names)
         )
         _warn_if_open(self._file)
+        _warn_if_short(self._tokens)
 
 
 def _read(file: Path) -> str:
@@ -159,6 +164,12 @@ def _warn_if_open(file: Path) -> None:
             log.warning("the token file is readable by all users: chmod o-r", extra=fields(file=file))
 
 
+def _warn_if_short(tokens: tuple[_Token, ...]) -> None:
+    if names := ",".join(sorted({token.name for token in tokens if token.is_short})):
+        message = "tokens of fewer than %d characters can be guessed: make new ones, with openssl rand -hex 32"
+        log.warning(message, SHORT_CHARACTERS, extra=fields(names=names))
+
+
 def _parse(text: str) -> tuple[tuple[_Token, ...], list[int]]:
     """The tokens, and the numbers of the invalid lines."""
     tokens, bad = [], []
@@ -171,7 +182,7 @@ def _parse(text: str) -> tuple[tuple[_Token, ...], list[int]]:
         if before or not _NAME.fullmatch(name) or not _TOKEN.fullmatch(token):
             bad.append(number)
         else:
-            tokens.append(_Token(kind, name, _digest(token)))
+            tokens.append(_Token(kind, name, _digest(token), len(token) < SHORT_CHARACTERS))
     return tuple(tokens), bad
 
 
