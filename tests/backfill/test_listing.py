@@ -63,12 +63,13 @@ def test_a_file_that_is_named_is_read(folder: Path) -> None:
 
 
 def test_links_that_form_loops_are_followed_once(folder: Path) -> None:
-    """Each log is found once, under the first name of its folder; a dangling link is nothing."""
+    """Each log is found once, under the first name of its folder; a link to nothing or to itself is nothing."""
     (folder / "all").symlink_to(folder)
     (folder / "team" / "others").symlink_to(folder / "other")
     (folder / "other").mkdir()
     (folder / "other" / "team").symlink_to(folder / "team")
     (folder / "other" / "gone").symlink_to(folder / "nowhere")
+    (folder / "local-7").symlink_to("local-7")
     for name in ("eventlog_v2_local-9", "archived"):  # not a log under its other name
         (folder / name).mkdir() if name.startswith("e") else (folder / name).symlink_to(folder / "eventlog_v2_local-9")
     (folder / "eventlog_v2_local-9" / "events_1_local-9").touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -69,8 +70,10 @@ def _statuses(paths: Iterable[Path]) -> list[Status]:
     for path in paths:
         try:
             each = path.stat()
-        except FileNotFoundError:  # a dangling link, or renamed in the meantime
-            continue
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ELOOP):  # a link to nothing or to itself, or renamed in the meantime
+                continue
+            raise
         found.append(Status(f"{LOCAL}{path}", S_ISDIR(each.st_mode), each.st_size, each.st_mtime_ns // 1_000_000))
     return found
 
