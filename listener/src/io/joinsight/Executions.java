@@ -61,7 +61,10 @@ final class Executions {
   };
   private final BitSet finishedIds = new BitSet(); // so that late events are not taken for a new execution
 
-  /** The last of these, whole: jobs may start long after their query's end (toLocalIterator, a DataFrame in use). */
+  /**
+   * The last of these, whole: jobs may start long after their query's end (toLocalIterator, a DataFrame in use). Also
+   * executions that are no longer followed, until they end.
+   */
   private final Map<Long, LiveExecution> finished = new LinkedHashMap<>();
   private long finishedBytes; // approximate; computed again when it reaches the limit
 
@@ -138,6 +141,8 @@ final class Executions {
    */
   void end(long id, long time, String error, String statement, Supplier<List<JoinHint>> joinHints) {
     LiveExecution e = live.get(id);
+    boolean isFollowed = e != null;
+    if (!isFollowed) e = finished.get(id);
     if (e == null || e.ended()) return;
     e.endedAt = time;
     LiveExecution root = e.rootId == id ? null : live.get(e.rootId);
@@ -147,6 +152,10 @@ final class Executions {
     e.endEvents++;
     e.statement = statement;
     if (e.error == null && !e.plans.isEmpty()) e.joinHints = joinHints.get();
+    if (!isFollowed) {
+      emit(e);
+      return;
+    }
     countDrops(e);
     freeze(e);
     // The History Server, unlike the UI, shows the values at the query's end
@@ -204,8 +213,9 @@ final class Executions {
     long id = Long.parseLong(executionId);
     LiveExecution e = live.get(id);
     if (e == null && isFinished(id)) {
-      e = finished.remove(id);
-      if (e == null) return;
+      e = finished.get(id);
+      if (e == null || e.abandoned) return;
+      finished.remove(id);
       finishedBytes -= e.bytesWithoutValues();
       live.put(id, e); // the job is added, the values stay unchanged
       memory.add(e.heapBytes());
@@ -575,8 +585,10 @@ final class Executions {
   private void abandonOldest() {
     LiveExecution oldest = live.values().iterator().next();
     oldest.abandoned = true;
+    oldest.finalValues = values(oldest);
     emit(oldest);
     removeLive(oldest);
-    evict(oldest);
+    for (int stageId : oldest.stages) executionOfStage.remove(stageId, oldest);
+    keep(oldest); // until its end, which is reported with what is known now
   }
 }
