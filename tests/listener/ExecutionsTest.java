@@ -10,7 +10,7 @@ import org.apache.spark.SparkConf;
 
 /**
  * Ends executions in different ways, and checks that nothing keeps the values of their tasks alive afterwards; reports
- * the progress of a long one.
+ * the progress of a long one; loses an executor; ends one that was no longer followed.
  */
 public final class ExecutionsTest {
   private static final int TASKS = 1_000;
@@ -20,12 +20,17 @@ public final class ExecutionsTest {
   private final Executions executions;
   private int reported;
   private int snapshots;
+  private Snapshot last;
 
   private ExecutionsTest() {
+    this(Long.MAX_VALUE);
+  }
+
+  private ExecutionsTest(long memoryLimit) {
     SparkConf conf =
         new SparkConf(false).set("spark.app.name", "test").set("spark.joinsight.url", "http://collector:1");
     Application application = new Application(new Settings(conf).application, true);
-    executions = new Executions(application, Long.MAX_VALUE, this::report);
+    executions = new Executions(application, memoryLimit, this::report);
   }
 
   public static void main(String[] args) throws Exception {
@@ -40,12 +45,15 @@ public final class ExecutionsTest {
       if (values.get() != null) throw new AssertionError("values are still there; the job ended first: " + jobFirst);
     }
     new ExecutionsTest().progress();
+    new ExecutionsTest().lostExecutor();
+    new ExecutionsTest(200_000).noLongerFollowed();
     System.out.println("ok");
   }
 
   /** Aggregates the values, as the sender does; they are dropped then. */
   private void report(Snapshot snapshot) {
     snapshots++;
+    last = snapshot;
     for (AccumulatorValues each : snapshot.values) {
       if (each.aggregate().summary.count == TASKS) reported++;
     }
@@ -73,6 +81,52 @@ public final class ExecutionsTest {
     if (snapshots != 76) throw new AssertionError("the last change was reported " + (snapshots - 75) + " times");
   }
 
+  /** The stage runs only the task whose output is missing; another task of it is lost and runs again. */
+  private void lostExecutor() {
+    start(0);
+    Stage announced = new Stage(3, 0, "stage", 4);
+    Map<String, String> properties = new HashMap<>();
+    properties.put(Executions.EXECUTION_ID, "0");
+    executions.jobStart(2, 1, properties::get, Arrays.asList(announced));
+    Stage submitted = new Stage(3, 0, "stage", 1);
+    executions.stageSubmitted(submitted);
+    long[] totals = new long[StageTotals.COUNT];
+    executions.taskEnded(3, 0, 0, 7, 1, 2, true, false, false, totals);
+    executions.taskEnded(3, 0, 0, 7, 1, 2, true, false, true, null);
+    executions.taskEnded(3, 0, 0, 8, 3, 4, true, false, false, totals);
+    executions.stageCompleted(submitted);
+    executions.jobEnd(2, 5, true, null);
+    executions.end(0, 6, null, null, ArrayList::new);
+    StageAttempt stage = last.stages.get(0);
+    Check.check(last.incomplete.isEmpty(), "incomplete, though each task has ended");
+    Check.check(
+        stage.tasks == 1 && stage.succeeded == 1 && stage.failed == 1,
+        stage.succeeded + " of " + stage.tasks + " tasks succeeded, " + stage.failed + " failed");
+  }
+
+  /** At the memory limit the oldest execution is dropped; its end is reported with what was known. */
+  private void noLongerFollowed() {
+    start(0);
+    for (int id = 1; last == null; id++) start(id);
+    Check.check(last.executionId == 0 && last.state.equals("running"), "the oldest execution was not dropped first");
+    Map<String, String> properties = new HashMap<>();
+    properties.put(Executions.EXECUTION_ID, "0");
+    executions.jobStart(2, 7, properties::get, Arrays.asList(new Stage(3, 0, "stage", 4)));
+    executions.end(0, 9, "broken", null, ArrayList::new);
+    Check.check(last.executionId == 0 && last.state.equals("failed") && last.endedAt == 9, "its end is not reported");
+    Check.check(last.plans.size() == 1 && last.jobs.isEmpty(), "it has other plans and jobs than when it was dropped");
+    Check.check(last.incomplete.get(0).code.equals("not_followed"), "it is not marked");
+    int before = snapshots;
+    executions.end(0, 10, null, null, ArrayList::new);
+    executions.emitChanged();
+    Check.check(last.executionId != 0 || snapshots == before, "its end is reported twice");
+  }
+
+  private void start(int id) {
+    executions.start(
+        id, (long) id, 1, "query", "", Collections.emptyMap(), new String[0], null, new PlanNode("Range", "Range"));
+  }
+
   private WeakReference<StageValues> run(boolean jobFirst) {
     PlanNode plan = new PlanNode("Range", "Range (0, 1000)");
     plan.metrics.add(new PlanMetric("number of output rows", METRIC, "sum"));
@@ -85,7 +139,7 @@ public final class ExecutionsTest {
     WeakReference<StageValues> values = null;
     for (int i = 0; i < TASKS; i++) {
       executions.taskStart(stage.id, 0, i, i);
-      StageValues of = executions.taskEnded(stage.id, 0, i, i, 1, 2, true, false, null);
+      StageValues of = executions.taskEnded(stage.id, 0, i, i, 1, 2, true, false, false, null);
       of.update(0, METRIC, i, i, 1);
       executions.taskReported(of, i, true);
       values = new WeakReference<>(of);

@@ -265,8 +265,14 @@ final class Executions {
   void stageSubmitted(Stage stage) {
     LiveExecution e = executionOfStage.get(stage.id);
     if (e == null) return;
-    StageAttempt attempt = e.attempts.computeIfAbsent(
-        LiveExecution.attemptKey(stage.id, stage.attempt), key -> new StageAttempt(stage, stage.attempt, memory));
+    long key = LiveExecution.attemptKey(stage.id, stage.attempt);
+    StageAttempt attempt = e.attempts.get(key);
+    // A job announces all tasks of a stage; Spark submits only those whose output is missing, after an executor was lost
+    if (attempt == null || attempt.tasks != stage.tasks) {
+      if (attempt != null) memory.add(-attempt.heapBytes());
+      attempt = new StageAttempt(stage, stage.attempt, memory);
+      e.attempts.put(key, attempt);
+    }
     attempt.submittedAt = stage.submittedAt;
     StageValues values = stageValues.get(stage.id);
     if (values != null && values.attempt != stage.attempt) put(values.forAttempt(stage.attempt));
@@ -300,17 +306,18 @@ final class Executions {
 
   /**
    * Records the end of a task; {@code totals} are in the order of {@link StageTotals}, null if the task has no metrics.
-   * The caller writes the task's accumulators to the returned values and then calls {@link #taskReported}; null if the
+   * {@code wasLost}: it had succeeded before, and its executor was lost with its output, so Spark runs it again. The
+   * caller writes the task's accumulators to the returned values and then calls {@link #taskReported}; null if the
    * task's values do not count.
    */
   StageValues taskEnded(
       int stageId, int stageAttempt, int index, long taskId, long launchedAt, long finishedAt, boolean success,
-      boolean wasKilled, long[] totals) {
+      boolean wasKilled, boolean wasLost, long[] totals) {
     StageValues values = valuesOf(stageId, stageAttempt);
     StageAttempt attempt = attemptOf(stageId, stageAttempt);
     if (attempt != null) {
       if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
-      attempt.taskEnded(index, taskId, launchedAt, finishedAt, success, wasKilled, totals);
+      attempt.taskEnded(index, taskId, launchedAt, finishedAt, success && !wasLost, wasKilled, totals);
       if (lastIsFinished) memory.add(-attempt.heapBytes());
       if (lastIsFinished) lastExecution.changed = true;
     }

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import org.apache.spark.Resubmitted$;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.JobSucceeded$;
@@ -143,7 +144,7 @@ final class SparkEvents {
     boolean success = task.successful();
     StageValues values = executions.taskEnded(
         event.stageId(), event.stageAttemptId(), index, taskId, task.launchTime(), task.finishTime(), success,
-        task.killed(), metrics == null ? null : totals);
+        task.killed(), event.reason() == Resubmitted$.MODULE$, metrics == null ? null : totals);
     if (values == null) return;
     if (metrics != null) {
       ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);

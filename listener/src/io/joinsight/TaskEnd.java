@@ -7,6 +7,9 @@ import java.util.Arrays;
 final class TaskEnd {
   private static final Name STAGE = new Name("Stage ID");
   private static final Name ATTEMPT = new Name("Stage Attempt ID");
+  private static final Name END_REASON = new Name("Task End Reason");
+  private static final Name REASON = new Name("Reason");
+  private static final Name RESUBMITTED = new Name("Resubmitted");
   private static final Name INFO = new Name("Task Info");
   private static final Name METRICS = new Name("Task Metrics");
   private static final Name TASK = new Name("Task ID");
@@ -35,6 +38,7 @@ final class TaskEnd {
   private long finishedAt;
   private boolean failed;
   private boolean killed;
+  private boolean lost;
   private int updates;
   private long[] ids = new long[64];
   private long[] values = new long[64];
@@ -60,12 +64,18 @@ final class TaskEnd {
     attempt = 0;
     hasMetrics = false;
     hasTask = false;
+    lost = false;
     if (!line.enter('{')) throw new Fields.Unreadable("not a JSON object");
     while (line.nextField()) {
       if (line.is(STAGE)) {
         stage = line.number();
       } else if (line.is(ATTEMPT)) {
         attempt = line.number();
+      } else if (line.is(END_REASON) && line.enter('{')) {
+        while (line.nextField()) {
+          if (line.is(REASON)) lost = line.isText(RESUBMITTED);
+          else line.skip();
+        }
       } else if (line.is(INFO) && !line.isNull()) {
         hasTask = true;
         info();
@@ -90,7 +100,8 @@ final class TaskEnd {
     int place = (int) index;
     boolean success = finishedAt != 0 && !failed && !killed; // as Spark's TaskInfo.successful
     StageValues target = executions.taskEnded(
-        (int) stage, (int) attempt, place, taskId, launchedAt, finishedAt, success, killed, hasMetrics ? totals : null);
+        (int) stage, (int) attempt, place, taskId, launchedAt, finishedAt, success, killed, lost,
+        hasMetrics ? totals : null);
     if (target != null) {
       target.expect(updates);
       for (int i = 0; i < updates; i++) target.update(i, ids[i], place, taskId, values[i]);

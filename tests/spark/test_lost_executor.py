@@ -1,0 +1,48 @@
+"""An executor is killed: what Spark runs again is counted as in Spark, and nothing is called incomplete."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.eventlog.recorded import log_at, read
+from tests.java import LIGHT
+from tests.versions import NEWEST
+
+from joinsight.document import Execution
+
+pytestmark = [pytest.mark.spark, pytest.mark.matrix]  # in the normal run, by ExecutionsTest
+JOB = Path(__file__).with_name("lost_executor.py")
+
+
+def test_tasks_that_run_again_are_counted_as_in_spark(
+    spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """Live and from the event log: an output that is lost is a failed task, and a stage has the tasks that it ran."""
+    logs, out = tmp_path / "logs", tmp_path / "out.json"
+    logs.mkdir()
+    conf = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": logs.as_uri(),
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": " ".join(LIGHT),
+    }
+    command = [sys.executable, str(JOB), str(out), str(tmp_path), *(f"{key}={value}" for key, value in conf.items())]
+    env = {**spark_environment(NEWEST), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(out.read_text())
+    counts = [[stage["spark"] for stage in stages] for _, stages in said]
+    assert counts == [[[4, 4, 3], [2, 2, 0]], [[1, 1, 0], [2, 2, 0]]], "what Spark runs again"
+    assert [[stage["ours"] for stage in stages] for _, stages in said] == counts
+    assert [incomplete for incomplete, _ in said] == [None, None]
+    logged = [document for document in read(log_at(logs))[0] if isinstance(document, Execution)]
+    assert [document.incomplete for document in logged] == [[], []]
+    assert counts == [
+        [[stage.tasks, stage.succeeded_tasks, stage.failed_tasks] for stage in d.stages if stage.state != "skipped"]
+        for d in logged
+    ]
