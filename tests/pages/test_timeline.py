@@ -97,6 +97,31 @@ def test_a_running_stage_is_as_far_as_its_tasks() -> None:
     assert (shown.tasks_done, shown.tasks) == (9, 24)  # no more tasks of the failed attempt will run
 
 
+def test_the_skew_of_a_stage_is_not_shown_while_it_runs() -> None:
+    """A task that runs has no run time yet: those of the others alone would hide the straggler."""
+    times = {"run_time": Spread(9, 10, 10, 10, 10), "succeeded_tasks": 9}
+    for state, end, skew in (("running", None, None), ("succeeded", 400, 1)):
+        (job,) = timeline_of(execution(state="running", stages=[stage(1, 0, end, state=state, **times)])).jobs
+        assert job.bars[0].skew == skew
+
+
+def test_progress_leaves_out_stages_that_will_be_skipped() -> None:
+    """Spark skips a pending stage whose parents need not run if it was not submitted when its job started, and those
+    before a stage that has started."""
+    stages = [
+        *(stage(number, None, None, state="pending", succeeded_tasks=0) for number in (1, 2)),
+        stage(3, None, None, state="pending", succeeded_tasks=0, parents=[2]),
+        stage(4, 0, None, state="running", succeeded_tasks=5),
+        stage(5, None, None, state="pending", succeeded_tasks=0, parents=[3, 4]),
+        stage(6, 0, None, state="running", succeeded_tasks=0, parents=[1]),
+        stage(7, None, None, state="pending", succeeded_tasks=0),
+    ]
+    jobs = [Job(8, STARTED_AT_MS, [1, 2, 3, 4, 5]), Job(9, STARTED_AT_MS, [1, 6]), Job(10, STARTED_AT_MS, [7])]
+    shown = timeline_of(execution(state="running", stages=stages, jobs=jobs))
+    assert sorted(bar.row["stage_id"] for job in shown.jobs for bar in job.bars) == [4, 5, 6, 7]
+    assert (shown.skipped, shown.tasks_done, shown.tasks) == (3, 5, 40)
+
+
 def test_the_critical_path_is_above_the_stages() -> None:
     """The segments of the path cover the axis, each at its time; their causes are listed, the largest share first."""
     plan, _ = stored(recordings()["skewed"])

@@ -126,7 +126,10 @@ class Bar:
 
     @property
     def skew(self) -> float | None:
-        """The run time of the longest task divided by that of the median task."""
+        """The run time of the longest task divided by that of the median task; None while it runs: the longest task may
+        be one that has not ended."""
+        if self.row["state"] == "running":
+            return None
         median, largest = self.row["run_time_ms_median"], self.row["run_time_ms_max"]
         return largest / median if median and largest and self.row["succeeded_tasks"] > 1 else None
 
@@ -180,7 +183,8 @@ def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, 
     """The stages of an execution by job, in the order of their starts; `stages_of`: see `stages_of_nodes`."""
     e = stored.execution
     axis = _axis(e, stages, (version["planned_at"] for version in stored.versions))
-    known = [row for row in stages if row["state"] != "skipped"]
+    skipped = _skipped(stages)
+    known = [row for row in stages if row["stage_id"] not in skipped]
     longest = sorted(known, key=lambda row: _ms(*_times(row, axis)), reverse=True)[:MAX_STAGES]
     nodes = _nodes_of_stages(stored, stages_of)
     by_job: dict[int | None, list[Bar]] = defaultdict(list)
@@ -199,6 +203,27 @@ def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, 
         sum(row["succeeded_tasks"] for row in known),
         sum(_tasks(row) for row in known),
     )
+
+
+def _skipped(stages: Sequence[Row]) -> set[int]:
+    """The stages that Spark skips because their shuffle exists already; while the execution runs, a pending one that it
+    would have submitted by now: at the start of its job, or before a stage that reads it."""
+    skipped = {row["stage_id"] for row in stages if row["state"] == "skipped"}
+    if not any(row["parent_ids"] for row in stages):  # earlier listeners did not report them
+        return skipped
+    pending = {row["stage_id"]: row for row in stages if row["state"] == "pending"}
+    started = [row for row in stages if row["submitted_at"] is not None]
+    jobs = {job for row in started for job in row["job_ids"] or ()}
+    for stage, row in sorted(pending.items()):  # Spark numbers a stage after its parents
+        if not jobs.isdisjoint(row["job_ids"] or ()) and skipped.issuperset(row["parent_ids"] or ()):
+            skipped.add(stage)
+    parents = [parent for row in started for parent in row["parent_ids"] or ()]
+    while parents:
+        parent = pending.pop(parents.pop(), None)
+        if parent is not None:
+            skipped.add(parent["stage_id"])
+            parents += parent["parent_ids"] or ()
+    return skipped
 
 
 def _pieces(segments: Iterable[Row], axis: Axis) -> list[Piece]:
