@@ -8,6 +8,8 @@ listener is added to it. On any error the job runs without the listener, with a 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import warnings
 from collections.abc import Mapping
 from importlib.resources import files
@@ -24,9 +26,20 @@ DEFAULT_URL = "http://127.0.0.1:9595"
 
 _ATTACHMENT = "io.joinsight.Attachment"
 _EXTRA_LISTENERS = "spark.extraListeners"
+_PLUGINS = "spark.plugins"
 _CONNECT = "a Spark Connect client has no driver"
 _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 _JARS = "spark.jars"
+_SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+_PROPERTIES_FILE = "--properties-file"
+_OPTIONS = {
+    "--conf": "",
+    "-c": "",
+    "--driver-class-path": _DRIVER_CLASS_PATH,
+    "--jars": _JARS,
+    _PROPERTIES_FILE: _PROPERTIES_FILE,
+}
+"""Options of spark-submit that take a value, with the setting that they are."""
 
 Builder = TypeVar("Builder")
 
@@ -116,20 +129,75 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
     if SparkContext._active_spark_context is not None:
         _attach_to_running(SparkContext._active_spark_context, jar, settings)
         return
-    for key, value in settings.items():
-        builder.config(key, value)
-    listeners = options.get(_EXTRA_LISTENERS)
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
         jvm: Any = SparkContext._jvm
         _add_to_class_loader(jvm, jar)
-        listeners = listeners or jvm.org.apache.spark.SparkConf().get(_EXTRA_LISTENERS, "")  # set by spark-submit
+        submitted = jvm.org.apache.spark.SparkConf()
+        present = {key: submitted.get(key, "") for key in (_EXTRA_LISTENERS, _JARS)} | options
     else:
-        class_path = _join(options.get(_DRIVER_CLASS_PATH), str(jar), os.pathsep)
-        builder.config(_DRIVER_CLASS_PATH, class_path)
-    builder.config(_EXTRA_LISTENERS, _join(listeners, LISTENER, ","))
-    if PLUGIN in options.get("spark.plugins", ""):  # executors load it, too
-        builder.config(_JARS, _join(options.get(_JARS), str(jar), ","))
+        present = _submitted() | options
+        _add_to_class_path(builder, jar, present)
+    for key, value in settings.items():
+        builder.config(key, value)
+    builder.config(_EXTRA_LISTENERS, _join(present.get(_EXTRA_LISTENERS), LISTENER, ","))
+    if PLUGIN in present.get(_PLUGINS, "") and not _has(present, jar):  # executors load it, too
+        builder.config(_JARS, _join(present.get(_JARS), str(jar), ","))
+
+
+def _add_to_class_path(builder: Any, jar: Path, present: Mapping[str, str]) -> None:
+    """For a JVM that will start: its `--conf` options come from the builder, and those of PYSPARK_SUBMIT_ARGS after."""
+    submitted = _options_of(os.environ.get(_SUBMIT_ARGS, ""))
+    if _has(submitted, jar):
+        return
+    if _DRIVER_CLASS_PATH in submitted:
+        raise RuntimeError(f"{_SUBMIT_ARGS} sets the driver's class path; add to it: --jars {jar}")
+    builder.config(_DRIVER_CLASS_PATH, _join(present.get(_DRIVER_CLASS_PATH), str(jar), os.pathsep))
+
+
+def _has(present: Mapping[str, str], jar: Path) -> bool:
+    """Whether Spark will distribute a jar of this name: a second one would keep it from starting."""
+    return any(Path(urlsplit(each).path).name == jar.name for each in present.get(_JARS, "").split(","))
+
+
+def _submitted() -> dict[str, str]:
+    """The settings with which a JVM will start, without the builder's: those of a file, then of PYSPARK_SUBMIT_ARGS."""
+    options = _options_of(os.environ.get(_SUBMIT_ARGS, ""))
+    file = options.get(_PROPERTIES_FILE)
+    return (_properties(Path(file)) if file else _properties(_conf_folder() / "spark-defaults.conf")) | options
+
+
+def _options_of(arguments: str) -> dict[str, str]:
+    """The settings that arguments of ``spark-submit`` make."""
+    words = iter(shlex.split(arguments))
+    found = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if name in _OPTIONS and not sign:
+            value = next(words, "")
+        if name in ("--conf", "-c"):
+            key, _, value = value.partition("=")
+            found[key] = value
+        elif name in _OPTIONS:
+            found[_OPTIONS[name]] = value
+    return found
+
+
+def _conf_folder() -> Path:
+    from pyspark.find_spark_home import _find_spark_home
+
+    return Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
+
+
+def _properties(file: Path) -> dict[str, str]:
+    """The settings of a file as Spark reads it; empty if there is none."""
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    lines = re.sub(r"\\\n\s*", "", text).splitlines()
+    pairs = (re.match(r"\s*([^\s#!=:][^\s=:]*)\s*[=:]?\s*(.*)", line) for line in lines)
+    return {pair[1]: pair[2].strip() for pair in pairs if pair}
 
 
 def _join(present: str | None, added: str, separator: str) -> str:
@@ -143,16 +211,30 @@ def _add_to_class_loader(jvm: Any, jar: Path) -> None:
 
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
-        jvm.java.lang.Class.forName(LISTENER, False, loader)
-        return
+        present = jvm.java.lang.Class.forName(LISTENER, False, loader)
     except Py4JJavaError:
         pass  # it has no such class yet
+    else:
+        _check_version(present, jar)
+        return
     if not hasattr(loader, "addURL") or "MutableURLClassLoader" not in loader.getClass().getName():
         raise RuntimeError(
             f"the JVM is already running and its class loader cannot add a jar; start it with --jars {jar} --conf"
             f" {_EXTRA_LISTENERS}={LISTENER}"
         )
     loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+
+
+def _check_version(java_class: Any, jar: Path) -> None:
+    """Warn if a class is of another version than this package: of two jars, the JVM uses the one that it had first."""
+    from joinsight import __version__
+
+    source = java_class.getProtectionDomain().getCodeSource()
+    place = source.getLocation().getPath() if source is not None else "an unknown place"
+    version = java_class.getPackage().getImplementationVersion()
+    if place != str(jar) and version != __version__:
+        message = f"This is Joinsight {__version__}, but Spark has the listener of version {version}, from {place}"
+        warnings.warn(f"{message}. Use the same version in both.", JoinsightWarning, stacklevel=2)
 
 
 def _attach_to_running(context: Any, jar: Path, settings: dict[str, str]) -> None:
@@ -179,7 +261,9 @@ def call_with_context(context: Any, jar: Path, java_class: str, method_name: str
     if jar not in loaders:
         url = jvm.java.io.File(str(jar)).toURI().toURL()
         parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        loaders[jar] = jvm.java.net.URLClassLoader(array(jvm.java.net.URL, url), parent)
+        loader = jvm.java.net.URLClassLoader(array(jvm.java.net.URL, url), parent)
+        _check_version(jvm.java.lang.Class.forName(java_class, False, loader), jar)
+        loaders.setdefault(jar, loader)  # that of another thread, if it was first
     parameters = array(jvm.java.lang.Class, java_context.getClass(), conf.getClass())
     method = jvm.java.lang.Class.forName(java_class, True, loaders[jar]).getMethod(method_name, parameters)
     return method.invoke(None, array(jvm.java.lang.Object, java_context, conf))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from sqlalchemy import Engine, func, select
 from tests.java import compile_java, jar_of, spark_home
 from tests.versions import NEWEST, SCALA_2_12
 
+from joinsight import __version__
 from joinsight.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.demo.runner import collector
 from joinsight.tables import application, delivery, execution, joins
@@ -154,6 +157,49 @@ OTHERS = """
 spark = joinsight.attach(builder('others'), url=URL).getOrCreate()
 print(spark.sparkContext.getConf().get("spark.extraListeners"))
 work(spark); spark.stop()
+"""
+
+# What the JVM would start with, in several environments: a folder of spark-defaults.conf, PYSPARK_SUBMIT_ARGS
+BUILDERS = """
+import json
+said = []
+for folder, arguments, options in json.loads(sys.argv[1]):
+    os.environ |= {"SPARK_CONF_DIR": folder, "PYSPARK_SUBMIT_ARGS": arguments}
+    b = SparkSession.Builder()
+    b._options = dict(options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        joinsight.attach(b, url=URL)
+    said.append([b._options, [str(w.message) for w in caught if w.category is joinsight.JoinsightWarning]])
+print(json.dumps(said))
+"""
+
+VERSIONS = """
+def said(action):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        action()
+    print(*(w.message for w in caught if w.category is joinsight.JoinsightWarning), sep="")
+spark = builder("versions").getOrCreate()
+def measure():
+    with joinsight.measure(spark):
+        work(spark)
+for _ in range(2):
+    said(measure)
+spark.stop()
+said(lambda: joinsight.attach(builder("versions"), url=URL))
+"""
+
+THEIRS = """
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationStart;
+
+public final class Theirs extends SparkListener {
+  @Override
+  public void onApplicationStart(SparkListenerApplicationStart event) {
+    System.out.println("theirs runs");
+  }
+}
 """
 
 
@@ -311,6 +357,52 @@ def test_attaching_keeps_other_listeners(run: Run, engine: Engine) -> None:
     assert stored(engine, "others") == 1
 
 
+def test_attaching_keeps_what_spark_defaults_have(run: Run, engine: Engine, tmp_path: Path) -> None:
+    """A listener of spark-defaults.conf, with its class path there: both start, and ours."""
+    (tmp_path / "Theirs.java").write_text(THEIRS)
+    compile_java(tmp_path / "Theirs.java", tmp_path)
+    lines = [f"spark.driver.extraClassPath  {tmp_path}", "spark.extraListeners=Theirs"]
+    (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
+    done = run(FRESH.replace("fresh", "defaults"), environment={"SPARK_CONF_DIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert "theirs runs" in done.stdout and "Joinsight" not in done.stderr
+    assert stored(engine, "defaults") == 1
+
+
+def test_attaching_adds_to_settings_wherever_they_are(run: Run, tmp_path: Path) -> None:
+    """Those of the builder count, else those of PYSPARK_SUBMIT_ARGS, else those of a file; what cannot be added to is
+    refused."""
+    jar = str(listener_jar())
+    text = "# spark.plugins none\nspark.driver.extraClassPath   /fs/*:/codec/* \n"
+    text += f"spark.extraListeners=a.A, \\\n  b.B\nspark.plugins : {PLUGIN}\nspark.jars /their.jar\n"
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    (tmp_path / "other.conf").write_text("spark.extraListeners c.C")
+    file, none = str(tmp_path), str(tmp_path / "none")
+    cases = [
+        [file, "pyspark-shell", {}],
+        [file, f"--properties-file {file}/other.conf pyspark-shell", {}],
+        [file, "--conf spark.extraListeners=d.D -c 'spark.plugins=' pyspark-shell", {}],
+        [file, "pyspark-shell", {"spark.driver.extraClassPath": "/mine", "spark.extraListeners": "e.E"}],
+        [none, "--driver-class-path /theirs pyspark-shell", {}],
+        [none, f"--jars={jar} --driver-class-path /theirs pyspark-shell", {}],
+    ]
+    done = run(BUILDERS, arguments=(json.dumps(cases),))
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    names = ("spark.driver.extraClassPath", "spark.extraListeners", "spark.jars")
+    joined = [f"/fs/*:/codec/*:{jar}", f"a.A, b.B,{LISTENER}", f"/their.jar,{jar}"]
+    assert [[options.get(name) for name in names] for options, _ in said] == [
+        joined,
+        [jar, f"c.C,{LISTENER}", None],
+        [joined[0], f"d.D,{LISTENER}", None],
+        [f"/mine:{jar}", f"e.E,{LISTENER}", joined[2]],
+        [None, None, None],
+        [None, LISTENER, None],
+    ]
+    refused = "PYSPARK_SUBMIT_ARGS sets the driver's class path; add to it: --jars"
+    assert [len(warned) for _, warned in said] == [0, 0, 0, 0, 1, 0] and refused in said[4][1][0]
+
+
 @pytest.mark.matrix
 def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:
     """A script that calls attach() also works when spark-submit starts it, whose JVM is there first."""
@@ -380,6 +472,21 @@ def test_a_jvm_of_another_program(run: Run, engine: Engine) -> None:
     assert done.returncode == 0, done.stderr
     assert "Joinsight" not in done.stderr
     assert stored(engine, "notebook server") == 1
+
+
+@pytest.mark.matrix
+def test_another_version_of_the_jar(run: Run, tmp_path: Path) -> None:
+    """Spark uses the jar that its class path has first; if that is of another version, a warning says so once."""
+    old = tmp_path / "old.jar"
+    with zipfile.ZipFile(listener_jar()) as ours, zipfile.ZipFile(old, "w") as theirs:
+        for name in ours.namelist():
+            theirs.writestr(name, ours.read(name).replace(f"Version: {__version__}".encode(), b"Version: 0.0.7"))
+    done = run(VERSIONS, arguments=(), environment={"PYSPARK_SUBMIT_ARGS": f"--driver-class-path {old} pyspark-shell"})
+    assert done.returncode == 0, done.stderr
+    warning = f"This is Joinsight {__version__}, but Spark has the listener of version 0.0.7, from {old}."
+    first, measured, second, again, attached = done.stdout.splitlines()
+    assert (first, second, again) == ("result 10", "result 10", "")
+    assert measured == attached == f"{warning} Use the same version in both."
 
 
 WRONG = {
