@@ -51,8 +51,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test its timeout, and run what takes long first: at the end it would leave other processes idle."""
     for item in items:
-        own = item.get_closest_marker("timeout")
-        item.add_marker(pytest.mark.timeout(pace.PACE * own.args[0] if own else pace.TEST_SECONDS), append=False)
+        is_long = item.get_closest_marker("matrix") or item.get_closest_marker("nightly")
+        item.add_marker(pytest.mark.timeout(pace.TEST_SECONDS * (pace.LONG if is_long else 1)), append=False)
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
     later = (EACH_ALONE, ON_GENERATED_HISTORY, LONG)
     items.sort(

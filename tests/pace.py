@@ -31,4 +31,6 @@ def measure() -> float:
 
 PACE = float(os.environ.get(NAME) or os.environ.setdefault(NAME, f"{measure():.2f}"))
 TEST_SECONDS = 120 * PACE
-"""The timeout of a test without a mark of its own."""
+"""The timeout of a test."""
+LONG = 5
+"""How many times as long a test has that `make test` leaves out."""

@@ -29,7 +29,7 @@ from joinsight.tables import Row
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 ROOT = Path(__file__).parents[2]
 LOGS = 24
-MANY = 2_000
+MANY = 500
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_both_workers_read(
 
 
 def test_many_small_logs(cluster: tuple[str, Path], empty: Engine, tmp_path: Path) -> None:
-    """2,000 in a folder: each is stored like any other; read again, there is nothing new."""
+    """Hundreds in a folder: each is stored like any other; read again, there is nothing new."""
     master, _ = cluster
     small, name = small_log(tmp_path)
     folder = tmp_path / "logs"

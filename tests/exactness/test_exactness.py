@@ -71,7 +71,6 @@ def recorder(engine: Engine) -> Iterator[Recorder]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("version", "workload"), [(NEWEST, "few"), *REST])
 def test_what_is_stored_is_what_spark_says(
     version: str,
