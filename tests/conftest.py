@@ -51,7 +51,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test its timeout, and run what takes long first: at the end it would leave other processes idle."""
     for item in items:
-        is_long = item.get_closest_marker("matrix") or item.get_closest_marker("nightly")
+        marks = {mark.name for mark in item.iter_markers()}
+        is_long = marks & {"matrix", "nightly"} or item.nodeid.startswith(EACH_ALONE)
         item.add_marker(pytest.mark.timeout(pace.TEST_SECONDS * (pace.LONG if is_long else 1)), append=False)
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
     later = (EACH_ALONE, ON_GENERATED_HISTORY, LONG)
