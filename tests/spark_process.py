@@ -38,24 +38,25 @@ class SparkProcess:
         self._process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
 
     def run(self, script: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a script as `python SCRIPT ARGUMENT...` would.
-
-        Raises ``BrokenPipeError`` or ``ValueError`` if the process has ended.
-        """
+        """Run a script as `python SCRIPT ARGUMENT...` would. Raises ``RuntimeError`` if the process ends meanwhile."""
         assert self._process.stdin and self._process.stdout
         before = {name: self._size(name) for name in ("out", "err")}
-        request = {
-            "arguments": [str(script), *arguments],
-            "cwd": str(cwd or Path.cwd()),
-        }
+        request = {"arguments": [str(script), *arguments], "cwd": str(cwd or Path.cwd())}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        code = json.loads(self._process.stdout.readline())
+        answer = self._process.stdout.readline()
         out, err = ((self._folder / name).read_bytes()[at:].decode() for name, at in before.items())
-        return subprocess.CompletedProcess([str(script), *arguments], code, out, err)
+        if not answer:
+            raise RuntimeError(f"the process of Spark has ended:\n{err[-5000:]}")
+        return subprocess.CompletedProcess([str(script), *arguments], json.loads(answer), out, err)
 
     def close(self) -> None:
         """End it and its JVM."""
+        self._process.communicate()
+
+    def kill(self) -> None:
+        """End it, whatever it does; its JVM ends with its standard input."""
+        self._process.kill()
         self._process.communicate()
 
     def _size(self, name: str) -> int:
@@ -89,8 +90,8 @@ class SparkRun:
             process = SparkProcess(self._environment(version), self._folder(f"spark-{version}"), self._jar)
         try:
             done = process.run(script, *arguments, cwd=cwd)
-        except BaseException:  # a timeout, too: what it does then is not known
-            process.close()
+        except BaseException:  # a timeout, too: the script may never end
+            process.kill()
             raise
         self._processes[version] = process  # the last one used is the last one to go
         return done
