@@ -125,7 +125,7 @@ def test_budgets_in_the_docs() -> None:
             assert any(is_budget(place.format(word)) for place in places), word
 
 
-def test_cost() -> None:
+def test_the_cost_of_a_measured_execution_adds_up() -> None:
     """What a measured execution cost adds up to its duration and its task time, and has its join."""
     [execution] = SKEWED
     assert sum(item.wall_ms for item in execution.cost.items) == execution.duration_ms
@@ -133,7 +133,7 @@ def test_cost() -> None:
     assert [join.node_id for join in execution.cost.joins] == [join.node_id for join in execution.joins]
 
 
-def test_several() -> None:
+def test_all_broken_budgets_are_listed() -> None:
     """All that are broken are listed, over all queries of a test."""
     both = [*SKEWED, *PRUNED]
     assert broken(["exactly 2 joins", "no broadcast", "the join is broadcast"], both) == [
@@ -162,7 +162,7 @@ def test_no_join_at_all() -> None:
     assert broken(["the join is broadcast"], []) == ["the join is broadcast: there is no such join"]
 
 
-def test_findings() -> None:
+def test_findings_are_counted_by_severity() -> None:
     """By severity."""
     (wrong,) = broken(["no finding above warning", "no finding"], FAILED)[:1]
     assert wrong.startswith("no finding above warning: critical: The query failed")

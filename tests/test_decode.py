@@ -145,7 +145,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+def test_a_bad_line_is_refused_alone(name: str) -> None:
     """A bad line is refused with a reason; the documents around it are kept."""
     line, reason = REFUSED[name]
     batch = decode_request(request(GOOD, line, application(), line, GOOD))
@@ -172,7 +172,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_accepted(name: str) -> None:
+def test_unusual_documents_are_accepted(name: str) -> None:
     """Unusual documents that are good are taken."""
     batch = decode_request(request(ACCEPTED[name]))
     assert (len(batch.documents), batch.refused) == (1, [])
@@ -215,14 +215,14 @@ NOT_GZIP = {
 
 
 @pytest.mark.parametrize("name", NOT_GZIP)
-def test_not_gzip(name: str) -> None:
+def test_a_body_that_is_not_gzip_is_refused(name: str) -> None:
     """A body that is not whole gzip is refused as a whole."""
     body, message = NOT_GZIP[name]
     with pytest.raises(DocumentError, match=message):
         decode_request(body)
 
 
-def test_empty() -> None:
+def test_an_empty_body_holds_no_documents() -> None:
     """A body without lines holds no documents; empty lines count, but are none."""
     assert decode_request(b"") == decode.Batch()
     assert decode_request(request()) == decode.Batch()
@@ -235,7 +235,7 @@ def test_last_line_needs_no_end() -> None:
     assert decode_request(gzip.compress(GOOD_LINE + b"\n" + GOOD_LINE)).documents == [(1, GOOD), (2, GOOD)]
 
 
-def test_gzip_members() -> None:
+def test_a_body_may_be_several_gzip_members() -> None:
     """A body may be several gzip members, cut anywhere, even into empty ones."""
     whole = GOOD_LINE + b"\n" + as_line(application()) + b"\n"
     cuts = [0, 0, 5, len(GOOD_LINE), len(GOOD_LINE) + 1, len(whole) - 1, len(whole)]
@@ -251,7 +251,7 @@ def test_many_gzip_members(member: bytes) -> None:
     check_cpu_time(lambda members: lambda: decode_request(packed * members), 50_000)
 
 
-def test_gzip_bomb() -> None:
+def test_a_gzip_bomb_is_refused_before_it_is_unpacked() -> None:
     """A body that unpacks to too much is refused, without being held in memory."""
     packer = zlib.compressobj(1, wbits=31)
     body = b"".join(packer.compress(bytes(1 << 20)) for _ in range((MAX_UNPACKED_BYTES >> 20) + 1)) + packer.flush()
@@ -281,14 +281,14 @@ def test_many_nodes_in_many_documents() -> None:
         decode_request(request(half, GOOD, half))
 
 
-def test_long_hints() -> None:
+def test_a_hint_that_is_too_long_is_refused() -> None:
     """A hint is a word or two."""
     long = changed(join_hints=[{"metric": 1, "left": "broadcast"}, {"metric": 2, "right": "x" * 1_001}])
     assert decode_request(request(long)).refused == [(1, "$.join_hints[1] has more than 1000 characters")]
 
 
 @pytest.mark.parametrize("size", [MAX_DOCUMENT_BYTES + 1, 48 << 20])
-def test_large_line(size: int) -> None:
+def test_a_line_over_the_limit_is_refused_alone(size: int) -> None:
     """A line over the limit is refused and the others are kept."""
     long = changed(description="x" * size)[: size - 1] + b"x"
     batch = decode_request(request(GOOD, long, GOOD))
@@ -298,7 +298,7 @@ def test_large_line(size: int) -> None:
     assert (last.documents, last.refused) == ([(1, GOOD)], batch.refused)
 
 
-def test_largest_line() -> None:
+def test_a_line_at_the_limit_is_read() -> None:
     """A line at the limit is read."""
     line = changed(description="")
     line = changed(description="x" * (MAX_DOCUMENT_BYTES - len(line)))
@@ -306,7 +306,7 @@ def test_largest_line() -> None:
     assert len(decode_request(request(line)).documents) == 1
 
 
-def test_deep_plan() -> None:
+def test_a_plan_of_5000_levels_becomes_rows() -> None:
     """A plan of 5,000 levels is decoded and becomes rows."""
     nodes = [PlanNode("Project", level - 1, f"Project {level}") for level in range(5_000)]
     deep = execution(plans=[Plan(STARTED_AT_MS, nodes)])

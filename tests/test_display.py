@@ -114,7 +114,7 @@ DURATIONS = [
 
 
 @pytest.mark.parametrize(("kind", "values", "stage", "text"), METRICS)
-def test_metric(kind: str, values: list[int], stage: int | None, text: str) -> None:
+def test_each_type_of_metric_has_sparks_text(kind: str, values: list[int], stage: int | None, text: str) -> None:
     """The string of each type, for none, one and several values, of tasks and of the driver."""
     assert metric_text(measured(kind, values, stage)) == text
 
@@ -127,18 +127,18 @@ def test_custom_metric_has_its_own_text() -> None:
 
 
 @pytest.mark.parametrize(("size", "text"), SIZES)
-def test_bytes(size: int, text: str) -> None:
+def test_a_unit_is_used_from_twice_its_size(size: int, text: str) -> None:
     """A unit is used from twice its size, with one decimal, rounded half up."""
     assert bytes_text(size) == text
 
 
 @pytest.mark.parametrize(("ms", "text"), DURATIONS)
-def test_duration(ms: int, text: str) -> None:
+def test_a_duration_has_sparks_unit_and_decimals(ms: int, text: str) -> None:
     """Milliseconds, seconds and minutes with one decimal, hours with two; the quotient is a 32-bit float."""
     assert duration_text(ms) == text
 
 
-def test_row() -> None:
+def test_a_row_of_node_metric_has_the_text_of_its_accumulator() -> None:
     """A row of node_metric gives the string of its accumulator; nothing where nothing was reported."""
     row = {
         "accumulator_id": 5,

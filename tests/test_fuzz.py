@@ -241,7 +241,7 @@ def test_what_is_read_from_a_text_stands_in_it(name: str, text: str) -> None:
 
 @settings(RELAXED, max_examples=100)
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=30), st.data())
-def test_graphs(names: list[str], data: st.DataObject) -> None:
+def test_a_graph_has_no_more_nodes_than_its_tree(names: list[str], data: st.DataObject) -> None:
     """No tree of nodes makes more nodes than it has, or an edge to nowhere; an edge runs to a node of a smaller id
     unless something is reused."""
     nodes = [PlanNode(name, name) for name in names]
@@ -265,7 +265,7 @@ def test_postgresql_takes_it(engine: Engine, documents: list[dict[str, Any]]) ->
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
-def test_the_corpus(engine: Engine, file: Path) -> None:
+def test_every_document_of_the_corpus_is_stored(engine: Engine, file: Path) -> None:
     """All documents of a file are good: read, made into rows that fit, stored."""
     lines = file.read_bytes().splitlines()
     assert len(lines) > 0

@@ -31,7 +31,7 @@ def test_a_file_is_read_back() -> None:
     assert difference(from_text(text.replace("# ", "# another title of ")), both) == ""
 
 
-def test_a_difference() -> None:
+def test_a_difference_is_explained_before_its_lines() -> None:
     """What it means, then the lines."""
     sentences, lines = difference(BROADCAST, HASHED).split("\n\n")
     assert sentences.split("\n") == [
@@ -43,7 +43,7 @@ def test_a_difference() -> None:
     assert "- BroadcastHashJoin by AQE Inner (key = key)\n+ ShuffledHashJoin BuildRight Inner (key = key)\n" in lines
 
 
-def test_other_queries() -> None:
+def test_queries_of_one_side_are_counted_and_shown() -> None:
     """Both numbers, and the plans of those that are not in both."""
     both = sections([*SKEWED, *PRUNED])
     assert difference(both, both[:1]).startswith("It ran 2 queries, and now runs 1 query.\n\n# ")
@@ -52,7 +52,7 @@ def test_other_queries() -> None:
     assert "\n+ BroadcastHashJoin BuildRight Inner (day = day)\n" in more
 
 
-def test_settings() -> None:
+def test_settings_that_decide_about_plans_are_part_of_them() -> None:
     """Those that decide about plans are part of them."""
     (plan,) = BROADCAST
     other = Section(plan.title, {**plan.settings, "spark.sql.cbo.enabled": "true"}, plan.lines)

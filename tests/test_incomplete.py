@@ -44,7 +44,7 @@ def test_every_code_is_documented() -> None:
     assert documented == {f"`{code}`" for code in TEXTS}
 
 
-def test_sentences() -> None:
+def test_sentences_name_one_execution_or_any() -> None:
     """Sentences can be filled for one execution, and worded for any."""
     assert reason("task_ends_not_seen", missing=3, tasks=9, stage=4).text == "3 of 9 task ends of stage 4 were not seen"
     assert generic_text("task_ends_not_seen") == "... of ... task ends of stage ... were not seen"

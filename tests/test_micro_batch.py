@@ -40,7 +40,7 @@ INTERRUPTED = "java.lang.InterruptedException\n\tat java.base/java.util.concurre
         (f"about {QUERY}\nrunId = {RUN}\nbatch = 1", None),
     ],
 )
-def test_a_description(description: str, found: MicroBatch | None) -> None:
+def test_a_micro_batch_is_recognised_by_its_description(description: str, found: MicroBatch | None) -> None:
     """As Spark writes it, and others."""
     assert micro_batch(description) == found
 
@@ -151,7 +151,7 @@ def test_a_description_of_their_own() -> None:
     assert names(row) == (None, QUERY, RUN, 5) and row["title"] == "upsert"
 
 
-def test_streams(engine: Engine) -> None:
+def test_a_stream_lists_each_micro_batch_once(engine: Engine) -> None:
     """Rate, durations and state of a run; lists have each micro-batch once."""
     batches = [document for number in range(4) for document in (outer(number), work(number))]
     stopped = [outer(4, state="cancelled"), work(4, state="cancelled")]

@@ -81,7 +81,7 @@ def test_a_metric_of_a_shuffle_is_its_sum_and_null_where_not_measured() -> None:
     assert shuffle("")["fetch_wait_ms"] is None
 
 
-def test_partitions() -> None:
+def test_partitions_are_the_measured_ones_else_the_planned() -> None:
     """The number of partitions is the measured one, else the planned one."""
     assert shuffle("number of partitions=5")["partitions"] == 5
     assert shuffle("number of partitions=?")["partitions"] == 8
@@ -107,7 +107,9 @@ def test_announced_but_untouched() -> None:
         ("?", None, None, None),
     ],
 )
-def test_skew(read: str, median: int | None, largest: int | None, ratio: float | None) -> None:
+def test_skew_is_the_largest_readers_rows_over_the_medians(
+    read: str, median: int | None, largest: int | None, ratio: float | None
+) -> None:
     """The skew of a shuffle is the largest reader's rows over the median reader's."""
     row = shuffle(f"records read={read}")
     assert some(row, "rows_read_median", "rows_read_max", "skew_ratio") == (median, largest, ratio)
@@ -154,7 +156,7 @@ def test_a_shuffle_that_both_branches_of_a_union_read_has_the_median_of_all_task
     assert some(row, "consumers", "rows_read_median", "skew_ratio") == (2, 2, 4.0)
 
 
-def test_largest_reader() -> None:
+def test_the_task_that_read_most_is_named() -> None:
     """The task that read most is named."""
     assert shuffle("records read=1+9+2")["rows_read_max_task_id"] == 71
 
@@ -188,7 +190,7 @@ AQEShuffleRead | {how} | {metrics}
         ("", []),
     ],
 )
-def test_aqe_read(how: str, kinds: list[str]) -> None:
+def test_a_shuffle_says_how_aqe_reads_it(how: str, kinds: list[str]) -> None:
     """How AQE reads a shuffle is in its row, with the partitions it made of it."""
     metrics = (
         "number of partitions=6, number of coalesced partitions=2, number of skewed partitions=1, "
@@ -225,7 +227,7 @@ def test_reused_shuffle_is_one_row() -> None:
     assert some(only(rows["shuffle"]), "consumers", "rows_read") == (2, 5)
 
 
-def test_native_shuffle() -> None:
+def test_an_exchange_of_a_native_engine_is_a_shuffle() -> None:
     """An exchange of a native engine is a shuffle too."""
     row = only(rows_of("CometExchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=7")["shuffle"])
     assert some(row, "partitions", "data_bytes") == (8, 7)
@@ -279,7 +281,7 @@ def broadcast(metrics: str, **changes: Any) -> Row:
     return only(rows_of(BROADCAST.format(metrics=metrics), **changes)["broadcast"])
 
 
-def test_broadcast() -> None:
+def test_a_broadcast_has_its_size_times_mode_and_joins() -> None:
     """A broadcast has its size, rows and times, its mode, and the joins that use it."""
     row = broadcast(BROADCAST_MEASURED)
     assert some(row, "node_id", "outcome", "consumers", "join_nodes", "threshold_bytes") == (
@@ -313,7 +315,7 @@ def test_outcome_of_a_broadcast(metrics: str, state: str, outcome: str) -> None:
     assert row["collect_ms"] is None
 
 
-def test_reused_broadcast() -> None:
+def test_a_reused_broadcast_is_one_row() -> None:
     """A reused broadcast is one row; of its consumers only joins are called joins."""
     rows = rows_of("""
     BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
@@ -691,7 +693,7 @@ def test_execution_without_a_plan() -> None:
     assert some(row, "tasks", "input_bytes", "shuffle_write_bytes", "incomplete", "error") == (None,) * 5
 
 
-def test_running_execution() -> None:
+def test_a_running_execution_has_no_end() -> None:
     """What runs has neither end nor duration."""
     assert some(only(stored_rows(execution(state="running"))["execution"]), "ended_at", "duration_ms") == (
         None,
@@ -772,7 +774,7 @@ def test_totals_fit_a_bigint() -> None:
         ("*********(redacted)", None),
     ],
 )
-def test_threshold(text: str | None, size: int | None) -> None:
+def test_the_broadcast_threshold_is_read_as_spark_reads_it(text: str | None, size: int | None) -> None:
     """The broadcast threshold is read as Spark reads byte strings; Spark's default if unset, NULL if unreadable."""
     assert byte_size(text, 10 * MB) == size
     configuration = {} if text is None else {"spark.sql.autoBroadcastJoinThreshold": text}
@@ -781,7 +783,7 @@ def test_threshold(text: str | None, size: int | None) -> None:
         assert only(rows[table])[{"execution": "broadcast_threshold_bytes"}.get(table, "threshold_bytes")] == size
 
 
-def test_shuffle_partitions() -> None:
+def test_shuffle_partitions_default_to_sparks() -> None:
     """The number of shuffle partitions is Spark's default if unset."""
     assert only(stored_rows(execution())["execution"])["shuffle_partitions"] == 200
     set_to = execution(configuration={"spark.sql.shuffle.partitions": "16"})
@@ -791,7 +793,7 @@ def test_shuffle_partitions() -> None:
 # Plans and metrics
 
 
-def test_plan_versions() -> None:
+def test_every_plan_is_kept_and_the_last_is_final() -> None:
     """Every plan is kept as a graph; the last one is the final plan, and its nodes are the execution's."""
     first, _ = draw("AdaptiveSparkPlan | isFinalPlan=false\n  Exchange | [plan_id=1] | data size=?")
     last, measured = draw("AdaptiveSparkPlan | isFinalPlan=true\n  WholeStageCodegen (1)\n    Range | | duration=3")
@@ -838,12 +840,12 @@ def test_edges_are_those_of_the_version(version: str, edges: int) -> None:
     ("text", "version"),
     [("4.3.0", (4, 3)), ("3.5.9-amzn-1", (3, 5)), ("4.1.0-SNAPSHOT", (4, 1)), ("4", (999, 0)), ("main", (999, 0))],
 )
-def test_version(text: str, version: tuple[int, int]) -> None:
+def test_only_the_first_two_numbers_of_a_version_count(text: str, version: tuple[int, int]) -> None:
     """Only the first two numbers of a version count; an unreadable one is the newest."""
     assert version_tuple(text) == version
 
 
-def test_node_metrics() -> None:
+def test_each_metric_of_the_final_plan_is_a_row() -> None:
     """Each metric of the final plan is a row, with its numbers and where the largest came from, if it was measured."""
     rows = rows_of("Exchange | [plan_id=1] | records read=4+9+2, data size=?")
     measured, announced = rows["node_metric"]
@@ -894,14 +896,14 @@ def test_accumulator_at_several_nodes() -> None:
     assert [some(row, "node_id", "total") for row in rows["node_metric"]] == [(3, 5), (4, 5)]
 
 
-def test_metadata() -> None:
+def test_a_scans_metadata_is_kept() -> None:
     """A scan's metadata is kept; NULL where there is none."""
     nodes = [PlanNode("Scan parquet ", -1, "FileScan", {"Format": "Parquet"}), PlanNode("Range", 0)]
     rows = stored_rows(execution(plans=[Plan(0, nodes)]))
     assert [row["metadata"] for row in rows["plan_node"]] == [{"Format": "Parquet"}, None]
 
 
-def test_application() -> None:
+def test_an_applications_document_is_its_row() -> None:
     """An application's document is its row; from an execution alone little is known of it."""
     row = as_columns(application_row(application(state="ended", ended_at_ms=STARTED_AT_MS, user="ada")))
     assert some(row, "state", "spark_user", "sequence", "spark_version") == ("ended", "ada", 1, "4.3.0")

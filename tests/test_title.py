@@ -85,7 +85,7 @@ def test_without_a_plan_the_action_is_the_title() -> None:
 
 
 @pytest.mark.parametrize("piece", ["'\\", "/*", "SELECT (", "a at .", "\n", "`", "SELECT a, ", "-- ", "id = "])
-def test_hostile_descriptions(piece: str) -> None:
+def test_a_hostile_description_takes_linear_time(piece: str) -> None:
     """Quotes, brackets and comments that never end take time in proportion to their length."""
 
     def prepare(size: int) -> Callable[[], object]:

@@ -67,7 +67,7 @@ Wall time: how long the execution waited for it. Task time: summed over tasks. S
 """
 
 
-def test_the_bill(url: str) -> None:
+def test_operators_are_listed_largest_first_with_sums(url: str) -> None:
     """Operators and remainders, the largest first, with sums; then the joins with what they needed."""
     assert cost(url, "1").partition("\n\n")[2] == BILL
 
@@ -89,7 +89,7 @@ def test_what_a_shuffle_would_have_saved() -> None:
         assert re.findall("without .*", shown) == said
 
 
-def test_without_samples(url: str) -> None:
+def test_without_samples_a_joins_stage_is_one_line(url: str) -> None:
     """The join's stage is one line, and the join costs at least what Spark measured; how to learn more is printed."""
     shown = cost(url, "2")
     assert "≥ 35 ms" in shown and "plus a part of stage 7 (658 ms wall time, 940 ms task time)" in shown
@@ -103,7 +103,7 @@ def test_before_the_end(url: str) -> None:
     assert "% wall" not in shown and "% tasks" in shown
 
 
-def test_the_plan(url: str) -> None:
+def test_each_operator_of_the_plan_has_its_share(url: str) -> None:
     """Each operator with its share of the wall time; before the end there is no such column."""
     env = {"JOINSIGHT_DATABASE_URL": url}
     shown = CliRunner().invoke(cli, ["plan", "1"], env=env).stdout.splitlines()
@@ -112,7 +112,7 @@ def test_the_plan(url: str) -> None:
     assert "% wall" not in CliRunner().invoke(cli, ["plan", "3"], env=env).stdout
 
 
-def test_json(url: str) -> None:
+def test_json_has_the_same_lines_with_raw_numbers(url: str) -> None:
     """The same lines, with raw numbers and all operators of each join."""
     bill = json.loads(cost(url, "1", "--json"))
     assert bill["execution"]["duration_ms"] == sum(item["wall_ms"] for item in bill["items"]) == 1_000
@@ -122,7 +122,7 @@ def test_json(url: str) -> None:
     assert join["savings_ms"] == {}, "nothing of the other shuffle was measured"
 
 
-def test_a_price(url: str) -> None:
+def test_task_time_has_a_price(url: str) -> None:
     """Task time in money, at the price of a core-hour; small amounts have two digits."""
     for price, total in (("0.05", "0.000014"), ("12345.678", "3.43"), ("0", "100.0")):
         lines = cost(url, "1", "--core-hour-price", price).splitlines()

@@ -16,7 +16,9 @@ SECTIONS = ("Queries", "Plan", "A query through time", "Shuffles", "Broadcasts",
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_the_report(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> None:
+def test_the_report_has_all_sections_and_four_kinds_of_findings(
+    tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]
+) -> None:
     """It has all sections, at least four kinds of findings, and a query whose plan changed in its last run."""
     done = subprocess.run(
         [sys.executable, "-m", "joinsight.cli", "demo", "--data", str(tmp_path / "data"), "--port", "0"],

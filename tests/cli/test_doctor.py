@@ -114,7 +114,7 @@ def test_nothing_has_ever_arrived(engine: Engine, url: str) -> None:
     assert doctor(engine, url, "--since", "1h").exit_code == 1
 
 
-def test_no_collector(engine: Engine) -> None:
+def test_a_closed_port_and_another_service_are_told_apart(engine: Engine) -> None:
     """A closed port and another service there give different messages."""
     Writer(engine).write(healthy())
     with socket.socket() as unused:
@@ -157,7 +157,9 @@ def test_clients_that_were_refused(engine: Engine, url: str) -> None:
     )
 
 
-def test_database_away(url: str, engine: Engine, make_database: Callable[[], str]) -> None:
+def test_without_a_database_the_collector_is_checked_all_the_same(
+    url: str, engine: Engine, make_database: Callable[[], str]
+) -> None:
     """No server, and a server without our schema: the collector is checked all the same."""
     nowhere = "postgresql+psycopg://me:secret@127.0.0.1:9/none"
     for database, problem in ((nowhere, "PostgreSQL does not respond"), (make_database(), "Run: joinsight db upgrade")):
@@ -351,7 +353,7 @@ def test_executions_in_the_default_partition(engine: Engine, url: str) -> None:
     assert doctor(engine, url).exit_code == 0
 
 
-def test_event_logs(engine: Engine, url: str) -> None:
+def test_where_only_logs_were_read_no_listener_is_missed(engine: Engine, url: str) -> None:
     """Where only logs were read, no listener is missed; one that failed wants attention."""
     entry = event_logs.Entry(
         *("file:/logs/local-1", "local-1", "", 9, datetime.now(timezone.utc), False, "partial", ["x"]),

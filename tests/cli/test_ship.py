@@ -122,7 +122,7 @@ def test_a_folder_of_spools(tmp_path: Path) -> None:
     assert all(str(spool) in str(error) for spool in spools)
 
 
-def test_oldest_first(tmp_path: Path) -> None:
+def test_files_are_shipped_oldest_first(tmp_path: Path) -> None:
     """Files are sorted by time, then by the listener's order, regardless of folder and kind."""
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:

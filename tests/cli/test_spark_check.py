@@ -79,7 +79,7 @@ def test_all_is_well(open_url: str, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_the_plugin(url: str, tmp_path: Path) -> None:
+def test_the_plugin_is_named_with_its_interval(url: str, tmp_path: Path) -> None:
     """It is named, with how often it samples; a program gets JSON."""
     conf = {**attached(url, tmp_path), "plugins": PLUGIN, "joinsight_sampleInterval": "20ms"}
     del conf["extraListeners"]

@@ -50,7 +50,7 @@ def test_there_are_eight() -> None:
 
 
 @pytest.mark.parametrize("uid", PAGES)
-def test_dashboard(uid: str) -> None:
+def test_a_dashboard_has_a_description_and_links(uid: str) -> None:
     """It has a description, is not to be edited in place, follows the reader's clock, and leads to the others."""
     page = PAGES[uid]
     assert page["description"] and page["editable"] is False and page["timezone"] == "browser"
@@ -62,7 +62,7 @@ def test_dashboard(uid: str) -> None:
 
 
 @pytest.mark.parametrize("uid", PAGES)
-def test_panels(uid: str) -> None:
+def test_each_panel_has_a_title_description_and_unit(uid: str) -> None:
     """Each has its own id and title, a description that says more than the title, a unit, and a place of its own."""
     everything = [*PAGES[uid]["panels"], *panels(PAGES[uid])]
     assert len({each["id"] for each in everything}) == len(PAGES[uid]["panels"])
@@ -84,7 +84,7 @@ def test_panels(uid: str) -> None:
 
 
 @pytest.mark.parametrize("uid", PAGES)
-def test_variables(uid: str) -> None:
+def test_each_variable_has_a_label_and_is_used(uid: str) -> None:
     """Each has a label and a description and is used; data sources are chosen by a variable."""
     page = PAGES[uid]
     texts = repr([page["panels"], [each.get("datasource") for each in variables(page).values()]])
@@ -100,7 +100,7 @@ def test_variables(uid: str) -> None:
 
 
 @pytest.mark.parametrize("uid", PAGES)
-def test_annotations(uid: str) -> None:
+def test_dashboards_on_sql_have_the_same_annotations(uid: str) -> None:
     """All dashboards on SQL have the same three, which can be switched off, and are limited in time and number."""
     known = variables(PAGES[uid])
     found = annotations_of(PAGES[uid])
@@ -216,7 +216,7 @@ def test_promql_selects_the_collectors_that_are_chosen() -> None:
 
 
 @pytest.mark.parametrize("uid", PAGES)
-def test_links(uid: str) -> None:
+def test_each_link_leads_to_a_dashboard_that_is_there(uid: str) -> None:
     """Each leads to a dashboard that is there, sets only variables that it has, and keeps time and data source."""
     for link in links(PAGES[uid]):
         assert set(link) <= {"title", "url", "targetBlank"} and link["title"]

@@ -98,7 +98,7 @@ def instant(url: str, query: str) -> list[Json]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_data(name: str, scraped: str) -> None:
+def test_each_panel_has_series_with_numbers(name: str, scraped: str) -> None:
     """There are series with numbers, and the name of each is what the panel shows."""
     page, panel, target = QUERIES[name]
     values = dict.fromkeys(variables(page), ALL)

@@ -52,7 +52,7 @@ def errors(validator: Draft7Validator, found: object, where: str) -> list[str]:
 
 
 @pytest.mark.parametrize("uid", dashboards())
-def test_types(uid: str, validator: Validator) -> None:
+def test_every_property_is_known_to_grafana(uid: str, validator: Validator) -> None:
     """A dashboard, its panels, and what is particular to each kind of panel; no property is unknown to Grafana."""
     page = dashboards()[uid]
     for each in page["annotations"].get("list", ()):

@@ -209,7 +209,7 @@ def choices(dashboard: Json) -> list[dict[str, Value]]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_rows(name: str, connection: Connection) -> None:
+def test_each_panel_has_rows_and_reads_no_other_month(name: str, connection: Connection) -> None:
     """There are rows, of the shape that the panel needs, and no other month is read for them."""
     dashboard, panel, target = QUERIES[name]
     check = CHECKS[target["refId"] if panel["type"] == "nodeGraph" else panel["type"]]
@@ -247,7 +247,7 @@ def test_a_tag_limits_every_panel(name: str, connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("name", ANNOTATIONS)
-def test_annotations(name: str, connection: Connection) -> None:
+def test_annotations_have_a_time_and_a_text(name: str, connection: Connection) -> None:
     """They have a time and a text, in which only the link is HTML; tags and time limit what is read."""
     dashboard, annotation = ANNOTATIONS[name]
     several = []

@@ -451,7 +451,7 @@ def test_a_median_task_that_read_nothing_is_skew() -> None:
     )
 
 
-def test_tiny_partitions() -> None:
+def test_a_thousand_tiny_partitions_are_found() -> None:
     """A thousand partitions of 91 bytes, in a query without AQE, are found."""
     row = only("partitions-tiny", "tiny-partitions")
     assert row["title"] == "The shuffle by store_id, day is read in 1,000 partitions of 91.0 B on average."
@@ -463,7 +463,7 @@ def test_tiny_partitions() -> None:
     assert Finder(SMALL).rows(asked)[0].advice.startswith("The query sets this number")
 
 
-def test_huge_partitions() -> None:
+def test_few_huge_partitions_are_found() -> None:
     """Huge partitions are found if there are few of them, or a single one."""
     assert only("partitions-huge", "huge-partitions")["title"] == (
         "The shuffle by receipt is read in 2 partitions of 3.5 MiB on average."
@@ -473,7 +473,7 @@ def test_huge_partitions() -> None:
     assert "a window without PARTITION BY" in single["advice"]
 
 
-def test_spill() -> None:
+def test_a_spill_is_found_with_its_operator() -> None:
     """A spill is found, with the operator that spilled most."""
     row = only("spill", "spill")
     assert re.fullmatch(r"Tasks spilled 4\.8 MiB to disk, mostly in Sort \(16\.0 MiB in memory\)\.", row["title"])
@@ -507,7 +507,7 @@ def test_a_join_without_keys_does_not_explode() -> None:
     assert kinds(recordings()["cartesian"], replace(SMALL, exploding_ratio=0, exploding_rows=0)) == {"nested-loop-join"}
 
 
-def test_nested_loops() -> None:
+def test_rows_of_nested_loops_are_not_counted_repeatedly() -> None:
     """Spark counts the rows of each side of a cartesian product once for each partition of the other side."""
     loop, cartesian = only("nested-loop", "nested-loop-join"), only("cartesian", "nested-loop-join")
     assert "compared up to 1,200,000 pairs, of 400,000 rows and 3 rows." in loop["title"]
@@ -529,7 +529,7 @@ def test_a_repeated_shuffle() -> None:
     assert row["node_id"] in (first, second)
 
 
-def test_fetch_wait() -> None:
+def test_fetch_wait_is_found_where_executors_are_processes() -> None:
     """Fetch wait is found in a recording with executors in separate processes."""
     row = only("fetch-wait", "fetch-wait")
     assert row["evidence"]["remote_bytes_read"] > 5_000_000

@@ -64,7 +64,7 @@ def gate(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["gate", *arguments])
 
 
-def test_nothing_changed(side: Callable[..., str]) -> None:
+def test_equal_sides_end_with_code_0_and_a_count(side: Callable[..., str]) -> None:
     """Exit code 0, and the list of what was compared."""
     done = gate(side(*OTHERS), side(*OTHERS))
     assert done.exit_code == 0
@@ -170,7 +170,7 @@ def test_texts_of_queries_are_no_markup(runs: list[QueryRun]) -> None:
     ElementTree.fromstring(junit_xml(verdicts))
 
 
-def test_databases(make_store: Callable[[], str], side: Callable[..., str]) -> None:
+def test_databases_give_the_same_report_as_files(make_store: Callable[[], str], side: Callable[..., str]) -> None:
     """The last run of each query in a database, the same as from files."""
     earlier = {"started_at_ms": 1_767_225_600_000, "ended_at_ms": 1_767_225_601_000, "execution_id": 1}
     old, new, other = documents(OTHERS[0], **earlier), documents(OTHERS[0]), documents(OTHERS[1], job_name="other")

@@ -56,7 +56,7 @@ def finals(sink: Sink) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("number", [2_000, pytest.param(100_000, marks=pytest.mark.matrix)])
-def test_many_executions(feed: Feed, number: int) -> None:
+def test_a_heap_of_64_mb_handles_any_number_of_executions(feed: Feed, number: int) -> None:
     """A heap of 64 MB handles any number of executions; each is delivered or counted as dropped.
 
     Some 20 MB are the JVM's and Spark's own; with 48 MB it is out of memory now and then though half of it is garbage,
@@ -116,7 +116,7 @@ def test_jobs_that_come_late(feed: Feed) -> None:
 
 
 @pytest.mark.parametrize("tasks", [40_000, pytest.param(200_000, marks=pytest.mark.matrix)])
-def test_many_tasks(feed: Feed, tasks: int) -> None:
+def test_values_of_many_tasks_are_exact_or_within_1_percent(feed: Feed, tasks: int) -> None:
     """Values of 40 metrics are exact where memory allows, else approximated within 1 %, and marked."""
     exact = finals(feed(1, tasks=tasks, metrics=40, heap="256m", memory="200m"))[-1]
     rough = finals(feed(1, tasks=tasks, metrics=40, heap="64m", memory="8m"))[-1]

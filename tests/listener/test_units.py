@@ -18,7 +18,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in HERE.glob("*Test.java")))
-def test_unit(name: str, classes: str, tmp_path: Path) -> None:
+def test_the_program_finds_nothing_wrong(name: str, classes: str, tmp_path: Path) -> None:
     """The program finds nothing wrong."""
     run = ["java", *LIGHT, "-Xmx64m", "-cp", classes, f"io.joinsight.{name}", str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)

@@ -385,7 +385,9 @@ def test_both_themes_can_be_read(
             assert page.evaluate(CONTRASTS) == [], where
 
 
-def test_it_prints(browser: Browser, url: str, addresses: dict[tuple[str, int], str], tmp_path: Path) -> None:
+def test_a_page_prints_on_white_within_the_paper(
+    browser: Browser, url: str, addresses: dict[tuple[str, int], str], tmp_path: Path
+) -> None:
     """Print is on white, fits the paper's width, shows folded texts but no stack trace, and has no forms."""
     with Watched(browser, url, color_scheme="dark", viewport={"width": 720, "height": 1000}) as page:
         page.emulate_media(media="print")

@@ -165,7 +165,7 @@ def test_a_phone_is_enough(browser: Browser, url: str, pages: dict[str, str]) ->
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
 
 
-def test_they_print(browser: Browser, url: str, pages: dict[str, str]) -> None:
+def test_pages_print_on_white_without_forms(browser: Browser, url: str, pages: dict[str, str]) -> None:
     """Print is on white, fits the paper's width, and has no forms."""
     with Watched(browser, url, color_scheme="dark", viewport={"width": 720, "height": 1000}) as page:
         page.emulate_media(media="print")

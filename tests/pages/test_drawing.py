@@ -194,7 +194,7 @@ def test_chains_are_one_line() -> None:
     "view",
     [View(opens_all=True), View(opened=frozenset({2})), View(node=3), View(search="ISNOTNULL(a)"), View(search="3")],
 )
-def test_chains_open(view: View) -> None:
+def test_chains_open_together_or_one_by_one(view: View) -> None:
     """All chains open at once, one by its topmost operator, and those with an operator that is selected or found."""
     assert "Filter" in folded(view)
 

@@ -104,7 +104,7 @@ def test_the_smaller_of_both_is_meant() -> None:
         (DEFAULT_MAX_BYTES, 2 * DEFAULT_MAX_BYTES, "over_threshold"),
     ],
 )
-def test_the_threshold(size: int, threshold: int | None, verdict: VerdictName) -> None:
+def test_at_the_threshold_is_under_it(size: int, threshold: int | None, verdict: VerdictName) -> None:
     """At the threshold is under it; -1 switches off; over 8 GiB Spark refuses whatever the threshold."""
     assert judged("LeftOuter", SMALL, Side(size, 1, True), threshold) == Verdict(verdict, "right", size)
 

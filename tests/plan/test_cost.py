@@ -155,7 +155,7 @@ def test_an_operator_has_its_share_of_the_wait() -> None:
     assert [item.task_time_error_ms is not None for item in found.items] == [True, True, False, True, False]
 
 
-def test_without_samples() -> None:
+def test_without_samples_the_rest_of_a_stage_is_one_line() -> None:
     """What Spark measures belongs to the operator; the rest of the stage is one line, which the join is in."""
     stored, found = made(MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false"), ran(7, 200, 900, 1_000))
     assert lines(stored, found) == [
@@ -197,7 +197,7 @@ AGAIN = f"ReusedExchange\n{below(SENT)}"
         (f"Filter | (p#1)\n  SubqueryBroadcast | p\n    AdaptiveSparkPlan\n{below(AGAIN, 3)}", [3, 5], []),  # pruning
     ],
 )
-def test_a_broadcast(other: str, needed: list[int], others: list[int]) -> None:
+def test_a_broadcast_belongs_to_the_join_that_reads_it_alone(other: str, needed: list[int], others: list[int]) -> None:
     """It is the join's, with the shuffle that AQE broadcasts; if two joins read it, it belongs to neither."""
     _, found = made(BROADCAST + below(other), ran(7, 200, 900, 1_000))
     join = next(join for join in found.joins if join.node_id == 1)
@@ -230,7 +230,7 @@ def test_both_sides_may_read_one_shuffle(is_left_first: bool) -> None:
 
 
 @pytest.mark.parametrize(("join", "needed"), [("SortMergeJoin(skew=true)", [2, 5]), ("ShuffledHashJoin", [5])])
-def test_operators_between(join: str, needed: list[int]) -> None:
+def test_operators_between_a_join_and_its_shuffle_are_the_joins(join: str, needed: list[int]) -> None:
     """AQE may put filters and projections above a shuffle that a join needs; a hashed side need not be sorted."""
     drawing = f"""
     {join} | [k#1], [k#2], Inner
@@ -385,7 +385,7 @@ def test_before_the_end() -> None:
     assert lines(stored, found) == [("no operator: starting up, compiling code", 0, 1_000)]
 
 
-def test_whole_numbers() -> None:
+def test_rounded_shares_add_up() -> None:
     """Shares are rounded so that they add up; equal ones differ by one at most."""
     assert divide(100, {"a": 1, "b": 1, "c": 1}) == {"a": 34, "b": 33, "c": 33}
     assert divide(1, {"a": 1, "b": 2}) == {"a": 0, "b": 1}
@@ -432,7 +432,7 @@ def test_any_path_and_any_task_time(
 
 @RELAXED
 @given(executions())
-def test_any_document(document: dict[str, Any]) -> None:
+def test_costs_of_any_document_add_up(document: dict[str, Any]) -> None:
     """Sums and labels of all documents."""
     try:
         e = decode_document(json.dumps(document).encode())
@@ -443,7 +443,7 @@ def test_any_document(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
-def test_the_corpus(file: Any) -> None:
+def test_costs_of_the_corpus_add_up(file: Any) -> None:
     """What Spark and others sent adds up, too."""
     documents: Sequence[Any] = [decode_document(line) for line in file.read_bytes().splitlines()]
     for document in documents:

@@ -80,7 +80,7 @@ def test_every_cause_has_a_case() -> None:
     }
 
 
-def test_an_execution() -> None:
+def test_rows_of_an_execution_follow_the_order_of_kinds() -> None:
     """Its rows, in the order of `KINDS`; what tasks did not do has no time of tasks."""
     samples = {"operator__SortMergeJoin": 30, "operator__Filter": 20, "other": 50}
     rows = execution_rows(ended(MERGED, ran(7, 200, 900, 1_000, **samples)))

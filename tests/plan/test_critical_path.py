@@ -167,7 +167,7 @@ def test_stage_of_an_earlier_job() -> None:
     assert brief(found) == "prepare 10, driver 10, running 1 380, running 3 600"
 
 
-def test_repeated_attempt() -> None:
+def test_a_repeated_attempt_has_a_cause_of_its_own() -> None:
     """A later attempt has one cause, the first one keeps its own."""
     stages = [
         *(ran(1, 0, 200), ran(1, 400, 500, attempt=1)),
@@ -177,7 +177,7 @@ def test_repeated_attempt() -> None:
     assert brief(found) == "running 1 200, running 2 190, driver 10, retry 1 100, retry 2 500"
 
 
-def test_nested_executions() -> None:
+def test_a_nested_execution_is_a_segment() -> None:
     """What the execution started is a segment with its id; the driver has what is left, as of a user's function."""
     nested = [Nested(5, at(100), at(400)), Nested(6, at(600), at(900)), Nested(7, at(950))]
     found = path([], [], nested=nested)
@@ -192,7 +192,7 @@ def test_commit_of_a_write() -> None:
     assert brief(path(jobs, stages, commit_ms=900)) == "running 1 600, commit 400"
 
 
-def test_failed_execution() -> None:
+def test_a_failed_execution_waited_for_the_job_that_failed() -> None:
     """It waited for the job that failed, even if that is reported after its end."""
     stages = [ran(1, 0, 1_200, state="failed", last_finish_at_ms=None)]
     found = path([job(0, 0, 1_200, 1, state="failed")], stages, state="failed", error="broken")
@@ -221,7 +221,7 @@ def test_no_path_before_the_end() -> None:
         assert critical_path(e) == CriticalPath((), {})
 
 
-def test_rows() -> None:
+def test_a_segment_names_its_shuffle_or_broadcast() -> None:
     """A segment names the shuffle that its stage writes; the broadcast is found by the stages of what is below it."""
     e = planned(
         """
@@ -340,7 +340,7 @@ MANY = [chain, many_jobs, many_attempts, many_nested]
 
 
 @pytest.mark.parametrize("make", MANY)
-def test_large_documents(make: Callable[[int], Execution]) -> None:
+def test_thousands_of_stages_take_linear_time(make: Callable[[int], Execution]) -> None:
     """Thousands of stages in a row, jobs, attempts or nested executions."""
     e = make(5_000)
     check(e, critical_path(e))

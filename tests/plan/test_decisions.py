@@ -359,7 +359,7 @@ def test_the_whole_plan_is_empty() -> None:
     ]
 
 
-def test_wide_plans() -> None:
+def test_comparing_wide_plans_takes_linear_time() -> None:
     """Comparing plans of twice the exchanges takes twice the work."""
 
     def work(exchanges: int) -> int:
@@ -370,7 +370,7 @@ def test_wide_plans() -> None:
     assert work(200) < 2.05 * work(100)
 
 
-def test_deep_plans() -> None:
+def test_deep_plans_are_compared_without_recursion() -> None:
     """Plans of thousands of levels are compared without recursion."""
     deep = "\n".join(f"{'  ' * level}Project | [a{level}#1]" for level in range(3_000))
     graphs, measured = versions(deep, deep + "\n" + "  " * 3_000 + COALESCED)

@@ -32,11 +32,11 @@ def changed(old: str, new: str, text: str = TEXT) -> list[str]:
     return said(text, text.replace(old, new))
 
 
-def test_nothing_changed() -> None:
+def test_equal_plans_have_nothing_to_explain() -> None:
     assert said(TEXT, TEXT) == []
 
 
-def test_a_strategy() -> None:
+def test_the_cause_of_a_new_strategy_comes_first() -> None:
     """The cause first, then what it makes necessary."""
     settings = {"spark.sql.autoBroadcastJoinThreshold": ("10485760", None)}
     assert said(TEXT, MERGED, settings) == [
@@ -81,7 +81,7 @@ def test_a_strategy() -> None:
         ),
     ],
 )
-def test_what_changed(old: str, new: str, sentences: list[str]) -> None:
+def test_each_change_is_a_sentence(old: str, new: str, sentences: list[str]) -> None:
     assert changed(old, new) == sentences
 
 

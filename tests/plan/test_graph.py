@@ -352,7 +352,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
-def test_rule(case: Case) -> None:
+def test_nodes_ids_clusters_and_edges_follow_the_rule(case: Case) -> None:
     """A plan's nodes, ids, clusters and edges follow the rule."""
     graph = graph_of(draw(case.plan)[0], keep_duplicate_subquery_edges=case.old)
     assert ", ".join(_words(graph)) == case.nodes
@@ -427,7 +427,7 @@ def _reused_at_every_level(depth: int) -> list[PlanNode]:
     ("make", "nodes", "edges"),
     [(_chain, 2501, 1667), (_left_deep_joins, 10_000, 9_999), (_reused_at_every_level, 2, DEPTH + 1)],
 )
-def test_deep_plans(make: Callable[[int], list[PlanNode]], nodes: int, edges: int) -> None:
+def test_a_plan_of_5000_levels_takes_linear_time(make: Callable[[int], list[PlanNode]], nodes: int, edges: int) -> None:
     """A plan of 5,000 levels is built without recursion, and twice the levels take twice the work."""
     plan = make(DEPTH)
     limit = sys.getrecursionlimit()

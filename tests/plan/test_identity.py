@@ -450,7 +450,7 @@ def all_keys(plan: Graph) -> dict[int, str]:
     return identity.operator_keys(plan)
 
 
-def test_deep_plans() -> None:
+def test_a_plan_of_5000_levels_has_its_keys() -> None:
     """A plan of 5,000 levels has its keys, without recursion, and twice the levels take twice the work."""
     plan = deep_plan(5_000)
     assert len(set(all_keys(plan).values())) == 5_000
@@ -459,7 +459,7 @@ def test_deep_plans() -> None:
     assert steps(lambda: all_keys(whole)) < 2.05 * steps(lambda: all_keys(half))
 
 
-def test_nested_reuse() -> None:
+def test_a_reused_exchange_is_visited_once() -> None:
     """An exchange is visited once, however often it is read: here each is read twice by the next."""
 
     def work(exchanges: int) -> int:
@@ -489,7 +489,7 @@ def plan_of_long_texts(text: str) -> Graph:
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts(piece: str) -> None:
+def test_a_hostile_text_takes_linear_time(piece: str) -> None:
     """The time for a text grows linearly with its length, whatever operator has it."""
 
     def prepare(size: int) -> Callable[[], object]:

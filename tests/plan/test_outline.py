@@ -153,7 +153,7 @@ def test_inputs_that_are_shared_are_read_once() -> None:
 @pytest.mark.parametrize(
     "piece", (*HOSTILE, "keys=[", "Location: F(1 paths)[file://[::1/%/", "`a`.", "a/", "isnotnull(")
 )
-def test_hostile_texts(piece: str) -> None:
+def test_a_hostile_text_takes_linear_time(piece: str) -> None:
     """The time for a text grows linearly with its length, and so long an outline is cut."""
 
     def prepare(size: int) -> Callable[[], object]:

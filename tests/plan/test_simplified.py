@@ -34,7 +34,7 @@ def lines(drawing: str) -> str:
     return "\n".join(to_lines(simplified(graph(drawing), {})))
 
 
-def test_a_plan() -> None:
+def test_a_simplified_plan_has_no_ids_or_numbers_of_partitions() -> None:
     """Without ids, numbers of partitions, generated code, projections and the conditions that keys are not NULL."""
     assert lines(FINAL) == TEXT
 
@@ -72,7 +72,7 @@ def test_what_matters_is_seen(old: str, new: str, line: str) -> None:
     assert line in found
 
 
-def test_before_aqe() -> None:
+def test_the_first_plan_has_the_hint_of_its_join() -> None:
     """The first plan, with the hint of its join."""
     plan = graph(REPORT)
     (join,) = (node.id for node in plan.nodes if node.name == "SortMergeJoin")

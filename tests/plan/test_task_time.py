@@ -197,7 +197,7 @@ def test_any_parts_add_up(run_time_ms: int, samples: dict[str, int]) -> None:
         assert row["part"] in PARTS
 
 
-def test_without_samples() -> None:
+def test_without_samples_only_measured_times_are_an_operators() -> None:
     """Times that Spark measures, which include no other operator's; the rest is the stage's."""
     found = spent(JOIN, {})
     assert [(row["part"], row["node"], row["task_time_ms"], row["method"]) for row in found] == [

@@ -249,19 +249,19 @@ JOINS = {
 
 
 @pytest.mark.parametrize("simple", SHUFFLES, ids=lambda simple: simple[:60])
-def test_shuffle(simple: str) -> None:
+def test_a_shuffle_is_what_its_text_says(simple: str) -> None:
     """Partitioning, keys, number of partitions and origin of an Exchange are what its text says."""
     assert shuffle_text(simple) == SHUFFLES[simple]
 
 
 @pytest.mark.parametrize("simple", MODES)
-def test_broadcast_mode(simple: str) -> None:
+def test_a_broadcasts_mode_has_no_plan_id(simple: str) -> None:
     """A broadcast's mode is its text without the plan id."""
     assert broadcast_mode(simple) == MODES[simple]
 
 
 @pytest.mark.parametrize("simple", JOINS)
-def test_join(simple: str) -> None:
+def test_a_join_is_what_its_name_and_text_say(simple: str) -> None:
     """Strategy, type, build side, keys, condition and skew of a join are what its name and text say."""
     assert join_text(simple.split(" ")[0], simple) == JOINS[simple]
 
@@ -285,7 +285,7 @@ def test_every_strategy_is_in_the_table() -> None:
         (",,", []),
     ],
 )
-def test_split(text: str, parts: list[str]) -> None:
+def test_commas_inside_brackets_do_not_split(text: str, parts: list[str]) -> None:
     """Commas inside brackets do not split."""
     assert split(text) == parts
 
@@ -319,7 +319,7 @@ def test_no_text_is_an_error(name: str, simple: str) -> None:
         lambda size: "SortMergeJoin x" + ", true" * size + ".",
     ],
 )
-def test_long_texts(text: Callable[[int], str]) -> None:
+def test_a_long_text_takes_linear_time(text: Callable[[int], str]) -> None:
     """The time to read a text grows linearly with its length."""
 
     def prepare(size: int) -> Callable[[], None]:

@@ -241,7 +241,7 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
     assert stored(engine, "many") == [i for i, status in enumerate(statuses) if status == 200]
 
 
-def test_leases_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_request_releases_its_lease(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request releases its lease, regardless of its outcome."""
     monkeypatch.setattr(admission, "MAX_CLIENT_WAITING", 1)
     app = make_app(engine)

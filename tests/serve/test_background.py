@@ -172,7 +172,7 @@ def test_a_collector_stores_baselines(store: Engine) -> None:
         until(lambda: connection.scalar(text("SELECT count(*) FROM baseline")), "they are stored")
 
 
-def test_pruning(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_pruning_runs_at_the_start_and_periodically(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """Pruning runs at the start and periodically; the log tells when another program is pruning."""
     caplog.set_level("INFO")
     Writer(store).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])

@@ -93,7 +93,9 @@ def test_a_lock_that_one_needs(engine: Engine, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("is_bad", [False, True], ids=["good", "bad"])
-def test_over_http(engine: Engine, monkeypatch: pytest.MonkeyPatch, is_bad: bool) -> None:
+def test_waiting_requests_are_written_in_one_transaction(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, is_bad: bool
+) -> None:
     """Requests that wait for a slot are written in one transaction; if one of them is at fault, it alone fails."""
     prefix = f"http-{is_bad}-"
     copy = writer._write_executions
@@ -124,7 +126,7 @@ def test_over_http(engine: Engine, monkeypatch: pytest.MonkeyPatch, is_bad: bool
     assert len(set(found.values())) == (3 if is_bad else 2)
 
 
-def test_bounds(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_over_the_bounds_are_written_one_by_one(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents with more parts than a transaction takes are written one after the other."""
     shared = make_ingest(engine)
     shared.ingest(group := [pending(of(f"parts-{number}")) for number in range(3)])

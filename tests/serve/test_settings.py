@@ -141,7 +141,7 @@ def test_the_log_of_a_service(engine: Engine) -> None:
     assert password and password not in "".join(running.lines)
 
 
-def test_open_files(engine: Engine) -> None:
+def test_the_limit_of_open_files_is_raised(engine: Engine) -> None:
     """The limit of open files is raised as far as possible; one too low for all connections is logged, and one too low
     to work is an invalid setting."""
     url = engine.url.render_as_string(hide_password=False)
@@ -168,7 +168,7 @@ def record(message: str, *, error: Exception | None = None, **about: object) -> 
     return made
 
 
-def test_text_format() -> None:
+def test_an_event_is_one_line_of_text() -> None:
     """An event is one line in text format; values that are not one word are quoted."""
     line = TextFormatter().format(record("refused\nit", line=3, reason='not "JSON": a\nb', empty="", left_out=None))
     assert line == '2026-01-01T00:00:00.250Z WARNING refused\\nit line=3 reason="not \\"JSON\\": a\\nb" empty=""'
@@ -177,7 +177,7 @@ def test_text_format() -> None:
     assert traceback[-2:] == ["  ValueError: x", r"  2026-01-01 \x9b"]
 
 
-def test_json_format() -> None:
+def test_an_event_is_one_json_object() -> None:
     """An event is one JSON object per line, with its fields and traceback."""
     line = JsonFormatter().format(record("a fault", file=Path("/x"), line=3, error=ValueError("a\nb")))
     assert "\n" not in line

@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from joinsight.serve.protocol import Connection, Connections, Limits, observed
 
 
-def test_its_constructor() -> None:
+def test_its_constructor_takes_the_arguments_that_we_pass() -> None:
     """It is called with these arguments, so `Connections.make` is, too."""
     assert list(inspect.signature(H11Protocol).parameters) == ["config", "server_state", "app_state", "_loop"]
 

@@ -110,7 +110,7 @@ def check(engine: Engine, cluster: Cluster, *names: str, sampled: bool) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_client_mode(
+def test_executors_on_workers_send_their_samples(
     version: str, environment: dict[str, str], cluster: Cluster, url: str, engine: Engine, tmp_path: Path, route: str
 ) -> None:
     """The driver runs here, its executors on the workers; they have the plugin, and their samples arrive."""
@@ -123,7 +123,7 @@ def test_client_mode(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_cluster_mode(
+def test_a_driver_on_a_worker_fetches_the_jar(
     version: str,
     environment: dict[str, str],
     cluster: Cluster,
@@ -153,7 +153,7 @@ def test_cluster_mode(
 
 
 @pytest.mark.parametrize("plugin", [False, True])
-def test_attach(
+def test_attach_alone_gives_executors_the_jar(
     version: str, environment: dict[str, str], cluster: Cluster, url: str, engine: Engine, tmp_path: Path, plugin: bool
 ) -> None:
     """From Python alone; with the plugin in the builder, the executors get the jar."""

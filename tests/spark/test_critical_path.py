@@ -129,7 +129,7 @@ def test_broadcast_that_nobody_waited_for(ran: Ran) -> None:
     assert max(stage["slack_ms"] or 0 for stage in rows["stage"]) >= FOUND * DELAY - driver_ms
 
 
-def test_busy_driver(ran: Ran, delays: Delays) -> None:
+def test_a_busy_driver_has_the_time_between_queries(ran: Ran, delays: Delays) -> None:
     """What a user's function takes between two queries is the driver's; the queries are nested executions."""
     rows = ran["batch"]
     shares = during(rows, delays["batch"])

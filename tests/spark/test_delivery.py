@@ -213,7 +213,9 @@ def missing(engine: Engine, name: str) -> list[int | None]:
 
 
 @pytest.mark.matrix
-def test_killed_driver(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
+def test_documents_of_a_killed_driver_are_in_its_spool(
+    engine: Engine, start: Callable[..., Job], tmp_path: Path
+) -> None:
     """Undelivered documents of a killed driver are in its spool; `joinsight ship` or the next driver delivers them."""
     with collectors(engine, 1) as (collector,):
         url = f"http://127.0.0.1:{collector.port}"
@@ -255,7 +257,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("disk", ["full", "read-only"])
-def test_disk_full(engine: Engine, start: Callable[..., Job], request: pytest.FixtureRequest, disk: str) -> None:
+def test_on_a_full_disk_documents_are_kept_in_memory(
+    engine: Engine, start: Callable[..., Job], request: pytest.FixtureRequest, disk: str
+) -> None:
     """If the spool cannot be written, documents are kept in memory."""
     spool = request.getfixturevalue("full_disk") if disk == "full" else Path("/proc/no/spool/here")
     with collectors(engine, 1) as (collector,):
@@ -270,7 +274,7 @@ def test_disk_full(engine: Engine, start: Callable[..., Job], request: pytest.Fi
 
 
 @pytest.mark.matrix
-def test_tls(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_private_ca_is_trusted_only_by_its_file(engine: Engine, start: Callable[..., Job], tmp_path: Path) -> None:
     """A collector with a certificate of a private CA is trusted only with the CA's file."""
     good, other = (tmp_path / name for name in ("good", "other"))
     for folder in (good, other):

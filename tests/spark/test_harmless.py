@@ -104,7 +104,7 @@ def unharmed(done: subprocess.CompletedProcess[str]) -> float:
 
 
 @pytest.mark.parametrize("fault", INJECTED)
-def test_injected(run: Run, tmp_path: Path, fault: str) -> None:
+def test_a_part_that_fails_is_reported_in_a_few_lines(run: Run, tmp_path: Path, fault: str) -> None:
     """If a part of the listener fails unexpectedly, the driver's log says so in a few lines at most."""
     source, said = INJECTED[fault]
     name = re.findall(r"final class (\w+)", source)[0]
@@ -141,7 +141,7 @@ def silent() -> Iterator[str]:
             each.close()
 
 
-def test_silent_collector(run: Run, silent: str, tmp_path: Path) -> None:
+def test_a_silent_collector_holds_up_the_end_until_the_deadline(run: Run, silent: str, tmp_path: Path) -> None:
     """The application's end waits only until the deadline, and documents that are left are spooled."""
     took = unharmed(run(silent, shutdownTimeout="3s", requestTimeout="10m"))
     assert took < 300  # on any machine sooner than the collector

@@ -197,7 +197,7 @@ def test_another_version_of_spark(
     }
 
 
-def test_tpch(run: Callable[..., Run], tmp_path: Path) -> None:
+def test_the_22_queries_have_22_shapes(run: Callable[..., Run], tmp_path: Path) -> None:
     """The 22 queries have 22 shapes, the same in two runs, on three times the data, and without broadcasts or AQE."""
     small, large = tmp_path / "small", tmp_path / "large"
     tpch.generate(small, 0.01)

@@ -143,7 +143,7 @@ def test_events_that_spark_dropped(sink: Sink, spark_run: SparkRun, tmp_path: Pa
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
-def test_join_hints(sink: Sink, spark_run: SparkRun, version: str) -> None:
+def test_a_joins_hint_comes_with_a_metric_of_its_node(sink: Sink, spark_run: SparkRun, version: str) -> None:
     """A join's hint, which no plan shows, comes with a metric of its node; also in a subquery and a cached plan."""
     done = run(sink, spark_run, version, "hints.py")
     assert done.returncode == 0, done.stderr

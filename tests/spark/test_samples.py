@@ -97,7 +97,7 @@ def test_with_the_listener(sink: Sink, spark_run: SparkRun) -> None:
         ({"spark.joinsight.enabled": "false"}, ""),
     ],
 )
-def test_without_samples(
+def test_sampling_can_be_switched_off(
     sink: Sink,
     spark_run: SparkRun,
     settings: dict[str, str],

@@ -96,7 +96,7 @@ def test_every_step_has_executions(executions: list[Execution]) -> None:
 
 
 @pytest.mark.parametrize("query", PROMISES, ids=lambda query: query.__name__)
-def test_promised_shape(executions: list[Execution], query: Query) -> None:
+def test_the_last_plan_has_the_promised_nodes(executions: list[Execution], query: Query) -> None:
     """The last plan of each query has the nodes that its title speaks of."""
     found = {shape for execution in of_query(executions, query) for shape in shapes_of(execution)}
     assert PROMISES[query] <= found

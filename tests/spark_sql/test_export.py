@@ -126,7 +126,7 @@ def test_a_table_that_is_not_there(ours: Any, engine: Engine, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help() -> None:
+def test_help_works_without_spark() -> None:
     """The command's help works without Spark."""
     result = CliRunner().invoke(cli, ["export", "--help"])
     assert result.exit_code == 0 and "--to PATH" in result.output

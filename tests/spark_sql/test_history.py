@@ -89,7 +89,7 @@ def test_every_row_of_every_table(spark: Any, engine: Engine, planted: Planted, 
         pytest.param("execution", END, END - timedelta(days=1), marks=pytest.mark.matrix),
     ],
 )
-def test_a_time(
+def test_a_range_of_time_excludes_its_end(
     spark: Any, engine: Engine, planted: Planted, table: str, since: datetime | None, until: datetime | None
 ) -> None:
     """The range includes its start and excludes its end."""
@@ -102,7 +102,7 @@ def test_a_time(
     assert of_spark(frame) == of_postgres(engine, table, condition)
 
 
-def test_columns(spark: Any, engine: Engine, planted: Planted) -> None:
+def test_only_the_given_columns_are_read(spark: Any, engine: Engine, planted: Planted) -> None:
     """Only the given columns are read; a row with a single NULL is a row."""
     frame = joinsight.history(spark, "execution", columns=["error"], url=url_of(engine))
     assert frame.dtypes == [("error", "string")]
@@ -112,7 +112,7 @@ def test_columns(spark: Any, engine: Engine, planted: Planted) -> None:
     assert len(expected) > 1
 
 
-def test_types(spark: Any, engine: Engine, planted: Planted) -> None:
+def test_each_column_has_a_type_that_holds_its_values(spark: Any, engine: Engine, planted: Planted) -> None:
     """Each column has the type of Spark that holds all its values."""
     kinds = dict(joinsight.history(spark, "execution", url=url_of(engine)).dtypes)
     kinds |= dict(joinsight.history(spark, "shuffle", url=url_of(engine)).dtypes)

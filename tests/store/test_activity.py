@@ -34,12 +34,12 @@ def silence(engine: Engine, app: str, minutes: int) -> None:
         connection.execute(text(update), {"m": minutes, "app": app})
 
 
-def test_nothing(store: Engine) -> None:
+def test_an_empty_store_has_zeros(store: Engine) -> None:
     """An empty store has zeros."""
     assert count_activity(store) == Activity(0, None, 0, NOTHING, 0)
 
 
-def test_what_runs(store: Engine) -> None:
+def test_running_executions_are_counted(store: Engine) -> None:
     """Running live executions and applications with recent contact are counted, the same by any collector."""
     documents: list[Document] = [
         application(application_id="runs", documents_made=2),

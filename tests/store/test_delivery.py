@@ -239,7 +239,7 @@ def test_a_stamp_that_postgresql_refuses_does_no_harm(engine: Engine, app: str) 
     assert accounts(engine, name) == {}
 
 
-def test_extreme_numbers(engine: Engine, app: str) -> None:
+def test_the_largest_numbers_are_counted(engine: Engine, app: str) -> None:
     """The largest numbers that a document can hold are counted."""
     Writer(engine).write([said(app, MAX_LONG - 1, documents_made=MAX_LONG)])
     row = account(engine, app)

@@ -165,7 +165,7 @@ def test_first_start_makes_a_database(new: Path) -> None:
     assert status(new) is None
 
 
-def test_settings(folder: Path) -> None:
+def test_the_server_is_local_and_keeps_what_it_promises(folder: Path) -> None:
     """The server is reached on 127.0.0.1 alone, keeps fsync, checks its pages, speaks UTF-8 and lives in UTC."""
     expected = {
         "listen_addresses": "127.0.0.1",
@@ -284,7 +284,7 @@ def test_log_is_bounded(folder: Path) -> None:
         assert (folder / "postgres.log.1").stat().st_size == embedded.LOG_BYTES + 1
 
 
-def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_is_below_xdg_data_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder is below XDG_DATA_HOME, or below ~/.local/share if that is unset or not absolute."""
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
@@ -602,7 +602,7 @@ def test_users_lock_is_free_after_a_kill(folder: Path) -> None:
 # Paths and accounts
 
 
-def test_any_path(new: Path) -> None:
+def test_any_path_may_be_the_folder(new: Path) -> None:
     """Spaces, quotes, any letter, and all that means something to a shell or a settings file may be in the path."""
     folder = new / "a 'b' \"c\" $HOME `id` \\n;&|*?#= ä→日本"
     with embedded_postgres(folder) as url:
@@ -611,7 +611,7 @@ def test_any_path(new: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_longest_path(new: Path) -> None:
+def test_a_path_of_900_bytes_works(new: Path) -> None:
     """A path of 900 bytes works."""
     folder = new
     while len(str(folder)) < 700:
@@ -623,7 +623,7 @@ def test_longest_path(new: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/".join(["d" * 100] * 9), "a\nb"])
-def test_impossible_path(tmp_path: Path, name: str) -> None:
+def test_an_impossible_path_is_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
     """A path that PostgreSQL cannot take is refused before anything is written."""
     with pytest.raises(DatabaseError, match="900 bytes or with a line break"), embedded_postgres(tmp_path / name):
         pass
@@ -793,7 +793,7 @@ def test_links_of_others_are_not_followed(folder: Path, tmp_path: Path) -> None:
 # Errors
 
 
-def test_binaries_missing(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_binaries_name_the_platform(new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the wheel is missing the error names the platform and the way to use another server."""
     monkeypatch.setattr(embedded, "PACKAGE", "no_such_package")
     with pytest.raises(DatabaseError) as error, embedded_postgres(new):
@@ -852,7 +852,7 @@ def test_folder_is_not_writable(tmp_path: Path) -> None:
         pass
 
 
-def test_disk_full(new: Path) -> None:
+def test_a_full_disk_ends_with_the_log_and_heals(new: Path) -> None:
     """When a database cannot be made the error ends with the log; with more room the same folder works."""
     script = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n{USER}"
     command = [sys.executable, "-c", script, str(new)]
@@ -865,7 +865,7 @@ def test_disk_full(new: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_taken_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taken_port_costs_one_attempt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that another program takes at the last moment costs one more attempt."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -927,7 +927,7 @@ def test_start_that_never_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
             pass
 
 
-def test_windows() -> None:
+def test_windows_is_shown_another_way() -> None:
     """On Windows, which lacks flock, the module imports and the error shows the way to use another server."""
     code = """
 import importlib.util, platform, socket, subprocess, sys, psycopg

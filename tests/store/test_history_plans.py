@@ -169,7 +169,7 @@ def _cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("command", "sort", "filters"), list(_cases()))
-def test_lists(engine: Engine, command: str, sort: str, filters: Filters) -> None:
+def test_every_list_finds_its_rows_by_an_index(engine: Engine, command: str, sort: str, filters: Filters) -> None:
     """Every sort with every filter finds its rows by an index; with --since only in these months."""
     (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))
     assert not scanned(plan), plan
@@ -179,7 +179,7 @@ def test_lists(engine: Engine, command: str, sort: str, filters: Filters) -> Non
 
 @pytest.mark.parametrize("is_before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("sort", SORTS["queries"])
-def test_further_pages(engine: Engine, sort: str, is_before: bool) -> None:
+def test_further_pages_are_found_by_the_index_of_their_order(engine: Engine, sort: str, is_before: bool) -> None:
     """A page next to another is found by the index of its order."""
     by = SORTS["queries"][sort].column.name
     with engine.connect() as connection:
@@ -299,7 +299,7 @@ def test_the_worst_findings_of_a_list(engine: Engine) -> None:
     ("view", "table"), [("v_shuffles", "shuffle"), ("v_broadcasts", "broadcast"), ("v_joins", "joins")]
 )
 @pytest.mark.parametrize("column", ["application_id", "operator_key", "query_shape"])
-def test_views(engine: Engine, view: str, table: str, column: str) -> None:
+def test_views_followed_through_time_have_an_index(engine: Engine, view: str, table: str, column: str) -> None:
     """What is followed through time, without a time, has an index of its own: to skip through the key is slow."""
     with engine.connect() as connection:
         value = connection.scalar(text(f"SELECT min({column}) FROM {view}"))
@@ -323,7 +323,7 @@ def test_the_newest_operators_of_a_query_in_views(engine: Engine, view: str, tab
     assert 0 < sum(map(int, looked_up)) < 40, plan
 
 
-def test_regressions(engine: Engine) -> None:
+def test_regressions_read_no_month_from_end_to_end(engine: Engine) -> None:
     """The run to name for a slower query is looked up: no month is read from end to end but the window's."""
     since = ENDS[-1] - timedelta(days=7)
     scans = text(r"SELECT sum(seq_scan) FROM pg_stat_xact_user_tables WHERE relname ~ '^execution_2025_(09|10|11)$'")
@@ -339,14 +339,14 @@ def test_regressions(engine: Engine) -> None:
     assert found[0]["job_name"] == "test7" and found[0]["title"]
 
 
-def test_deliveries(engine: Engine) -> None:
+def test_deliveries_are_found_by_an_index(engine: Engine) -> None:
     """What doctor shows of the last ones, and of one by its name."""
     for named, since in ((None, None), (None, SINCE), ("test7", None), ("m1-77", None)):
         for plan in plans_of(engine, lambda c: reading.read_deliveries(c, named, since, 10)):  # noqa: B023
             assert not scanned(plan), plan
 
 
-def test_the_reaper(engine: Engine) -> None:
+def test_running_executions_are_found_by_an_index(engine: Engine) -> None:
     """What runs is found among all that has run."""
     times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0)}
     for statement in (mark_lost.CANDIDATES, f"SELECT count(*) {mark_lost.SILENT}"):

@@ -67,7 +67,7 @@ def running(app: str, **changes: Any) -> Execution:
     return execution(application_id=app, state="running", **changes)
 
 
-def test_silence(engine: Engine, app: str) -> None:
+def test_a_silent_listeners_executions_become_lost(engine: Engine, app: str) -> None:
     """Running executions become lost when their listener was silent for long enough; finished ones stay unchanged."""
     documents: list[Document] = [
         application(application_id=app),

@@ -57,7 +57,7 @@ def ms(*date: int) -> int:
     return int(datetime(*date, tzinfo=timezone.utc).timestamp() * 1000)  # type: ignore[misc, arg-type]
 
 
-def test_ahead(engine: Engine) -> None:
+def test_every_table_has_the_months_ahead(engine: Engine) -> None:
     """Every table has this month and the next ones; a second time changes nothing."""
     for _ in range(2):
         assert create_ahead(engine) == 0

@@ -103,7 +103,7 @@ def fill(engine: Engine) -> None:
         last_heard(engine, app, (ago(0) - time_ms) / 86_400_000)
 
 
-def test_whole_months(engine: Engine) -> None:
+def test_a_month_goes_as_a_whole(engine: Engine) -> None:
     """A month that ended longer ago goes with its executions, and they with their applications; no other does."""
     fill(engine)
     found = preview(engine, KEEP)
@@ -297,7 +297,7 @@ def test_what_depends_on_a_month_keeps_it(engine: Engine) -> None:
     assert months(engine) == [month]
 
 
-def test_the_command(engine: Engine) -> None:
+def test_a_dry_run_deletes_nothing(engine: Engine) -> None:
     """A dry run says by month and table what would go, and deletes nothing; the real one says what went."""
     fill(engine)
     before = applications(engine), months(engine)

@@ -304,7 +304,7 @@ QUIET = {
 
 
 @pytest.mark.parametrize("what", QUIET)
-def test_no_alarm(engine: Engine, what: str) -> None:
+def test_small_or_uncertain_differences_raise_no_alarm(engine: Engine, what: str) -> None:
     """Unchanged, small, single, recovered or uncertain differences are not reported."""
     plant(engine, what, QUIET[what])
     assert found(engine, what) == []

@@ -90,7 +90,7 @@ def named(version: object) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{named(case.first)} {named(case.second)}")
-def test_rule(case: Case) -> None:
+def test_documents_may_come_in_any_order(case: Case) -> None:
     """Both ways: documents may come in any order."""
     assert (replaces(case.second, case.first), replaces(case.first, case.second)) == (case.forth, case.back)
 
@@ -125,7 +125,7 @@ def test_an_end_is_never_taken_back_by_others() -> None:
             assert (new.origin, new.listener_id) == (old.origin, old.listener_id) == ("live", old.listener_id)
 
 
-def test_of_documents() -> None:
+def test_what_decides_is_read_from_the_document() -> None:
     """What decides is read from executions and applications; only executions can be partial."""
     partial = execution(state="failed", incomplete=["x"], sequence=3)
     assert version_of(partial) == Version("live", "failed", False, LISTENER.id, 3)

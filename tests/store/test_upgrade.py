@@ -179,7 +179,7 @@ def test_collectors_of_an_earlier_schema_go_on_writing(make_database: Callable[[
         assert written >= {"execution", "execution_plans", "execution_metrics", "joins", "shuffle", "broadcast"}
 
 
-def test_schema_1(make_database: Callable[[], str]) -> None:
+def test_rows_of_schema_1_stay(make_database: Callable[[], str]) -> None:
     """Its rows stay, and runs of which it does not say whether they were sampled count as not sampled."""
     [row] = stored_rows(planned(PLAN))["execution"]
     assert row.pop("is_sampled") is False

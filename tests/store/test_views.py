@@ -100,14 +100,14 @@ def test_what_an_operator_belongs_to(engine: Engine, view: Table) -> None:
         assert row["query_shape"] and row["plan_fingerprint"] and row["operator_key"]
 
 
-def test_broadcasts(engine: Engine) -> None:
+def test_a_broadcasts_driver_time_is_one_number(engine: Engine) -> None:
     """The driver's time is one number; a threshold is compared with what the shuffle counted, not with memory."""
     (row,) = rows_of(engine, v_broadcasts)
     assert (row["size_bytes"], row["shuffled_bytes"], row["threshold_bytes"]) == (33554528, 8 * MB, 10 * MB)
     assert (row["driver_ms"], row["threshold_share"], row["join_nodes"]) == (18, 0.8, [0])
 
 
-def test_shuffles(engine: Engine) -> None:
+def test_bytes_read_are_local_and_remote(engine: Engine) -> None:
     """Bytes read are local and remote; averages are of the partitions that were read; joins that it feeds are named."""
     fed, broadcast = rows_of(engine, v_shuffles)
     assert (fed["bytes_read"], broadcast["bytes_read"]) == (800, 300)
@@ -118,7 +118,7 @@ def test_shuffles(engine: Engine) -> None:
     assert (fed["origin"], fed["shuffle_origin"]) == ("live", "ENSURE_REQUIREMENTS")
 
 
-def test_joins(engine: Engine) -> None:
+def test_output_ratio_is_rows_for_one_of_the_larger_side(engine: Engine) -> None:
     """How many rows come out for one of the larger side."""
     (row,) = rows_of(engine, v_joins)
     assert (row["left_rows"], row["right_rows"], row["output_rows"], row["output_ratio"]) == (100, 9, 500, 5.0)

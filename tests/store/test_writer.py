@@ -142,13 +142,13 @@ def test_versions_share_nodes(engine: Engine, app: str) -> None:
     assert [row["nodes"] for row in read(engine, "plan_version", app)][-1] == []
 
 
-def test_empty_batch(engine: Engine) -> None:
+def test_an_empty_batch_writes_nothing(engine: Engine) -> None:
     """Nothing to write is nothing to do."""
     written = Writer(engine).write([])
     assert (written.stored, written.stale, written.finished, written.refused) == (0, 0, [], [])
 
 
-def test_large_batch(engine: Engine, app: str) -> None:
+def test_a_batch_over_one_statement_is_stored_whole(engine: Engine, app: str) -> None:
     """A batch of more rows than one statement takes is stored whole."""
     documents = [execution(application_id=app, execution_id=number, stages=[RAN]) for number in range(1_201)]
     written = Writer(engine).write(documents)
@@ -213,7 +213,7 @@ def test_two_rows_of_an_execution_become_one_when_its_log_is_read_again(engine: 
     assert [row["origin"] for row in read(engine, "execution", app)] == ["event_log"]
 
 
-def test_newer_replaces(engine: Engine, app: str) -> None:
+def test_a_newer_document_replaces_the_execution(engine: Engine, app: str) -> None:
     """A newer document replaces the execution as a whole: nothing of the older one is left."""
     first = planned(PLAN, application_id=app, stages=[RAN], state="running", tags={"a": "b"})
     second = execution(application_id=app, sequence=2, description="over")
@@ -287,7 +287,7 @@ def test_executions_are_told_apart(engine: Engine, app: str) -> None:
 # Applications
 
 
-def test_unknown_application(engine: Engine, app: str) -> None:
+def test_an_execution_alone_makes_its_application_known(engine: Engine, app: str) -> None:
     """An execution alone makes its application known, with state unknown."""
     Writer(engine).write([execution(application_id=app, application_name="etl", tags={"a": "b"})])
     row = only(read(engine, "application", app))
@@ -319,7 +319,7 @@ def test_application_and_executions_in_any_order(engine: Engine, app: str, order
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["one batch", "two batches"])
-def test_two_listeners(engine: Engine, app: str, together: bool) -> None:
+def test_the_later_of_two_listeners_counts(engine: Engine, app: str, together: bool) -> None:
     """With two listeners the later document counts, unless it reports a finished execution as running."""
     later: dict[str, Any] = {"application_id": app, "sequence": 1, "listener": OTHER_LISTENER}
     documents: list[Document] = [
@@ -464,7 +464,7 @@ def homes(engine: Engine, app: str, table: str = "execution") -> list[str]:
         return list(connection.scalars(statement, {"app": app}))
 
 
-def test_month_boundary(engine: Engine, app: str) -> None:
+def test_rows_go_to_the_month_of_their_execution(engine: Engine, app: str) -> None:
     """Rows go to the partition of their execution's month in UTC, which is made when its first row comes."""
     times = [
         ms(2024, 1, 31, 23, 59, 59),
@@ -487,7 +487,7 @@ def test_month_boundary(engine: Engine, app: str) -> None:
 @pytest.mark.parametrize(
     "time", [0, ms(1970, 1, 2), ms(2013, 12, 31), ms(2200, 1, 1), 253_402_300_799_999], ids=lambda time: str(time)
 )
-def test_wrong_clock(engine: Engine, app: str, time: int) -> None:
+def test_an_impossible_time_goes_to_the_default_partition(engine: Engine, app: str, time: int) -> None:
     """An execution of an impossible time is kept, in the default partition."""
     document = planned(PLAN, application_id=app, started_at_ms=time, ended_at_ms=time)
     assert Writer(engine).write([document]).stored == 1
@@ -609,7 +609,9 @@ LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", 
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else value,
 )
-def test_refused_document(engine: Engine, app: str, changes: dict[str, Any], reason: str) -> None:
+def test_a_document_that_postgresql_cannot_hold_is_refused_alone(
+    engine: Engine, app: str, changes: dict[str, Any], reason: str
+) -> None:
     """A document that PostgreSQL cannot hold is refused, and named; the others of its batch are stored."""
     batch: list[Document] = [
         application(application_id=app),
@@ -627,7 +629,7 @@ def test_refused_document(engine: Engine, app: str, changes: dict[str, Any], rea
     assert {row["execution_id"] for row in read(engine, "plan_node", app)} == {0, 2}
 
 
-def test_refused_application(engine: Engine, app: str) -> None:
+def test_an_applications_document_can_be_refused(engine: Engine, app: str) -> None:
     """An application's document can be refused as well."""
     batch: list[Document] = [application(application_id=app, job_name=LONG), execution(application_id=app)]
     written = Writer(engine).write(batch)
@@ -635,7 +637,7 @@ def test_refused_application(engine: Engine, app: str) -> None:
     assert only(read(engine, "application", app))["state"] == "unknown"
 
 
-def test_unreadable_document(engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_without_rows_is_refused_alone(engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document that no rows can be made of is refused by itself; the next newest of its execution is stored."""
 
     def faulty(e: Execution, plans: Plans | None = None) -> Rows:
@@ -721,7 +723,7 @@ def test_nothing_is_refused_while_the_schema_is_of_another_release(
 # Values
 
 
-def test_extremes(engine: Engine, app: str) -> None:
+def test_the_largest_and_smallest_numbers_are_read_back(engine: Engine, app: str) -> None:
     """The largest and smallest numbers that a document can hold are read back equal."""
     most, least = MAX_LONG, -MAX_LONG - 1
     metrics = [Metric("low", most, "sum"), Metric("high", 2, "sum"), Metric("data size", 3, "size")]
@@ -753,7 +755,7 @@ WORDS = (
 
 
 @pytest.mark.parametrize("words", WORDS, ids=lambda words: repr(words[:12]))
-def test_words(engine: Engine, app: str, words: str) -> None:
+def test_any_text_is_read_back_as_it_was(engine: Engine, app: str, words: str) -> None:
     """Any text is read back as it was, in columns, arrays and JSON, as value and as key."""
     nodes = [PlanNode(words, -1, words, {words: words}, [Metric(words, 1, "v2Custom_x")])]
     document = execution(
@@ -771,7 +773,7 @@ def test_words(engine: Engine, app: str, words: str) -> None:
     check_stored(engine, document)
 
 
-def test_milliseconds(engine: Engine, app: str) -> None:
+def test_times_are_exact_to_the_millisecond(engine: Engine, app: str) -> None:
     """Times are exact to the millisecond."""
     times = [STARTED_AT_MS + offset for offset in (0, 1, 333, 999)]
     documents = [
