@@ -28,7 +28,7 @@ class Checked(Measured):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, traceback)
-        if self._fixture.record is not None:
+        if self._fixture.record is not None and (error is None or self._executions is not None):
             with self._fixture.record.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # processes of pytest-xdist write too
                 file.write(self.documents(job_name=self._fixture.test))

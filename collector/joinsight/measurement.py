@@ -152,6 +152,7 @@ class Measured:
         self._handle: Any = None
         self._executions: tuple[MeasuredExecution, ...] | None = None
         self._lines: Sequence[bytes] = ()
+        self._problem: str | None = None
         self.value: Any = None
 
     def __enter__(self: _Self) -> _Self:
@@ -169,46 +170,52 @@ class Measured:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         handle, self._handle = self._handle, None
+        self._problem = "it was interrupted"  # unless what follows completes
         try:
-            handle.stop(_TIMEOUT_S * 1000)
-            lines = b"".join(iter(lambda: bytes(handle.nextPiece()), b"")).splitlines()
-            dropped = handle.dropped()
-        except Exception as failure:
-            self._executions = ()
-            if kind is None:
-                raise
-            warnings.warn(f"Nothing was measured: {failure}", JoinsightWarning, stacklevel=2)
-            return
-        documents = [(line, decode_document(line)) for line in lines]
-        self._lines = [line for line, each in documents if isinstance(each, Execution)]
-        self._executions = tuple(measured_execution(each) for _, each in documents if isinstance(each, Execution))
-        if dropped:
-            more = f"{dropped} executions were not measured, because they did not fit into spark.joinsight.memoryLimit."
-            warnings.warn(more, JoinsightWarning, stacklevel=2)
+            lines, more = _stop(handle)
+            documents = [(line, decode_document(line)) for line in lines]
+            self._executions = tuple(measured_execution(each) for _, each in documents if isinstance(each, Execution))
+            self._lines = [line for line, each in documents if isinstance(each, Execution)]
+            self._problem = None
+        except Exception as failure:  # the block's own result or error matters more; reading the executions raises it
+            self._problem = str(failure) or repr(failure)
+            more = [f"Nothing was measured: {self._problem}"]
+        for each in more:
+            warnings.warn(each, JoinsightWarning, stacklevel=2)
 
     @property
     def executions(self) -> Sequence[MeasuredExecution]:
-        """The executions. Raises `JoinsightError` while the block still runs."""
+        """The executions. Raises `JoinsightError` while the block still runs, and if nothing could be measured."""
+        if self._problem is not None:
+            raise JoinsightError(f"Nothing was measured: {self._problem}")
         if self._executions is None:
             raise JoinsightError("The measurement has not ended: read it after the `with` block.")
         return self._executions
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the executions to a file, which `joinsight gate` compares with another."""
+        """Write the executions to a file, which `joinsight gate` compares with another. Raises like `documents`."""
         Path(path).write_bytes(self.documents())
 
     def documents(self, job_name: str | None = None) -> bytes:
-        """The execution documents, a line each, as the listener makes them; with another name of the job."""
+        """The execution documents, a line each, as the listener makes them; with another name of the job.
+
+        Raises `JoinsightError` like `executions`."""
+        if not self.executions:
+            return b""
         if job_name is None:
             return b"".join(line + b"\n" for line in self._lines)
         named = ({**msgspec.json.decode(line), "job_name": job_name} for line in self._lines)
         return b"".join(msgspec.json.encode(each) + b"\n" for each in named)
 
     def __str__(self) -> str:
-        """What `joinsight plan` prints for each execution."""
+        """What `joinsight plan` prints for each execution; why there is none, if nothing could be measured."""
+        if self._problem is not None:
+            return f"Nothing was measured: {self._problem}"
         return "\n\n".join(map(str, self.executions)) or "No queries ran."
 
     def __repr__(self) -> str:
+        if self._problem is not None:
+            return f"<measurement that failed: {self._problem}>"
         if self._executions is None:
             return "<measurement that has not ended>"
         return f"<measurement of {len(self._executions)} executions>"
@@ -216,7 +223,9 @@ class Measured:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if self._executions is None else str(self))
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        if self._problem is not None:
+            return None  # a notebook then shows the text
         return notebook([each._stored for each in self.executions])
 
 
@@ -237,6 +246,20 @@ def active_context() -> Any:
     if context is None:
         raise JoinsightError("No classic SparkSession is running in this process.")
     return context
+
+
+def _stop(handle: Any) -> tuple[Sequence[bytes], list[str]]:
+    """End a measurement: its documents, a line each, and warnings."""
+    warned = []
+    if handle.stop(_TIMEOUT_S * 1000) is False:
+        warned.append(
+            f"The measurement may be incomplete: Spark's listener bus did not report all events within {_TIMEOUT_S} s."
+        )
+    lines = b"".join(iter(lambda: bytes(handle.nextPiece()), b"")).splitlines()
+    if dropped := handle.dropped():
+        memory = "spark.joinsight.memoryLimit"
+        warned.append(f"{dropped} executions were not measured, because they did not fit into {memory}.")
+    return lines, warned
 
 
 def measured_execution(document: Execution) -> MeasuredExecution:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
 from tests.spark_process import SparkRun
-from tests.versions import SUPPORTED
+from tests.versions import NEWEST, SUPPORTED
 
 MEASURED = Path(__file__).with_name("measured.py")
+MEASURED_BADLY = Path(__file__).with_name("measured_badly.py")
 
 
 @pytest.mark.spark
@@ -54,3 +58,26 @@ def test_queries_are_measured(version: str, spark_run: SparkRun, tmp_path: Path)
     assert "count" in of_count["text/plain"] and "data:image/svg+xml" in of_count["text/html"]
     assert of_error["text/plain"] == "No queries ran."
     assert said["attached"] == 1, "a listener of a measurement does not stand for one that reports to a collector"
+
+
+@pytest.mark.spark
+def test_a_measurement_never_changes_what_its_block_does(
+    spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
+) -> None:
+    """Not while other threads run queries and measure, nor if it fails itself; the block's error stays, also Ctrl-C."""
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(MEASURED_BADLY), str(out)]
+    done = subprocess.run(command, env=spark_environment(NEWEST), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(out.read_text())
+    assert said["at once"] == []
+    assert said["over the end"] == ["running"]
+    assert (said["error"]["states"], said["error"]["warnings"]) == (["failed"], []) and said["error"]["error"]
+    problem = "Nothing was measured: not decoded"
+    for name, error in (("not decoded", None), ("neither", "ZeroDivisionError")):
+        assert (said[name]["error"], said[name]["warnings"], said[name]["states"]) == (error, [problem], problem)
+    assert (said["interrupted"]["error"], said["interrupted"]["after"]) == ("KeyboardInterrupt", 7)
+    assert len(said["interrupted"]["states"]) == 1, "it runs on if PySpark could not cancel it"
+    assert said["interrupted within"]["error"] is None and said["interrupted within"]["states"][1:] == ["succeeded"]
+    assert said["stopped"] == ["succeeded"]
+    assert said["listeners"] == [1, 1]

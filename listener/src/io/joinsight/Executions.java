@@ -381,6 +381,13 @@ final class Executions {
 
   // Results
 
+  /** Whether jobs run whose execution has ended: Spark reports the end of a query's last job after that of the query. */
+  boolean awaitJobs() {
+    for (LiveExecution e : live.values())
+      if (e.ended()) return true;
+    return false;
+  }
+
   /** Emits each execution that changed since it was last emitted. */
   void emitChanged() {
     for (LiveExecution e : live.values())

@@ -1,7 +1,9 @@
 package io.joinsight;
 
 import java.util.Queue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import java.util.function.LongSupplier;
 import org.apache.spark.SparkConf;
@@ -30,13 +32,33 @@ import scala.Option;
  * Measures every SQL execution of the application and reports it to the collector at {@code spark.joinsight.url}.
  * Attached with {@code spark.extraListeners=io.joinsight.JoinsightListener}.
  *
- * <p>It never fails the job: neither the constructor nor a callback throws, no callback blocks, and after {@link
- * FailureLimit#MAX} failures within an hour the listener pauses for an hour. Spark's listener bus calls all callbacks
- * from one thread.
+ * <p>It never fails the job: neither the constructor nor a callback throws, none but that of the application's end waits
+ * for anything, and after {@link FailureLimit#MAX} failures within an hour the listener pauses for an hour. Spark's
+ * listener bus calls all callbacks from one thread.
  */
 public final class JoinsightListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
+  private static final long LEAVE_AGAIN_MS = 1_000;
   private static final int MAX_SAMPLES = 10_000; // messages of executors that wait for the bus's thread
+
+  /**
+   * Asks a listener to stop, on the bus's thread: when it arrives, so have all events that were posted before. Not
+   * written to event logs.
+   */
+  private static final class Leave implements SparkListenerEvent {
+    final JoinsightListener listener;
+    final boolean waitsForJobs;
+
+    Leave(JoinsightListener listener, boolean waitsForJobs) {
+      this.listener = listener;
+      this.waitsForJobs = waitsForJobs;
+    }
+
+    @Override
+    public boolean logEvent() {
+      return false;
+    }
+  }
 
   private volatile boolean off = true;
   private String problem; // why it never started; null if it did
@@ -50,6 +72,8 @@ public final class JoinsightListener extends SparkListener {
   private final FailureLimit failures;
   private volatile boolean isPaused;
   private long pausedAt; // in nanoseconds of the time
+  private boolean leaving; // no execution that starts from now on counts
+  private final CountDownLatch emitted = new CountDownLatch(1); // open once nothing more will be
   private volatile boolean progressDue;
   private Thread clock;
   private final Queue<TaskSamples> samples = new LinkedBlockingQueue<>(MAX_SAMPLES);
@@ -114,12 +138,47 @@ public final class JoinsightListener extends SparkListener {
     context.addSparkListener(this);
   }
 
-  /** Removes the listener from a running application, once no more events are on their way. */
-  void leave(SparkContext context) {
-    context.removeSparkListener(this);
+  /**
+   * Removes the listener from a running application once the events that were posted so far have arrived, and, for up to
+   * {@code jobsMs}, those of jobs whose execution has ended. False if that took longer than {@code timeoutMs}. Called by
+   * another thread than the bus's.
+   */
+  boolean leave(SparkContext context, long jobsMs, long timeoutMs) throws InterruptedException {
+    long start = System.nanoTime();
+    boolean all = false;
+    try {
+      for (long ms = 0; !all && ms < timeoutMs; ms = (System.nanoTime() - start) / 1_000_000) {
+        context.listenerBus().post(new Leave(this, ms < jobsMs)); // again, because a full queue drops it
+        all = emitted.await(Math.min(LEAVE_AGAIN_MS, timeoutMs - ms), TimeUnit.MILLISECONDS);
+      }
+    } finally {
+      off = true;
+      isPaused = false;
+      clock.interrupt();
+      context.removeSparkListener(this);
+    }
+    return all;
+  }
+
+  private void leave(Leave event) {
+    if (event.listener != this) return;
+    leaving = true;
+    leaveIfDone(event.waitsForJobs);
+  }
+
+  private void leaveIfDone(boolean waitsForJobs) {
+    if (waitsForJobs && executions.awaitJobs()) return;
+    emitLast();
+  }
+
+  private void emitLast() {
     off = true;
-    clock.interrupt();
-    executions.emitChanged();
+    try {
+      addSamples();
+      executions.emitChanged();
+    } finally {
+      emitted.countDown();
+    }
   }
 
   /** Takes samples of an executor, from any thread. If too many wait they are dropped: the others are still true. */
@@ -146,11 +205,9 @@ public final class JoinsightListener extends SparkListener {
   public void onApplicationEnd(SparkListenerApplicationEnd event) {
     if (sink == null || application.endedAt != null) return;
     try {
-      off = true;
       isPaused = false;
       clock.interrupt();
-      addSamples();
-      executions.emitChanged();
+      emitLast();
       application.endedAt = event.time();
       if (applicationKnown) sink.close(settings.shutdownTimeoutMs);
     } catch (Throwable t) {
@@ -165,7 +222,7 @@ public final class JoinsightListener extends SparkListener {
       if (!applicationKnown) applicationMissed();
       addSamples();
       if (event instanceof SparkListenerSQLExecutionStart) {
-        events.start((SparkListenerSQLExecutionStart) event);
+        if (!leaving) events.start((SparkListenerSQLExecutionStart) event);
       } else if (event instanceof SparkListenerSQLAdaptiveExecutionUpdate) {
         events.adaptiveUpdate((SparkListenerSQLAdaptiveExecutionUpdate) event);
       } else if (event instanceof SparkListenerSQLAdaptiveSQLMetricUpdates) {
@@ -174,6 +231,8 @@ public final class JoinsightListener extends SparkListener {
         events.driverUpdates((SparkListenerDriverAccumUpdates) event);
       } else if (event instanceof SparkListenerSQLExecutionEnd) {
         events.end((SparkListenerSQLExecutionEnd) event);
+      } else if (event instanceof Leave) {
+        leave((Leave) event);
       } else {
         events.other(event);
       }
@@ -199,6 +258,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       events.jobEnd(event);
+      if (leaving) leaveIfDone(true);
     } catch (Throwable t) {
       failed(t);
     }
@@ -285,7 +345,10 @@ public final class JoinsightListener extends SparkListener {
     LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
   }
 
-  /** Only sets a flag: the state belongs to the bus's thread, which emits progress at its next event. */
+  /**
+   * Sets a flag, and interrupts a request that is stuck: the state belongs to the bus's thread, which emits progress at
+   * its next event.
+   */
   private void tick() {
     try {
       while (true) {
@@ -312,6 +375,7 @@ public final class JoinsightListener extends SparkListener {
     } else if (recent >= FailureLimit.MAX && !off) {
       log("Joinsight pauses for an hour after " + recent + " failures; the job is not affected", t);
       pause();
+      emitted.countDown();
     }
   }
 

@@ -2,13 +2,9 @@ package io.joinsight;
 
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
-import java.util.ArrayList;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 
@@ -17,8 +13,6 @@ import org.apache.spark.SparkContext;
  * joinsight.measure} calls this. It works beside an attached listener, and beside other measurements.
  */
 public final class Measurement {
-  private static final int POLL_MS = 5;
-
   /** A job may go on without its query, for example that of a broadcast that came too late. */
   private static final int JOBS_MS = 5_000;
 
@@ -54,38 +48,21 @@ public final class Measurement {
 
   /**
    * Waits until the events of all that has ended have arrived, and detaches. {@link #nextPiece} then returns the
-   * documents, a line each: the application's, then those of executions that started after this measurement did; after
-   * the time-out, what there is.
+   * documents, a line each: the application's, then those of executions that started after this measurement did and
+   * before this call. False after the time-out: then it returns what there is.
    */
-  public void stop(long timeoutMs) throws Throwable {
-    long end = System.nanoTime() + 1_000_000 * timeoutMs;
-    long jobsEnd = System.nanoTime() + 1_000_000L * JOBS_MS;
-    Map<Long, Snapshot> latest = new LinkedHashMap<>();
-    try {
-      do {
-        try {
-          context.listenerBus().waitUntilEmpty(Math.max(1, (end - System.nanoTime()) / 1_000_000));
-        } catch (TimeoutException late) {
-          break;
-        }
-        take(latest);
-        // Spark reports the end of a query's last job after the query has returned
-        if (latest.values().stream().noneMatch(Measurement::waitsForJobs)) break;
-        Thread.sleep(POLL_MS);
-      } while (System.nanoTime() < Math.min(end, jobsEnd));
-    } finally {
-      listener.leave(context);
-    }
-    take(latest);
+  public boolean stop(long timeoutMs) throws Throwable {
+    boolean all = listener.leave(context, JOBS_MS, timeoutMs);
     Documents made = new Documents(application);
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     int number = 0;
     bytes.write(made.application(Account.Stamp.ofLog(++number, Account.APPLICATION), null));
-    List<Snapshot> whole = new ArrayList<>(latest.values());
+    List<Snapshot> whole = mailbox.take();
     whole.removeIf(snapshot -> !snapshot.startSeen);
     whole.sort((a, b) -> Long.compare(a.executionId, b.executionId));
     for (Snapshot each : whole) bytes.write(made.execution(Account.Stamp.ofLog(++number, each.executionId), each));
     documents = new ByteArrayInputStream(bytes.toByteArray());
+    return all;
   }
 
   /** The next bytes of the documents; none after the last. */
@@ -100,14 +77,6 @@ public final class Measurement {
     Set<Long> evicted = new HashSet<>(mailbox.takeEvicted(false));
     evicted.addAll(mailbox.takeEvicted(true));
     return evicted.size();
-  }
-
-  private void take(Map<Long, Snapshot> latest) {
-    for (Snapshot each : mailbox.take()) latest.put(each.executionId, each);
-  }
-
-  private static boolean waitsForJobs(Snapshot snapshot) {
-    return snapshot.isFinal() && snapshot.jobs.stream().anyMatch(job -> job.endedAt == null);
   }
 
   private final class Kept implements Sink {
