@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
@@ -61,13 +58,11 @@ def test_queries_are_measured(version: str, spark_run: SparkRun, tmp_path: Path)
 
 
 @pytest.mark.spark
-def test_a_measurement_never_changes_what_its_block_does(
-    spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
-) -> None:
+@pytest.mark.matrix
+def test_a_measurement_never_changes_what_its_block_does(spark_run: SparkRun, tmp_path: Path) -> None:
     """Not while other threads run queries and measure, nor if it fails itself; the block's error stays, also Ctrl-C."""
     out = tmp_path / "out.json"
-    command = [sys.executable, str(MEASURED_BADLY), str(out)]
-    done = subprocess.run(command, env=spark_environment(NEWEST), capture_output=True, text=True, check=False)
+    done = spark_run.alone(NEWEST, MEASURED_BADLY, str(out))
     assert done.returncode == 0, done.stderr
     said = json.loads(out.read_text())
     assert said["at once"] == []
