@@ -130,6 +130,8 @@ def run(arguments: list[str], cwd: str) -> int:
     """Run a script in this process; returns the exit code that Python would have had."""
     from pyspark import SparkContext
 
+    log4j: Any = SparkContext._jvm.org.apache.logging.log4j  # whose level is the JVM's, not the context's
+    log4j.core.config.Configurator.setRootLevel(log4j.Level.WARN)
     before = dict(os.environ)
     os.chdir(cwd)
     sys.argv[:] = arguments
