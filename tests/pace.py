@@ -20,7 +20,7 @@ _QUIET_SECONDS = 0.45
 
 
 def measure() -> float:
-    """How many times as long as there the start of a Python takes here, at least 1."""
+    """How much slower than there a Python starts here: a factor, at least 1."""
     seconds = []
     for _ in range(3):
         started = time.monotonic()

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -21,8 +20,11 @@ from pyspark.sql import functions as f
 
 import joinsight
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.waiting import until
+
 TASKS = 4
-SECONDS = 600  # until it gives up
 
 out, folder, *settings = sys.argv[1:]
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
@@ -32,14 +34,6 @@ spark = builder.getOrCreate()
 context = spark.sparkContext
 store = context._jsc.sc().statusStore()
 gate, here = Path(folder, "gate"), Path(folder, "first")
-
-
-def until(true: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        if time.monotonic() > deadline:
-            sys.exit(f"not within {SECONDS} s: {what}")
-        time.sleep(0.02)
 
 
 def parent(process: int) -> int:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +18,11 @@ from pyspark.sql import SparkSession
 import joinsight
 from joinsight.errors import JoinsightError
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.waiting import until
+
 MEASUREMENTS = 15  # of each of two threads, while two others run queries
-SECONDS = 600  # until it gives up
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.joinsight.shutdownTimeout", "1s")
@@ -31,14 +33,6 @@ context = spark.sparkContext
 signal.signal(signal.SIGINT, signal.default_int_handler)
 bus = context._jsc.sc().listenerBus()
 out: dict[str, Any] = {}
-
-
-def until(true: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not true():
-        if time.monotonic() > deadline:
-            sys.exit(f"not within {SECONDS} s: {what}")
-        time.sleep(0.02)
 
 
 def states(measured: joinsight.measurement.Measured) -> list[str]:

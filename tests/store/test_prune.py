@@ -242,7 +242,7 @@ def test_a_reader_keeps_its_month(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_limit_of_idle_transactions_does_not_end_it(engine: Engine) -> None:
-    """The connection that keeps others from pruning idles for as long as it takes."""
+    """The connection that excludes other prunes is idle while months are dropped."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         name = connection.scalar(text("SELECT current_database()"))
         connection.execute(text(f"ALTER DATABASE \"{name}\" SET idle_in_transaction_session_timeout = '1h'"))
