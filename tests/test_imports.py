@@ -33,6 +33,7 @@ LAYERS = (
     ("store",),
     ("filters", "reading", "trends", "attach", "grafana"),
     ("probe",),
+    ("verdict",),
     ("present",),
     ("pages",),
     ("serve", "spark"),

@@ -64,7 +64,7 @@ def savings(bill: Bill, stages: Iterable[Row]) -> Savings:
 
 
 def read_facts(version: Row | None, metrics: Iterable[Row]) -> PlanMetrics:
-    """A plan version with the totals of its metrics, and the stages of their largest values."""
+    """A plan version with its metrics, of whose stages only that of the largest value is stored."""
     graph = Graph((), ())
     if version is not None:
         nodes = (
@@ -81,7 +81,18 @@ def read_facts(version: Row | None, metrics: Iterable[Row]) -> PlanMetrics:
         graph = Graph(tuple(nodes), tuple((child, parent) for child, parent in version["edges"]))
     measured = {
         row["accumulator_id"]: Accumulator(
-            row["accumulator_id"], row["type"], row["count"], row["total"], max_stage=row["max_stage_id"]
+            row["accumulator_id"],
+            row["type"],
+            row["count"],
+            row["total"],
+            min=row["min"],
+            median=row["median"],
+            p95=row["p95"],
+            max=row["max"],
+            max_stage=row["max_stage_id"],
+            max_stage_attempt=row["max_stage_attempt"],
+            max_task=row["max_task_id"],
+            stages=[] if row["max_stage_id"] is None else [row["max_stage_id"]],
         )
         for row in metrics
         if row["count"] is not None

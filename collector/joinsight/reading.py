@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -351,6 +352,10 @@ class StoredPlan:
     shuffles: list[Row]
     caches: list[Row]
     """The cached tables that it filled or read, and how all executions of the application use each."""
+    slots: int | None = None
+    """How many tasks the application could run at once, by its settings; None: unknown."""
+    earlier: Sequence[Row] = ()
+    """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
 
     @cached_property
     def bill(self) -> Bill:
@@ -405,8 +410,9 @@ def _worst_first(findings: Iterable[Row]) -> list[Row]:
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """An execution's plans; the execution must exist."""
+    row = _of(connection, execution, key)[0]
     return StoredPlan(
-        _of(connection, execution, key)[0],
+        row,
         _of(connection, plan_version, key),
         _of(connection, aqe_decision, key),
         _of(connection, node_metric, key),
@@ -416,7 +422,46 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, stage, key),
         _of(connection, shuffle_table, key),
         _with_uses(connection, _of(connection, cache, key)),
+        _slots(connection, key),
+        _earlier(connection, row),
     )
+
+
+_LOCAL = re.compile(r"local\[(\d+)(?:,\s*\d+)?\]")
+_MOST_EARLIER = 9
+
+
+def _slots(connection: Connection, key: Key) -> int | None:
+    """How many tasks the application can run at once, as far as its settings tell."""
+    same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
+    row = connection.execute(select(application.c.master, application.c.configuration).where(*same)).first()
+    if row is None:
+        return None
+    local = _LOCAL.fullmatch(row[0] or "")
+    if local:
+        return int(local[1])
+    known = [str((row[1] or {}).get(name, "")) for name in ("spark.executor.instances", "spark.executor.cores")]
+    return int(known[0]) * int(known[1]) if all(each.isdecimal() for each in known) else None
+
+
+def _earlier(connection: Connection, run: Row) -> list[Row]:
+    """The latest complete runs of the same query in the same job and origin before this one."""
+    if run["query_shape"] is None:
+        return []
+    statement = text(
+        "SELECT e.duration_ms, s.run_time_ms, s.cpu_time_ms FROM ("
+        " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms FROM execution e"
+        " WHERE e.query_shape = :query_shape AND e.job_name = :job_name AND e.origin = :origin"
+        " AND e.started_at < :started_at AND e.state = 'succeeded' AND e.incomplete IS NULL"
+        " ORDER BY e.started_at DESC LIMIT :most) AS e"
+        " CROSS JOIN LATERAL (SELECT sum(s.run_time_ms)::bigint AS run_time_ms,"
+        " (sum(s.cpu_time_ns) / 1000000)::bigint AS cpu_time_ms FROM stage s"
+        " WHERE s.started_at = e.started_at AND s.application_id = e.application_id"
+        " AND s.attempt_id = e.attempt_id AND s.execution_id = e.execution_id) AS s"
+        " ORDER BY e.started_at DESC"
+    )
+    values = {name: run[name] for name in ("query_shape", "job_name", "origin", "started_at")}
+    return [dict(row) for row in connection.execute(statement, {**values, "most": _MOST_EARLIER}).mappings()]
 
 
 def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:

@@ -23,7 +23,7 @@ COMMENT ON COLUMN plan_node.application_id IS 'Spark''s application id';
 COMMENT ON COLUMN plan_node.attempt_id IS 'Spark''s application attempt id; empty if none';
 COMMENT ON COLUMN plan_node.execution_id IS 'Spark''s SQL execution id, unique within the application attempt';
 COMMENT ON COLUMN plan_node.node_id IS 'Spark''s node id, valid in this plan version only';
-COMMENT ON COLUMN plan_node.operator_key IS 'key of the operator, equal in all runs; NULL: not an exchange, broadcast or join';
+COMMENT ON COLUMN plan_node.operator_key IS 'key of the operator, equal in all runs; NULL: a frame or reader, and in older rows all but exchanges and joins';
 COMMENT ON COLUMN plan_node.name IS 'the operator, e.g. SortMergeJoin';
 COMMENT ON COLUMN plan_node.simple IS 'Spark''s simpleString: the operator with its arguments';
 COMMENT ON COLUMN plan_node.cluster_id IS 'node id of the WholeStageCodegen cluster around it';

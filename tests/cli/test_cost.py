@@ -69,7 +69,8 @@ Wall time: how long the execution waited for it. Task time: summed over tasks. S
 
 def test_operators_are_listed_largest_first_with_sums(url: str) -> None:
     """Operators and remainders, the largest first, with sums; then the joins with what they needed."""
-    assert cost(url, "1").partition("\n\n")[2] == BILL
+    shown = cost(url, "1")
+    assert shown[shown.index("Cost:") :] == BILL
 
 
 def test_what_a_shuffle_would_have_saved() -> None:
@@ -107,7 +108,7 @@ def test_each_operator_of_the_plan_has_its_share(url: str) -> None:
     """Each operator with its share of the wall time; before the end there is no such column."""
     env = {"JOINSIGHT_DATABASE_URL": url}
     shown = CliRunner().invoke(cli, ["plan", "1"], env=env).stdout.splitlines()
-    assert shown[3].split() == ["rows", "bytes", "time", "%", "wall", "skew"]
+    assert ["rows", "bytes", "time", "%", "wall", "skew"] in [line.split() for line in shown]
     assert [line.split()[-1] for line in shown if "⋈ SortMergeJoin" in line or "⇄" in line][:2] == ["16.2", "16.1"]
     assert "% wall" not in CliRunner().invoke(cli, ["plan", "3"], env=env).stdout
 

@@ -18,6 +18,7 @@ CREATING = {("serve",), ("demo",), ("backfill",), ("db", "upgrade")}
 ARGUMENTS = {
     ("plan",): ["last"],
     ("cost",): ["last"],
+    ("verdict",): ["last"],
     ("diff",): ["last"],
     ("db", "prune"): ["--keep", "400d"],
     ("db", "grant-reader"): ["reader"],

@@ -115,8 +115,8 @@ def test_what_looks_like_an_id_in_a_title_is_kept() -> None:
 
 def test_memory_is_bounded() -> None:
     """When it is full it starts again, and never holds plans with more keys than it may."""
-    remembered = Remembered(most=6)
-    first, second, third = (planned(SCAN.replace("t#1", f"t{n}")) for n in range(3))  # 3 keys each
+    remembered = Remembered(most=10)
+    first, second, third = (planned(SCAN.replace("t#1", f"t{n}")) for n in range(3))  # 5 keys each
     known = keys(first, remembered)
     keys(second, remembered)
     assert keys(first, remembered) is known

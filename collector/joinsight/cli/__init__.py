@@ -32,6 +32,7 @@ _SECTIONS = {
     "Look": {
         "ui": ("ui", "Open the pages in a browser."),
         "queries": ("lists", "List SQL executions."),
+        "verdict": ("lists", "Say where an execution's time went, why, and what to do first."),
         "plan": ("lists", "Draw the plan of an execution with the cost of each operator."),
         "cost": ("lists", "Show what each operator and each join of an execution cost."),
         "streams": ("streams", "List streaming queries: rate, durations and state of their micro-batches."),

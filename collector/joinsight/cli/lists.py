@@ -84,6 +84,20 @@ def cost(**options: Any) -> None:
     print_stored(**options)
 
 
+@click.command()
+@database_options
+@click.argument("execution")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: docs/verdict.md describes its fields.")
+def verdict(**options: Any) -> None:
+    """Say where an execution's time went, why, and what to do first.
+
+    EXECUTION is an id from `joinsight queries`: 12, APPLICATION/12, or last.
+    """
+    from joinsight.cli.verdict import print_stored
+
+    print_stored(**options)
+
+
 def _print(name: str, **options: Any) -> None:
     from joinsight.cli.read import print_list
 

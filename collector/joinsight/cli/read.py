@@ -38,6 +38,7 @@ from joinsight.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal import to_json, visible_line
+from joinsight.verdict import Verdict, judge
 
 _ERROR_LENGTH = 500
 """Characters of an error that a terminal shows."""
@@ -108,8 +109,8 @@ def print_execution(
     print_findings_of(out, stored)
 
 
-def print_header(out: Console, stored: StoredPlan) -> None:
-    """Print the execution's title, state, keys and errors."""
+def print_header(out: Console, stored: StoredPlan, verdict: Verdict | None = None) -> None:
+    """Print the execution's title, state, keys and errors, and the verdict on it."""
     e = stored.execution
     print_text(out, Text(query_title(e), style="bold"))
     how = f"{e['state']} after {duration_text(e['duration_ms'])}" if e["duration_ms"] is not None else e["state"]
@@ -128,6 +129,13 @@ def print_header(out: Console, stored: StoredPlan) -> None:
         print_text(out, error)
     for reason in e["incomplete"] or ():
         print_text(out, Text(f"These numbers may be partial: {reason}", style="yellow"))
+    _print_verdict(out, verdict or judge(stored))
+
+
+def _print_verdict(out: Console, verdict: Verdict) -> None:
+    """Print where the time went and what to do first."""
+    print_text(out, Text(f"\n{visible_line(verdict.text)}"))
+    print_text(out, Text(visible_line(verdict.next), "bold"))
 
 
 def print_plan(out: Console, stored: StoredPlan, number: int | None, *, metrics: bool = False) -> None:

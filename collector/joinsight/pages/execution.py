@@ -30,6 +30,7 @@ from joinsight.present.tree import skewed_nodes
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.title import is_sparks_own
+from joinsight.verdict import judge
 
 MAX_DRAWN = 10_000
 """The largest number of operators that is drawn."""
@@ -83,6 +84,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         error=failure(e["error"]) if e["error"] else None,
         refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,
         figures=_figures(stored),
+        verdict=judge(stored),
         stages=timeline(stored, run.stage, stages_of),
         selected_stage=view.stage,
         marked=sum(box.in_stage for box in drawing.boxes) if drawing else 0,

@@ -15,6 +15,7 @@ from joinsight.present import execution_name, one_line, query_title
 from joinsight.present.findings import at_stake
 from joinsight.present.time_spent import by_cause
 from joinsight.reading import StoredPlan
+from joinsight.verdict import judge
 
 
 def notebook(executions: Sequence[StoredPlan]) -> str:
@@ -36,6 +37,7 @@ def _shown(stored: StoredPlan) -> dict[str, object]:
         "name": execution_name(e),
         "state": e["state"],
         "error": one_line(e["error"] or ""),
+        "verdict": judge(stored),
         "figures": [f"{label} {value}".strip() for label, value in figures if value],
         "spent": by_cause(stored.segments),
         "plan": _picture(stored),

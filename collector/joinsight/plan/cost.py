@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
@@ -35,8 +35,8 @@ Attempt = tuple[int, int | None]
 """A stage attempt."""
 
 
-class _Account(NamedTuple):
-    """What an item is of."""
+class Account(NamedTuple):
+    """What an item of the bill is of."""
 
     kind: ItemKind
     name: str = ""
@@ -99,6 +99,12 @@ class Bill:
     """The largest first, too; then those of which nothing is known."""
     waits: Mapping[Attempt, Mapping[int, int]]
     """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
+    parts: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
+    """How long the execution waited for the stage attempts on its path, by what their tasks were at."""
+    holds: Mapping[Account, Sequence[int]] = field(default_factory=dict)
+    """The operators that a shared account may be of."""
+    ran: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The operators that ran in a stage."""
 
     @property
     def wall_ms(self) -> int:
@@ -122,10 +128,10 @@ class Bill:
 def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]) -> Bill:
     """What the operators of the final plan cost. `segments` and `spent` are those of the execution."""
     stages = _Stages(facts)
-    wall: Counter[_Account] = Counter()
-    tasks: Counter[_Account] = Counter()
-    errors: dict[_Account, list[int]] = defaultdict(list)
-    weights: dict[Attempt, Counter[_Account]] = defaultdict(Counter)
+    wall: Counter[Account] = Counter()
+    tasks: Counter[Account] = Counter()
+    errors: dict[Account, list[int]] = defaultdict(list)
+    weights: dict[Attempt, Counter[Account]] = defaultdict(Counter)
     sampled: set[Attempt] = set()
     for each in spent:
         account = _account(facts, stages, each)
@@ -141,14 +147,16 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         if segment.cause in STAGE_CAUSES and segment.stage_id is not None:
             waited[segment.stage_id, segment.stage_attempt] += ms
         elif segment.cause == "broadcast" and segment.node_id in facts.nodes:
-            wall[_Account("operator", node_id=segment.node_id)] += ms
+            wall[Account("operator", node_id=segment.node_id)] += ms
         else:
-            wall[_Account("rest", segment.cause)] += ms
+            wall[Account("rest", segment.cause)] += ms
     waits: dict[Attempt, Mapping[int, int]] = {}
+    by_attempt: dict[Attempt, Mapping[Account, int]] = {}
     for attempt, ms in waited.items():
         its = weights[attempt]
-        parts = divide(ms, its) if any(its.values()) else {_Account("shared", stage_id=attempt[0]): ms}
+        parts = divide(ms, its) if any(its.values()) else {Account("shared", stage_id=attempt[0]): ms}
         wall.update(parts)
+        by_attempt[attempt] = parts
         waits[attempt] = {
             account.node_id: part
             for account, part in parts.items()
@@ -159,7 +167,8 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         for account in {**wall, **tasks}
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
-    return Bill(items, _joins(facts, items), waits)
+    holds = {account: stages.holds(account) for account in {**wall, **tasks} if account.kind == "shared"}
+    return Bill(items, _joins(facts, items), waits, by_attempt, holds, stages.ran)
 
 
 def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
@@ -172,15 +181,15 @@ def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
     return parts
 
 
-def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> _Account:
+def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> Account:
     node = None if spent.node_id is None else facts.nodes.get(spent.node_id)
     if node is None and spent.part == "collect":
         node = stages.broadcasts.get(spent.stage_id)
     if node is not None:
-        return _Account("shared" if node.is_cluster else "operator", node_id=node.id)
+        return Account("shared" if node.is_cluster else "operator", node_id=node.id)
     if spent.part in _ACTIVITIES:
-        return _Account("activity", spent.part)
-    return _Account("shared", stage_id=spent.stage_id)
+        return Account("activity", spent.part)
+    return Account("shared", stage_id=spent.stage_id)
 
 
 class _Stages:
@@ -258,7 +267,7 @@ class _Stages:
             found[self._group[node_id]].append(node_id)
         return found
 
-    def holds(self, account: _Account) -> tuple[int, ...]:
+    def holds(self, account: Account) -> tuple[int, ...]:
         """The operators that a shared account may be of."""
         if account.kind != "shared":
             return ()
@@ -268,6 +277,17 @@ class _Stages:
             groups = self._groups.get(account.stage_id or 0, ())
             found = sorted(i for group in groups for i in self._by_group[group])
         return tuple(i for i in found if not _is_frame(self._facts.nodes[i].name))
+
+    @cached_property
+    def ran(self) -> Mapping[int, Sequence[int]]:
+        """The operators that ran in each stage, with the exchanges that it writes and reads."""
+        found = {
+            stage: [i for group in groups for i in self._by_group[group] if not _is_frame(self._facts.nodes[i].name)]
+            for stage, groups in self._groups.items()
+        }
+        for stage, node_id in dependencies.exchanges(self._facts).items():
+            found.setdefault(stage, []).append(node_id)
+        return found
 
     @cached_property
     def broadcasts(self) -> Mapping[int, Node]:

@@ -68,7 +68,7 @@ _AFTER_FUNCTIONS = re.compile(r"\]\)?, (?:filters|isStreamingAgg)=.*$", re.DOTAL
 _GPU = re.compile(r"(?<![A-Za-z])gpu(?=[a-z]\w*\()")
 """What RAPIDS puts before the names of functions."""
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
-_KEYED = ("shuffle", "broadcast", "join")
+_NOT_KEYED = ("shuffle_read", "reused_exchange", "reused_subquery", "subquery", "pruning", "adapter", "query_stage")
 _MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
 
 
@@ -119,7 +119,7 @@ class Identity:
         return "\n".join(lines)
 
     def operator_keys(self, graph: Graph) -> dict[int, str]:
-        """The keys of the exchanges, broadcasts and joins of a plan, by node id.
+        """The keys of the operators of a plan, by node id; frames and readers of shuffles have none.
 
         Equal operators get different keys, by their order in the plan.
         """
@@ -131,9 +131,11 @@ class Identity:
         keys = {}
         for node in graph.nodes:
             kind = operators.of(node.name).kind
-            if kind in _KEYED:
-                own = shape.labels[node.id] if kind == "join" else self.run_label(node, origin=False)
-                keys[node.id] = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
+            if node.is_cluster or kind in _NOT_KEYED or operators.of(node.name).is_wrapper:
+                continue
+            is_exchange = operators.of(node.name).is_exchange
+            own = self.run_label(node, origin=False) if is_exchange else shape.labels[node.id]
+            keys[node.id] = _key(kind, own, *(shape.digests[i] for i in shape.inputs[node.id]))
         return keys
 
     # Labels describe one operator

@@ -175,6 +175,7 @@ COMMAND_RESULT = "CommandResult"
 _STREAM_SCANS = ("MicroBatchScan", "RealTimeStreamScan", "ContinuousScan")
 ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
 SUBQUERY, AGGREGATE, FILTER, SCAN, UNION = "Subquery", "Aggregate", "Filter", "Scan", "Union"
+COALESCE = "Coalesce"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
 CARTESIAN_PRODUCT = "CartesianProduct"
 WRITE_V2 = "WriteToDataSourceV2"
@@ -233,7 +234,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("Project", "project", keeps_rows=True),
     Operator(SORT, "sort", keeps_rows=True, is_never_larger=True),
     Operator(UNION, keeps_rows=True),
-    Operator("Coalesce", is_arrangement=True),
+    Operator(COALESCE, is_arrangement=True),
     Operator("HashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="hashAgg"),
     Operator("ObjectHashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
     Operator("SortAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="sortAgg"),

@@ -40,7 +40,7 @@ class PlanNodeRow(ExecutionKey, frozen=True, kw_only=True):
 
     node_id: Int = required("Spark's node id, valid in this plan version only")
     operator_key: str | None = column(
-        "key of the operator, equal in all runs; NULL: not an exchange, broadcast or join"
+        "key of the operator, equal in all runs; NULL: a frame or reader, and in older rows all but exchanges and joins"
     )
     name: str = required("the operator, e.g. SortMergeJoin")
     simple: str = required("Spark's simpleString: the operator with its arguments")

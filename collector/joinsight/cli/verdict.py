@@ -1,0 +1,28 @@
+"""What `joinsight verdict` prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from joinsight import reading
+from joinsight.cli.console import console
+from joinsight.cli.read import print_header
+from joinsight.store.database import check_schema, open_database
+from joinsight.terminal import to_json
+from joinsight.verdict import read_verdict
+
+
+def print_stored(execution: str, *, database_url: str | None, data: Path | None, as_json: bool) -> None:
+    """Print the verdict on the execution of this name."""
+    with open_database(database_url, data) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+            verdict = read_verdict(connection, stored)
+    if as_json:
+        click.echo(to_json(asdict(verdict)))
+        return
+    print_header(console(), stored, verdict)

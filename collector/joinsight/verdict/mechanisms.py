@@ -1,0 +1,787 @@
+"""The mechanisms by which an execution spends its time, each with the wall time that it explains.
+
+A mechanism looks at an execution and yields causes. What a cause explains is what the execution would be spared if the
+mechanism were absent and all else the same; docs/verdict.md has the rule of each. `PLACES` only say where the time
+went; the others say why, and go before these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.plan import operators
+from joinsight.plan.graph import Node
+from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
+from joinsight.verdict import names
+from joinsight.verdict.view import Ran, View
+
+Code = Literal[
+    "join_output",
+    "data_skew",
+    "output_skew",
+    "slow_host",
+    "python",
+    "scan",
+    "small_files",
+    "shuffle",
+    "spill",
+    "gc",
+    "broadcast",
+    "waiting",
+    "few_tasks",
+    "tiny_tasks",
+    "driver",
+    "commit",
+    "contention",
+    "cache",
+    "nested",
+    "compute",
+    "even",
+]
+PLACES: tuple[Code, ...] = ("compute", "scan", "shuffle", "driver", "python")
+"""Codes that say where the time went; how much of it a repair would save is not known."""
+
+_PLACE_WEIGHT = 0.5
+_SEEN_WEIGHT = 0.6
+_MB = 1 << 20
+_LEAST_RATIO = 4.0
+"""Rows out of a join to rows of its larger side."""
+_SKEWED = 2.5
+"""The longest task to the mean of the others."""
+_TINY_MS = 100
+"""Run time of a task that is mostly overhead."""
+_PER_TASK_MS = 5
+"""What a task costs beside its work: serialization, launch, its metrics and result."""
+_MANY_TASKS = 10
+"""Tasks for each slot, from which on they may be too many."""
+_SMALL_FILE = 4 * _MB
+"""Spark's spark.sql.files.openCostInBytes: opening a file costs as much as reading this."""
+_STARTING_MS = 1_000
+"""What the driver takes for a short query."""
+_UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
+"""Ends of names of files that one task has to read whole."""
+_SPILL_PER_SECOND = 60 * _MB
+"""Bytes of deserialized data that a task spills, and reads again, in a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What a part of the wall time went into."""
+
+    code: Code
+    wall_ms: int
+    nodes: tuple[int, ...]
+    """The operators concerned, the one to look at first."""
+    what: str
+    """What happened, as a clause after the place: ``one of 3 tasks made 98 % of ...``."""
+    next: str
+    """What to do first."""
+    evidence: Mapping[str, float | int | str] = field(default_factory=dict)
+    stage_id: int | None = None
+    seen_ms: int = 0
+    """How long it could be seen: for skew, how much longer the longest task ran than the mean one. On few slots, even
+    tasks would take as long, but the cause is the same."""
+    is_place: bool | None = None
+    """Whether it only says where the time went; by default, what its code is."""
+
+    @property
+    def weight(self) -> float:
+        """By this, causes are compared."""
+        is_place = self.code in PLACES if self.is_place is None else self.is_place
+        return max(self.wall_ms * (_PLACE_WEIGHT if is_place else 1), self.seen_ms * _SEEN_WEIGHT)
+
+
+def causes(view: View) -> Iterator[Cause]:
+    """Those of all mechanisms, in no order."""
+    for mechanism in MECHANISMS:
+        yield from mechanism(view)
+
+
+# Rows
+
+
+def join_output(view: View) -> Iterator[Cause]:
+    """A join makes many more rows than it reads, and all that follows in its stage works on them."""
+    for node in view.of_kind("join"):
+        out = view.facts.total(node, OUTPUT_ROWS)
+        sides = [view.rows(i) for i in view.facts.inputs(node)[:2]]
+        if out is None or len(sides) < 2 or None in sides:
+            continue
+        left, right = (side or 0 for side in sides)
+        larger = max(left, right, 1)
+        if out < _LEAST_RATIO * larger or out < 10_000:
+            continue
+        ratio = out / larger
+        what = f"{names.operator(view, node.id)} made {_rows(out)} from {_rows(left)} and {_rows(right)}"
+        yield Cause(
+            "join_output",
+            round(_wall_above(view, node.id) * (1 - 1 / ratio)),
+            (node.id,),
+            what,
+            "Its key is not unique on either side: look at the most frequent values of the key, join on more columns,"
+            " or aggregate one side before the join.",
+            {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
+            _stage_of(view, node.id),
+        )
+
+
+# Tasks of a stage
+
+
+def imbalance(view: View) -> Iterator[Cause]:
+    """Tasks that are unequal, too few, or too many: the slots were not used evenly."""
+    slots = view.slots
+    for ran in view.ran:
+        if not ran.run_ms or not ran.wall_ms or ran.row["stage_attempt"]:
+            continue
+        usable = max(1, slots or ran.number("width") or 1)
+        spared = ran.wall_ms - round(ran.run_ms / usable)
+        longest, others = ran.number("run_time_ms_max"), ran.others_mean("run_time_ms", "run_time_ms_max")
+        mean = ran.run_ms / max(1, ran.tasks)
+        if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS:
+            useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
+            yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
+        elif others is not None and longest >= _SKEWED * max(others, 1) and spared > 0:
+            yield _skew(view, ran, spared, longest / max(others, 1))
+        elif ran.tasks < usable and spared > 0:
+            yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+
+
+def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
+    return Cause(
+        "tiny_tasks",
+        min(wall_ms, ran.wall_ms),
+        ran.nodes[:3],
+        f"{ran.tasks:,} tasks ran for {duration_text(round(mean))} each, less than starting them costs",
+        "Make fewer, larger tasks: coalesce, fewer spark.sql.shuffle.partitions or larger"
+        " spark.sql.files.maxPartitionBytes; AQE (spark.sql.adaptive.enabled) coalesces shuffle partitions.",
+        {"tasks": ran.tasks, "mean_run_time_ms": round(mean, 1)},
+        ran.stage_id,
+    )
+
+
+def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
+    of = "one task" if ran.tasks == 1 else f"{ran.tasks} tasks"
+    unsplit = _unsplit_scan(view, ran)
+    if unsplit is not None:
+        return Cause(
+            "scan",
+            wall_ms,
+            (unsplit,),
+            f"{of} read a file that cannot be split, while {usable} could run",
+            "Store the data in a format that can be split (Parquet, ORC, or text without gzip), or as more files.",
+            {"tasks": ran.tasks, "slots": usable},
+            ran.stage_id,
+        )
+    return Cause(
+        "few_tasks",
+        wall_ms,
+        _of_few_tasks(view, ran),
+        f"{of} did all of its work, while {usable} could run",
+        _few_tasks_advice(view, ran),
+        {"tasks": ran.tasks, "slots": usable},
+        ran.stage_id,
+    )
+
+
+def _of_few_tasks(view: View, ran: Ran) -> tuple[int, ...]:
+    """The most expensive operator, then those that need all rows in one task."""
+    single = [
+        row["node_id"]
+        for row in view.stored.shuffles
+        if ran.stage_id in (row["reduce_stages"] or ()) and (row["partitions"] or 0) < (view.slots or 2)
+    ]
+    windows = [i for i in ran.nodes if names.operator(view, i) == names.ALL_ROWS]
+    return tuple(dict.fromkeys([*windows, *ran.nodes[:2], *single]))
+
+
+def _few_tasks_advice(view: View, ran: Ran) -> str:
+    nodes = [view.facts.nodes[i] for i in ran.nodes]
+    if any(names.operator(view, node.id) == names.ALL_ROWS for node in nodes):
+        return "Give the window a PARTITION BY, so that several tasks can compute it."
+    if any(node.name.startswith(operators.COALESCE) for node in nodes):
+        return "coalesce(n) also makes the operators before it run in n tasks: use repartition(n), or a larger n."
+    return (
+        "Use more partitions: remove repartition(1) or coalesce(1), raise spark.sql.shuffle.partitions, or lower"
+        " spark.sql.adaptive.advisoryPartitionSizeInBytes or spark.sql.files.maxPartitionBytes."
+    )
+
+
+def _unsplit_scan(view: View, ran: Ran) -> int | None:
+    """A scan of large files that made too few tasks: Spark splits files that it can split."""
+    for node_id in ran.nodes:
+        node = view.facts.nodes[node_id]
+        if operators.of(node.name).kind != "scan":
+            continue
+        files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
+        is_packed = any(suffix in node.simple for suffix in _UNSPLITTABLE)
+        if files and files <= ran.tasks and (is_packed or (size or 0) / files > 2 * _SMALL_FILE):
+            return node_id
+    return None
+
+
+def _skew(view: View, ran: Ran, spared: int, ratio: float) -> Cause:
+    """Why one task ran longer than the others: what it read, what it made, or where it ran."""
+    evidence = {
+        "tasks": ran.tasks,
+        "run_time_ms_max": ran.number("run_time_ms_max"),
+        "ratio": round(ratio, 1),
+    }
+    seen_ms = min(ran.wall_ms, ran.number("run_time_ms_max")) - round(ran.run_ms / ran.tasks)
+    longest = f"one of {ran.tasks:,} tasks ran for {duration_text(ran.number('run_time_ms_max'))}"
+    times = f"{_times(ratio)} as long as the others"
+    read = _read_ratio(view, ran)
+    if read is not None and read[0] >= max(2.0, 0.3 * ratio):
+        its, text, nodes = read
+        return Cause(
+            "data_skew",
+            spared,
+            nodes,
+            f"{longest}, {times}, because {text}",
+            _skew_advice(view, nodes),
+            {**evidence, "read_ratio": round(its, 1)},
+            ran.stage_id,
+            seen_ms,
+        )
+    made = _made_ratio(view, ran)
+    if made is not None:
+        node_id, its, text = made
+        return Cause(
+            "output_skew",
+            spared,
+            (node_id,),
+            f"{longest}, {times}: {text}, although all read about as much",
+            "Look at the most frequent values of its key: some have many rows on both sides.",
+            {**evidence, "made_ratio": round(its, 1)},
+            ran.stage_id,
+            seen_ms,
+        )
+    slow = _slow_host(view, ran)
+    where = f" on {slow}" if slow else ""
+    return Cause(
+        "slow_host",
+        spared,
+        ran.nodes[:3],
+        f"{longest}{where}, {times}, with no more data than they had",
+        "Look at the host: other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere.",
+        evidence,
+        ran.stage_id,
+    )
+
+
+def _slow_host(view: View, ran: Ran) -> str:
+    host, executor = ran.row.get("slowest_host"), ran.row.get("slowest_executor")
+    if not host:
+        return ""
+    return f"executor {executor} on {host}" if executor else str(host)
+
+
+def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | None:
+    """What the task that read most read, to the mean of the others; as text; and the operators concerned."""
+    best: tuple[float, str] | None = None
+    for name, total, text in (
+        ("shuffle_read_rows", ran.number("shuffle_read_rows"), _rows),
+        (
+            "shuffle_read_bytes",
+            ran.number("shuffle_read_local_bytes") + ran.number("shuffle_read_remote_bytes"),
+            bytes_text,
+        ),
+    ):
+        largest = ran.row.get(f"{name}_max")
+        if not largest or not total or ran.tasks < 2:
+            continue
+        others = max(1.0, (total - largest) / (ran.tasks - 1))
+        ratio = largest / others
+        if best is None or ratio > best[0]:
+            best = ratio, f"it read {_share(largest, total)} of {text(total)}"
+    shuffles = [
+        row["node_id"]
+        for row in view.stored.shuffles
+        if ran.stage_id in (row["reduce_stages"] or ()) and row["node_id"] is not None
+    ]
+    if best is not None:
+        readers = [i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2]
+        worst = sorted(shuffles, key=lambda i: -(_most_read(view, i)))
+        return best[0], best[1], (*readers, *worst[:2]) or ran.nodes[:2]
+    for node_id in ran.nodes:
+        node = view.facts.nodes[node_id]
+        if operators.of(node.name).kind != "scan":
+            continue
+        ratio = _ratio_of(view, ran, node, OUTPUT_ROWS)
+        if ratio is not None and ratio >= 2:
+            measured = view.facts.metrics(node)[OUTPUT_ROWS]
+            its = f"it read {_share(measured.max or 0, measured.sum or 0)} of {_rows(measured.sum or 0)}"
+            return ratio, its, (node_id, *(i for i in ran.nodes[:1] if i != node_id))
+    return None
+
+
+def _most_read(view: View, node_id: int) -> int:
+    return next((row["rows_read_max"] or 0 for row in view.stored.shuffles if row["node_id"] == node_id), 0)
+
+
+def _is_keyed(view: View, node_id: int) -> bool:
+    node = view.facts.nodes[node_id]
+    return operators.of(node.name).kind in ("join", "aggregate") or "Window" in node.name or names.is_python(node)
+
+
+def _ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:
+    """The largest task's value of a metric to the mean of the others; None unless it was measured in this stage."""
+    measured = view.facts.metrics(node).get(name)
+    if measured is None or measured.max_stage != ran.stage_id or not measured.sum or ran.tasks < 2:
+        return None
+    others = max(1.0, (measured.sum - (measured.max or 0)) / (ran.tasks - 1))
+    return (measured.max or 0) / others
+
+
+def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
+    """The operator of which one task made most of the rows, the most uneven one."""
+    found = []
+    for node_id in ran.nodes:
+        node = view.facts.nodes[node_id]
+        ratio = _ratio_of(view, ran, node, OUTPUT_ROWS)
+        if ratio is not None and ratio >= _SKEWED and (view.facts.total(node, OUTPUT_ROWS) or 0) >= 1_000:
+            found.append((operators.of(node.name).kind == "join", ratio, node_id))
+    if not found:
+        return None
+    _, ratio, node_id = max(found)
+    measured = view.facts.metrics(view.facts.nodes[node_id])[OUTPUT_ROWS]
+    share = _share(measured.max or 0, measured.sum or 0)
+    return node_id, ratio, f"it made {share} of the {_rows(measured.sum or 0)} of {names.operator(view, node_id)}"
+
+
+def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
+    find = "Find the most frequent value of the key; NULL and a default are the usual ones."
+    if any(operators.of(view.facts.nodes[i].name).kind == "join" for i in nodes):
+        return f"{find} Join its rows separately, or let AQE split them (spark.sql.adaptive.skewJoin.*)."
+    return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
+
+
+def memory(view: View) -> Iterator[Cause]:
+    """Garbage collection and spilling."""
+    for ran in view.ran:
+        if not ran.run_ms:
+            continue
+        gc = ran.number("gc_time_ms")
+        if gc >= 0.15 * ran.run_ms:
+            share = min(1.0, gc / ran.run_ms)
+            yield Cause(
+                "gc",
+                round(ran.wall_ms * share),
+                ran.nodes[:3],
+                f"garbage collection took {share:.0%} of its run time",
+                "Give executors more memory or fewer cores; avoid collect_list, large arrays and caches of objects.",
+                {"gc_time_ms": gc, "run_time_ms": ran.run_ms},
+                ran.stage_id,
+            )
+        spilled, on_disk = ran.number("memory_spilled_bytes"), ran.number("disk_spilled_bytes")
+        if spilled:
+            took = 1_000 * spilled / _SPILL_PER_SECOND
+            yield Cause(
+                "spill",
+                round(ran.wall_ms * min(0.7, took / ran.run_ms)),
+                _spillers(view, ran) or ran.nodes[:3],
+                f"its tasks spilled {bytes_text(spilled)} of data, {bytes_text(on_disk)} on disk",
+                "Use more partitions (spark.sql.shuffle.partitions), so that each task has less to keep, or give"
+                " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
+                {"memory_spilled_bytes": spilled, "disk_spilled_bytes": on_disk},
+                ran.stage_id,
+            )
+
+
+def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
+    spilled = {
+        i: view.facts.total(view.facts.nodes[i], "spill size") or 0 for i in ran.nodes if view.facts.nodes[i].metrics
+    }
+    return tuple(sorted((i for i, size in spilled.items() if size), key=lambda i: -spilled[i]))
+
+
+def python(view: View) -> Iterator[Cause]:
+    """Functions that Python workers run."""
+    for node in view.facts.graph.nodes:
+        if not names.is_python(node):
+            continue
+        wall = view.wall_of((node.id,))
+        method = "sampled"
+        if not wall:
+            measured = view.facts.total(node, PYTHON_TIME)
+            for ran in view.ran:
+                if node.id in ran.nodes and ran.run_ms and measured:
+                    wall += round(ran.wall_ms * min(1.0, measured / ran.run_ms))
+                    method = "measured"
+        took = duration_text(wall)
+        function = names.python_function(node)
+        name = f"the Python function {function}" if function else f"Python code ({node.name})"
+        if wall:
+            yield Cause(
+                "python",
+                wall,
+                (node.id,),
+                f"tasks waited {took} for {name}",
+                "Use Spark's own functions instead, or a pandas (Arrow) function, which takes many rows at once.",
+                {"method": method, "rows": view.rows(node.id) or 0},
+                _stage_of(view, node.id),
+            )
+
+
+def scans(view: View) -> Iterator[Cause]:
+    """Reading sources: many small files, or the scan as a place."""
+    for node in view.of_kind("scan"):
+        files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
+        wall = view.wall_of((node.id,))
+        stages = [ran for ran in view.ran if node.id in ran.nodes]
+        shared = sum(
+            round(ms * view.guesses(view.bill.holds[account]).get(node.id, 0))
+            for ran in stages
+            for account, ms in ran.parts.items()
+            if account.kind == "shared"
+        )
+        if files and size is not None and files >= 100 and size / files < _SMALL_FILE:
+            listing = view.facts.total(node, "metadata time") or 0
+            whole = sum(ran.wall_ms for ran in stages)
+            yield Cause(
+                "small_files",
+                min(whole, wall + shared) + min(listing, view.rests.get("prepare", 0)),
+                (node.id,),
+                f"{names.operator(view, node.id)} read {files:,} files of {bytes_text(round(size / files))} on average",
+                "Compact them into files of 128 MB and more, and let what writes them write fewer (repartition before"
+                " the write).",
+                {"files": files, "bytes": size, "metadata_time_ms": listing},
+                _stage_of(view, node.id),
+            )
+        yield Cause(
+            "scan",
+            wall + shared,
+            (node.id,),
+            f"{names.operator(view, node.id)} read {_scanned(view, node, files, size)}",
+            "Read less: filter on partition columns, select fewer columns, or store it in a columnar format.",
+            {"files": files or 0, "bytes": size or 0, "rows": view.rows(node.id) or 0},
+            _stage_of(view, node.id),
+        )
+
+
+def _scanned(view: View, node: Node, files: int | None, size: int | None) -> str:
+    parts = [f"{_rows(view.rows(node.id) or 0)}"]
+    if files:
+        parts.append(f"from {files:,} file{'s' * (files != 1)}" + (f" of {bytes_text(size)}" if size else ""))
+    return " ".join(parts)
+
+
+def exchanges(view: View) -> Iterator[Cause]:
+    """Shuffles and broadcasts: their bytes, writing, sending, waiting."""
+    for node in view.of_kind("shuffle"):
+        written = view.facts.total(node, "shuffle bytes written") or 0
+        yield Cause(
+            "shuffle",
+            view.wall_of((node.id,)),
+            (node.id,),
+            f"{names.operator(view, node.id)} wrote and read {bytes_text(written)}",
+            "Shuffle less: filter, project and aggregate before it, broadcast the smaller side of the join, or store"
+            " the data bucketed by the key.",
+            {"bytes_written": written, "rows": view.rows(node.id) or 0},
+            _stage_of(view, node.id),
+        )
+    for node in view.of_kind("broadcast"):
+        size = view.facts.total(node, "data size") or 0
+        rows = view.rows(node.id) or 0
+        times = {name: view.facts.total(node, f"time to {name}") or 0 for name in ("collect", "build", "broadcast")}
+        taken = ", ".join(f"{duration_text(ms)} to {name}" for name, ms in times.items() if ms)
+        yield Cause(
+            "broadcast",
+            view.wall_of((node.id,)),
+            (node.id,),
+            f"{names.operator(view, node.id)} has {bytes_text(size)} ({_rows(rows)})" + (f", {taken}" if taken else ""),
+            "Broadcast fewer rows and columns, or let Spark shuffle this join: remove the broadcast hint, or lower"
+            " spark.sql.autoBroadcastJoinThreshold.",
+            {"bytes": size, "rows": rows, **{f"{name}_ms": ms for name, ms in times.items()}},
+        )
+
+
+# No tasks
+
+
+def waiting(view: View) -> Iterator[Cause]:
+    """No slot is free, or fewer than there are."""
+    waited = view.rests.get("waiting", 0)
+    stages = {s["stage_id"]: s["end_ms"] - s["start_ms"] for s in view.stored.segments if s["cause"] == "waiting"}
+    taken = 0
+    slots = view.slots or 0
+    for ran in view.ran:
+        width = ran.number("width")
+        if 0 < width < min(slots, ran.tasks):
+            taken += round(ran.wall_ms * (1 - width / slots))
+    if waited or taken:
+        longest = max(stages, key=lambda i: stages[i], default=None)
+        nodes = next((ran.nodes[:1] for ran in view.ran if ran.stage_id == longest), ())
+        clauses = []
+        if waited:
+            clauses.append(f"its tasks waited {duration_text(waited)} for a free slot")
+        if taken:
+            clauses.append(f"it had fewer than the {slots} slots, which cost {duration_text(taken)}")
+        yield Cause(
+            "waiting",
+            waited + taken,
+            nodes,
+            " and ".join(clauses),
+            "Look at what else ran in the application at that time, and at the executors that it had (dynamic"
+            " allocation, queue); spark.scheduler.mode=FAIR shares slots between jobs.",
+            {"waited_ms": waited, "fewer_slots_ms": taken},
+            longest,
+        )
+
+
+def driver(view: View) -> Iterator[Cause]:
+    """The driver: planning, listing files, between stages, collecting results."""
+    parts = {name: view.rests.get(name, 0) for name in ("prepare", "replan", "driver", "finish")}
+    collected = view.wall_of((), ("collect",))
+    whole = sum(parts.values()) + collected
+    results = sum(row["result_bytes"] or 0 for row in view.stored.stages)
+    parts["collect"] = collected
+    longest = max(parts, key=lambda name: parts[name])
+    if longest in ("finish", "collect") or (results > 64 * _MB and parts["finish"] + collected > 0.3 * whole):
+        what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
+        advice = "Collect fewer rows: aggregate or limit before collect or toPandas, or write the result to storage."
+    elif longest == "prepare":
+        listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
+        what = f"the driver took {duration_text(whole)}, most of it before any task ran"
+        if listing > 0.3 * parts["prepare"]:
+            what += f"; listing files took {duration_text(listing)}"
+            advice = "Read fewer files and partitions; a table in a metastore or a table format knows its files."
+        else:
+            advice = "Make the plan smaller: fewer columns, unions and steps; checkpoint what loops build up."
+    else:
+        what = f"the driver took {duration_text(whole)}, most of it between stages"
+        advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
+    if whole < _STARTING_MS:
+        advice = "Nothing needs to be done: starting a query takes about this."
+    yield Cause(
+        "driver", whole, (), what, advice, {**{f"{k}_ms": v for k, v in parts.items()}, "result_bytes": results}
+    )
+
+
+def commit(view: View) -> Iterator[Cause]:
+    """The commit of a write."""
+    writes = list(view.of_kind("write"))
+    files = max([view.facts.total(node, "number of written files") or 0 for node in writes], default=0)
+    took = view.rests.get("commit", 0)
+    if took:
+        yield Cause(
+            "commit",
+            took,
+            tuple(node.id for node in writes),
+            f"the commit of the write took {duration_text(took)}" + (f" for {files:,} files" if files else ""),
+            "Write fewer files (repartition by the partition columns before the write), or use a committer or table"
+            " format that does not rename files.",
+            {"files": files, "commit_ms": took},
+        )
+
+
+def nested(view: View) -> Iterator[Cause]:
+    """Executions that this one started."""
+    took = view.rests.get("nested", 0)
+    if took:
+        spent: dict[int, int] = {}
+        for each in view.stored.segments:
+            if each["cause"] == "nested" and each["nested_execution_id"] is not None:
+                number = each["nested_execution_id"]
+                spent[number] = spent.get(number, 0) + each["end_ms"] - each["start_ms"]
+        longest = max(spent, key=lambda number: spent[number], default=None)
+        yield Cause(
+            "nested",
+            took,
+            (),
+            f"it waited {duration_text(took)} for {len(spent)} execution{'s' * (len(spent) != 1)} that it started"
+            + (f", the longest is {longest}" if longest is not None else ""),
+            f"Look at execution {longest}: joinsight verdict {view.execution['application_id']}/{longest}.",
+            {"executions": len(spent), "longest_execution": longest or 0},
+        )
+
+
+# Caches and the machine
+
+
+def caches(view: View) -> Iterator[Cause]:
+    """A cached table that this execution filled, or filled again."""
+    for row in view.stored.caches:
+        filled = row["fill_wall_ms"] or 0
+        if row["fill_stages"] is None:
+            continue
+        again = len(row["filled_by"]) > 1
+        what = f"filling {row['table_name'] or 'a cached DataFrame'} took {duration_text(filled)}"
+        if again:
+            what += f"; executions {', '.join(map(str, row['filled_by'][:5]))} filled it"
+        yield Cause(
+            "cache",
+            filled,
+            (row["node_id"],),
+            what,
+            "It was filled more than once: it does not fit into memory, or was not kept. Use MEMORY_AND_DISK or more"
+            " memory, or cache less."
+            if again
+            else "Later executions save this time, if they read it; else remove cache() or persist().",
+            {"fill_wall_ms": filled, "filled_by": len(row["filled_by"]), "reads": row["reads"]},
+            row["fill_stages"][0] if row["fill_stages"] else None,
+        )
+
+
+def contention(view: View) -> Iterator[Cause]:
+    """The same work took the same CPU time, but longer: something else used the machine."""
+    runs = [each for each in view.stored.earlier if each["run_time_ms"] and each["cpu_time_ms"]]
+    run = sum(ran.run_ms for ran in view.ran)
+    cpu = sum(ran.number("cpu_time_ns") for ran in view.ran) // 1_000_000
+    if not runs or not run or not cpu:
+        return
+    usual = sorted(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)[len(runs) // 2]
+    usual_wall = sorted(each["duration_ms"] for each in runs)[len(runs) // 2]
+    usual_cpu = sorted(each["cpu_time_ms"] for each in runs)[len(runs) // 2]
+    now = cpu / run
+    longer = view.wall_ms - usual_wall
+    if now < 0.7 * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
+        yield Cause(
+            "contention",
+            min(longer, round(sum(ran.wall_ms for ran in view.ran) * (1 - now / usual))),
+            (view.ran[0].nodes[:3] if view.ran else ()),
+            f"its tasks had the CPU for {now:.0%} of their run time, {usual:.0%} in earlier runs, for as much CPU time",
+            "The machine was busy with something else: look at what ran beside it.",
+            {"cpu_share": round(now, 3), "usual_cpu_share": round(usual, 3), "earlier_runs": len(runs)},
+            view.ran[0].stage_id if view.ran else None,
+        )
+
+
+def work(view: View) -> Iterator[Cause]:
+    """Operators' own work. Of those that cannot be told apart, the likeliest one goes first."""
+    known: dict[int, int] = {}
+    for item in view.bill.items:
+        if item.kind == "operator" and item.node_id is not None:
+            known[item.node_id] = known.get(item.node_id, 0) + item.wall_ms
+    for item in view.bill.items:
+        if item.kind != "shared" or not item.wall_ms:
+            continue
+        parts = view.guesses(item.operators)
+        first = max(parts, key=lambda i: parts[i], default=None)
+        if first is None:
+            continue
+        its = known.pop(first, 0)
+        yield _own_work(view, first, item.wall_ms + its, is_guess=len(parts) > 1 and its < item.wall_ms)
+    for node_id, ms in known.items():
+        node = view.facts.nodes[node_id]
+        if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or names.is_python(node):
+            continue
+        yield _own_work(view, node_id, ms, is_guess=False)
+    written = view.wall_of((), ("file_write",))
+    if written:
+        writes = tuple(node.id for node in view.of_kind("write"))
+        yield Cause(
+            "compute",
+            written,
+            writes,
+            "encoding and writing files",
+            "Write fewer columns, a faster compression (lz4, snappy, zstd level 1), or fewer files at once.",
+            {},
+        )
+
+
+def _own_work(view: View, node_id: int, wall_ms: int, *, is_guess: bool) -> Cause:
+    node = view.facts.nodes[node_id]
+    rows = max([view.rows(i) or 0 for i in (node_id, *view.facts.inputs(node))])
+    what = f"its own work on {_rows(rows)}" if rows else "its own work"
+    if is_guess:
+        what = "which holds several operators whose times are not known; this one handles most rows"
+    return Cause(
+        "compute",
+        wall_ms,
+        (node_id,),
+        what,
+        _compute_advice(view, node),
+        {"rows": rows, "is_estimate": int(is_guess)},
+        _stage_of(view, node_id),
+    )
+
+
+def exploding(view: View) -> Iterator[Cause]:
+    """An operator other than a join makes many rows of each, and all that follows in its stage works on them."""
+    for node in view.facts.graph.nodes:
+        if not node.name.startswith("Generate"):
+            continue
+        out, read = view.rows(node.id), view.rows(next(iter(view.facts.inputs(node)), node.id))
+        if not out or not read or out < _LEAST_RATIO * read or out < 10_000:
+            continue
+        yield Cause(
+            "compute",
+            round(_wall_above(view, node.id) * (1 - read / out)),
+            (node.id,),
+            f"it made {_rows(out)} from {_rows(read)}",
+            _compute_advice(view, node),
+            {"output_rows": out, "input_rows": read, "ratio": round(out / read, 1)},
+            _stage_of(view, node.id),
+            is_place=False,
+        )
+
+
+def _wall_above(view: View, node_id: int) -> int:
+    """How long the execution waited for an operator and for what its rows go through in the same stage."""
+    its = {node_id, *view.above(node_id)}
+    return sum(
+        ms
+        for ran in view.ran
+        if node_id in ran.nodes
+        for account, ms in ran.parts.items()
+        if (account.kind == "operator" and account.node_id in its)
+        or (account.kind == "shared" and its & set(view.bill.holds.get(account, ())))
+    )
+
+
+def _compute_advice(view: View, node: Node) -> str:
+    kind = operators.of(node.name).kind
+    if kind == "join":
+        if operators.of(node.name).compares_pairs:
+            return "It compares all pairs of rows: give it an equality condition, or make one side smaller."
+        return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
+    if kind == "sort":
+        return "Sort less: drop a sort that nothing needs, or sort fewer and smaller rows."
+    if kind == "aggregate":
+        return "Aggregate fewer rows or groups: filter before it, or aggregate once and reuse the result."
+    if kind in ("filter", "project"):
+        return "Look at its expressions: regular expressions, JSON, many CASEs or casts; compute them on fewer rows."
+    if "Window" in node.name:
+        return "Window over fewer rows, or replace it by an aggregation and a join."
+    if node.name.startswith("Generate"):
+        return "Explode fewer rows: filter before it, or use higher-order functions (transform, filter, aggregate)."
+    return "Look at what it does for each row."
+
+
+def _stage_of(view: View, node_id: int) -> int | None:
+    """The stage on the critical path in which an operator took longest."""
+    return next((ran.stage_id for ran in view.ran if node_id in ran.nodes), None)
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number != 1)}" if number < 1_000_000 else f"{number / 1e6:,.1f} M rows"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(1, whole):.0f} %"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
+
+
+MECHANISMS: tuple[Callable[[View], Iterator[Cause]], ...] = (
+    join_output,
+    imbalance,
+    memory,
+    python,
+    scans,
+    exchanges,
+    waiting,
+    driver,
+    commit,
+    nested,
+    caches,
+    contention,
+    exploding,
+    work,
+)

@@ -1,0 +1,240 @@
+"""What the mechanisms of a verdict look at: an execution's plan, metrics, stages on its path, and what they cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from joinsight.bill import read_facts
+from joinsight.document import ENDED, Accumulator
+from joinsight.plan import operators
+from joinsight.plan.cost import Account
+from joinsight.plan.critical_path import STAGE_CAUSES
+from joinsight.plan.graph import Node
+from joinsight.plan.identity import Identity
+from joinsight.plan.metrics import PlanMetrics
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+
+_FRAMES = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A stage attempt for whose tasks the execution waited."""
+
+    row: Row
+    wall_ms: int
+    """How long it waited while tasks ran."""
+    tail_ms: int
+    """The part of it in which at most half of the slots were used."""
+    parts: Mapping[Account, int]
+    """Wall time by what the tasks were at."""
+    nodes: tuple[int, ...]
+    """The operators that ran in it, the most expensive first as far as that is known."""
+
+    @property
+    def stage_id(self) -> int:
+        return int(self.row["stage_id"])
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that ran."""
+        return int(self.row["succeeded_tasks"] or self.row["tasks"])
+
+    @property
+    def run_ms(self) -> int:
+        """Run time of all tasks."""
+        return int(self.row["run_time_ms"] or 0)
+
+    def number(self, name: str) -> int:
+        """A column, 0 for NULL."""
+        return int(self.row.get(name) or 0)
+
+    def others_mean(self, total: str, largest: str) -> float | None:
+        """The mean over the tasks but the largest one; None where nothing is known."""
+        if self.tasks < 2 or self.row.get(total) is None or self.row.get(largest) is None:
+            return None
+        return max(0.0, float(self.row[total] - self.row[largest]) / (self.tasks - 1))
+
+    def share(self, nodes: Iterable[int], *, activities: Iterable[str] = ()) -> int:
+        """Wall time of these operators in it, of shared items that hold one of them a proportional part."""
+        wanted, names = set(nodes), set(activities)
+        return sum(
+            ms
+            for account, ms in self.parts.items()
+            if (account.kind == "operator" and account.node_id in wanted)
+            or (account.kind == "activity" and account.name in names)
+        )
+
+
+class View:
+    """An execution as the verdict sees it."""
+
+    def __init__(self, stored: StoredPlan) -> None:
+        self.stored = stored
+        self.execution = stored.execution
+        self.facts: PlanMetrics = read_facts(stored.version(None), stored.metrics)
+        self.bill = stored.bill
+        self.has_ended = self.execution["state"] in ENDED
+
+    @cached_property
+    def wall_ms(self) -> int:
+        """From the execution's start to its end, or so far."""
+        return self.bill.wall_ms or int(self.execution["duration_ms"] or 0) or self._so_far
+
+    @property
+    def _so_far(self) -> int:
+        times = [row[name] for row in self.stored.stages for name in ("last_finish_at", "submitted_at") if row[name]]
+        seen: datetime = max([*times, self.execution["updated_at"] or self.execution["started_at"]])
+        started: datetime = self.execution["started_at"]
+        return max(0, round((seen - started).total_seconds() * 1000))
+
+    @cached_property
+    def keys(self) -> Mapping[int, str]:
+        """Keys of operators by node."""
+        return Identity().operator_keys(self.facts.graph)
+
+    @cached_property
+    def rests(self) -> Mapping[str, int]:
+        """Wall time in which no tasks ran, by cause."""
+        found: dict[str, int] = defaultdict(int)
+        for item in self.bill.items:
+            if item.kind == "rest":
+                found[item.name] += item.wall_ms
+        return found
+
+    @cached_property
+    def slots(self) -> int | None:
+        """How many tasks could run at once, as far as it is known."""
+        seen = [row["width"] for row in self.stored.stages if row["width"]]
+        declared = [row["slots"] for row in self.stored.stages if row.get("slots")]
+        return max([*declared, *seen, self.stored.slots or 0]) or None
+
+    @cached_property
+    def ran(self) -> Sequence[Ran]:
+        """The stage attempts on the critical path, the longest first; all that run while the execution does."""
+        waited: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+        for segment in self.stored.segments:
+            if segment["cause"] in STAGE_CAUSES:
+                ms = segment["end_ms"] - segment["start_ms"]
+                its = waited[segment["stage_id"], segment["stage_attempt"]]
+                its[0] += ms
+                its[1] += ms if segment["cause"] == "tail" else 0
+        if not self.has_ended:
+            slots = max(1, self.slots or 1)
+            for row in self.stored.stages:
+                if row["run_time_ms"]:
+                    waited[row["stage_id"], row["stage_attempt"]][0] += row["run_time_ms"] // slots
+        rows = {(row["stage_id"], row["stage_attempt"]): row for row in self.stored.stages}
+        found = [
+            Ran(rows[key], wall, tail, self.bill.parts.get(key, {}), self._nodes(key[0]))
+            for key, (wall, tail) in waited.items()
+            if key in rows
+        ]
+        return sorted(found, key=lambda each: -each.wall_ms)
+
+    def _nodes(self, stage_id: int) -> tuple[int, ...]:
+        its = [i for i in self.bill.ran.get(stage_id, ()) if self.is_work(i)]
+        weight = self._weights(stage_id)
+        return tuple(sorted(its, key=lambda i: (-weight.get(i, 0.0), i)))
+
+    def is_work(self, node_id: int) -> bool:
+        """Whether it is an operator that does something itself."""
+        node = self.facts.nodes[node_id]
+        operator = operators.of(node.name)
+        return not (node.is_cluster or operator.is_wrapper or operator.kind in _FRAMES)
+
+    def _weights(self, stage_id: int) -> Mapping[int, float]:
+        """How much of a stage each of its operators may be: measured, else estimated from its rows."""
+        weight: dict[int, float] = defaultdict(float)
+        for (stage, _), parts in self.bill.parts.items():
+            if stage != stage_id:
+                continue
+            for account, ms in parts.items():
+                if account.kind == "operator" and account.node_id is not None:
+                    weight[account.node_id] += ms
+                elif account.kind == "shared":
+                    for node_id, part in self.guesses(self.bill.holds.get(account, ())).items():
+                        weight[node_id] += part * ms
+        return weight
+
+    def guesses(self, nodes: Sequence[int]) -> Mapping[int, float]:
+        """How operators that cannot be told apart may share their time, by the rows that each handled: adds up to 1.
+
+        Only ever used to say which one to look at first. Operators whose time is known have none of it.
+        """
+        weights = {i: self._handled(i) for i in nodes if self.is_work(i) and i not in self._known}
+        whole = sum(weights.values())
+        return {i: each / whole for i, each in weights.items()} if whole else dict.fromkeys(weights, 0.0)
+
+    @cached_property
+    def _known(self) -> frozenset[int]:
+        """Operators of which the time is known."""
+        return frozenset(i for i, item in self.bill.operators().items() if item.task_time_ms)
+
+    def _handled(self, node_id: int) -> float:
+        node = self.facts.nodes[node_id]
+        read = sum(self.rows(i) or 0 for i in self.facts.inputs(node))
+        made = self.rows(node_id) or 0
+        kind = operators.of(node.name).kind
+        return (read + made) * _WEIGHTS.get(kind, 1.0) * (_HEAVY if is_heavy(node) else 1.0)
+
+    def rows(self, node_id: int) -> int | None:
+        """Rows that a node gives to its consumer."""
+        return self.facts.fed_by(node_id).rows
+
+    def measured(self, node: Node, name: str) -> Accumulator | None:
+        """A metric of a node."""
+        return self.facts.metrics(node).get(name)
+
+    def of_kind(self, *kinds: str) -> Iterator[Node]:
+        """The nodes of these kinds."""
+        return (node for node in self.facts.graph.nodes if operators.of(node.name).kind in kinds)
+
+    def above(self, node_id: int) -> Iterator[int]:
+        """The operators that a node's rows go through in the same stage, up to the exchange that takes them."""
+        todo, seen = [node_id], {node_id}
+        while todo:
+            for above in self.facts.consumers(self.facts.nodes[todo.pop()]):
+                if above not in seen:
+                    seen.add(above)
+                    yield above
+                    if not operators.of(self.facts.nodes[above].name).is_exchange:
+                        todo.append(above)
+
+    def wall_of(self, nodes: Iterable[int], names: Iterable[str] = ()) -> int:
+        """Wall time of these operators and activities, as far as it is known by operator."""
+        wanted, activities = set(nodes), set(names)
+        return sum(
+            item.wall_ms
+            for item in self.bill.items
+            if (item.kind == "operator" and item.node_id in wanted)
+            or (item.kind == "activity" and item.name in activities)
+        )
+
+
+_WEIGHTS: Mapping[str, float] = {"join": 3.0, "aggregate": 3.0, "sort": 4.0, "scan": 1.5, "shuffle": 2.0}
+_HEAVY = 8.0
+_HEAVY_WORDS = (
+    *(
+        "RLIKE",
+        "regexp_",
+        "from_json",
+        "get_json_object",
+        "json_tuple",
+        "to_json",
+        "from_csv",
+        "from_xml",
+        "parse_json",
+    ),
+    *("sha2(", "md5(", "split(", "levenshtein(", "translate(", "aes_", "percentile", "collect_", "lambdafunction"),
+)
+
+
+def is_heavy(node: Node) -> bool:
+    """Whether its text has a function that takes long for a row."""
+    return operators.of(node.name).kind != "scan" and any(word in node.simple for word in _HEAVY_WORDS)

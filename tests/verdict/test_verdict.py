@@ -1,0 +1,94 @@
+"""The verdict on real executions in which one thing was wrong: tests/verdict/documents, recorded from real jobs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine
+from tests.documents import application
+
+from joinsight.cli import cli
+from joinsight.decode import decode_document
+from joinsight.document import Execution
+from joinsight.reading import StoredPlan, stored_plan
+from joinsight.rows import execution_rows
+from joinsight.store.writer import Writer
+from joinsight.verdict import Verdict, judge
+
+DOCUMENTS = Path(__file__).parent / "documents"
+EXPECTED = {
+    "selfjoin": ("join_output", "BroadcastHashJoin"),
+    "regex": ("compute", "Filter"),
+    "udf": ("python", "BatchEvalPython"),
+    "sort1": ("few_tasks", "Sort"),
+    "tiny": ("tiny_tasks", "HashAggregate"),
+}
+"""The code and an operator of the verdict, by document."""
+
+
+def document(name: str) -> Execution:
+    lines = gzip.decompress((DOCUMENTS / f"{name}.ndjson.gz").read_bytes()).splitlines()
+    found = [each for line in lines if isinstance(each := decode_document(line), Execution)]
+    return max(found, key=lambda each: (each.ended_at_ms or 0) - each.started_at_ms)
+
+
+def stored(name: str) -> StoredPlan:
+    """As it is once stored; all ran with two slots."""
+    return replace(stored_plan(execution_rows(document(name))), slots=2)
+
+
+def operators(its: StoredPlan, verdict: Verdict) -> list[str]:
+    version = its.version(None)
+    assert version is not None
+    names = {node["id"]: node["name"] for node in version["nodes"]}
+    return [names[i] for i in verdict.nodes]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_verdict_names_mechanism_and_operator(name: str) -> None:
+    code, operator = EXPECTED[name]
+    its = stored(name)
+    verdict = judge(its)
+    assert verdict.code == code, verdict.text
+    assert operator in operators(its, verdict)
+    assert len(verdict.operators) == len(verdict.nodes)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_no_verdict_explains_more_than_the_wall_time(name: str) -> None:
+    its = stored(name)
+    verdict = judge(its)
+    assert 0 < verdict.wall_ms <= its.execution["duration_ms"]
+    assert verdict.share == pytest.approx(verdict.wall_ms / its.execution["duration_ms"], abs=1e-3)
+
+
+def test_the_text_has_the_numbers_that_prove_it() -> None:
+    assert "made 225.0 M rows from 15,000 rows and 15,000 rows" in judge(stored("selfjoin")).text
+    assert "3,000 tasks" in judge(stored("tiny")).text
+
+
+def test_keys_of_operators_are_the_same_in_the_plan(engine: Engine) -> None:
+    rows = execution_rows(document("udf"))
+    keys = {row.node_id: row.operator_key for row in rows.plan_node}
+    verdict = judge(replace(stored_plan(rows), slots=2))
+    assert [keys[i] for i in verdict.nodes] == list(verdict.operators)
+
+
+def test_the_command_prints_the_contract(engine: Engine) -> None:
+    its = document("selfjoin")
+    Writer(engine).write([application(application_id=its.application_id), its])
+    url = engine.url.render_as_string(hide_password=False)
+    name = f"{its.application_id}/{its.execution_id}"
+    result = CliRunner().invoke(cli, ["verdict", name, "--json"], env={"JOINSIGHT_DATABASE_URL": url})
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert {"code", "share", "wall_ms", "operators", "stage", "evidence", "text", "next"} <= set(printed)
+    assert printed["code"] == "join_output"
+    assert printed["stage"] == 3
+    shown = CliRunner().invoke(cli, ["verdict", name], env={"JOINSIGHT_DATABASE_URL": url}).stdout
+    assert "the join on cust made 225.0 M rows" in " ".join(shown.split())
