@@ -7,7 +7,7 @@ went; the others say why, and go before these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -63,8 +63,12 @@ _STARTING_MS = 1_000
 """What the driver takes for a short query."""
 _UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
 """Ends of names of files that one task has to read whole."""
-_SPILL_PER_SECOND = 60 * _MB
+_SPILL_PER_SECOND = 20 * _MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
+_MOST_SPILL = 0.7
+"""The largest share of a stage that spilling can have taken."""
+_MUCH_GC = 0.15
+"""Share of the run time of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,35 +364,45 @@ def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
 
 
 def memory(view: View) -> Iterator[Cause]:
-    """Garbage collection and spilling."""
-    for ran in view.ran:
-        if not ran.run_ms:
-            continue
-        gc = ran.number("gc_time_ms")
-        if gc >= 0.15 * ran.run_ms:
-            share = min(1.0, gc / ran.run_ms)
-            yield Cause(
-                "gc",
-                round(ran.wall_ms * share),
-                ran.nodes[:3],
-                f"garbage collection took {share:.0%} of its run time",
-                "Give executors more memory or fewer cores; avoid collect_list, large arrays and caches of objects.",
-                {"gc_time_ms": gc, "run_time_ms": ran.run_ms},
-                ran.stage_id,
-            )
-        spilled, on_disk = ran.number("memory_spilled_bytes"), ran.number("disk_spilled_bytes")
-        if spilled:
-            took = 1_000 * spilled / _SPILL_PER_SECOND
-            yield Cause(
-                "spill",
-                round(ran.wall_ms * min(0.7, took / ran.run_ms)),
-                _spillers(view, ran) or ran.nodes[:3],
-                f"its tasks spilled {bytes_text(spilled)} of data, {bytes_text(on_disk)} on disk",
-                "Use more partitions (spark.sql.shuffle.partitions), so that each task has less to keep, or give"
-                " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
-                {"memory_spilled_bytes": spilled, "disk_spilled_bytes": on_disk},
-                ran.stage_id,
-            )
+    """Garbage collection and spilling, in all stages on the path."""
+    gc = {ran.stage_id: min(1.0, ran.number("gc_time_ms") / ran.run_ms) for ran in view.ran if ran.run_ms}
+    collected = [
+        (round(ran.wall_ms * gc[ran.stage_id]), ran) for ran in view.ran if gc.get(ran.stage_id, 0) >= _MUCH_GC
+    ]
+    if collected:
+        _, worst = max(collected, key=lambda each: each[0])
+        took, run = (sum(ran.number(name) for _, ran in collected) for name in ("gc_time_ms", "run_time_ms"))
+        yield Cause(
+            "gc",
+            sum(ms for ms, _ in collected),
+            worst.nodes[:3],
+            f"garbage collection took {min(1.0, took / run):.0%} of the run time of {_stages(collected)}",
+            "Give executors more memory or fewer cores; avoid collect_list, large arrays and caches of objects.",
+            {"gc_time_ms": took, "run_time_ms": run},
+            worst.stage_id,
+        )
+    spilling = [
+        (round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / ran.run_ms)), ran)
+        for ran in view.ran
+        if ran.run_ms and (size := ran.number("memory_spilled_bytes"))
+    ]
+    if spilling:
+        _, worst = max(spilling, key=lambda each: each[0])
+        size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
+        yield Cause(
+            "spill",
+            sum(ms for ms, _ in spilling),
+            _spillers(view, worst) or worst.nodes[:3],
+            f"{_stages(spilling)} spilled {bytes_text(size)} of data, {bytes_text(on_disk)} on disk",
+            "Use more partitions (spark.sql.shuffle.partitions), so that each task has less to keep, or give"
+            " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
+            {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
+            worst.stage_id,
+        )
+
+
+def _stages(concerned: Sequence[tuple[int, Ran]]) -> str:
+    return "its tasks" if len(concerned) == 1 else f"{len(concerned)} stages"
 
 
 def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
