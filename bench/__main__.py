@@ -42,6 +42,7 @@ BENCHMARKS = {
     "cost": "--rounds 1 --least 1 --most 1",
     "golden": "--processes 1 --sessions 2 --mutants 20 --pairs 20",
     "long_life": "executions --executions 1000",
+    "verdicts": "--only join --sizes small --rounds 1",
 }
 """The options of each."""
 

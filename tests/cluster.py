@@ -7,7 +7,7 @@ import json
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,22 @@ class Cluster:
 
 @contextlib.contextmanager
 def standalone(
-    spark: Path, folder: Path, environment: Mapping[str, str], workers: int = 2, cores: int = 1
+    spark: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    hosts: Sequence[str] = ("127.0.0.1", "127.0.0.1"),
+    cores: int = 1,
 ) -> Iterator[Cluster]:
-    """A cluster of the Spark in a folder, with workers of 1 GB each; ends with the block."""
+    """A cluster of the Spark in a folder, with a worker of 1 GB at each address of `hosts`; ends with the block."""
     environment = {**environment, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
     port, page = _free_port(), _free_port()
     url = f"spark://127.0.0.1:{port}"
-    host = ["--host", "127.0.0.1"]
-    master = ["master.Master", *host, "--port", str(port), "--webui-port", str(page)]
-    worker = ["worker.Worker", *host, "--webui-port", "0", "--cores", str(cores), "--memory", "1g"]
-    commands = [master, *([*worker, "--work-dir", str(folder / str(number)), url] for number in range(workers))]
+    master = ["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)]
+    worker = ["worker.Worker", "--webui-port", "0", "--cores", str(cores), "--memory", "1g"]
+    commands = [
+        master,
+        *([*worker, "--host", host, "--work-dir", str(folder / str(n)), url] for n, host in enumerate(hosts)),
+    ]
     with contextlib.ExitStack() as stack:
         for number, (name, *arguments) in enumerate(commands):
             log = stack.enter_context((folder / f"{number}.log").open("w"))
@@ -50,7 +56,7 @@ def standalone(
             stack.callback(process.wait)
             stack.callback(process.terminate)
         of_master = folder / "0.log"
-        until(lambda: of_master.read_text().count("Registering worker") == workers, "the workers are not there")
+        until(lambda: of_master.read_text().count("Registering worker") == len(hosts), "the workers are not there")
         yield Cluster(url, folder, f"http://127.0.0.1:{page}")
 
 
