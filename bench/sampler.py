@@ -1,18 +1,18 @@
 """Measures what sampling costs: ``python -m bench.sampler --help``.
 
-**Conditions.** ``none``; ``listener``, by `spark.extraListeners`; ``plugin``, by `spark.plugins`: the listener and the
-samples, at the default interval; ``JFR``: the listener, and samples by JFR at the same interval, of which a stream
+**Conditions.** ``none``; ``listener``, without samples; ``default``, by `spark.extraListeners` alone: the listener and
+its samples, at the default interval; ``JFR``: the listener, and samples by JFR at the same interval, of which a stream
 tells what each task is at. All in one JVM with two task threads, one Spark context after the other, in turns: in each
 round every condition runs once, and over 24 rounds in every order.
 
 **Measures.** CPU is that of the whole JVM while the queries run, after one that is not counted; it has all that samples
 cost the threads that are stopped for them. Ratios are to ``none`` of the same round, with their quartiles and a
-bootstrap 95 % interval of the median. Of ``plugin``: the CPU time of the sampler's thread, the samples that arrived as
-a share of those that the interval promises, and the bytes that it sends more.
+bootstrap 95 % interval of the median. Of ``default``: the CPU time of the sampler's thread, how long all threads were
+stopped for its looks (the JVM's log of safepoints), the samples that arrived as a share of those that the interval
+promises, and the bytes that it sends more.
 
-**Lost samples.** With `--lost`, long and short queries run in a local session and on a standalone cluster of two
-executors. Samples are counted where an executor sends them, where the driver receives them, and in the last documents
-that arrive.
+**Lost samples.** With `--lost`, long and short queries run on a standalone cluster of two executors. Samples are
+counted where an executor sends them, where the driver receives them, and in the last documents that arrive.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import itertools
 import os
 import platform
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -44,9 +45,9 @@ from joinsight.attach import LISTENER, listener_jar
 
 CONDITIONS: dict[str, dict[str, str]] = {
     "none": {},
-    "listener": {"spark.extraListeners": LISTENER},
-    "plugin": {"spark.plugins": "io.joinsight.JoinsightPlugin"},
-    "JFR": {"spark.extraListeners": LISTENER},
+    "listener": {"spark.extraListeners": LISTENER, "spark.joinsight.sampleInterval": "0"},
+    "default": {"spark.extraListeners": LISTENER},
+    "JFR": {"spark.extraListeners": LISTENER, "spark.joinsight.sampleInterval": "0"},
 }
 SAMPLER = "joinsight-sampler"  # its thread
 ORDERS = random.Random(1).sample(tuple(itertools.permutations(CONDITIONS)), 24)
@@ -64,6 +65,7 @@ class Ran:
     cpu_s: float
     wall_s: float
     sampler_s: float
+    stopped_s: float
     sent_bytes: int
     samples: int
     task_s: float
@@ -107,13 +109,15 @@ class Driver:
 
     def __init__(self, folder: Path, arguments: argparse.Namespace) -> None:
         self.queries = arguments.queries
+        self.safepoints = folder / "safepoints"
         self.interval_ms = int(arguments.interval.removesuffix("ms"))
         jar = listener_jar()
         self.settings = {
             "spark.master": "local[2]",
             "spark.driver.memory": "3g",
             "spark.driver.extraClassPath": f"{jar}{os.pathsep}{classes(folder)}",
-            "spark.driver.extraJavaOptions": "-Xms3g -XX:FlightRecorderOptions=stackdepth=128",
+            "spark.driver.extraJavaOptions": f"-Xms3g -Xlog:safepoint:file={self.safepoints}::filecount=0"
+            " -XX:FlightRecorderOptions=stackdepth=128",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.joinsight.spool": "none",
@@ -137,6 +141,7 @@ class Driver:
             time.sleep(SEND_SECONDS)
             probe.usedHeap()  # collects garbage
             sampler, cpu = probe.threadCpuNs(SAMPLER), probe.processCpuNs()
+            stopped = self.stopped_s()
             wall = time.perf_counter()
             for _ in range(self.queries):
                 spark.sql(QUERY).collect()
@@ -144,13 +149,19 @@ class Driver:
             time.sleep(SEND_SECONDS)
             cpu = probe.processCpuNs() - cpu
             sampler = probe.threadCpuNs(SAMPLER) - sampler
+            stopped = self.stopped_s() - stopped
             streamed = jvm.io.joinsight.Sampling.streamed() if condition == "JFR" else 0
             spark.stop()
             stages = stages_of(sink)
             sent = sum(int(headers["Content-Length"]) for headers, _, _ in sink.requests)
         samples = streamed or samples_of(stages)
         tasks = sum(stage.get("run_time_ms", 0) for stage in stages)
-        return Ran(cpu / 1e9, wall, sampler / 1e9, sent, samples, tasks / 1_000)
+        return Ran(cpu / 1e9, wall, sampler / 1e9, stopped, sent, samples, tasks / 1_000)
+
+    def stopped_s(self) -> float:
+        """How long all threads have been stopped for looks at stacks so far."""
+        found = re.findall(r'Safepoint "ThreadDump".*?Total: *(\d+) ns', self.safepoints.read_text())
+        return sum(map(int, found)) / 1e9
 
 
 def stages_of(sink: Sink) -> list[dict[str, Any]]:
@@ -166,36 +177,34 @@ def samples_of(stages: Iterable[dict[str, Any]]) -> int:
 
 def lost(interval: str) -> Iterator[str]:
     """A table of samples sent, received and stored."""
-    yield "| where | queries | sent by executors | received by the driver | in documents |"
-    yield "|---|---|---|---|---|"
+    yield "| queries | sent by executors | received by the driver | in documents |"
+    yield "|---|---|---|---|"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         class_path = f"{listener_jar()}{os.pathsep}{classes(folder)}"
         (folder / "cluster").mkdir()
         spark = Path(pyspark.__file__).parent
         with standalone(spark, folder / "cluster", {**os.environ, "PYSPARK_PYTHON": sys.executable}) as cluster:
-            for master in ("local[2]", cluster.url):
-                for what, query, count in (("joins", QUERY, 4), ("short queries", SHORT, 100)):
-                    sent = Path(tempfile.mkdtemp(dir=folder))
-                    settings = {
-                        "spark.master": master,
-                        "spark.plugins": "io.joinsight.Sampling$Counting",
-                        "spark.bench.sent": str(sent),
-                        "spark.executor.extraClassPath": class_path,
-                        "spark.executor.memory": "700m",
-                        "spark.joinsight.sampleInterval": interval,
-                    }
-                    with listening() as sink:
-                        running = session(sink, settings, class_path)
-                        for _ in range(count):
-                            running.sql(query).collect()
-                        jvm: Any = running._jvm
-                        running.stop()
-                        received = jvm.io.joinsight.Sampling.received()
-                        stored = samples_of(stages_of(sink))
-                    of_executors = sum(int(each.read_text()) for each in sent.iterdir())
-                    where = "one process" if master.startswith("local") else "a cluster, two executors"
-                    yield f"| {where} | {count} {what} | {of_executors:,} | {received:,} | {stored:,} |"
+            for what, query, count in (("joins", QUERY, 4), ("short queries", SHORT, 100)):
+                sent = Path(tempfile.mkdtemp(dir=folder))
+                settings = {
+                    "spark.master": cluster.url,
+                    "spark.plugins": "io.joinsight.Sampling$Counting",
+                    "spark.bench.sent": str(sent),
+                    "spark.executor.extraClassPath": class_path,
+                    "spark.executor.memory": "700m",
+                    "spark.joinsight.sampleInterval": interval,
+                }
+                with listening() as sink:
+                    running = session(sink, settings, class_path)
+                    for _ in range(count):
+                        running.sql(query).collect()
+                    jvm: Any = running._jvm
+                    running.stop()
+                    received = jvm.io.joinsight.Sampling.received()
+                    stored = samples_of(stages_of(sink))
+                of_executors = sum(int(each.read_text()) for each in sent.iterdir())
+                yield f"| {count} {what} | {of_executors:,} | {received:,} | {stored:,} |"
 
 
 def report(found: dict[str, list[Ran]], interval: str) -> str:
@@ -211,16 +220,18 @@ def report(found: dict[str, list[Ran]], interval: str) -> str:
         middle = "{:.3f} [{:.3f}, {:.3f}]".format(*bootstrap(ratios))
         cells = (condition, quartiles(cpu), quartiles(wall), quartiles(ratios), middle, quartiles(walls))
         lines.append(f"| {' | '.join(cells)} |")
-    plugin = found["plugin"]
+    default = found["default"]
     jfr = quartiles([ran.samples / ran.task_s for ran in found["JFR"]])
-    thread = quartiles([100 * ran.sampler_s / ran.cpu_s for ran in plugin])
-    rate = quartiles([ran.samples / ran.task_s for ran in plugin])
-    sent = [statistics.median(ran.sent_bytes for ran in found[name]) for name in ("listener", "plugin")]
+    thread = quartiles([100 * ran.sampler_s / ran.cpu_s for ran in default])
+    stops = quartiles([100 * ran.stopped_s / ran.wall_s for ran in default])
+    rate = quartiles([ran.samples / ran.task_s for ran in default])
+    sent = [statistics.median(ran.sent_bytes for ran in found[name]) for name in ("listener", "default")]
     lines += [
         "",
         f"the sampler's thread took {thread} % of the CPU",
+        f"all threads were stopped for {stops} % of the wall time",
         f"samples per second of task time that arrived: {rate}, with one every {interval}; by JFR: {jfr}",
-        f"bytes sent in a run: {sent[0]:,.0f} by the listener, {sent[1]:,.0f} by the plugin",
+        f"bytes sent in a run: {sent[0]:,.0f} without samples, {sent[1]:,.0f} with them",
     ]
     return "\n".join(lines)
 

@@ -331,7 +331,7 @@ def _tasks() -> Panel:
     return series(
         "Task time by kind of work",
         "Seconds of task time per second: how many cores each kind keeps busy. Shared is what cannot be told apart:"
-        " with the plugin, tasks are sampled and most of it goes to the other kinds.",
+        " where tasks are sampled, most of it goes to the other kinds.",
         [promql(_rate("joinsight_task_seconds_total", "kind"), "{{kind}}")],
         "short",
         Drawn(bars=False, named=(*GROUPS["operators"], *GROUPS["kinds"])),

@@ -30,6 +30,13 @@ _PLUGINS = "spark.plugins"
 _CONNECT = "a Spark Connect client has no driver"
 _DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 _JARS = "spark.jars"
+_DISTRIBUTED = (_JARS, "spark.yarn.dist.jars")
+"""Settings of jars that executors get; spark-submit moves those of `--jars` to the second one for YARN."""
+_MASTER = "spark.master"
+_CLUSTERS = ("spark://", "local-cluster[", "yarn", "k8s://")
+"""Masters whose executors have what `spark.jars` names before they load plugins."""
+_ENABLED = "spark.joinsight.enabled"
+_SAMPLE_INTERVAL = "spark.joinsight.sampleInterval"
 _SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 _PROPERTIES_FILE = "--properties-file"
 _OPTIONS = {
@@ -37,6 +44,7 @@ _OPTIONS = {
     "-c": "",
     "--driver-class-path": _DRIVER_CLASS_PATH,
     "--jars": _JARS,
+    "--master": _MASTER,
     _PROPERTIES_FILE: _PROPERTIES_FILE,
 }
 """Options of spark-submit that take a value, with the setting that they are."""
@@ -76,6 +84,9 @@ def attach(
     labels; `token_file` holds the collector's token (default: the environment variable JOINSIGHT_TOKEN). If a
     SparkContext is already running, the listener is added to it at once; an attached listener stays. So a second call
     with the same settings does nothing, and one with other settings warns: stop the context to change them.
+
+    Task time is sampled, in local mode by the listener. On a cluster executors do that by `spark.plugins`, to which a
+    new context's settings are added; the setting ``spark.joinsight.sampleInterval=0`` switches it off.
 
     `call_sites`: let Spark name the line of your Python code for each query, ``count at /jobs/sales.py:42``.
 
@@ -134,15 +145,26 @@ def _attach(builder: Any, jar: Path, settings: dict[str, str]) -> None:
         jvm: Any = SparkContext._jvm
         _add_to_class_loader(jvm, jar)
         submitted = jvm.org.apache.spark.SparkConf()
-        present = {key: submitted.get(key, "") for key in (_EXTRA_LISTENERS, _JARS)} | options
+        present = {pair._1(): pair._2() for pair in submitted.getAll()} | options
     else:
         present = _submitted() | options
         _add_to_class_path(builder, jar, present)
     for key, value in settings.items():
         builder.config(key, value)
     builder.config(_EXTRA_LISTENERS, _join(present.get(_EXTRA_LISTENERS), LISTENER, ","))
-    if PLUGIN in present.get(_PLUGINS, "") and not _has(present, jar):  # executors load it, too
+    if _can_sample(present):
+        builder.config(_PLUGINS, _join(present.get(_PLUGINS), PLUGIN, ","))
+    elif PLUGIN not in present.get(_PLUGINS, ""):
+        return
+    if not _has(present, jar):
         builder.config(_JARS, _join(present.get(_JARS), str(jar), ","))
+
+
+def _can_sample(present: Mapping[str, str]) -> bool:
+    """Whether executors should sample: not in local mode, where the listener does, and not on a cluster of which it is
+    not known that executors get what `spark.jars` names. An executor without the plugin's class ends the job."""
+    wanted = present.get(_ENABLED, "true") != "false" and not re.fullmatch(r"0\D*", present.get(_SAMPLE_INTERVAL, ""))
+    return wanted and present.get(_MASTER, "local").startswith(_CLUSTERS)
 
 
 def _add_to_class_path(builder: Any, jar: Path, present: Mapping[str, str]) -> None:
@@ -157,7 +179,8 @@ def _add_to_class_path(builder: Any, jar: Path, present: Mapping[str, str]) -> N
 
 def _has(present: Mapping[str, str], jar: Path) -> bool:
     """Whether Spark will distribute a jar of this name: a second one would keep it from starting."""
-    return any(Path(urlsplit(each).path).name == jar.name for each in present.get(_JARS, "").split(","))
+    jars = ",".join(present.get(key, "") for key in _DISTRIBUTED).split(",")
+    return any(Path(urlsplit(each).path).name == jar.name for each in jars)
 
 
 def _submitted() -> dict[str, str]:

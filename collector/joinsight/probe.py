@@ -42,6 +42,8 @@ class Facts(msgspec.Struct):
     settings: dict[str, str] = {}
     is_listening: bool = False
     """Whether a setting has attached the listener, and it works."""
+    sampling: str | None = None
+    """What the listener, whatever attached it, says about samples of task time."""
     problem: str | None = None
     """Why the listener that a setting names does not work."""
     attach_problem: str | None = None
@@ -60,7 +62,6 @@ SETTINGS = (
     "spark.joinsight.caFile",
     "spark.joinsight.useProxy",
     "spark.joinsight.enabled",
-    "spark.joinsight.sampleInterval",
 )
 
 
@@ -108,6 +109,7 @@ def _attach_and_run(facts: Facts, session: Any, url: str) -> None:
             warnings.simplefilter("always")
             attach(type(session).builder, url)
         facts.attach_problem = str(caught[0].message) if caught else None
+    facts.sampling = _sampling(context)
     if not facts.attach_problem:
         settings = {"spark.joinsight.url": url}
         facts.spool, facts.spool_problem = call_with_context(
@@ -140,6 +142,20 @@ def _listener(context: Any) -> tuple[bool, str | None]:
             if problem is None:
                 return True, None
     return False, problem
+
+
+def _sampling(context: Any) -> str | None:
+    from py4j.protocol import Py4JError
+
+    for each in context._jsc.sc().listenerBus().listeners():
+        if each.getClass().getName() == LISTENER:
+            try:
+                found = each.sampling()
+            except Py4JError:  # of an earlier version
+                continue
+            if found is not None:
+                return str(found)
+    return None
 
 
 def _reason(error: Exception) -> str:

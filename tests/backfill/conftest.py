@@ -53,6 +53,7 @@ def live(make_store: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
     options = {
         "spark.driver.extraClassPath": str(listener_jar()),
         "spark.extraListeners": LISTENER,
+        "spark.joinsight.sampleInterval": "0",  # a log has no samples
         "spark.joinsight.spool": str(tmp_path_factory.mktemp("spool")),
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": logs.as_uri(),

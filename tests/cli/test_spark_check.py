@@ -70,24 +70,29 @@ def test_all_is_well(open_url: str, tmp_path: Path) -> None:
     result = doctor("http://127.0.0.1:1", **attached(open_url, tmp_path))  # Spark's setting counts
     assert (result.exit_code, said(result)) == (
         0,
-        ["✓ spark", "✓ jar", "✓ listener", "✓ spool", "✓ collector", "✓ query"],
+        ["✓ spark", "✓ jar", "✓ listener", "✓ task", "✓ spool", "✓ collector", "✓ query"],
     ), result.output
     assert "attached by spark.extraListeners" in text(result)
+    assert "samples task time: every 50 ms, in the driver's JVM, which runs the tasks" in text(result)
     assert f"stored and read back: {open_url}/?application=local-" in text(result)
     assert list(tmp_path.rglob("*.tmp")) == []
 
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_the_plugin_is_named_with_its_interval(url: str, tmp_path: Path) -> None:
-    """It is named, with how often it samples; a program gets JSON."""
+def test_a_cluster_with_the_plugin(url: str, tmp_path: Path) -> None:
+    """It is named, with how often executors sample; a program gets JSON."""
     conf = {**attached(url, tmp_path), "plugins": PLUGIN, "joinsight_sampleInterval": "20ms"}
+    conf |= {"master": "local-cluster[1,1,1024]", "executor_memory": "512m"}
     del conf["extraListeners"]
     result = doctor(url, "--json", **conf)
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert found["well"] is True
-    assert found["checks"][2]["found"] == "attached by spark.plugins, tasks are sampled every 20ms"
+    assert [each["found"] for each in found["checks"][2:4]] == [
+        "attached by spark.plugins",
+        "samples task time: every 20 ms, in the executors",
+    ]
     assert found["checks"][-1]["found"].startswith("sent, and the driver's log has no complaint")
 
 
@@ -98,7 +103,7 @@ def test_no_setting_attaches_it(url: str) -> None:
     result = doctor(url)
     assert (result.exit_code, said(result)) == (
         1,
-        ["✓ spark", "✗ jar", "✗ listener", "✓ spool", "✓ collector", "✓ query"],
+        ["✓ spark", "✗ jar", "✗ listener", "✓ task", "✓ spool", "✓ collector", "✓ query"],
     ), result.output
     assert str(listener_jar()) in result.stdout and LISTENER in result.stdout
 
@@ -126,7 +131,7 @@ def test_settings_that_are_wrong(url: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     conf |= {"joinsight_spool": f"{tmp_path}/file", "joinsight_shutdownTimeout": "1s"}
     result = doctor(url, **conf, token="wrong")
-    assert said(result)[2:] == ["✓ listener", "✗ spool", "✗ collector"]
+    assert said(result)[2:] == ["✓ listener", "✓ task", "✗ spool", "✗ collector"]
     assert "does not accept this token" in text(result)
 
 

@@ -140,6 +140,7 @@ def run_workload(spark_run: SparkRun, version: str, workload: str, folder: Path,
         "spark.extraListeners": LISTENER,
         "spark.joinsight.url": url,
         "spark.joinsight.progressInterval": "500ms",
+        "spark.joinsight.sampleInterval": "0",  # a log has no samples
     }
     if not is_async(workload):
         conf["spark.appStateStore.asyncTracking.enable"] = "false"

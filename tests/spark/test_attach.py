@@ -403,6 +403,34 @@ def test_attaching_adds_to_settings_wherever_they_are(run: Run, tmp_path: Path) 
     assert [len(warned) for _, warned in said] == [0, 0, 0, 0, 1, 0] and refused in said[4][1][0]
 
 
+def test_attaching_has_executors_sample(run: Run, tmp_path: Path) -> None:
+    """On clusters whose executors get what spark.jars names: with the plugins that are there, and with the jar once."""
+    jar, cluster = str(listener_jar()), {"spark.master": "spark://m:7077"}
+    none = str(tmp_path / "none")
+    cases = [
+        [none, "pyspark-shell", cluster],
+        [none, f"--master yarn --jars /a.jar,hdfs:///lib/{Path(jar).name} pyspark-shell", {}],
+        [none, "--conf spark.plugins=a.A --conf spark.jars=/a.jar pyspark-shell", {"spark.master": "k8s://https://a"}],
+        [none, f"--conf spark.plugins=a.A,{PLUGIN} pyspark-shell", cluster],
+        [none, "--conf spark.joinsight.sampleInterval=0s pyspark-shell", cluster],
+        [none, "--conf spark.joinsight.enabled=false pyspark-shell", cluster],
+        [none, "--master vendor://somewhere pyspark-shell", {}],
+        [none, "pyspark-shell", {"spark.master": "local[4]"}],
+        [none, "pyspark-shell", {}],
+    ]
+    done = run(BUILDERS, arguments=(json.dumps(cases),))
+    assert done.returncode == 0, done.stderr
+    assert [
+        [options.get(f"spark.{name}") for name in ("plugins", "jars")] for options, _ in json.loads(done.stdout)
+    ] == [
+        [PLUGIN, jar],
+        [PLUGIN, None],
+        [f"a.A,{PLUGIN}", f"/a.jar,{jar}"],
+        [f"a.A,{PLUGIN}", jar],
+        *5 * [[None, None]],
+    ]
+
+
 @pytest.mark.matrix
 def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:
     """A script that calls attach() also works when spark-submit starts it, whose JVM is there first."""

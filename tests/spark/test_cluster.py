@@ -152,19 +152,28 @@ def test_a_driver_on_a_worker_fetches_the_jar(
     check(engine, cluster, f"{name} 1", f"{name} 2", sampled=True)
 
 
-@pytest.mark.parametrize("plugin", [False, True])
-def test_attach_alone_gives_executors_the_jar(
-    version: str, environment: dict[str, str], cluster: Cluster, url: str, engine: Engine, tmp_path: Path, plugin: bool
+@pytest.mark.parametrize("interval", ["50ms", "0"])
+@pytest.mark.parametrize("submitted", [False, True])
+def test_attach_alone(
+    version: str,
+    environment: dict[str, str],
+    cluster: Cluster,
+    url: str,
+    engine: Engine,
+    tmp_path: Path,
+    submitted: bool,
+    interval: str,
 ) -> None:
-    """From Python alone; with the plugin in the builder, the executors get the jar."""
+    """From Python alone, and in the JVM of spark-submit; executors get the jar, and sample unless that is off."""
     job = tmp_path / "job.py"
     job.write_text(JOB)
-    name = f"attach {version} {plugin}"
-    conf = {**OF_EXECUTORS, "spark.master": cluster.url, **({"spark.plugins": PLUGIN} if plugin else {})}
-    command = [sys.executable, str(job), name, url, *(f"{key}={value}" for key, value in conf.items())]
+    name = f"attach {version} {submitted} {interval}"
+    conf = {**OF_EXECUTORS, "spark.master": cluster.url, "spark.joinsight.sampleInterval": interval}
+    command = [spark_home(environment) / "bin" / "spark-submit" if submitted else sys.executable, job, name, url]
+    command += [f"{key}={value}" for key, value in conf.items()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    check(engine, cluster, name, sampled=plugin)
+    check(engine, cluster, name, sampled=interval != "0")
 
 
 def test_a_job_in_java_with_the_listener(

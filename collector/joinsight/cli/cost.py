@@ -231,7 +231,7 @@ def _footnote(stored: StoredPlan) -> str:
     ran = [row for row in stored.metrics if row["name"] == PYTHON_TIME and row["node_id"] >= 0 and row["total"]]
     python = [f"{duration_text(row['total'])} (node {row['node_id']})" for row in ran]
     return (
-        f"{text}\nThe operators of a stage cannot be told apart, because tasks were not sampled. For that, use the"
-        " plugin: joinsight docs task-time."
+        f"{text}\nThe operators of a stage cannot be told apart, because tasks were not sampled. Where they are:"
+        " joinsight docs task-time."
         + (f"\nPython workers ran for {', '.join(python)}, with waiting for rows." if python else "")
     )

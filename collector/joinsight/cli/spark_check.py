@@ -48,6 +48,8 @@ def check_spark(conf: Sequence[str], url: str, token_file: Path | None, ca_file:
         return
     yield _jar(facts)
     yield _listener(facts)
+    if facts.sampling is not None:
+        yield Check("task time", facts.sampling)
     yield from _spool(facts)
     settings = facts.settings
     url = settings.get("spark.joinsight.url", url)
@@ -113,22 +115,17 @@ def _jar(facts: Facts) -> Check:
 
 def _listener(facts: Facts) -> Check:
     if facts.is_listening:
-        return Check("listener", f"attached by {_attached_by(facts)}")
+        setting = "spark.plugins" if PLUGIN in facts.settings.get("spark.plugins", "") else "spark.extraListeners"
+        return Check("listener", f"attached by {setting}")
     if facts.problem is not None:
         return Check("listener", f"it is off: {facts.problem}", "Correct this setting of Spark.")
     remedy = (
-        f"Set spark.extraListeners={LISTENER} or, to sample tasks too, spark.plugins={PLUGIN}, and spark.joinsight.url."
+        f"Set spark.plugins={PLUGIN} (or spark.extraListeners={LISTENER}, if executors lack the jar), and"
+        " spark.joinsight.url."
     )
     if facts.attach_problem:
         return Check("listener", f"no setting attaches it, and joinsight.attach cannot: {facts.attach_problem}", remedy)
     return Check("listener", "no setting attaches it; joinsight.attach did for what follows", remedy)
-
-
-def _attached_by(facts: Facts) -> str:
-    if PLUGIN not in facts.settings.get("spark.plugins", ""):
-        return "spark.extraListeners"
-    interval = facts.settings.get("spark.joinsight.sampleInterval", "50ms")
-    return f"spark.plugins, tasks are sampled every {interval}" if interval != "0" else "spark.plugins"
 
 
 def _spool(facts: Facts) -> Iterator[Check]:

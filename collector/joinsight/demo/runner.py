@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, func, select
 
-from joinsight.attach import PLUGIN, listener_jar
+from joinsight.attach import LISTENER, listener_jar
 from joinsight.errors import ConfigurationError, JoinsightError
 from joinsight.findings import Thresholds
 from joinsight.serve.server import Listener, Server, bind, make_server
@@ -95,7 +95,7 @@ def run_workload(url: str, environment: Mapping[str, str], on_step: Callable[[in
     conf = {
         "spark.app.name": APPLICATION,
         "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.plugins": PLUGIN,  # which also samples the tasks, for `joinsight cost`
+        "spark.extraListeners": LISTENER,
         "spark.joinsight.url": url,
         "spark.joinsight.progressInterval": "2s",
     }

@@ -1,5 +1,7 @@
 package io.joinsight;
 
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListenerInterface;
@@ -40,25 +42,24 @@ public final class Attachment {
   }
 
   /**
-   * Attaches a listener while the context starts, before its application has an id; returns null if {@code
-   * spark.extraListeners} has one, which Spark makes later.
+   * Attaches a listener while the context starts, before its application has an id, unless {@code spark.extraListeners}
+   * has one, which Spark makes later. Returns why the listener did not start; null if it did, or will.
    */
-  static JoinsightListener attachFirst(SparkContext context, SparkConf conf) {
+  static String attachFirst(SparkContext context, SparkConf conf) {
     for (String other : conf.get("spark.extraListeners", "").split(",")) {
       if (other.trim().equals(JoinsightListener.class.getName())) return null;
     }
     JoinsightListener listener = new JoinsightListener(conf);
     if (listener.problem() == null) context.addSparkListener(listener);
-    return listener;
+    return listener.problem();
   }
 
-  /** The listener of this class loader that reports to a collector; null if there is none. */
-  static JoinsightListener present(SparkContext context) {
+  /** The listeners of this class loader, those of measurements too. */
+  static List<JoinsightListener> present(SparkContext context) {
+    List<JoinsightListener> found = new ArrayList<>();
     for (SparkListenerInterface present : context.listenerBus().listeners()) {
-      if (!(present instanceof JoinsightListener)) continue;
-      JoinsightListener listener = (JoinsightListener) present;
-      if (listener.delivers()) return listener;
+      if (present instanceof JoinsightListener) found.add((JoinsightListener) present);
     }
-    return null;
+    return found;
   }
 }

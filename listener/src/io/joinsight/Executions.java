@@ -340,6 +340,11 @@ final class Executions {
     return values;
   }
 
+  /** Whether no execution runs. */
+  boolean isIdle() {
+    return live.isEmpty();
+  }
+
   /** Adds samples of a stage's tasks, which may come after the end of their execution. */
   void samples(TaskSamples samples) {
     StageAttempt attempt = attemptOf(samples.stageId, samples.attempt);

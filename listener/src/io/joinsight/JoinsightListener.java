@@ -76,6 +76,8 @@ public final class JoinsightListener extends SparkListener {
   private final CountDownLatch emitted = new CountDownLatch(1); // open once nothing more will be
   private volatile boolean progressDue;
   private Thread clock;
+  private Sampler sampler; // of local mode; null: tasks are not sampled here
+  private volatile boolean isBusy;
   private final Queue<TaskSamples> samples = new LinkedBlockingQueue<>(MAX_SAMPLES);
 
   /** Called by Spark while the SparkContext starts, before the application's id is known. */
@@ -122,6 +124,16 @@ public final class JoinsightListener extends SparkListener {
     return problem;
   }
 
+  /** Whether task time is sampled, where, or why not; null if the listener never started. For {@code joinsight doctor}. */
+  public String sampling() {
+    return problem == null ? settings.sampling() : null;
+  }
+
+  /** Whether executions run, so that tasks may. */
+  boolean isBusy() {
+    return isBusy;
+  }
+
   /** Whether it reports to a collector; false for that of a {@link Measurement}. */
   public boolean delivers() {
     return sink instanceof Sender;
@@ -155,6 +167,7 @@ public final class JoinsightListener extends SparkListener {
       off = true;
       isPaused = false;
       clock.interrupt();
+      LocalTasks.stop(this);
       context.removeSparkListener(this);
     }
     return all;
@@ -172,22 +185,37 @@ public final class JoinsightListener extends SparkListener {
   }
 
   private void emitLast() {
-    off = true;
     try {
-      addSamples();
+      addLastSamples();
+      off = true;
+      LocalTasks.stop(this);
       executions.emitChanged();
     } finally {
+      off = true;
       emitted.countDown();
     }
   }
 
-  /** Takes samples of an executor, from any thread. If too many wait they are dropped: the others are still true. */
+  /** Takes samples, from any thread. If too many wait they are dropped: the others are still true. */
   void offer(TaskSamples ofStage) {
     if (!off) samples.offer(ofStage);
   }
 
   private void addSamples() {
     for (TaskSamples each = samples.poll(); each != null; each = samples.poll()) executions.samples(each);
+  }
+
+  /** Adds those, too, that the sampler of local mode has not handed over. */
+  private void addLastSamples() {
+    if (sampler != null) sampler.send();
+    addSamples();
+  }
+
+  private void expectTasks() {
+    boolean isExpected = !executions.isIdle();
+    if (isExpected == isBusy) return;
+    isBusy = isExpected;
+    if (isBusy && sampler != null) sampler.wake();
   }
 
   @Override
@@ -236,6 +264,7 @@ public final class JoinsightListener extends SparkListener {
       } else {
         events.other(event);
       }
+      expectTasks();
       progressIfDue();
     } catch (Throwable t) {
       failed(t);
@@ -247,6 +276,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       events.jobStart(event);
+      expectTasks();
       progressIfDue();
     } catch (Throwable t) {
       failed(t);
@@ -258,6 +288,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       events.jobEnd(event);
+      expectTasks();
       if (leaving) leaveIfDone(true);
     } catch (Throwable t) {
       failed(t);
@@ -279,7 +310,7 @@ public final class JoinsightListener extends SparkListener {
     if (off) return;
     try {
       events.stageCompleted(event);
-      addSamples();
+      addLastSamples();
     } catch (Throwable t) {
       failed(t);
     }
@@ -342,7 +373,9 @@ public final class JoinsightListener extends SparkListener {
     application.startedAt = time;
     applicationKnown = true;
     sink.start();
-    LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
+    if (settings.isLocal && settings.sampleIntervalMs > 0) sampler = LocalTasks.start(this, settings.sampleIntervalMs);
+    if (delivers()) LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
+    LOG.info("Joinsight {}", settings.sampling());
   }
 
   /**
@@ -388,6 +421,7 @@ public final class JoinsightListener extends SparkListener {
     }
     try {
       executions = executions.afterGap();
+      isBusy = false;
       events = new SparkEvents(executions);
       pausedAt = time.getAsLong();
       isPaused = true;

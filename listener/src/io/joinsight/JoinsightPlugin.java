@@ -14,8 +14,8 @@ import org.slf4j.LoggerFactory;
  * The listener, and samples of what its tasks do: {@code spark.plugins=io.joinsight.JoinsightPlugin} in place of {@code
  * spark.extraListeners}. Every executor loads this class, so the jar must be on their class path too.
  *
- * <p>The driver attaches the listener and passes samples to it; each executor has a {@link Sampler}. Like the listener,
- * no method throws.
+ * <p>The driver attaches the listener and passes samples to it; each executor has a {@link Sampler}. In local mode, the
+ * listener samples by itself. Like the listener, no method throws.
  */
 public final class JoinsightPlugin implements SparkPlugin {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
@@ -32,15 +32,14 @@ public final class JoinsightPlugin implements SparkPlugin {
 
   private static final class Driver implements DriverPlugin {
     private SparkContext context;
-    private JoinsightListener listener; // null: spark.extraListeners makes it later
 
     /** Returns what the executors' side is told: how often to sample. */
     @Override
     public Map<String, String> init(SparkContext context, PluginContext plugin) {
       try {
         this.context = context;
-        listener = Attachment.attachFirst(context, plugin.conf());
-        long interval = listener != null && listener.problem() != null ? 0 : Settings.sampleInterval(plugin.conf());
+        boolean isOff = Attachment.attachFirst(context, plugin.conf()) != null;
+        long interval = isOff || Settings.isLocal(plugin.conf()) ? 0 : Settings.sampleInterval(plugin.conf());
         return Collections.singletonMap(Settings.SAMPLE_INTERVAL, Long.toString(interval));
       } catch (Throwable t) {
         warn("Joinsight's plugin could not start; the job is not affected", t);
@@ -51,8 +50,8 @@ public final class JoinsightPlugin implements SparkPlugin {
     @Override
     public Object receive(Object message) {
       try {
-        if (listener == null) listener = Attachment.present(context);
-        if (listener != null) listener.offer(TaskSamples.ofMessage(message));
+        TaskSamples samples = TaskSamples.ofMessage(message);
+        for (JoinsightListener each : Attachment.present(context)) each.offer(samples);
       } catch (Throwable t) {
         warn("Joinsight could not read samples of an executor; the job is not affected", t);
       }
@@ -61,6 +60,7 @@ public final class JoinsightPlugin implements SparkPlugin {
   }
 
   private static final class Executor implements ExecutorPlugin {
+    private final StartedTasks tasks = new StartedTasks();
     private volatile Sampler sampler;
 
     @Override
@@ -68,7 +68,7 @@ public final class JoinsightPlugin implements SparkPlugin {
       try {
         long interval = Long.parseLong(fromDriver.getOrDefault(Settings.SAMPLE_INTERVAL, "0"));
         if (interval == 0) return;
-        Sampler starting = new Sampler(interval, plugin::send);
+        Sampler starting = new Sampler(interval, tasks, samples -> plugin.send(samples.toMessage()));
         starting.start();
         sampler = starting;
       } catch (Throwable t) {
@@ -78,17 +78,17 @@ public final class JoinsightPlugin implements SparkPlugin {
 
     @Override
     public void onTaskStart() {
-      if (sampler != null) sampler.taskStarted();
+      if (sampler != null && !sampler.isStopped()) tasks.started(sampler);
     }
 
     @Override
     public void onTaskSucceeded() {
-      if (sampler != null) sampler.taskEnded();
+      if (sampler != null) tasks.ended(sampler);
     }
 
     @Override
     public void onTaskFailed(org.apache.spark.TaskFailedReason reason) {
-      if (sampler != null) sampler.taskEnded();
+      if (sampler != null) tasks.ended(sampler);
     }
 
     @Override

@@ -40,6 +40,7 @@ final class Settings {
   static final String SAMPLE_INTERVAL = PREFIX + "sampleInterval";
   private static final String DEFAULT_SAMPLE_INTERVAL = "50ms";
   private static final long MIN_SAMPLE_INTERVAL_MS = 10;
+  private static final String PLUGINS = "spark.plugins";
   static final String USE_PROXY = PREFIX + "useProxy";
   private static final String CA_FILE = PREFIX + "caFile";
   private static final String SPOOL = PREFIX + "spool";
@@ -57,6 +58,9 @@ final class Settings {
   final Path spool;
   final long spoolLimit;
   final long memoryLimit;
+  final long sampleIntervalMs; // 0: never
+  final boolean isLocal;
+  private final boolean hasPlugin;
   final List<String> problems = new ArrayList<>();
   final ApplicationSettings application;
   private final Map<String, String> settings; // without the prefix
@@ -69,11 +73,13 @@ final class Settings {
     progressIntervalMs = duration(conf, PREFIX + "progressInterval", "10s", 100);
     shutdownTimeoutMs = duration(conf, SHUTDOWN_TIMEOUT, "10s", 0);
     requestTimeoutMs = (int) Math.min(3_600_000, duration(conf, REQUEST_TIMEOUT, "30s", 100));
-    long sampleIntervalMs = duration(conf, SAMPLE_INTERVAL, DEFAULT_SAMPLE_INTERVAL, 0);
+    sampleIntervalMs = duration(conf, SAMPLE_INTERVAL, DEFAULT_SAMPLE_INTERVAL, 0);
     if (sampleIntervalMs > 0 && sampleIntervalMs < MIN_SAMPLE_INTERVAL_MS) {
       String value = conf.get(SAMPLE_INTERVAL);
       problems.add(SAMPLE_INTERVAL + "=" + value + " is too short; it must be 0 or " + MIN_SAMPLE_INTERVAL_MS + "ms");
     }
+    isLocal = isLocal(conf);
+    hasPlugin = Arrays.asList(conf.get(PLUGINS, "").split("\\s*,\\s*")).contains(JoinsightPlugin.class.getName());
     useProxy = useProxy(conf);
     trusted = trusted(conf);
     spool = spool(conf);
@@ -89,9 +95,25 @@ final class Settings {
     return copy.set(ENABLED, "true").set(URL, "http://localhost").set(SPOOL, "none");
   }
 
-  /** How often executors with the plugin sample their tasks, in milliseconds; 0: never. */
+  /** How often tasks are sampled, in milliseconds; 0: never. */
   static long sampleInterval(SparkConf conf) {
     return conf.getTimeAsMs(SAMPLE_INTERVAL, DEFAULT_SAMPLE_INTERVAL);
+  }
+
+  /** Whether the driver's JVM runs the tasks. */
+  static boolean isLocal(SparkConf conf) {
+    String master = conf.get("spark.master", "");
+    return master.equals("local") || master.startsWith("local[");
+  }
+
+  /** Whether task time is sampled, where, or why not. */
+  String sampling() {
+    String no = "does not sample task time because ";
+    if (sampleIntervalMs == 0) return no + SAMPLE_INTERVAL + " is 0";
+    String yes = "samples task time: every " + sampleIntervalMs + " ms, in the ";
+    if (isLocal) return yes + "driver's JVM, which runs the tasks";
+    if (hasPlugin) return yes + "executors";
+    return no + PLUGINS + " does not name " + JoinsightPlugin.class.getName() + ", by which executors sample";
   }
 
   /** The settings with this prefix, without it. */
