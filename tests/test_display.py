@@ -13,8 +13,9 @@ import pytest
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.display import bytes_text, duration_text, metric_text, row_text
+from joinsight.display import metric_text, row_text
 from joinsight.document import Accumulator
+from joinsight.units import bytes_text, duration_text
 
 SPREAD = "total (min, med, max (stageId: taskId))\n"
 AVERAGE_SPREAD = "(min, med, max (stageId: taskId)):\n"

@@ -17,7 +17,7 @@ LAYERS = (
         "files",
         "document",
         "gc_tuning",
-        "terminal",
+        "units",
         "incomplete",
         "timeparse",
         "manual",
@@ -35,14 +35,15 @@ LAYERS = (
     ("probe",),
     ("verdict",),
     ("present",),
+    ("terminal",),
     ("pages",),
     ("serve", "spark"),
     ("backfill",),
     ("demo", "gate"),
-    ("cli",),
     ("measurement",),
     ("variants", "cell_magic", "budgets"),
     ("checking", "pytest_plugin"),
+    ("cli",),
 )
 LAYER = {module: number for number, modules in enumerate(LAYERS) for module in modules}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 from rich.cells import cell_len
 
-from joinsight.terminal import HIDDEN, to_json, visible, visible_line
+from joinsight.terminal.escaping import HIDDEN, to_json, visible, visible_line
 
 HARMLESS = [
     "Umsätze nach Filiale, 東京 の 売上",

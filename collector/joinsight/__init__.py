@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from joinsight.attach import JoinsightWarning, attach, listener_jar
-from joinsight.spark import history
+from joinsight.spark.history import history
 
 if TYPE_CHECKING:
     from joinsight.measurement import Measured

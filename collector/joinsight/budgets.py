@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from joinsight.display import bytes_text, duration_text
 from joinsight.errors import JoinsightError
 from joinsight.measurement import MeasuredExecution
 from joinsight.plan.explained import STRATEGIES, Join, facts, joins_of
 from joinsight.severity import SEVERITIES
+from joinsight.units import bytes_text, duration_text
 
 FORMS = """\
   no cartesian product                 no, at most 2, at least 1 or exactly 3 of: queries, shuffles, broadcasts, joins,

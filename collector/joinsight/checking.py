@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import re
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joinsight.attach import classic_context
 from joinsight.budgets import broken
@@ -13,25 +16,44 @@ from joinsight.files import write_whole
 from joinsight.golden import difference, from_text, to_text
 from joinsight.measurement import Measured, active_context
 
-if TYPE_CHECKING:
-    from joinsight.pytest_plugin import Joinsight
+_NOT_OF_A_FILE_NAME = re.compile(r"[^\w.=,+-]+")
+
+
+@dataclass(frozen=True)
+class Test:
+    """The test that measures, and what pytest's options say."""
+
+    node_id: str
+    name: str
+    plans: Path
+    """The folder of its golden plans."""
+    page: Path
+    """The file that shows the plans if it fails."""
+    updates: bool
+    """Golden plans are written instead of compared with."""
+    record: Path | None
+    """The file of what was measured, for `joinsight gate`."""
+
+    def golden_file(self, name: str | None) -> Path:
+        """``plans/test_sales/test_report.plan`` next to the test's file."""
+        return self.plans / f"{_NOT_OF_A_FILE_NAME.sub('-', name or self.name)}.plan"
 
 
 class Checked(Measured):
     """Measured queries of a test."""
 
-    def __init__(self, context: Any, fixture: Joinsight) -> None:
+    def __init__(self, context: Any, test: Test) -> None:
         super().__init__(context)
-        self._fixture = fixture
+        self._test = test
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, traceback)
-        if self._fixture.record is not None and (error is None or self._executions is not None):
-            with self._fixture.record.open("ab") as file:
+        if self._test.record is not None and (error is None or self._executions is not None):
+            with self._test.record.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # processes of pytest-xdist write too
-                file.write(self.documents(job_name=self._fixture.test))
+                file.write(self.documents(job_name=self._test.node_id))
 
     def must(self, *budgets: str) -> None:
         """Fail if the queries do not keep these: ``no cartesian product``, ``at most 2 shuffles``; see docs/pytest.md.
@@ -50,8 +72,8 @@ class Checked(Measured):
         The file is named after the test, or `name`. Raises `AssertionError` with what changed, in sentences and lines.
         """
         __tracebackhide__ = True
-        path, found = self._fixture.golden_file(name), [each.section for each in self.executions if each.plan]
-        if self._fixture.updates:
+        path, found = self._test.golden_file(name), [each.section for each in self.executions if each.plan]
+        if self._test.updates:
             path.parent.mkdir(parents=True, exist_ok=True)
             content = to_text(found).encode()
             if not path.exists() or path.read_bytes() != content:
@@ -71,14 +93,14 @@ class Checked(Measured):
 
     def _fail(self, message: str) -> None:
         __tracebackhide__ = True
-        self._fixture.page.write_text(f'<!doctype html><meta charset="utf-8">{self._repr_html_()}', "utf-8")
-        raise AssertionError(f"{message}\n\n{self}\n\nDrawn: {self._fixture.page.as_uri()}")
+        self._test.page.write_text(f'<!doctype html><meta charset="utf-8">{self._repr_html_()}', "utf-8")
+        raise AssertionError(f"{message}\n\n{self}\n\nDrawn: {self._test.page.as_uri()}")
 
 
-def checked(fixture: Joinsight, what: Any) -> Checked:
+def checked(test: Test, what: Any) -> Checked:
     """Implements the fixture's `measure`."""
     if not callable(what):
-        return Checked(classic_context(what), fixture)
-    with Checked(active_context(), fixture) as measured:
+        return Checked(classic_context(what), test)
+    with Checked(active_context(), test) as measured:
         measured.value = what()
     return measured

@@ -19,8 +19,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from joinsight.attach import JoinsightWarning, call_with_context, classic_context, listener_jar
-from joinsight.cli import read
-from joinsight.cli.console import text_console
 from joinsight.decode import decode_document
 from joinsight.document import Execution
 from joinsight.errors import JoinsightError
@@ -29,7 +27,7 @@ from joinsight.golden import Section, plan_of, section
 from joinsight.pages.notebook import notebook
 from joinsight.plan.cost import Bill
 from joinsight.plan.simplified import Operator
-from joinsight.present import query_title
+from joinsight.present.values import query_title
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Rows, execution_rows
 from joinsight.tables import (
@@ -43,6 +41,8 @@ from joinsight.tables import (
     ShuffleRow,
     StageRow,
 )
+from joinsight.terminal.console import text_console
+from joinsight.terminal.execution import print_execution
 
 _Self = TypeVar("_Self", bound="Measured")
 _MEASUREMENT = "io.joinsight.Measurement"
@@ -128,7 +128,7 @@ class MeasuredExecution:
     def __str__(self) -> str:
         """What `joinsight plan` prints."""
         text = io.StringIO()
-        read.print_execution(text_console(text), self._stored)
+        print_execution(text_console(text), self._stored)
         return text.getvalue().rstrip("\n")
 
     def __repr__(self) -> str:

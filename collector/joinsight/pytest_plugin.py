@@ -5,7 +5,6 @@ pytest imports this module in every project where Joinsight is installed, so it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,6 @@ import pytest
 
 if TYPE_CHECKING:
     from joinsight.checking import Checked
-
-_NOT_OF_A_FILE_NAME = re.compile(r"[^\w.=,+-]+")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,23 +31,23 @@ class Joinsight:
     """The fixture."""
 
     def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
-        self.test: str = request.node.nodeid
-        self.updates: bool = request.config.getoption("joinsight_update")
-        self.page = folder / "joinsight.html"
-        record = request.config.getoption("joinsight_record")
-        self.record = Path(request.config.invocation_params.dir, record) if record else None
-        self._plans = request.path.parent / "plans" / request.path.stem
-        self._name: str = request.node.name
+        self._request, self._folder = request, folder
 
     def measure(self, what: Any) -> Checked:
         """As `joinsight.measure`, for a session or a function; what it gives can also be checked."""
-        from joinsight.checking import checked
+        from joinsight.checking import Test, checked
 
-        return checked(self, what)
-
-    def golden_file(self, name: str | None) -> Path:
-        """``plans/test_sales/test_report.plan`` beside the test's file."""
-        return self._plans / f"{_NOT_OF_A_FILE_NAME.sub('-', name or self._name)}.plan"
+        request = self._request
+        record = request.config.getoption("joinsight_record")
+        test = Test(
+            node_id=request.node.nodeid,
+            name=request.node.name,
+            plans=request.path.parent / "plans" / request.path.stem,
+            page=self._folder / "joinsight.html",
+            updates=request.config.getoption("joinsight_update"),
+            record=Path(request.config.invocation_params.dir, record) if record else None,
+        )
+        return checked(test, what)
 
 
 @pytest.fixture

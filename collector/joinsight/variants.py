@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from joinsight.cli.console import text_console
-from joinsight.cli.table import Column, lines
-from joinsight.display import bytes_text, duration_text
 from joinsight.errors import JoinsightError
 from joinsight.measurement import Measured, measure
 from joinsight.tables import ExecutionRow
+from joinsight.terminal.console import text_console
+from joinsight.terminal.table import Column, lines
+from joinsight.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

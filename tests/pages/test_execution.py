@@ -20,11 +20,8 @@ from tests.pages.stored import stored
 from tests.plan.test_cost import MERGED, ended, ran
 from tests.test_fuzz import executions
 
-from joinsight.cli.console import text_console
-from joinsight.cli.read import print_findings_of
 from joinsight.comparison import compare
 from joinsight.decode import decode_request
-from joinsight.display import bytes_text, duration_text
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, NotFound
 from joinsight.pages.drawing import draw
@@ -35,6 +32,9 @@ from joinsight.pages.panel import panel_of
 from joinsight.pages.view import FIT, View
 from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
+from joinsight.terminal.console import text_console
+from joinsight.terminal.execution import print_findings_of
+from joinsight.units import bytes_text, duration_text
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
 

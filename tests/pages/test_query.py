@@ -15,7 +15,8 @@ from tests.pages.plans import HOSTILE
 
 from joinsight.pages.history import LEFT, RIGHT, WIDTH, draw_history
 from joinsight.pages.home import Summary
-from joinsight.pages.query import QueryRuns, query_page, runs_of
+from joinsight.pages.query import QueryRuns, query_page
+from joinsight.pages.runs import runs_of
 from joinsight.tables import Row
 
 SHAPE = "7f3a91c20d5be684"

@@ -17,9 +17,7 @@ from tests.documents import STARTED_AT_MS, planned
 from tests.plan.test_critical_path import broadcasts, jobs, nested, stages
 from tests.test_fuzz import CORPUS, RELAXED, executions
 
-from joinsight.cli.console import text_console
 from joinsight.cli.cost import print_bill
-from joinsight.cli.read import print_execution
 from joinsight.decode import decode_document
 from joinsight.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.errors import DocumentError
@@ -31,6 +29,8 @@ from joinsight.present.cost import Labels
 from joinsight.reading import StoredPlan, stored_plan
 from joinsight.rows import Plans, execution_rows
 from joinsight.tables import BroadcastRow, JoinRow, ShuffleRow
+from joinsight.terminal.console import text_console
+from joinsight.terminal.execution import print_execution
 
 # Stage 1 writes the left shuffle, 2 the right one, 7 joins; all are on the path
 MERGED = """

@@ -26,7 +26,7 @@ from joinsight.backfill.processes import read_in_processes
 from joinsight.backfill.tasks import LogResult, Store, read_logs, write_logs
 from joinsight.errors import JoinsightError
 from joinsight.findings.thresholds import Thresholds
-from joinsight.spark import CONNECTIONS
+from joinsight.spark.packages import CONNECTIONS
 from joinsight.store import event_logs
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from joinsight import __version__
 from joinsight.errors import ConfigurationError, JoinsightError
-from joinsight.terminal import guard
+from joinsight.terminal.escaping import guard
 
 _HELP = """See what every join and shuffle of your Spark SQL queries really cost.
 

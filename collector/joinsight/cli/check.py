@@ -14,9 +14,9 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight.cli.collector import open_collector, reason_of, send
-from joinsight.display import bytes_text
 from joinsight.serve.refusals import DOCTOR
 from joinsight.store.database import embedded_folder, reason
+from joinsight.units import bytes_text
 
 ANSWER_SECONDS = 10.0
 LOW_BYTES = 1 << 30

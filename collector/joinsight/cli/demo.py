@@ -13,8 +13,7 @@ from rich.rule import Rule
 from sqlalchemy import Engine
 
 from joinsight import reading
-from joinsight.cli import diff, findings_text, read
-from joinsight.cli.console import console, paragraph_width, progress
+from joinsight.cli import diff, read
 from joinsight.cli.options import database_options
 from joinsight.comparison import compare
 from joinsight.demo import runner
@@ -25,6 +24,9 @@ from joinsight.serve.server import DEFAULT_PORT
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import open_database, upgrade
 from joinsight.tables import EXECUTION_KEY, Row
+from joinsight.terminal import execution
+from joinsight.terminal.console import console, paragraph_width, progress
+from joinsight.terminal.findings import execution_lines
 
 
 @click.command()
@@ -95,8 +97,8 @@ def report(out: Console, engine: Engine, application: str) -> None:
     read.print_table(out, read.query_table(queries), queries)
     for plan in plans:
         out.print(Rule("Plan"))
-        read.print_header(out, plan)
-        read.print_plan(out, plan, None)
+        execution.print_header(out, plan)
+        execution.print_plan(out, plan, None)
         out.print()
     out.print(Rule("A query through time"))
     read.print_table(out, read.query_table(nights), nights)
@@ -116,7 +118,7 @@ def report(out: Console, engine: Engine, application: str) -> None:
     )
     kinds = {finding["finding"]: finding for finding in reversed(findings)}
     for finding in sorted(kinds.values(), key=findings.index):
-        for line in findings_text.execution_lines(finding, paragraph_width(out)):
+        for line in execution_lines(finding, paragraph_width(out)):
             out.print(line, soft_wrap=True)
 
 

@@ -8,9 +8,9 @@ import click
 from rich.text import Text
 
 from joinsight import manual
-from joinsight.cli import table
-from joinsight.cli.console import console, cut_at
-from joinsight.cli.table import Column
+from joinsight.terminal import table
+from joinsight.terminal.console import console, cut_at
+from joinsight.terminal.table import Column
 
 
 @click.command()

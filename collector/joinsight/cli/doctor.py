@@ -15,21 +15,21 @@ from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import incomplete
-from joinsight.cli import table
 from joinsight.cli.check import Check, check_collector, check_writing
 from joinsight.cli.collector import collector_options
-from joinsight.cli.console import console, cut_at, paragraph_width
 from joinsight.cli.options import Moment, database_options, limit_option
 from joinsight.cli.spark_check import check_spark
-from joinsight.cli.table import Column
-from joinsight.display import duration_text
 from joinsight.errors import DatabaseError
 from joinsight.reading import read_deliveries
 from joinsight.store import event_logs, partitions
 from joinsight.store.database import check_schema, open_database, reason, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 from joinsight.tables import Row
-from joinsight.terminal import to_json, visible
+from joinsight.terminal import table
+from joinsight.terminal.console import console, cut_at, paragraph_width
+from joinsight.terminal.escaping import to_json, visible
+from joinsight.terminal.table import Column
+from joinsight.units import duration_text
 
 _REASONS = 3
 _RANGES = 5

@@ -10,7 +10,7 @@ import click
 
 from joinsight.cli.filter_options import filter_options
 from joinsight.filters import Filters
-from joinsight.terminal import to_json
+from joinsight.terminal.escaping import to_json
 
 
 @click.command()
@@ -24,16 +24,14 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     """
     # Here, because the help needs none of it
     from joinsight import reading
-    from joinsight.cli import findings_text
-    from joinsight.cli.console import console, paragraph_width
     from joinsight.cli.listing import read_listing
-    from joinsight.present import when
+    from joinsight.present.values import when
+    from joinsight.terminal.console import console, paragraph_width
+    from joinsight.terminal.findings import execution_lines, group_lines
 
     filters = Filters(**options)
     each = each or any(getattr(filters, name) is not None for name in reading.UNGROUPED_FILTERS)
-    name, render = (
-        ("findings", findings_text.execution_lines) if each else ("finding_groups", findings_text.group_lines)
-    )
+    name, render = ("findings", execution_lines) if each else ("finding_groups", group_lines)
     listing = read_listing(database_url, data, name, filters, sort)
     rows = listing.rows
     if as_json:

@@ -12,7 +12,7 @@ from joinsight import reading
 from joinsight.filters import Filters
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
-from joinsight.terminal import to_json
+from joinsight.terminal.escaping import to_json
 
 _COUNTED = 1_000
 """Rows that are counted beyond those that are shown."""

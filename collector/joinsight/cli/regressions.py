@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
-from joinsight.display import duration_text
-from joinsight.present import execution_name, query_title, short_key, when
 from joinsight.present.regressions import KINDS, measure, value
+from joinsight.present.values import execution_name, query_title, short_key, when
+from joinsight.units import duration_text
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -83,9 +83,9 @@ def regressions(
 def _print(rows: list[Row]) -> None:
     from rich.text import Text
 
-    from joinsight.cli import table
-    from joinsight.cli.console import console, cut_at, print_line
-    from joinsight.cli.table import Column
+    from joinsight.terminal import table
+    from joinsight.terminal.console import console, cut_at, print_line
+    from joinsight.terminal.table import Column
 
     columns = [
         Column("job", [row["job_name"] for row in rows], flexible=True),

@@ -18,9 +18,9 @@ import click
 import httpx
 
 from joinsight.cli.collector import GaveUp, Undeliverable, collector_options, deliver, open_collector
-from joinsight.cli.console import progress
 from joinsight.cli.options import Duration
 from joinsight.cli.spool import check_below, find_files, opened, read_file, set_aside
+from joinsight.terminal.console import progress
 
 ANSWER_SECONDS = 60.0
 

@@ -12,7 +12,7 @@ import click
 
 from joinsight.cli.options import Duration, Moment, database_options, master_option
 from joinsight.errors import ConfigurationError
-from joinsight.spark import CONNECTIONS, check_packages
+from joinsight.spark.packages import CONNECTIONS, check_packages
 
 _connections = click.option(
     "--connections",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
-from joinsight.display import bytes_text, duration_text
-from joinsight.present import when
+from joinsight.present.values import when
+from joinsight.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -46,10 +46,10 @@ def streams(
 
 
 def _print(rows: list[Row]) -> None:
-    from joinsight.cli import table
-    from joinsight.cli.console import console, cut_at
     from joinsight.cli.read import state_text
-    from joinsight.cli.table import Column
+    from joinsight.terminal import table
+    from joinsight.terminal.console import console, cut_at
+    from joinsight.terminal.table import Column
 
     def numbers(header: str, name: str, drop: int = 0) -> Column:
         return Column(header, ["" if r[name] is None else f"{r[name]:,}" for r in rows], right=True, drop=drop)

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from joinsight import reading
-from joinsight.cli.console import console
-from joinsight.cli.read import print_header
 from joinsight.store.database import check_schema, open_database
-from joinsight.terminal import to_json
+from joinsight.terminal.console import console
+from joinsight.terminal.escaping import to_json
+from joinsight.terminal.execution import print_header
 from joinsight.verdict import read_verdict
 
 

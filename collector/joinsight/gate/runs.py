@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, select, text, tuple_
 
 from joinsight.decode import MAX_DOCUMENT_BYTES, decode_document
-from joinsight.display import bytes_text
 from joinsight.document import Execution
 from joinsight.errors import ConfigurationError, DocumentError
 from joinsight.golden import Section, plan_of, section
 from joinsight.plan.simplified import Operator
-from joinsight.present import query_title
+from joinsight.present.values import query_title
 from joinsight.rows import execution_rows
 from joinsight.tables import (
     EXECUTION_KEY,
@@ -34,6 +33,7 @@ from joinsight.tables import (
     joins,
 )
 from joinsight.tables.views import plan_edge, plan_node
+from joinsight.units import bytes_text
 
 MEASURES: Mapping[str, str] = {
     "shuffle_write_bytes": "shuffled bytes",

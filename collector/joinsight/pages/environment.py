@@ -11,13 +11,12 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from joinsight import present
-from joinsight.display import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
-from joinsight.present import regressions
+from joinsight.present import regressions, values
 from joinsight.present.findings import at_stake_over_runs
 from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, Row, driver_ms
+from joinsight.units import bytes_text, duration_text
 
 _environment = Environment(
     loader=PackageLoader("joinsight.pages"),
@@ -51,7 +50,7 @@ def address(row: Row, **parameters: object) -> str:
     """The address of the page of an execution; its start distinguishes executions of the same name."""
     given = {name: value for name, value in parameters.items() if value is not None}
     named = urlencode({"started_at": started_at(row), **given}, safe=":,")
-    return f"/executions/{quote(present.execution_name(row))}?{named}"
+    return f"/executions/{quote(values.execution_name(row))}?{named}"
 
 
 def query_address(row: Row) -> str:
@@ -82,7 +81,7 @@ def compare_regression(row: Row) -> str:
 
 def run_name(row: Row) -> str:
     """An execution in a parameter: its name, and its start, which distinguishes executions of the same name."""
-    return f"{present.execution_name(row)}@{started_at(row)}"
+    return f"{values.execution_name(row)}@{started_at(row)}"
 
 
 def started_at(row: Row) -> str:
@@ -127,23 +126,23 @@ _environment.filters.update(
     run_name=run_name,
     size=size_text,
     duration=time_text,
-    number=present.number_text,
-    ratio=present.ratio_text,
+    number=values.number_text,
+    ratio=values.ratio_text,
     driver_ms=lambda row: driver_ms(*(row[phase] for phase in DRIVER_PHASES)),
     **{
         function.__name__: function
         for function in (
-            present.build_side,
-            present.execution_name,
-            present.join_keys,
-            present.one_line,
-            present.partitioned_by,
-            present.partitions,
-            present.query_title,
+            values.build_side,
+            values.execution_name,
+            values.join_keys,
+            values.one_line,
+            values.partitioned_by,
+            values.partitions,
+            values.query_title,
             at_stake_over_runs,
-            present.short_key,
+            values.short_key,
             short_name,
-            present.when,
+            values.when,
             regressions.measure,
             regressions.value,
         )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from joinsight.comparison import Run
-from joinsight.display import bytes_text, duration_text, percent_text
 from joinsight.document import ENDED
 from joinsight.errors import NotFound
 from joinsight.pages.drawing import Drawing, draw
@@ -22,14 +21,15 @@ from joinsight.pages.timeline import timeline
 from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
 from joinsight.plan.cost import Bill, Item, JoinCost
 from joinsight.plan.operators import FILES_SIZE
-from joinsight.present import execution_name, number_text, one_line, query_title
 from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
 from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
+from joinsight.present.values import execution_name, number_text, one_line, query_title
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.title import is_sparks_own
+from joinsight.units import bytes_text, duration_text, percent_text
 from joinsight.verdict import judge
 
 MAX_DRAWN = 10_000

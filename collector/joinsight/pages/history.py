@@ -10,13 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
-from typing import TYPE_CHECKING
 
-from joinsight.display import bytes_text, duration_text
+from joinsight.pages.runs import Run
 from joinsight.tables import Row
-
-if TYPE_CHECKING:
-    from joinsight.pages.query import Run
+from joinsight.units import bytes_text, duration_text
 
 WIDTH, LEFT, RIGHT, TOP = 960, 76, 16, 26
 _HEIGHTS = (180, 72)  # of the first panel, and of the others

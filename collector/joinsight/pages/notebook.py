@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from joinsight.display import bytes_text, duration_text
 from joinsight.pages.drawing import draw
 from joinsight.pages.environment import render
 from joinsight.pages.execution import MAX_DRAWN, operators_of
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.view import DEFAULT
-from joinsight.present import execution_name, one_line, query_title
 from joinsight.present.findings import at_stake
 from joinsight.present.time_spent import by_cause
+from joinsight.present.values import execution_name, one_line, query_title
 from joinsight.reading import StoredPlan
+from joinsight.units import bytes_text, duration_text
 from joinsight.verdict import judge
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from joinsight.comparison import Change, Comparison
-from joinsight.display import bytes_text, duration_text
+from joinsight.units import bytes_text, duration_text
 
 
 def verdicts(comparison: Comparison) -> Iterator[tuple[str, bool]]:

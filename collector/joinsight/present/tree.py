@@ -1,6 +1,6 @@
 """A plan for display: its operators with their texts, costs and findings, and their edges.
 
-The terminal draws it as a tree (`cli.tree`), pages draw it as boxes (`pages.drawing`).
+The terminal draws it as a tree (`terminal.tree`), pages draw it as boxes (`pages.drawing`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from joinsight.display import bytes_text, duration_text
 from joinsight.findings import skewed_shuffle
 from joinsight.plan import operators
 from joinsight.plan.cost import Bill
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
 from joinsight.plan.texts import without_ids
-from joinsight.present import ratio_text
+from joinsight.present.values import ratio_text
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
+from joinsight.units import bytes_text, duration_text
 
 # Details that are not about the query: ids, the usual origin of a shuffle, the default catalog
 _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")

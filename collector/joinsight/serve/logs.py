@@ -9,7 +9,7 @@ import time
 from datetime import datetime, timezone
 from typing import Any
 
-from joinsight.terminal import to_json, visible, visible_line
+from joinsight.terminal.escaping import to_json, visible, visible_line
 
 FORMATS = ("text", "json")
 _CLIENTS = 1_000

@@ -18,8 +18,8 @@ from sqlalchemy.types import TypeEngine
 
 from joinsight import tables
 from joinsight.errors import ConfigurationError
-from joinsight.spark import CONNECTIONS
 from joinsight.spark.copying import Field, reader
+from joinsight.spark.packages import CONNECTIONS
 from joinsight.store import URL_VARIABLE, partitions
 from joinsight.store.database import check_schema, conninfo, open_database
 from joinsight.tables import views

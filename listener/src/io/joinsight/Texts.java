@@ -22,7 +22,7 @@ final class Texts {
 
   /**
    * The text with escapes, such as {@code \x1b}, for invisible characters and those that control a terminal, as in the
-   * collector's terminal.py.
+   * collector's terminal/escaping.py.
    */
   static String escape(String text) {
     Matcher m = HIDDEN.matcher(text);

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from joinsight.findings import link
 from joinsight.findings.finding import WHOLE_EXECUTION
-from joinsight.present import execution_name, query_title, when
 from joinsight.present.findings import at_stake, impact, occurrence
+from joinsight.present.values import execution_name, query_title, when
 from joinsight.tables import Row
-from joinsight.terminal import visible, visible_line
+from joinsight.terminal.escaping import visible, visible_line
 
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _INDENT = "  "

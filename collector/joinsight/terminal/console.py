@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from joinsight.terminal import unguarded, visible
+from joinsight.terminal.escaping import unguarded, visible
 
 WIDTH = 100
 """Columns of paragraphs, at most; on a terminal its width."""

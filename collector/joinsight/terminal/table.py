@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from joinsight.terminal import visible_line
+from joinsight.terminal.escaping import visible_line
 
 GAP = "  "
 _LEAST_TEXT = 16

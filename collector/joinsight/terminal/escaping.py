@@ -2,7 +2,7 @@ r"""Makes control characters visible in all output, so that stored text cannot c
 
 Names, descriptions, plans and errors come from whoever may send documents. `visible` escapes what a terminal obeys
 or a person does not see: ``\x1b``, ``\u202e``. Letters of every script, combining marks and emoji stay
-unchanged. `guard` applies it to stdout and stderr, whoever writes there; only `cli/console`, which
+unchanged. `guard` applies it to stdout and stderr, whoever writes there; only `terminal/console`, which
 adds colours, writes past it; `to_json` writes JSON with ``\uXXXX`` in place of the same characters.
 """
 

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from joinsight.display import row_text
-from joinsight.present import number_text
 from joinsight.present.tree import HOT, PlanTree, TreeNode, plan_tree
+from joinsight.present.values import number_text
 from joinsight.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.terminal import visible_line
+from joinsight.terminal.escaping import visible_line
 
 _ROWS, _BYTES, _TIME, _WALL, _SKEW = 13, 11, 9, 8, 6
 _NUMBERS = _ROWS + _BYTES + _TIME + _SKEW

@@ -1,0 +1,1 @@
+"""What a terminal shows: executions, plans, findings and tables as text that cannot control it."""
