@@ -65,11 +65,11 @@ docs: $(VENV)/.dev ## regenerate views, data dictionary, metrics page, tables in
 	$(BIN)/python -m joinsight.serve.metrics_page > docs/metrics.md
 	$(BIN)/python -m joinsight.findings.page docs/findings.md
 	$(BIN)/python -m joinsight.plan.decisions docs/aqe.md
-	$(BIN)/python -m joinsight.plan.critical_path docs/critical-path.md
-	$(BIN)/python -m joinsight.plan.cost_kinds docs/cost.md
+	$(BIN)/python -m joinsight.timing.critical_path docs/critical-path.md
+	$(BIN)/python -m joinsight.timing.cost_kinds docs/cost.md
 	$(BIN)/python -m joinsight.plan.engines_page docs/engines.md
 	$(BIN)/python -m tests.exactness.results docs/exactness.md
-	$(BIN)/python -m joinsight.schema > collector/joinsight/schemas/document-v1.schema.json
+	$(BIN)/python -m joinsight.contract.schema > collector/joinsight/contract/schemas/document-v1.schema.json
 	$(BIN)/python -m dashboards
 
 site: $(VENV)/.demo ## build the documentation site into build/site and check its links

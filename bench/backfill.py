@@ -52,7 +52,7 @@ from bench.serving import with_children
 from joinsight.backfill import jvm
 from joinsight.backfill.listing import Local, find
 from joinsight.backfill.tasks import LogDocuments
-from joinsight.gc_tuning import collect_seldom
+from joinsight.base.gc_tuning import collect_seldom
 from joinsight.store.database import open_database, upgrade
 
 LOGS = ("tasks", "queries", "tpch")

@@ -33,7 +33,7 @@ from tests.documents import application
 from bench.company import Driver, Seen
 from bench.ingestion import documents, with_ids_of
 from bench.serving import cpu_seconds, postgres_pids, serving, shared_memory_mb, with_children
-from joinsight.document import Document, Execution
+from joinsight.contract.document import Document, Execution
 from joinsight.store.database import open_database
 
 QUERIES = 30

@@ -35,8 +35,8 @@ from tests.spark.sink import Sink, listening
 from tests.waiting import until
 
 from bench.plugin import compiled, measured, run, session
-from joinsight.reading import stored_plan
-from joinsight.rows import Rows
+from joinsight.analysis.rows import Rows
+from joinsight.queries.reading import stored_plan
 
 CORES = 8
 TASKS = 3

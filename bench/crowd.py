@@ -25,7 +25,7 @@ import pyspark
 from tests.java import OPENED
 
 from bench.plugin import compiled
-from joinsight.attach import listener_jar
+from joinsight.driver.attach import listener_jar
 
 INTERVAL_S = 10
 

@@ -34,7 +34,7 @@ from tests.exactness import tpch
 from tests.spark import decisions_workload
 
 import joinsight
-from joinsight.golden import Section, difference, from_text, meanings, to_text
+from joinsight.gate.golden import Section, difference, from_text, meanings, to_text
 
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 EQUALITY = re.compile(r"^(\s*(?:AND )?)((?:\w+\.)?(\w+) = (?:\w+\.)?(\w+))$", re.MULTILINE)

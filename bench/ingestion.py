@@ -38,12 +38,12 @@ from tests.versions import NEWEST
 
 from bench.serving import SENT, Collector, cpu_seconds, postgres_pids, serving, with_children
 from joinsight import tables
-from joinsight.document import Document, Execution
+from joinsight.analysis.rows import Plans, Rows, execution_rows
+from joinsight.base.gc_tuning import collect_seldom
+from joinsight.contract.document import Document, Execution
 from joinsight.findings import Finder
 from joinsight.findings.finding import NoHistory
-from joinsight.gc_tuning import collect_seldom
 from joinsight.plan.keys import REMEMBERED
-from joinsight.rows import Plans, Rows, execution_rows
 from joinsight.store import partitions
 from joinsight.store.database import open_database
 from joinsight.store.writer import Writer

@@ -34,7 +34,7 @@ from sqlalchemy import Engine, text
 
 from bench.overhead import create_views
 from bench.serving import TOKEN, Collector, memory_mb, serving
-from joinsight.attach import listener_jar
+from joinsight.driver.attach import listener_jar
 from joinsight.store.database import open_database
 
 _CHECKS = 10

@@ -50,7 +50,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.plugin import compiled
-from joinsight.attach import listener_jar
+from joinsight.driver.attach import listener_jar
 
 CONDITIONS = ("none", "empty", "joinsight", "event log")
 ORDERS = ((0, 1, 3, 2), (1, 2, 0, 3), (2, 3, 1, 0), (3, 0, 2, 1))

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from tests.spark.sink import Sink
 from tests.waiting import until
 
-from joinsight.attach import listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import ENDED, Execution
-from joinsight.rows import Rows, execution_rows
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import ENDED, Execution
+from joinsight.driver.attach import listener_jar
 
 
 def session(sink: Sink, settings: Mapping[str, str], class_path: str = "") -> SparkSession:

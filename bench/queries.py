@@ -9,7 +9,7 @@ it is kept, a fill that was interrupted goes on, and a filled one is only read.
 
 **Measures.** Each case runs `--runs` times, one after the other, each time with other parameters: jobs, queries,
 operators, applications and executions are drawn from the data by chance. Commands are the functions that they call
-(`joinsight.reading`), rows fetched and decoded; views and the SQL of docs/sql.md are run unchanged, but with keys and
+(`queries.reading`), rows fetched and decoded; views and the SQL of docs/sql.md are run unchanged, but with keys and
 names of the data in the place of those in the text. p50 and p95 are of these runs; what takes longer than a minute is
 cancelled. Nothing is warmed up, but the data fits into the machine's memory where the report says so.
 """
@@ -34,10 +34,11 @@ from sqlalchemy.exc import OperationalError
 from tests.dashboards import grafana
 from tests.history import generate
 
-from joinsight import reading, tables
-from joinsight.comparison import compare
-from joinsight.errors import NotFound
-from joinsight.filters import SORTS, Filters
+from joinsight import tables
+from joinsight.analysis.comparison import compare
+from joinsight.base.errors import NotFound
+from joinsight.queries import reading
+from joinsight.queries.filters import SORTS, Filters
 from joinsight.store import baselines, mark_lost, partitions
 from joinsight.store.database import open_database
 

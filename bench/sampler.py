@@ -41,7 +41,7 @@ from tests.spark.sink import Sink, listening
 
 from bench.overhead import SEND_SECONDS, bootstrap
 from bench.plugin import compiled, session
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.driver.attach import LISTENER, listener_jar
 
 CONDITIONS: dict[str, dict[str, str]] = {
     "none": {},

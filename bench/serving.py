@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from joinsight.decode import HEADERS
+from joinsight.contract.decode import HEADERS
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -21,7 +21,7 @@ from tests.eventlog.recorded import log_at, read
 
 from bench.ingestion import documents, with_ids_of
 from joinsight import tables
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 from joinsight.store.database import open_database, upgrade
 from joinsight.store.writer import Writer
 

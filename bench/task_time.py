@@ -37,8 +37,8 @@ from tests.exactness import tpch
 from tests.spark.sink import Sink, listening
 
 from bench.plugin import compiled, executed, session
-from joinsight.document import Execution
-from joinsight.rows import Rows, execution_rows
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.contract.document import Execution
 from joinsight.tables import TaskTimeRow
 
 CLOSE = 0.05

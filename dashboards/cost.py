@@ -10,7 +10,7 @@ from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import EXECUTION, EXECUTION_KEY, JOB, TAG, TAGGED_APPLICATION, TIME, first_fifty, in_words
 from dashboards.style import GROUPS
-from joinsight.plan.cost_kinds import KINDS, WITH_TASKS
+from joinsight.timing.cost_kinds import KINDS, WITH_TASKS
 
 JOB_COLUMN = of_job("cost")
 COSTS = f"FROM execution_costs WHERE {TIME} AND {JOB} AND {TAGGED_APPLICATION}"

@@ -5,10 +5,10 @@ They are those of a collector without `--finding-threshold`: a dashboard knows n
 
 from __future__ import annotations
 
+from joinsight.base.units import bytes_text
 from joinsight.findings.thresholds import Thresholds
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES
 from joinsight.plan.operators import PAIRWISE_JOINS
-from joinsight.units import bytes_text
 
 LIMITS = Thresholds()
 NEAR = f"threshold_share >= {LIMITS.broadcast_near_share}"

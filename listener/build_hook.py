@@ -27,7 +27,7 @@ SOURCES = ROOT / "listener" / "src"
 PACKAGE = ROOT / "collector" / "joinsight"
 JAR = PACKAGE / "jars" / "joinsight-listener.jar"
 # The first is in the collector's package, because the collector reads it too
-RESOURCES = [PACKAGE / "incomplete.json", ROOT / "listener" / "redaction.json"]
+RESOURCES = [PACKAGE / "contract" / "incomplete.json", ROOT / "listener" / "redaction.json"]
 # Spark 3.4 and 3.5 still run on Java 8.
 RELEASE = "8"
 # All warnings except those caused by RELEASE and by the class paths in manifests of Spark's jars.

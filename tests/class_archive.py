@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.driver.attach import LISTENER, listener_jar
 
 FOLDER = Path(__file__).resolve().parent.parent / ".venvs"
 CONFIGURATION = FOLDER / "empty"

@@ -25,7 +25,7 @@ from tests.spark_process import SparkRun
 from tests.versions import DAY, NEWEST, TODAY
 from tests.waiting import DEADLINES, LATE_SECONDS
 
-from joinsight.attach import listener_jar
+from joinsight.driver.attach import listener_jar
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from joinsight.document import Accumulator, Application, Execution, Listener, Metric
-from joinsight.document import Plan as DocumentPlan
-from joinsight.document import PlanNode as DocumentNode
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.document import Accumulator, Application, Execution, Listener, Metric
+from joinsight.contract.document import Plan as DocumentPlan
+from joinsight.contract.document import PlanNode as DocumentNode
 from joinsight.plan.graph import Graph, build
-from joinsight.rows import execution_rows
 from joinsight.tables import as_columns
 
 LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000001", "0.1.0", "4.3.0")

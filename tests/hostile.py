@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, execution
 
-from joinsight.document import Accumulator, Execution, Job, JoinHint, Metric, Spread, Stage
+from joinsight.contract.document import Accumulator, Execution, Job, JoinHint, Metric, Spread, Stage
 
 _ROWS = "number of output rows"
 _JOIN = "SortMergeJoin [k#1], [k#2], Inner"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyspark
 
-from joinsight.attach import listener_jar
+from joinsight.driver.attach import listener_jar
 
 LIGHT = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Options for a JVM of a test, which lives for seconds: most of them are Java's start."""

@@ -11,16 +11,16 @@ from tests.commands import leaves
 from tests.exactness import results
 from tests.versions import NEWEST, SUPPORTED
 
-from joinsight import manual
+from joinsight.base import manual
+from joinsight.base.generated import written_into
 from joinsight.findings import HEURISTICS, link
 from joinsight.findings.page import thresholds, wall_time
-from joinsight.generated import written_into
 from joinsight.plan import engines_page
-from joinsight.plan.cost_kinds import table as cost_kinds
-from joinsight.plan.critical_path import table as causes
 from joinsight.plan.decisions import table as decisions
 from joinsight.serve.metrics_page import page as metrics_page
 from joinsight.tables.dictionary import dictionary
+from joinsight.timing.cost_kinds import table as cost_kinds
+from joinsight.timing.critical_path import table as causes
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted({ROOT / "README.md", *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from sqlalchemy import BigInteger, Engine, Integer
 from tests.documents import STARTED_AT_MS, StoredRows, request, stored_rows
 
-from joinsight.decode import decode_document, decode_request
-from joinsight.document import Document, Execution, PlanNode
-from joinsight.errors import DocumentError
+from joinsight.base.errors import DocumentError
+from joinsight.contract.decode import decode_document, decode_request
+from joinsight.contract.document import Document, Execution, PlanNode
+from joinsight.contract.schema import schema
 from joinsight.plan.graph import build
 from joinsight.plan.texts import broadcast_mode, join_text, shuffle_text, split
-from joinsight.schema import schema
 from joinsight.store.writer import Writer
 from joinsight.tables.views import RELATIONS
 

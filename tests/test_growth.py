@@ -11,10 +11,10 @@ from tests.documents import execution, request
 from tests.findings.recorded import SMALL
 from tests.growth import steps
 
-from joinsight.decode import decode_request
-from joinsight.document import Execution
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.decode import decode_request
+from joinsight.contract.document import Execution
 from joinsight.findings import Finder
-from joinsight.rows import execution_rows
 
 SIZE: dict[Callable[[int], Execution], int] = {hostile.aggregates: 100, hostile.versions: 100}
 """How large a document is, if not 30: the first few dozen of these are cheaper than those that follow."""

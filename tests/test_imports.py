@@ -1,58 +1,53 @@
-"""The layers import in one direction, as ARCHITECTURE.md defines."""
+"""The folders of the package import in one direction, and no modules import each other."""
 
 from __future__ import annotations
 
 import ast
+import graphlib
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 import joinsight
 
 PACKAGE = Path(joinsight.__file__).parent
-# From the bottom up; a module may import its own layer and those before it.
-LAYERS = (
-    (
-        "errors",
-        "files",
-        "document",
-        "gc_tuning",
-        "units",
-        "incomplete",
-        "timeparse",
-        "manual",
-        "generated",
-        "call_sites",
-        "micro_batch",
-    ),
-    ("schema", "plan", "decode", "display", "search", "severity", "called_from"),
-    ("tables",),
-    ("title",),
-    ("rows", "bill"),
-    ("comparison", "findings", "golden"),
-    ("store",),
-    ("filters", "reading", "trends", "attach", "grafana"),
-    ("probe",),
-    ("verdict",),
-    ("present",),
-    ("terminal",),
-    ("pages",),
-    ("serve", "spark"),
-    ("backfill",),
-    ("demo", "gate"),
-    ("measurement",),
-    ("variants", "cell_magic", "budgets"),
-    ("checking", "pytest_plugin"),
-    ("cli",),
+# From the bottom up: a folder imports only from those before it.
+FOLDERS = (
+    "base",
+    "contract",
+    "driver",
+    "plan",
+    "timing",
+    "tables",
+    "analysis",
+    "findings",
+    "store",
+    "queries",
+    "verdict",
+    "present",
+    "terminal",
+    "pages",
+    "gate",
+    "measuring",
+    "grafana",
+    "spark",
+    "serve",
+    "backfill",
+    "demo",
+    "cli",
 )
-LAYER = {module: number for number, modules in enumerate(LAYERS) for module in modules}
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+ENTRY_POINTS = {"__init__.py", "pytest_plugin.py"}
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.glob("*/**/*.py"))
+}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_run_one_way(path: Path) -> None:
-    """No module imports from a layer above its own."""
-    own = LAYER[path.relative_to(PACKAGE).parts[0].removesuffix(".py")]
+def imported(path: Path) -> Iterator[str]:
+    """What a module imports, also in functions and for types, without ``joinsight.``."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -60,6 +55,35 @@ def test_imports_run_one_way(path: Path) -> None:
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         for name in names:
-            parts = name.split(".")
-            if parts[0] == "joinsight" and len(parts) > 1 and parts[1] in LAYER:
-                assert LAYER[parts[1]] <= own, f"{path.relative_to(PACKAGE)} imports {name}"
+            package, _, name = name.partition(".")
+            if package == "joinsight" and name not in ("", "__version__"):
+                yield name if name in MODULES else name.rpartition(".")[0] or name
+
+
+def test_the_root_has_entry_points_only() -> None:
+    """Each module is in a folder, and the order of all folders is given."""
+    assert {path.name for path in PACKAGE.glob("*.py")} == ENTRY_POINTS
+    assert {name.partition(".")[0] for name in MODULES} == set(FOLDERS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_folders_import_downwards(name: str) -> None:
+    """A module imports from its own folder and those below it, and from the root its version only."""
+    below = FOLDERS[: FOLDERS.index(name.partition(".")[0]) + 1]
+    for each in imported(MODULES[name]):
+        assert each.partition(".")[0] in below, f"{name} imports {each}"
+
+
+def test_no_modules_import_each_other() -> None:
+    """Neither directly nor in a circle, also not in functions or for types."""
+    graph = {name: set(imported(path)) - {name} for name, path in MODULES.items()}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_no_folder_hides_a_public_function() -> None:
+    """A folder with its name would replace it once it is imported."""
+    for name in MODULES:
+        if not name.endswith("__main__"):
+            importlib.import_module(f"joinsight.{name}")
+    for name in ("attach", "compare", "history", "listener_jar", "measure"):
+        assert isinstance(getattr(joinsight, name), FunctionType)

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from tools.release_notes import notes
 
 import joinsight
-from joinsight import manual
+from joinsight.base import manual
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
@@ -128,7 +128,7 @@ def test_a_wheel_brings_its_documentation(tmp_path: Path) -> None:
     installed = {"PYTHONPATH": str(tmp_path / "installed")}
     [metadata] = tmp_path.glob("installed/*.dist-info/METADATA")
     assert re.findall(r"\]\((?!https?://)[^)]*", metadata.read_text()) == [], "PyPI knows no relative links"
-    printed = run(sys.executable, "-c", "from joinsight import manual; print(*manual.pages())", **installed)
+    printed = run(sys.executable, "-c", "from joinsight.base import manual; print(*manual.pages())", **installed)
     assert printed.split() == list(manual.pages())
     for name in ("runbook", "findings"):
         assert run(sys.executable, "-m", "joinsight.cli", "docs", name, **installed) == manual.read(name)

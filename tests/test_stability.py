@@ -44,7 +44,7 @@ def names() -> Iterator[str]:
         yield from _options(" ".join(["joinsight", *path]), command)
     for name in joinsight.__all__:
         yield f"python joinsight.{name}"
-    for code in json.loads((ROOT / "collector/joinsight/incomplete.json").read_text()):
+    for code in json.loads((ROOT / "collector/joinsight/contract/incomplete.json").read_text()):
         yield f"incomplete {code}"
 
 

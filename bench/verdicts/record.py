@@ -26,9 +26,9 @@ from tests.waiting import until
 
 import joinsight
 from bench.verdicts.scenarios import SCENARIOS, SIZES, Case, Planted, Run, Scenario
-from joinsight.decode import decode_document
-from joinsight.document import ENDED, Execution
-from joinsight.rows import execution_rows
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import ENDED, Execution
 
 TOGETHER = 12
 """Cases in an application."""

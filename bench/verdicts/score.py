@@ -14,10 +14,10 @@ from typing import Any
 from click.testing import CliRunner
 
 from bench.verdicts.record import HEALTHY
+from joinsight.analysis.rows import execution_rows
 from joinsight.cli import cli
-from joinsight.decode import decode_document
-from joinsight.document import Application, Execution
-from joinsight.rows import execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Application, Execution
 from joinsight.store import URL_VARIABLE
 from joinsight.store.database import open_database
 from joinsight.store.writer import Writer

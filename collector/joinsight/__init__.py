@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from joinsight.attach import JoinsightWarning, attach, listener_jar
+from joinsight.driver.attach import JoinsightWarning, attach, listener_jar
 from joinsight.spark.history import history
 
 if TYPE_CHECKING:
-    from joinsight.measurement import Measured
-    from joinsight.variants import Variants
+    from joinsight.measuring.measurement import Measured
+    from joinsight.measuring.variants import Variants
 
 __all__ = ["JoinsightWarning", "__version__", "attach", "compare", "history", "listener_jar", "measure"]
 
@@ -38,7 +38,7 @@ def measure(what: Any) -> Measured:
     function, which is called: `value` is then what it returned. Works beside an attached listener, and nested. Raises
     `JoinsightError` if there is no classic session (Spark Connect has none).
     """
-    from joinsight.measurement import measure
+    from joinsight.measuring.measurement import measure
 
     return measure(what)
 
@@ -58,13 +58,13 @@ def compare(variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: 
     equal: of DataFrames the number of rows and a hash, in which the order of rows does not matter, and ten digits of
     floating-point numbers count; of others the values. Raises `JoinsightError` if they differ, or if no query runs.
     """
-    from joinsight.variants import compare
+    from joinsight.measuring.variants import compare
 
     return compare(variants, runs, check)
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Add the cell magic ``%%joinsight``; called by ``%load_ext joinsight``."""
-    from joinsight.cell_magic import load
+    from joinsight.measuring.cell_magic import load
 
     load(shell)

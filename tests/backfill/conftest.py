@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import Engine
 from tests.java import end_java
 
-from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.store.database import connect
 
 MASTER = os.environ.get("JOINSIGHT_TEST_SPARK_MASTER", "local[2]")

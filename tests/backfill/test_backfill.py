@@ -20,7 +20,7 @@ from tests.versions import NEWEST
 
 from joinsight.backfill import planner
 from joinsight.backfill.run import Progress, Report, backfill
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 

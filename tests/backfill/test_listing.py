@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 
 from joinsight.backfill.listing import Listing, Local, check_local, find
 from joinsight.backfill.run import can_read_here, local_paths
+from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
-from joinsight.errors import JoinsightError
 
 NAMED = ("local-1", "application_1_2_1.zstd", "app-1-2.inprogress", "team/local-3")
 OTHERS = ("README.md", "nightly.zstd", "team/run", "team/old.lz4")

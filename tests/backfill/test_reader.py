@@ -20,7 +20,7 @@ from tests.waiting import until
 
 from joinsight.backfill.jvm import OUTCOME, Reader
 from joinsight.backfill.run import backfill
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
 from joinsight.store.database import connect
 
 START = b'{"Event":"SparkListenerApplicationStart","App Name":"a","App ID":"%s","Timestamp":1,"User":"u"}\n'

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from rich.console import Console
 from sqlalchemy import Engine, text
 from tests.documents import application
-from tests.plan.test_cost import MERGED, ended, ran
+from tests.timing.test_cost import MERGED, ended, ran
 
+from joinsight.analysis.rows import execution_rows
 from joinsight.cli import cli
 from joinsight.cli.cost import print_bill
-from joinsight.reading import stored_plan
-from joinsight.rows import execution_rows
+from joinsight.queries.reading import stored_plan
 from joinsight.store.writer import Writer
 
 SAMPLED = MERGED.format(left="REPARTITION_BY_COL", sorted="false")

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from sqlalchemy import Engine
 from tests.commands import leaves
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli import cli
-from joinsight.errors import ConfigurationError
 
 CREATING = {("serve",), ("demo",), ("backfill",), ("db", "upgrade")}
 ARGUMENTS = {

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from tests.documents import planned, replanned
 
 from joinsight.cli import cli
-from joinsight.decode import decode_document
+from joinsight.contract.decode import decode_document
 from joinsight.store.writer import Writer
 
 RECORDED = sorted((Path(__file__).parents[1] / "corpus").glob("spark-*.ndjson"))

@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 from tests.comparable import NUMBERS, PLAN
 from tests.documents import STARTED_AT_MS, application, execution, planned
 
+from joinsight.base.errors import NotFound
 from joinsight.cli import cli
-from joinsight.errors import NotFound
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000

@@ -21,11 +21,11 @@ from tests.documents import OTHER_LISTENER, application, as_line, execution, req
 from tests.serve.real import post
 from tests.waiting import until
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli import check, cli
 from joinsight.cli.check import check_writing
-from joinsight.decode import decode_request
+from joinsight.contract.decode import decode_request
 from joinsight.demo.runner import collector
-from joinsight.errors import ConfigurationError
 from joinsight.store import event_logs
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer

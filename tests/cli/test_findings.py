@@ -14,9 +14,9 @@ from sqlalchemy import Engine
 from tests.findings.recorded import SMALL, recordings
 
 from joinsight.cli import cli
-from joinsight.filters import SORTS
 from joinsight.findings import Finder
 from joinsight.present.findings import impact, occurrence
+from joinsight.queries.filters import SORTS
 from joinsight.store.writer import Writer
 
 NAMES = ("clean", "skewed", "broadcast-timeout", "cache-filled", "spill")

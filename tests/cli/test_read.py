@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, draw, execution, planned
 
+from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.cli import cli
-from joinsight.errors import ConfigurationError, NotFound
-from joinsight.filters import SORTS
+from joinsight.queries.filters import SORTS
 from joinsight.store.writer import Writer
 
 HOUR = 3_600_000

@@ -22,11 +22,11 @@ from sqlalchemy import Engine, select
 from tests.documents import LISTENER, application, as_line, execution, request
 
 from joinsight import tables
+from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.cli import cli
 from joinsight.cli.spool import find_files
-from joinsight.decode import MAX_REQUEST_BYTES
+from joinsight.contract.decode import MAX_REQUEST_BYTES
 from joinsight.demo.runner import collector
-from joinsight.errors import ConfigurationError, JoinsightError
 
 TOKEN = "a-token"
 

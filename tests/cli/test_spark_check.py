@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
 
-from joinsight.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.cli import cli, spark_check
 from joinsight.cli.collector import open_collector
 from joinsight.demo.runner import collector
-from joinsight.probe import Facts
+from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
+from joinsight.driver.probe import Facts
 from joinsight.store.database import connect
 
 TOKEN = "a-token"

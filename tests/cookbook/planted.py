@@ -13,8 +13,8 @@ from tests.documents import application, planned
 from tests.history import END
 from tests.spark_sql import by_sql
 
-from joinsight.decode import decode_document
-from joinsight.document import Document, Execution, Spread, Stage
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Document, Execution, Spread, Stage
 from joinsight.store.writer import Writer
 
 NOW_MS = round(END.timestamp() * 1000)

@@ -30,11 +30,11 @@ from tests.documents import application, planned
 from tests.findings.recorded import SMALL, recordings
 from tests.history import END, Planted
 
-from joinsight.document import Document, Listener
+from joinsight.contract.document import Document, Listener
 from joinsight.findings import Finder
-from joinsight.plan.cost_kinds import KINDS
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
+from joinsight.timing.cost_kinds import KINDS
 
 SHOWN = last(14, END + timedelta(days=1))
 """What is worse is so against the time before. The last day is that of what `tests/findings` has recorded."""

@@ -19,12 +19,12 @@ from tests.documents import stored_rows
 from tests.exactness.compare import in_ms
 from tests.java import LIGHT, compile_java
 
+from joinsight.analysis.rows import application_row
 from joinsight.backfill.jvm import Reader
 from joinsight.backfill.listing import Local, find
 from joinsight.backfill.log_file import ROLLING, LogFile
 from joinsight.backfill.tasks import LogDocuments, Outcome
-from joinsight.document import Application, Document
-from joinsight.rows import application_row
+from joinsight.contract.document import Application, Document
 from joinsight.tables import (
     Row,
     application,

@@ -10,7 +10,7 @@ from tests.documents import planned
 from tests.exactness.expected import MAX_CALL_SITE, MAX_TEXT, cut
 from tests.java import LIGHT, compile_java
 
-from joinsight.rows import execution_rows
+from joinsight.analysis.rows import execution_rows
 
 HERE = Path(__file__).parent
 TEXTS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.eventlog.recorded import log_at, read
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 SUCCEEDED = {"Result": "JobSucceeded"}

@@ -15,7 +15,7 @@ from tests.eventlog.recorded import log_at, read, recorded
 from tests.versions import NEWEST
 
 from joinsight.backfill.log_file import Status, log_of_folder
-from joinsight.document import Document, Execution
+from joinsight.contract.document import Document, Execution
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 

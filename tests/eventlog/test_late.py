@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.eventlog.recorded import log_at, read
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 PLAN = {"nodeName": "Range", "simpleString": "Range", "children": [], "metadata": {}, "metrics": []}

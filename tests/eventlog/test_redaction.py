@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.eventlog.recorded import log_at, read
 from tests.listener.test_redaction import MASK
 
-from joinsight.document import Document, Execution
+from joinsight.contract.document import Document, Execution
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 RULES = json.loads((Path(__file__).parents[2] / "listener" / "redaction.json").read_bytes())

@@ -11,7 +11,7 @@ from tests.exactness import tasklog
 from tests.exactness.compare import Comparer
 
 from joinsight.backfill.jvm import Reader
-from joinsight.document import Application, Execution
+from joinsight.contract.document import Application, Execution
 
 
 @pytest.mark.parametrize("version", VERSIONS)

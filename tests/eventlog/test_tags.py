@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.eventlog.recorded import log_at, read
 from tests.eventlog.test_late import CANCELLED
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 
 
 def test_the_first_hundred_tags_are_kept(tmp_path: Path) -> None:

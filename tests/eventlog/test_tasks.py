@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.eventlog.recorded import log_at, read
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 METRICS = [{"name": f"metric {number}", "accumulatorId": number, "metricType": "sum"} for number in (7, 8)]

@@ -29,7 +29,7 @@ from tests.exactness.expected import (
 )
 from tests.exactness.tasklog import Attempt, Logged, Place
 
-from joinsight.display import row_text
+from joinsight.present.display import row_text
 from joinsight.tables import EXECUTION_KEY, Row
 
 TIE = "another task with the same largest value"

@@ -13,7 +13,7 @@ from msgspec import Meta
 from tests import reported_settings
 from tests.exactness.tasklog import Logged
 
-from joinsight.document import StageTotals
+from joinsight.contract.document import StageTotals
 from joinsight.tables import Row
 
 MAX_TEXT = 16 * 1024
@@ -65,17 +65,17 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
         "job_name": "as of the application",
         "tags": "as of the application",
         "words": "derived from other columns, for searches",
-        "title": "made of the description, the SQL text and the first plan: tests/test_title.py",
-        "called_from": "taken from the description and the call site, which are compared: tests/test_called_from.py",
+        "title": "made of the description, the SQL text and the first plan: tests/analysis/test_title.py",
+        "called_from": "taken from the description and the call site, compared: tests/analysis/test_called_from.py",
         **dict.fromkeys(
             ("user_name", "session_id", "operation_id", "user_tags"),
             "taken from the job tags and the job group, which are compared: tests/listener/RequestedByTest.java",
         ),
-        "is_sampled": "of samples of our own: tests/plan/test_task_time.py",
+        "is_sampled": "of samples of our own: tests/timing/test_task_time.py",
         "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },
-    "stage": {"slack_ms": "Spark does not know it: tests/plan/test_critical_path.py"},
+    "stage": {"slack_ms": "Spark does not know it: tests/timing/test_critical_path.py"},
 }
 """Columns by table to which nothing in Spark's stores corresponds, with the reason."""
 

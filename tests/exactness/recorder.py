@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from tests.spark.sink import serving
 from tests.waiting import SECONDS
 
-from joinsight.decode import decode_document
-from joinsight.document import Document
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Document
 
 
 class Recorder(http.server.ThreadingHTTPServer):

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.exactness.compare import RULES, Comparison
 
-from joinsight.generated import rewrite
+from joinsight.base.generated import rewrite
 
 FILE = Path(__file__).with_name("results.json")
 RECORD = "JOINSIGHT_RECORD_EXACTNESS"

@@ -26,9 +26,9 @@ from tests.java import LIGHT
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12, SUPPORTED, TODAY
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.contract.document import Document, Execution
 from joinsight.demo.runner import collector
-from joinsight.document import Document, Execution
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import (
     Row,
     application,

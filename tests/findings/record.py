@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.spark.sink import listening
 
-from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.workload import settings
+from joinsight.driver.attach import LISTENER, listener_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,10 +6,10 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from joinsight.decode import decode_request
-from joinsight.document import Execution
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.decode import decode_request
+from joinsight.contract.document import Execution
 from joinsight.findings import Finder, Thresholds
-from joinsight.rows import execution_rows
 from joinsight.tables import ExecutionRow, Row, as_columns
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"

@@ -16,9 +16,9 @@ from sqlalchemy import BigInteger, Column, Double, Integer
 from tests.findings.recorded import SMALL, Earlier, look, recordings, starved
 
 from joinsight import findings, tables
-from joinsight.document import Execution
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.contract.document import Execution
 from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds, late_replan
-from joinsight.rows import Rows, execution_rows
 from joinsight.tables import Row
 from joinsight.tables.views import RELATIONS
 

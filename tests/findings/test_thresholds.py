@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from joinsight.errors import ConfigurationError, ConfigurationErrors
+from joinsight.base.errors import ConfigurationError, ConfigurationErrors
 from joinsight.findings.thresholds import VARIABLE, Thresholds, split
 
 

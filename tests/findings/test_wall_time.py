@@ -8,10 +8,10 @@ import pytest
 from msgspec import structs
 from tests.findings.recorded import SMALL, recordings
 
-from joinsight.document import Execution
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.base.severity import rank
+from joinsight.contract.document import Execution
 from joinsight.findings import HEURISTICS, Case, Finder
-from joinsight.rows import Rows, execution_rows
-from joinsight.severity import rank
 from joinsight.tables import FindingRow, ShuffleRow
 
 

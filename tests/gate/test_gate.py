@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.conftest import ROOT
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli import cli
-from joinsight.decode import MAX_DOCUMENT_BYTES, decode_document
-from joinsight.errors import ConfigurationError
+from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
 from joinsight.gate.accepted import Accepted, read_accepted, write_accepted
 from joinsight.gate.pairs import Pair, pairs
 from joinsight.gate.report import Verdict, junit_xml, markdown

@@ -15,8 +15,8 @@ import trustme
 from click.testing import CliRunner, Result
 from tests.grafana.stub import TOKEN, Stub, running
 
+from joinsight.base.errors import ConfigurationError, GrafanaError
 from joinsight.cli import cli
-from joinsight.errors import ConfigurationError, GrafanaError
 from joinsight.grafana import files
 from joinsight.grafana.push import has
 

@@ -18,10 +18,10 @@ from tests.copying import copy_rows
 from tests.history.jobs import DAY, LEAST_JOBS, Job, Run, make_jobs, runs_of_day
 
 from joinsight import __version__
-from joinsight.document import Application, Execution, Listener
+from joinsight.analysis.rows import Rows, application_row, execution_rows
+from joinsight.contract.document import Application, Execution, Listener
+from joinsight.contract.incomplete import reason
 from joinsight.findings import Finder
-from joinsight.incomplete import reason
-from joinsight.rows import Rows, application_row, execution_rows
 from joinsight.store import partitions
 from joinsight.store.history import RUNS
 from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, ExecutionRow, metadata

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from tests.history.templates import FILE, LAKE
 from tests.spark.sink import listening
 
-from joinsight.attach import PLUGIN, listener_jar
 from joinsight.demo.workload import settings
+from joinsight.driver.attach import PLUGIN, listener_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from joinsight.rows import DEFAULT_BROADCAST_THRESHOLD
+from joinsight.analysis.rows import DEFAULT_BROADCAST_THRESHOLD
 
 STAR_SIDE_BYTES = 120_000
 """The dimension of the template ``star``, broadcast or shuffled."""

@@ -17,11 +17,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from joinsight.decode import decode_document
-from joinsight.document import Accumulator, Execution, Plan, Spread, Stage
+from joinsight.analysis.rows import Plans
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Accumulator, Execution, Plan, Spread, Stage
 from joinsight.plan import operators
 from joinsight.plan.graph import Graph
-from joinsight.rows import Plans
 
 FILE = Path(__file__).with_name("templates.ndjson.gz")
 LAKE = "s3a://lake/warehouse"

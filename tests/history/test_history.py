@@ -17,8 +17,8 @@ from tests.history import END, Planted, generate
 from tests.history.jobs import CALM, make_jobs
 
 from joinsight import tables
+from joinsight.analysis.rows import execution_rows
 from joinsight.cli import cli
-from joinsight.rows import execution_rows
 from joinsight.store.database import connect, upgrade
 
 ROOT = Path(__file__).parents[2]

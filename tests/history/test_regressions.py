@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import Engine
 from tests.history import END, Planted
 
-from joinsight.reading import read_regressions
+from joinsight.queries.reading import read_regressions
+from joinsight.queries.trends import read_usual
 from joinsight.tables import Row
-from joinsight.trends import read_usual
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Engine, select
 from tests.java import LIGHT, compile_java
 
-from joinsight.decode import decode_document, decode_stamp
+from joinsight.contract.decode import decode_document, decode_stamp
 from joinsight.store import delivery
 from joinsight.tables import delivery as table
 

@@ -8,7 +8,7 @@ import msgspec
 from tests.documents import LISTENER, STARTED_AT_MS, Plan, draw, execution
 from tests.pages.plans import HOSTILE
 
-from joinsight.document import Execution, Stage
+from joinsight.contract.document import Execution, Stage
 
 JOB, RUNS, EACH_MS = "shop/nightly <sales>", 28, 12 * 3_600_000
 SLOWER_FROM, SETTINGS_FROM, SPARK_FROM, FAILED = 20, 8, 14, 17

@@ -10,10 +10,10 @@ import msgspec
 from playwright.sync_api import sync_playwright
 from tests.findings.recorded import SMALL, recordings
 
+from joinsight.analysis.rows import execution_rows
 from joinsight.demo.runner import collector
 from joinsight.findings import Finder
 from joinsight.pages.environment import address
-from joinsight.rows import execution_rows
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
 from joinsight.store.writer import Writer

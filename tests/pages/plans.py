@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.documents import STARTED_AT_MS, Plan, draw, execution, planned
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"' onload='alert(3)' ]]>--><svg/onload=alert(4)> {{ 7*7 }}"

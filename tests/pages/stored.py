@@ -7,11 +7,11 @@ from datetime import datetime, timezone
 
 from msgspec import structs
 
-from joinsight.comparison import Run
-from joinsight.document import Execution
+from joinsight.analysis.comparison import Run
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.document import Execution
 from joinsight.findings import Finder, Thresholds
-from joinsight.reading import StoredPlan, stored_plan
-from joinsight.rows import execution_rows
+from joinsight.queries.reading import StoredPlan, stored_plan
 from joinsight.tables import as_columns
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, select
 from tests.findings.recorded import SMALL, recordings
 from tests.pages.plans import HOSTILE, hostile, large
 
-from joinsight.decode import decode_request
+from joinsight.contract.decode import decode_request
 from joinsight.demo.runner import collector
 from joinsight.findings import Finder
 from joinsight.pages.environment import address

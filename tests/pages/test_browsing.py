@@ -16,10 +16,10 @@ from tests.pages.plans import HOSTILE
 from tests.pages.test_browser import CHROMIUM, CONTRASTS, TOKEN, Watched, browser
 
 from joinsight.demo.runner import collector
-from joinsight.filters import Filters
 from joinsight.findings import Finder
 from joinsight.pages.environment import compare_address, query_address
-from joinsight.reading import read_queries
+from joinsight.queries.filters import Filters
+from joinsight.queries.reading import read_queries
 from joinsight.store.writer import Writer
 
 __all__ = ["browser"]

@@ -14,9 +14,9 @@ from tests.pages.plans import hostile, large
 from tests.pages.stored import stored
 from tests.test_fuzz import executions
 
-from joinsight.comparison import compare
-from joinsight.decode import decode_request
-from joinsight.document import Execution
+from joinsight.analysis.comparison import compare
+from joinsight.contract.decode import decode_request
+from joinsight.contract.document import Execution
 from joinsight.pages.comparison import Line, Side, compare_page, lines
 
 RUNS = history.runs(history.NOW_MS)

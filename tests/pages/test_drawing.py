@@ -10,8 +10,8 @@ from tests.findings.recorded import SMALL, recordings
 from tests.pages.plans import HOSTILE, hostile, large
 from tests.pages.stored import stored
 
-from joinsight.document import Execution
-from joinsight.errors import NotFound
+from joinsight.base.errors import NotFound
+from joinsight.contract.document import Execution
 from joinsight.findings.finding import WHOLE_EXECUTION
 from joinsight.pages import execution as page
 from joinsight.pages.boxes import Box

@@ -17,13 +17,14 @@ from markupsafe import escape
 from tests.documents import execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 from tests.pages.stored import stored
-from tests.plan.test_cost import MERGED, ended, ran
 from tests.test_fuzz import executions
+from tests.timing.test_cost import MERGED, ended, ran
 
-from joinsight.comparison import compare
-from joinsight.decode import decode_request
-from joinsight.document import Execution
-from joinsight.errors import ConfigurationError, NotFound
+from joinsight.analysis.comparison import compare
+from joinsight.base.errors import ConfigurationError, NotFound
+from joinsight.base.units import bytes_text, duration_text
+from joinsight.contract.decode import decode_request
+from joinsight.contract.document import Execution
 from joinsight.pages.drawing import draw
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
@@ -34,7 +35,6 @@ from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_findings_of
-from joinsight.units import bytes_text, duration_text
 
 CORPUS = sorted((Path(__file__).parents[1] / "corpus").glob("*.ndjson"))
 

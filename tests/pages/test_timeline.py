@@ -11,7 +11,7 @@ from tests.documents import STARTED_AT_MS, execution
 from tests.findings.recorded import recordings
 from tests.pages.stored import stored
 
-from joinsight.document import Execution, Job, Spread, Stage
+from joinsight.contract.document import Execution, Job, Spread, Stage
 from joinsight.pages.execution import execution_page
 from joinsight.pages.stages import stages_of_nodes
 from joinsight.pages.timeline import MAX_STAGES, Axis, Timeline, timeline

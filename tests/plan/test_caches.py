@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 from tests.documents import planned
-from tests.plan.test_cost import ran
+from tests.timing.test_cost import ran
 
-from joinsight.document import Execution, Job
+from joinsight.analysis.rows import Plans, execution_rows
+from joinsight.contract.document import Execution, Job
 from joinsight.pages.panel import panel_of
 from joinsight.plan.caches import Cache, caches
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.present.caches import line
 from joinsight.present.tree import plan_tree
-from joinsight.reading import stored_plan
-from joinsight.rows import Plans, execution_rows
+from joinsight.queries.reading import stored_plan
 from joinsight.tables import CacheRow
 
 FILTERED = """\

@@ -10,8 +10,8 @@ import pytest
 from tests.documents import PlanNode, draw, graph_of, stored_rows
 from tests.growth import steps
 
-from joinsight.decode import decode_document
-from joinsight.document import Accumulator, Execution, Metric
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Accumulator, Execution, Metric
 from joinsight.plan.decisions import KINDS, Changes, Decision
 from joinsight.plan.graph import Graph
 from joinsight.plan.identity import Identity

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 from tests.documents import planned
 
+from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.present.tree import plan_tree
-from joinsight.reading import stored_plan
-from joinsight.rows import Rows, execution_rows
+from joinsight.queries.reading import stored_plan
 
 
 class Case(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 from tests.documents import PlanNode, draw, graph_of
 from tests.growth import steps
 
-from joinsight.document import Metric
+from joinsight.contract.document import Metric
 from joinsight.plan.graph import Graph
 
 

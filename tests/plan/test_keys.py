@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from tests.documents import planned
 
-from joinsight.decode import decode_document
-from joinsight.document import Execution
+from joinsight.analysis.rows import Plans
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
 from joinsight.plan.keys import Keys, Remembered, digest
-from joinsight.rows import Plans
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 RUNS = 3

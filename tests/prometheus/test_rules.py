@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, text
 from tests.commands import leaves
 
-from joinsight import manual
+from joinsight.base import manual
 from joinsight.serve.metrics_table import METRICS
 
 HERE = Path(__file__).parent

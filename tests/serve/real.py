@@ -19,7 +19,7 @@ from tests.waiting import DEADLINES, LATE_SECONDS
 from tests.waiting import SECONDS as SECONDS
 from tests.waiting import until as until
 
-from joinsight.decode import HEADERS
+from joinsight.contract.decode import HEADERS
 from joinsight.store import partitions
 
 DOCUMENTS = "/v1/documents"

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, text
 from tests.documents import STARTED_AT_MS, Plan, PlanNode, application, execution, request
 from tests.serve.real import in_threads, post, post_from, service, until, writers_that_wait
 
-from joinsight.decode import MAX_REQUEST_BYTES
+from joinsight.contract.decode import MAX_REQUEST_BYTES
 from joinsight.demo.runner import collector
 from joinsight.serve import admission, app, ingest
 from joinsight.serve.admission import MAX_SENDER_WRITING, MAX_WRITING, Admission, Busy, WriteSlots

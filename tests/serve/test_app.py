@@ -22,10 +22,10 @@ from tests.serve.real import dial, get, head
 from tests.waiting import until
 
 from joinsight import tables
-from joinsight.decode import HEADERS
+from joinsight.base.errors import ConfigurationError
+from joinsight.contract.decode import HEADERS
+from joinsight.contract.document import Stage
 from joinsight.demo.runner import collector
-from joinsight.document import Stage
-from joinsight.errors import ConfigurationError
 from joinsight.serve import admission, cached
 from joinsight.serve.app import make_app
 from joinsight.serve.server import bind

@@ -15,7 +15,7 @@ from tests.serve.real import until
 from tests.store.test_regressions import BEFORE, plant
 
 from joinsight import tables
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 from joinsight.serve import background
 from joinsight.serve.background import Task, background_tasks, running
 from joinsight.serve.metrics import Metrics

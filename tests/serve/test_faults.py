@@ -31,10 +31,10 @@ from tests.serve.real import (
 )
 
 from joinsight import tables
-from joinsight.decode import HEADERS
+from joinsight.analysis.rows import Plans, execution_rows
+from joinsight.contract.decode import HEADERS
+from joinsight.contract.document import Document, Execution, Stage
 from joinsight.demo.runner import collector
-from joinsight.document import Document, Execution, Stage
-from joinsight.rows import Plans, execution_rows
 from joinsight.store import embedded, writer
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine, text
 from tests.documents import execution, request
 from tests.serve.real import get, in_threads, post, until, writers_that_wait
 
+from joinsight.analysis.rows import Rows
+from joinsight.base.errors import DocumentError
 from joinsight.demo.runner import collector
-from joinsight.errors import DocumentError
 from joinsight.findings import Finder
-from joinsight.rows import Rows
 from joinsight.serve import admission, ingest
 from joinsight.serve.ingest import Ingest
 from joinsight.serve.metrics import Metrics

@@ -21,11 +21,11 @@ from tests.findings.recorded import SMALL, Earlier, recordings
 from tests.serve.real import get, until
 
 from joinsight import __version__
-from joinsight.decode import decode_document
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
 from joinsight.demo.runner import collector
-from joinsight.document import Execution
 from joinsight.findings import Finder
-from joinsight.rows import Rows, execution_rows
 from joinsight.serve.admission import Admission
 from joinsight.serve.background import background_tasks
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics

@@ -40,7 +40,7 @@ from tests.serve.real import (
 )
 from tests.store.test_embedded import with_proc
 
-from joinsight.decode import HEADERS
+from joinsight.contract.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.serve import admission, app, cached, ingest, protocol
 from joinsight.serve.access import guarded

@@ -20,14 +20,14 @@ from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, p
 from tests.findings.recorded import SMALL, recordings
 from tests.serve.real import in_threads, until, writers_that_wait
 
-from joinsight.decode import HEADERS
-from joinsight.document import Execution
-from joinsight.filters import SORTS
+from joinsight.contract.decode import HEADERS
+from joinsight.contract.document import Execution
 from joinsight.findings import Finder
 from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
 from joinsight.pages.home import Overview, Summary
 from joinsight.pages.listing import Asked
-from joinsight.reading import read_queries
+from joinsight.queries.filters import SORTS
+from joinsight.queries.reading import read_queries
 from joinsight.serve import pages, summaries
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens

@@ -17,7 +17,7 @@ from tests.findings.recorded import recordings
 from tests.serve.real import Service, post, service
 
 from joinsight import __version__
-from joinsight.errors import ConfigurationErrors
+from joinsight.base.errors import ConfigurationErrors
 from joinsight.findings import Thresholds
 from joinsight.serve.logs import JsonFormatter, TextFormatter, fields
 from joinsight.serve.server import open_listener

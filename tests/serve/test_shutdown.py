@@ -91,7 +91,7 @@ def test_a_batch_that_is_only_read_is_not(engine: Engine) -> None:
     answers: list[httpx.Response] = []
     slow = """
 import time
-from joinsight import rows
+from joinsight.analysis import rows
 build = rows.build
 rows.build = lambda *a, **k: time.sleep(0.1) or build(*a, **k)
 """

@@ -16,7 +16,7 @@ from tests.documents import execution, request
 from tests.serve.real import SECONDS, dial, get, head, in_threads, locked, post, service, until
 from tests.store.test_embedded import with_proc
 
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 from joinsight.serve.tls import Tls
 
 FILES = ("--tls-certificate", "--tls-key")

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from tests.documents import execution, request
 from tests.serve.real import get, post, service, until
 
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 from joinsight.serve import background
 from joinsight.serve.tokens import UNNAMED, Tokens
 

@@ -20,7 +20,7 @@ from tests.serve.real import DOCUMENTS, SECONDS, get, post
 from tests.serve.test_app import talk
 
 from joinsight import tables
-from joinsight.decode import HEADERS
+from joinsight.contract.decode import HEADERS
 from joinsight.demo.runner import collector
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens

@@ -18,7 +18,7 @@ from tests.serve.real import Service, get, in_threads, locked, post, service, un
 from tests.serve.test_ingest import LONG, make_ingest, of, pending, stored
 from tests.store.test_embedded import with_proc
 
-from joinsight.errors import DocumentError
+from joinsight.base.errors import DocumentError
 from joinsight.findings import Thresholds
 from joinsight.serve import writers as writers_module
 from joinsight.serve.admission import MAX_WRITING

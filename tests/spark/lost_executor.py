@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import joinsight
+from joinsight.measuring.measurement import Measured
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -65,7 +66,7 @@ def waits(task: int) -> int:
     return task
 
 
-def stages(measured: joinsight.measurement.Measured) -> list[dict[str, Any]]:
+def stages(measured: Measured) -> list[dict[str, Any]]:
     """Tasks of the stages that ran, succeeded and failed, and the same as Spark counts them."""
     (execution,) = measured.executions
     found = []

@@ -14,7 +14,7 @@ from IPython.utils.capture import capture_output
 from pyspark.sql import SparkSession
 
 import joinsight
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
 
 warnings.simplefilter("error", joinsight.JoinsightWarning)
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")

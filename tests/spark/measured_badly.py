@@ -16,7 +16,8 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 import joinsight
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
+from joinsight.measuring.measurement import Measured
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -35,7 +36,7 @@ bus = context._jsc.sc().listenerBus()
 out: dict[str, Any] = {}
 
 
-def states(measured: joinsight.measurement.Measured) -> list[str]:
+def states(measured: Measured) -> list[str]:
     return [each.row.state for each in measured.executions]
 
 
@@ -131,7 +132,7 @@ thread.join()
 
 # Errors, of the user's and of ours
 out["error"] = measured_with(lambda: spark.sql("SELECT raise_error('no')").collect())
-with patch("joinsight.measurement.decode_document", side_effect=ValueError("not decoded")):
+with patch("joinsight.measuring.measurement.decode_document", side_effect=ValueError("not decoded")):
     out["not decoded"] = measured_with(lambda: spark.range(3).count())
     out["neither"] = measured_with(lambda: 1 / 0)
 

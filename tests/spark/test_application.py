@@ -14,8 +14,8 @@ from tests.spark.sink import Sink
 from tests.spark_process import JOBS, SparkRun
 from tests.versions import SUPPORTED
 
-from joinsight.attach import LISTENER, listener_jar
 from joinsight.backfill.listing import Local, find
+from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

@@ -17,8 +17,8 @@ from tests.java import compile_java, jar_of, spark_home
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight import __version__
-from joinsight.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.demo.runner import collector
+from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.tables import application, delivery, execution, joins
 
 pytestmark = pytest.mark.spark
@@ -122,7 +122,7 @@ for name in "settings 3", "settings 4":
 
 # A JVM that began without the jar: what Spark says, and what attach() does
 WITHOUT_JAR = """
-from joinsight.attach import PLUGIN
+from joinsight.driver.attach import PLUGIN
 spark = builder("without").getOrCreate(); work(spark); spark.stop()
 def settings(name):
     b = builder(name).config("spark.jars", str(joinsight.listener_jar()))

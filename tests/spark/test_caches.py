@@ -12,10 +12,10 @@ from tests.spark.sink import listening
 from tests.spark_process import SparkRun
 from tests.versions import SUPPORTED
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import Execution
-from joinsight.rows import execution_rows
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import CacheRow
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]

@@ -14,8 +14,8 @@ from tests.cluster import Cluster, standalone
 from tests.java import compile_java, jar_of, spark_home
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.demo.runner import collector
+from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.tables import application, delivery, execution
 from joinsight.tables.views import task_time
 

@@ -18,9 +18,9 @@ from tests.spark.sink import listening
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import Execution
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]

@@ -23,7 +23,7 @@ from tests.spark.faults import FAULTS, faulty_proxy, free_port
 from tests.versions import NEWEST
 from tests.waiting import until
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import delivery, execution, joins
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ from tests.java import compile_java
 from tests.spark_process import JOBS
 from tests.versions import NEWEST
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

@@ -18,8 +18,8 @@ from tests.spark import identity_workload
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, listener_jar
 from joinsight.demo.runner import collector
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity
 from joinsight.tables import Row, application, execution, joins

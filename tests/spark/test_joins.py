@@ -12,8 +12,8 @@ from tests.spark.test_listener import run
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST
 
-from joinsight.decode import decode_document
-from joinsight.document import Execution
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
 from joinsight.tables import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]

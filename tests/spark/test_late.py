@@ -11,8 +11,8 @@ from tests.spark.sink import Sink
 from tests.spark_process import JOBS, SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
+from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

@@ -17,11 +17,11 @@ from tests.spark.sink import Sink
 from tests.spark_process import JOBS, SparkRun
 from tests.versions import BOTH_SCALA, NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.decode import decode_document
+from joinsight.contract.decode import decode_document
+from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = pytest.mark.spark
-SCHEMA = Path(__file__).parents[2] / "collector/joinsight/schemas/document-v1.schema.json"
+SCHEMA = Path(__file__).parents[2] / "collector/joinsight/contract/schemas/document-v1.schema.json"
 
 
 def run(

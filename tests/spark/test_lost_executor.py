@@ -13,7 +13,7 @@ from tests.eventlog.recorded import log_at, read
 from tests.java import LIGHT
 from tests.versions import NEWEST
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]  # in the normal run, by ExecutionsTest
 JOB = Path(__file__).with_name("lost_executor.py")

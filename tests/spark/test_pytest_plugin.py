@@ -18,8 +18,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.versions import NEWEST, SUPPORTED
 
-from joinsight.decode import decode_document
-from joinsight.document import Execution
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
 
 PLANS = Path("tests/plans/test_sales")
 

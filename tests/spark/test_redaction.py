@@ -21,9 +21,9 @@ from tests.spark.sink import Sink
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import Execution
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.store.writer import Writer
 from joinsight.tables import metadata
 

@@ -12,9 +12,9 @@ from tests.spark.sink import Sink
 from tests.spark_process import JOBS, SparkRun
 from tests.versions import BOTH_SCALA, NEWEST, SCALA_2_12, SUPPORTED
 
-from joinsight.attach import LISTENER, PLUGIN, listener_jar
-from joinsight.decode import decode_document
-from joinsight.document import Execution, Stage
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution, Stage
+from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
 
 pytestmark = pytest.mark.spark
 TASKS, ROWS, SLEEP = 2, 20, 100

@@ -25,11 +25,11 @@ from tests.spark.sink import Sink
 from tests.versions import NEWEST, SUPPORTED
 from tests.waiting import until
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.decode import decode_document
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Document, Execution
 from joinsight.demo.runner import collector
-from joinsight.document import Document, Execution
-from joinsight.rows import execution_rows
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.store.mark_lost import declare_lost
 from joinsight.tables import application, execution
 from joinsight.tables.execution import ExecutionRow

@@ -12,7 +12,7 @@ from tests.spark.sink import Sink
 from tests.spark_process import JOBS, SparkRun
 from tests.versions import NEWEST, SUPPORTED
 
-from joinsight.attach import LISTENER, listener_jar
+from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 

@@ -15,7 +15,7 @@ from tests.documents import application, planned
 from tests.history import Planted, generate
 from tests.java import end_java
 
-from joinsight.document import Document, Stage
+from joinsight.contract.document import Document, Stage
 from joinsight.findings import Case, Finder, Finding, Heuristic
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer

@@ -13,8 +13,8 @@ from tests.history import Planted
 from tests.spark_sql.conftest import LONG
 from tests.spark_sql.test_history import of_postgres, of_spark
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli import cli
-from joinsight.errors import ConfigurationError
 from joinsight.spark import read
 from joinsight.tables import PACKED, joins, metadata
 

@@ -17,7 +17,7 @@ from tests.history import Planted
 from tests.spark_sql.conftest import END, LONG
 
 import joinsight
-from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
+from joinsight.base.errors import ConfigurationError, DatabaseError, SchemaError
 from joinsight.spark import read
 from joinsight.tables import views
 

@@ -10,8 +10,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 from tests.documents import STARTED_AT_MS, application, execution
 
-from joinsight.decode import Stamp, _ListenerId
-from joinsight.document import Document
+from joinsight.contract.decode import Stamp, _ListenerId
+from joinsight.contract.document import Document
 from joinsight.store import activity
 from joinsight.store.activity import Activity, count_activity, count_regressions
 from joinsight.store.writer import Writer

@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 from tests.documents import planned
 from tests.plan.test_caches import JOINED, scan
 
-from joinsight import reading
+from joinsight.queries import reading
 from joinsight.store.writer import Writer
 
 

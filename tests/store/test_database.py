@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from sqlalchemy import URL, Engine, make_url, text
 from tests.serve.real import service, until
 
+from joinsight.base.errors import ConfigurationError, DatabaseError
 from joinsight.cli import cli
-from joinsight.errors import ConfigurationError, DatabaseError
 from joinsight.store import database
 from joinsight.store.database import client_url, connect, conninfo, for_readers
 from joinsight.store.embedded import free_port

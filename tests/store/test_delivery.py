@@ -15,8 +15,8 @@ from tests.documents import LISTENER, OTHER_LISTENER, application, as_line, exec
 from tests.waiting import SECONDS
 
 from joinsight import tables
-from joinsight.decode import decode_request
-from joinsight.document import MAX_LONG, Document
+from joinsight.contract.decode import decode_request
+from joinsight.contract.document import MAX_LONG, Document
 from joinsight.store.writer import Writer
 from joinsight.tables import Row
 

@@ -21,7 +21,7 @@ import pytest
 from sqlalchemy.engine import make_url
 from tests.waiting import until
 
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 from joinsight.store import embedded
 from joinsight.store.embedded import Status, default_folder, embedded_postgres, status, stop
 
@@ -933,7 +933,7 @@ def test_windows_is_shown_another_way() -> None:
 import importlib.util, platform, socket, subprocess, sys, psycopg
 sys.platform, sys.modules["fcntl"], sys.modules["pwd"] = "win32", None, None
 from pathlib import Path
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 from joinsight.store.embedded import embedded_postgres
 try:
     with embedded_postgres(Path("data")):

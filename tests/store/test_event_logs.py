@@ -11,7 +11,7 @@ from msgspec import structs
 from sqlalchemy import Engine, text
 from tests.documents import LISTENER, application, execution, planned
 
-from joinsight.document import Application, Document, Execution, Listener
+from joinsight.contract.document import Application, Document, Execution, Listener
 from joinsight.serve.metrics import Metrics
 from joinsight.store.writer import Writer
 

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Engine, insert, text
 
 from joinsight import tables
-from joinsight.filters import Filters
-from joinsight.reading import read_finding_groups
+from joinsight.queries.filters import Filters
+from joinsight.queries.reading import read_finding_groups
 from joinsight.store import partitions
 from joinsight.tables import Row
 

@@ -14,9 +14,9 @@ from tests.documents import STARTED_AT_MS, stored_rows
 from tests.findings.recorded import SMALL, recordings
 
 from joinsight import tables
-from joinsight.document import Execution
+from joinsight.analysis.rows import execution_rows
+from joinsight.contract.document import Execution
 from joinsight.findings import Case, Finder, Finding, Heuristic
-from joinsight.rows import execution_rows
 from joinsight.store.history import EarlierRuns
 from joinsight.store.writer import Writer
 from joinsight.tables import ExecutionRow, Row, as_columns

@@ -12,8 +12,8 @@ from sqlalchemy.exc import ProgrammingError
 from tests.documents import STARTED_AT_MS, application, planned
 
 from joinsight import tables
+from joinsight.base.errors import ConfigurationError, DatabaseError
 from joinsight.cli import cli
-from joinsight.errors import ConfigurationError, DatabaseError
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 from joinsight.tables import views

@@ -15,11 +15,12 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from tests.documents import application, planned
 
-from joinsight import reading, tables, trends
-from joinsight.errors import NotFound
-from joinsight.filters import SORTS, Filters
+from joinsight import tables
+from joinsight.analysis.search import query
+from joinsight.base.errors import NotFound
 from joinsight.findings import Case, Finder, Finding, Heuristic
-from joinsight.search import query
+from joinsight.queries import reading, trends
+from joinsight.queries.filters import SORTS, Filters
 from joinsight.store import mark_lost
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer

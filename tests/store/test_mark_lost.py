@@ -14,13 +14,13 @@ from tests.documents import OTHER_LISTENER, STARTED_AT_MS, application, executio
 from tests.waiting import SECONDS, until
 
 from joinsight import tables
-from joinsight.document import Document, Execution
+from joinsight.base.timeparse import format_duration
+from joinsight.contract.document import Document, Execution
 from joinsight.store import mark_lost
 from joinsight.store.database import connect, upgrade
 from joinsight.store.mark_lost import Reaper, declare_lost
 from joinsight.store.writer import Writer
 from joinsight.tables import Row
-from joinsight.timeparse import format_duration
 
 AFTER = timedelta(minutes=5)
 SILENCE = "the driver was lost: no contact for 5m"

@@ -14,8 +14,8 @@ from sqlalchemy.exc import ProgrammingError
 from tests.documents import execution, planned
 
 from joinsight import tables
+from joinsight.base.errors import DatabaseError
 from joinsight.cli import cli
-from joinsight.errors import DatabaseError
 from joinsight.store import partitions, writer
 from joinsight.store.database import connect, upgrade
 from joinsight.store.grants import grant_reader

@@ -16,9 +16,9 @@ from sqlalchemy import Engine, func, select, text
 from tests.documents import application, execution, planned
 from tests.waiting import until
 
+from joinsight.base.errors import DatabaseError
 from joinsight.cli import cli
-from joinsight.document import Execution
-from joinsight.errors import DatabaseError
+from joinsight.contract.document import Execution
 from joinsight.store import prune
 from joinsight.store.database import connect, exclusively
 from joinsight.store.partitions import create_ahead

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, insert, text
 
 from joinsight import tables
-from joinsight.reading import read_regressions
+from joinsight.queries.reading import read_regressions
 from joinsight.store import partitions
 from joinsight.store.activity import count_regressions
 from joinsight.tables import Row

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.documents import LISTENER, OTHER_LISTENER, application, execution
 
-from joinsight.document import Listener
+from joinsight.contract.document import Listener
 from joinsight.store.replacement import OVER, Version, replaces, version_of
 
 READER = Listener("00000000-0000-5000-8000-000000000009", "0.1.0", "4.3.0")

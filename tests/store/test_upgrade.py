@@ -18,11 +18,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, insert, inspect, make_url, text
 from tests.documents import application, planned, stored_rows
 
-from joinsight import reading, tables
-from joinsight.document import Document
-from joinsight.errors import DatabaseError, SchemaError
-from joinsight.filters import Filters
-from joinsight.rows import execution_rows
+from joinsight import tables
+from joinsight.analysis.rows import execution_rows
+from joinsight.base.errors import DatabaseError, SchemaError
+from joinsight.contract.document import Document
+from joinsight.queries import reading
+from joinsight.queries.filters import Filters
 from joinsight.store import database
 from joinsight.store.database import check_schema, connect, exclusively, upgrade
 from joinsight.store.grants import grant_reader

@@ -31,8 +31,8 @@ from tests.documents import (
 from tests.waiting import SECONDS, until
 
 from joinsight import tables
-from joinsight.document import MAX_LONG, Accumulator, Document, Execution, Listener, Metric, Spread, Stage
-from joinsight.rows import Plans, Rows, application_row, execution_rows
+from joinsight.analysis.rows import Plans, Rows, application_row, execution_rows
+from joinsight.contract.document import MAX_LONG, Accumulator, Document, Execution, Listener, Metric, Spread, Stage
 from joinsight.store import partitions
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer

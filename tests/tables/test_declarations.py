@@ -12,7 +12,7 @@ from msgspec import structs
 from sqlalchemy import Table
 
 from joinsight import tables
-from joinsight.document import Accumulator, Spread, Stage, StageTotals
+from joinsight.contract.document import Accumulator, Spread, Stage, StageTotals
 from joinsight.plan.operators import AQE_READ
 from joinsight.tables import ShuffleRow, StageRow, as_columns, from_metrics, views
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from sqlalchemy import Engine
 from tests.documents import application
 
+from joinsight.analysis.rows import execution_rows
 from joinsight.cli import cli
-from joinsight.decode import decode_document
-from joinsight.document import Execution
-from joinsight.reading import StoredPlan, stored_plan
-from joinsight.rows import execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+from joinsight.queries.reading import StoredPlan, stored_plan
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from joinsight.attach import listener_jar
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
+from joinsight.driver.attach import listener_jar
 
 OUTCOME = b'{"kind":"log"'
 """The beginning of the last line of a log."""

@@ -13,7 +13,7 @@ from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Protocol
 
 from joinsight.backfill.log_file import ROLLING, LogFile, Status, is_log_name, log_of_file, log_of_folder
-from joinsight.errors import JoinsightError, LogError
+from joinsight.base.errors import JoinsightError, LogError
 
 if TYPE_CHECKING:
     from py4j.protocol import Py4JJavaError

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from joinsight.errors import LogError
+from joinsight.base.errors import LogError
 from joinsight.store.event_logs import FileState, moment
 
 ROLLING = "eventlog_v2_"

@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 
 from joinsight.backfill.log_file import LogFile
 from joinsight.backfill.tasks import LogResult, Store, read_logs
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
 
 
 def read_in_processes(store: Store, shares: Sequence[Sequence[LogFile]]) -> list[LogResult]:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.attach import listener_jar
 from joinsight.backfill.jvm import spark_jars
 from joinsight.backfill.listing import Hadoop, Local, find
 from joinsight.backfill.log_file import LogFile
 from joinsight.backfill.planner import share_out
 from joinsight.backfill.processes import read_in_processes
 from joinsight.backfill.tasks import LogResult, Store, read_logs, write_logs
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
+from joinsight.driver.attach import listener_jar
 from joinsight.findings.thresholds import Thresholds
 from joinsight.spark.packages import CONNECTIONS
 from joinsight.store import event_logs

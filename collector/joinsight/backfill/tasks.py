@@ -13,12 +13,12 @@ from sqlalchemy.exc import SQLAlchemyError
 import joinsight
 from joinsight.backfill.jvm import OUTCOME, Reader
 from joinsight.backfill.log_file import LogFile
-from joinsight.decode import decode_document
-from joinsight.document import Document, Execution
-from joinsight.errors import DatabaseError, DocumentError, JoinsightError
+from joinsight.base.errors import DatabaseError, DocumentError, JoinsightError
+from joinsight.base.gc_tuning import collect_seldom
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Document, Execution
 from joinsight.findings import Finder
 from joinsight.findings.thresholds import Thresholds
-from joinsight.gc_tuning import collect_seldom
 from joinsight.store import event_logs
 from joinsight.store.database import connect, reason
 from joinsight.store.writer import Writer

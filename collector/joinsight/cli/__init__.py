@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from joinsight import __version__
-from joinsight.errors import ConfigurationError, JoinsightError
+from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.terminal.escaping import guard
 
 _HELP = """See what every join and shuffle of your Spark SQL queries really cost.

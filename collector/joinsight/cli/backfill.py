@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from joinsight.base.errors import ConfigurationError
+from joinsight.base.units import bytes_text
 from joinsight.cli.options import database_options, master_option
-from joinsight.errors import ConfigurationError
 from joinsight.spark.packages import CONNECTIONS
 from joinsight.store import URL_VARIABLE
 from joinsight.terminal.console import console, progress
 from joinsight.terminal.escaping import to_json
-from joinsight.units import bytes_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

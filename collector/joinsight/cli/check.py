@@ -13,10 +13,10 @@ import httpx
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from joinsight.base.units import bytes_text
 from joinsight.cli.collector import open_collector, reason_of, send
 from joinsight.serve.refusals import DOCTOR
 from joinsight.store.database import embedded_folder, reason
-from joinsight.units import bytes_text
 
 ANSWER_SECONDS = 10.0
 LOW_BYTES = 1 << 30

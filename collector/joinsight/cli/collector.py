@@ -23,10 +23,10 @@ import click
 import httpx
 import msgspec
 
-from joinsight.attach import DEFAULT_URL
+from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.cli.options import read_secret
-from joinsight.decode import HEADERS, MAX_UNPACKED_BYTES
-from joinsight.errors import ConfigurationError, JoinsightError
+from joinsight.contract.decode import HEADERS, MAX_UNPACKED_BYTES
+from joinsight.driver.attach import DEFAULT_URL
 from joinsight.serve.tokens import TOKEN_VARIABLE
 
 FIRST_BACKOFF_SECONDS = 0.5

@@ -12,19 +12,19 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight import reading
-from joinsight.document import ENDED
-from joinsight.plan.cost import Bill, Item, JoinCost, divide
+from joinsight.base.units import duration_text
+from joinsight.contract.document import ENDED
 from joinsight.plan.operators import PYTHON_TIME
 from joinsight.present.cost import Labels
-from joinsight.reading import StoredPlan
+from joinsight.queries import reading
+from joinsight.queries.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.execution import print_caches, print_header
 from joinsight.terminal.table import Column
-from joinsight.units import duration_text
+from joinsight.timing.cost import Bill, Item, JoinCost, divide
 
 _MOST = 20
 """Lines of operators; the rest is summed up."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli.options import read_secret
-from joinsight.errors import ConfigurationError
 from joinsight.grafana import files, sources
 from joinsight.grafana.client import Grafana
 from joinsight.grafana.push import push

@@ -12,8 +12,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from joinsight.base.errors import ConfigurationError, DatabaseError
+from joinsight.base.units import bytes_text
 from joinsight.cli.options import KEEP, database_options
-from joinsight.errors import ConfigurationError, DatabaseError
 from joinsight.store import URL_VARIABLE, embedded, partitions
 from joinsight.store.database import check_schema, client_url, open_database, shown_url, upgrade
 from joinsight.store.grants import grant_reader
@@ -21,7 +22,6 @@ from joinsight.store.prune import Pruned, preview, prune
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at
 from joinsight.terminal.table import Column
-from joinsight.units import bytes_text
 
 
 @click.group()

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.rule import Rule
 from sqlalchemy import Engine
 
-from joinsight import reading
+from joinsight.analysis.comparison import compare
 from joinsight.cli import diff, read
 from joinsight.cli.options import database_options
-from joinsight.comparison import compare
 from joinsight.demo import runner
 from joinsight.demo.workload import NIGHTLY, QUERIES
-from joinsight.filters import Filters
+from joinsight.queries import reading
+from joinsight.queries.filters import Filters
 from joinsight.serve.background import background_tasks
 from joinsight.serve.server import DEFAULT_PORT
 from joinsight.serve.tokens import TOKEN_VARIABLE

@@ -10,17 +10,17 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight import reading
+from joinsight.analysis.comparison import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
+from joinsight.base.units import duration_text
 from joinsight.cli.options import database_options
-from joinsight.comparison import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
 from joinsight.present.comparison import difference, value, verdicts
 from joinsight.present.values import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
+from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at, print_line
 from joinsight.terminal.escaping import to_json
 from joinsight.terminal.table import Column
-from joinsight.units import duration_text
 
 _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
 _STYLES = {True: "red", False: "green", None: ""}

@@ -7,7 +7,7 @@ import sys
 import click
 from rich.text import Text
 
-from joinsight import manual
+from joinsight.base import manual
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at
 from joinsight.terminal.table import Column

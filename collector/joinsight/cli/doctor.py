@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.text import Text
 from sqlalchemy.exc import DBAPIError
 
-from joinsight import incomplete
+from joinsight.base.errors import DatabaseError
+from joinsight.base.units import duration_text
 from joinsight.cli.check import Check, check_collector, check_writing
 from joinsight.cli.collector import collector_options
 from joinsight.cli.options import Moment, database_options, limit_option
 from joinsight.cli.spark_check import check_spark
-from joinsight.errors import DatabaseError
-from joinsight.reading import read_deliveries
+from joinsight.contract import incomplete
+from joinsight.queries.reading import read_deliveries
 from joinsight.store import event_logs, partitions
 from joinsight.store.database import check_schema, open_database, reason, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
@@ -29,7 +30,6 @@ from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at, paragraph_width
 from joinsight.terminal.escaping import to_json, visible
 from joinsight.terminal.table import Column
-from joinsight.units import duration_text
 
 _REASONS = 3
 _RANGES = 5

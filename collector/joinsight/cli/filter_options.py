@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from joinsight.cli.options import Command, database_options, json_lines_option, limit_option
-from joinsight.filters import SORTS, Filter, filters_of
+from joinsight.queries.filters import SORTS, Filter, filters_of
 
 
 def filter_options(name: str) -> Callable[[Command], Command]:

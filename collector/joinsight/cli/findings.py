@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from joinsight.cli.filter_options import filter_options
-from joinsight.filters import Filters
+from joinsight.queries.filters import Filters
 from joinsight.terminal.escaping import to_json
 
 
@@ -23,9 +23,9 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     given, with the numbers of the newest run.
     """
     # Here, because the help needs none of it
-    from joinsight import reading
     from joinsight.cli.listing import read_listing
     from joinsight.present.values import when
+    from joinsight.queries import reading
     from joinsight.terminal.console import console, paragraph_width
     from joinsight.terminal.findings import execution_lines, group_lines
 

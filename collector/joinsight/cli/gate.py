@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli.options import Moment
-from joinsight.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from joinsight.gate.runs import QueryRun

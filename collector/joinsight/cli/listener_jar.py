@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from joinsight.attach import LISTENER
-from joinsight.attach import listener_jar as find_jar
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
+from joinsight.driver.attach import LISTENER
+from joinsight.driver.attach import listener_jar as find_jar
 
 
 @click.command("listener-jar")

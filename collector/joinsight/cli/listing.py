@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from joinsight import reading
-from joinsight.filters import Filters
+from joinsight.queries import reading
+from joinsight.queries.filters import Filters
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal.escaping import to_json

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
+from joinsight.base.timeparse import parse_duration, parse_moment
 from joinsight.store import URL_VARIABLE
-from joinsight.timeparse import parse_duration, parse_moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

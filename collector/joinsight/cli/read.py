@@ -10,9 +10,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight import reading
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.cli.listing import read_listing
-from joinsight.filters import Filters
 from joinsight.present.values import (
     build_side,
     execution_name,
@@ -25,6 +24,8 @@ from joinsight.present.values import (
     short_key,
     when,
 )
+from joinsight.queries import reading
+from joinsight.queries.filters import Filters
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal import table
@@ -32,7 +33,6 @@ from joinsight.terminal.console import console, cut_at, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.execution import print_execution
 from joinsight.terminal.table import Column
-from joinsight.units import bytes_text, duration_text
 
 
 def print_list(

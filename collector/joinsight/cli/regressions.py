@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from joinsight.base.units import duration_text
 from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
 from joinsight.present.regressions import KINDS, measure, value
 from joinsight.present.values import execution_name, query_title, short_key, when
-from joinsight.units import duration_text
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -62,9 +62,9 @@ def regressions(
     The latest runs since --since are compared with earlier runs of the same query in the same job. The most costly
     regressions come first.
     """
-    from joinsight import reading  # here, because the help needs no database
     from joinsight.cli.listing import print_rows
     from joinsight.present.regressions import none_found
+    from joinsight.queries import reading  # here, because the help needs no database
     from joinsight.store.database import check_schema, open_database
 
     given = {name: value for name, value in thresholds.items() if value is not None}

@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 from joinsight import __version__
+from joinsight.base.gc_tuning import collect_seldom
+from joinsight.base.timeparse import format_duration
 from joinsight.cli.options import KEEP, Duration, database_options
 from joinsight.findings.thresholds import VARIABLE
-from joinsight.gc_tuning import collect_seldom
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.background import background_tasks
 from joinsight.serve.logs import FORMATS, configure, fields
@@ -22,7 +23,6 @@ from joinsight.serve.server import DEFAULT_PORT, make_server, open_listener
 from joinsight.serve.tokens import TOKEN_VARIABLE
 from joinsight.store.database import check_schema, open_database, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
-from joinsight.timeparse import format_duration
 
 log = logging.getLogger("joinsight")
 _file = click.Path(path_type=Path)

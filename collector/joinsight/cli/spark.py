@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli.options import Duration, Moment, database_options, master_option
-from joinsight.errors import ConfigurationError
 from joinsight.spark.packages import CONNECTIONS, check_packages
 
 _connections = click.option(

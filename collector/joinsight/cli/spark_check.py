@@ -17,12 +17,12 @@ import httpx
 import msgspec
 
 from joinsight import __version__
-from joinsight.attach import LISTENER, PLUGIN, listener_jar
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli import check
 from joinsight.cli.check import Check, check_collector
 from joinsight.cli.collector import open_collector, reason_of
-from joinsight.errors import ConfigurationError
-from joinsight.probe import QUERY, Facts
+from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
+from joinsight.driver.probe import QUERY, Facts
 
 _START_SECONDS = 600
 _STORED_SECONDS = 30.0
@@ -67,7 +67,13 @@ def check_spark(conf: Sequence[str], url: str, token_file: Path | None, ca_file:
 
 def _probe(conf: Sequence[str], url: str) -> tuple[Facts, list[str]]:
     """What was found, and the log's lines."""
-    command = [sys.executable, "-m", "joinsight.probe", url, *(part for each in conf for part in ("--conf", each))]
+    command = [
+        sys.executable,
+        "-m",
+        "joinsight.driver.probe",
+        url,
+        *(part for each in conf for part in ("--conf", each)),
+    ]
     with tempfile.TemporaryFile("w+") as errors:
         try:
             ran = subprocess.run(

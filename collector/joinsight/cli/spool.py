@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from joinsight.base.errors import ConfigurationError
 from joinsight.cli.collector import Undeliverable, pack
-from joinsight.decode import MAX_REQUEST_BYTES
-from joinsight.errors import ConfigurationError
+from joinsight.contract.decode import MAX_REQUEST_BYTES
 
 _NAME = re.compile(r"(?:final|running)-([^-]+)-(.+)-(\d+)\.ndjson\.gz")
 

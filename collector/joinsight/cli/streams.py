@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
 from joinsight.present.values import when
-from joinsight.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
@@ -31,8 +31,8 @@ def streams(
 
     A line is a run of a query, from a start to its stop; the latest first.
     """
-    from joinsight import reading  # here, because the help needs no database
     from joinsight.cli.listing import print_rows
+    from joinsight.queries import reading  # here, because the help needs no database
     from joinsight.store.database import check_schema, open_database
 
     with open_database(database_url, data) as engine:

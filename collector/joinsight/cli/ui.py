@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 import httpx
 
-from joinsight.attach import DEFAULT_URL
+from joinsight.base.errors import JoinsightError
 from joinsight.cli.options import database_options
-from joinsight.errors import JoinsightError
+from joinsight.driver.attach import DEFAULT_URL
 
 _ANSWER_SECONDS = 5.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from joinsight import reading
+from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal.console import console
 from joinsight.terminal.escaping import to_json

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine, func, select
 
-from joinsight.attach import LISTENER, listener_jar
-from joinsight.errors import ConfigurationError, JoinsightError
+from joinsight.base.errors import ConfigurationError, JoinsightError
+from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.findings import Thresholds
 from joinsight.serve.server import Listener, Server, bind, make_server
 from joinsight.serve.tokens import Tokens

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joinsight import call_sites
+from joinsight.driver import call_sites
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

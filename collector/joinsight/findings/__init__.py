@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from joinsight.document import ENDED
+from joinsight.analysis.rows import Rows
+from joinsight.base.severity import rank
+from joinsight.contract.document import ENDED
 from joinsight.findings import (
     broadcast_failed,
     broadcast_near_threshold,
@@ -30,8 +32,6 @@ from joinsight.findings import (
 )
 from joinsight.findings.finding import Case, Finding, Heuristic, History, NoHistory
 from joinsight.findings.thresholds import Thresholds
-from joinsight.rows import Rows
-from joinsight.severity import rank
 from joinsight.tables import EXECUTION_KEY, SEVERITIES, FindingRow
 
 HEURISTICS: tuple[Heuristic, ...] = (

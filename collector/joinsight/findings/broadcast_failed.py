@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from joinsight.analysis.rows import byte_size
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic, Waited
-from joinsight.rows import byte_size
 
 _SHUFFLE_IT = (
     "have the join shuffled: remove the hint BROADCAST, add the hint MERGE, or lower"

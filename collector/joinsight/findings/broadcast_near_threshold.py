@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from joinsight.analysis.rows import max_broadcast_bytes
+from joinsight.base.units import bytes_text, percent_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import first_up, join, rows, times
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import max_rows
-from joinsight.rows import max_broadcast_bytes
 from joinsight.tables import BroadcastRow, JoinRow
-from joinsight.units import bytes_text, percent_text
 
 
 @dataclass(frozen=True, slots=True)

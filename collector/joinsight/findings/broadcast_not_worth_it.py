@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import join, rows
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
 from joinsight.tables import JoinRow
-from joinsight.units import bytes_text
 
 
 def look(case: Case) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from joinsight.base.units import duration_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import rows
-from joinsight.units import duration_text
 
 ID = "cache-read-once"
 

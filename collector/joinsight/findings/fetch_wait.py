@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from joinsight.base.units import bytes_text, duration_text, percent_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import shuffle
-from joinsight.units import bytes_text, duration_text, percent_text
 
 
 def look(case: Case) -> Iterator[Finding]:

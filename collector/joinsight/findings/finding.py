@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from joinsight.analysis.rows import Rows
+from joinsight.contract.incomplete import APPROXIMATED
 from joinsight.findings.thresholds import Thresholds
-from joinsight.incomplete import APPROXIMATED
 from joinsight.plan import operators
-from joinsight.plan.critical_path import STAGE_CAUSES
-from joinsight.rows import Rows
 from joinsight.tables import (
     BroadcastRow,
     ExecutionRow,
@@ -23,6 +22,7 @@ from joinsight.tables import (
     ShuffleRow,
     StageRow,
 )
+from joinsight.timing.critical_path import STAGE_CAUSES
 
 WHOLE_EXECUTION = -1
 """`node_id` of a finding that is about no single node."""

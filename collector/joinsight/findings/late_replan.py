@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
 from joinsight.findings.phrases import join
 from joinsight.plan.decisions import JOIN_STRATEGY
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
 from joinsight.tables import AqeDecisionRow, JoinRow, ShuffleRow
-from joinsight.units import bytes_text, duration_text
 
 
 def look(case: Case) -> Iterator[Finding]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import first_up, join
 from joinsight.tables import JoinRow
-from joinsight.units import bytes_text
 
 
 def look(case: Case) -> Iterator[Finding]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from joinsight.base.generated import rewrite
 from joinsight.findings import HEURISTICS
 from joinsight.findings.thresholds import Thresholds
-from joinsight.generated import rewrite
 
 
 def wall_time() -> Iterator[str]:

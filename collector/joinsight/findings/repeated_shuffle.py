@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import first_up, shuffle
 from joinsight.tables import ShuffleRow
-from joinsight.units import bytes_text
 
 _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
 

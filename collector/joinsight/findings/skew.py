@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from joinsight.analysis.rows import byte_size
+from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Case
 from joinsight.findings.phrases import rows
-from joinsight.rows import byte_size
 from joinsight.tables import JoinRow, ShuffleRow, StageRow
-from joinsight.units import bytes_text
 
 _SKEW_JOIN = "spark.sql.adaptive.skewJoin."
 _MB = 1 << 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from joinsight.base.units import bytes_text
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic
 from joinsight.tables import NodeMetricRow
-from joinsight.units import bytes_text
 
 _SPILL_SIZE = "spill size"
 

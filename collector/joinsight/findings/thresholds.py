@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from joinsight.errors import ConfigurationError, ConfigurationErrors
-from joinsight.rows import byte_size
+from joinsight.analysis.rows import byte_size
+from joinsight.base.errors import ConfigurationError, ConfigurationErrors
 
 OPTION = "--finding-threshold"
 VARIABLE = "JOINSIGHT_FINDING_THRESHOLDS"

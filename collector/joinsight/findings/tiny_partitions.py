@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.partitions import partitions
 from joinsight.findings.phrases import first_up, shuffle
 from joinsight.tables import ShuffleRow, StageRow
-from joinsight.units import bytes_text
 
 
 def look(case: Case) -> Iterator[Finding]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from joinsight.errors import ConfigurationError
-from joinsight.files import write_whole
+from joinsight.base.errors import ConfigurationError
+from joinsight.base.files import write_whole
 from joinsight.gate.pairs import Pair
 
 

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from joinsight.base.units import bytes_text
+from joinsight.gate.golden import meanings
 from joinsight.gate.runs import QueryRun
-from joinsight.golden import meanings
-from joinsight.units import bytes_text
 
 MIN_GROWTH_BYTES = 1 << 20
 """Less growth of shuffled bytes does not count."""

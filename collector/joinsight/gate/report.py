@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from joinsight.base.units import bytes_text, duration_text
+from joinsight.gate.golden import changed_lines
 from joinsight.gate.pairs import Pair
 from joinsight.gate.runs import MEASURES, QueryRun
-from joinsight.golden import changed_lines
-from joinsight.units import bytes_text, duration_text
 
 _MARKUP = re.compile(r"[\\`*\[\]|<>~&$]|(?<!\w)_|_(?!\w)|:(?=//)|(?<=www)\.")
 # What GitHub makes links of: mentions, issues, commits

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, select, text, tuple_
 
-from joinsight.decode import MAX_DOCUMENT_BYTES, decode_document
-from joinsight.document import Execution
-from joinsight.errors import ConfigurationError, DocumentError
-from joinsight.golden import Section, plan_of, section
-from joinsight.plan.simplified import Operator
+from joinsight.analysis.rows import execution_rows
+from joinsight.base.errors import ConfigurationError, DocumentError
+from joinsight.base.units import bytes_text
+from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
+from joinsight.contract.document import Execution
+from joinsight.gate.golden import Section, plan_of, section
+from joinsight.gate.simplified import Operator
 from joinsight.present.values import query_title
-from joinsight.rows import execution_rows
 from joinsight.tables import (
     EXECUTION_KEY,
     AqeDecisionRow,
@@ -33,7 +34,6 @@ from joinsight.tables import (
     joins,
 )
 from joinsight.tables.views import plan_edge, plan_node
-from joinsight.units import bytes_text
 
 MEASURES: Mapping[str, str] = {
     "shuffle_write_bytes": "shuffled bytes",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from joinsight.errors import ConfigurationError, GrafanaError
+from joinsight.base.errors import ConfigurationError, GrafanaError
 
 OLDEST = (12, 0)
 TIMEOUT = 30.0

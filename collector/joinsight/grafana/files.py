@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import joinsight
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 
 PROVIDER = Path("provisioning", "dashboards", "joinsight.yml")
 SOURCES = Path("provisioning", "datasources", "joinsight.yml")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from joinsight import __version__
-from joinsight.errors import GrafanaError
+from joinsight.base.errors import GrafanaError
 from joinsight.grafana.client import Grafana
 
 FOLDER = "joinsight"

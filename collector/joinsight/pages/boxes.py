@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joinsight.base.units import duration_text, percent_text
 from joinsight.plan import operators, texts
 from joinsight.present.tree import TreeNode, clean
-from joinsight.units import duration_text, percent_text
 
 WIDTH = 256
 """Width of every box, in CSS pixels."""

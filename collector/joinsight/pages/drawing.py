@@ -16,7 +16,7 @@ from joinsight.pages.layout import Place, place
 from joinsight.pages.view import View
 from joinsight.plan import operators
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 GAP = 22

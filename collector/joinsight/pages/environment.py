@@ -11,12 +11,12 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
 from joinsight.present import regressions, values
 from joinsight.present.findings import at_stake_over_runs
 from joinsight.tables import DRIVER_PHASES, EXECUTION_KEY, Row, driver_ms
-from joinsight.units import bytes_text, duration_text
 
 _environment = Environment(
     loader=PackageLoader("joinsight.pages"),

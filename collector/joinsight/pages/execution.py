@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from joinsight.comparison import Run
-from joinsight.document import ENDED
-from joinsight.errors import NotFound
+from joinsight.analysis.comparison import Run
+from joinsight.analysis.title import is_sparks_own
+from joinsight.base.errors import NotFound
+from joinsight.base.units import bytes_text, duration_text, percent_text
+from joinsight.contract.document import ENDED
 from joinsight.pages.drawing import Drawing, draw
 from joinsight.pages.environment import address, compare_plans, render, started_at
 from joinsight.pages.failure import failure
@@ -19,17 +21,15 @@ from joinsight.pages.stages import stages_of_nodes
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
 from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
-from joinsight.plan.cost import Bill, Item, JoinCost
 from joinsight.plan.operators import FILES_SIZE
 from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
 from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
 from joinsight.present.values import execution_name, number_text, one_line, query_title
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.title import is_sparks_own
-from joinsight.units import bytes_text, duration_text, percent_text
+from joinsight.timing.cost import Bill, Item, JoinCost
 from joinsight.verdict import judge
 
 MAX_DRAWN = 10_000

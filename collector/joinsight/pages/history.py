@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from math import ceil
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.pages.runs import Run
 from joinsight.tables import Row
-from joinsight.units import bytes_text, duration_text
 
 WIDTH, LEFT, RIGHT, TOP = 960, 76, 16, 26
 _HEIGHTS = (180, 72)  # of the first panel, and of the others

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.pages.chart import Spark, spark
+from joinsight.queries.trends import Trend
 from joinsight.tables import Row
-from joinsight.trends import Trend
-from joinsight.units import bytes_text, duration_text
 
 MAX_SHOWN = 6
 """Maximum regressions, failures and findings."""

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from joinsight.errors import ConfigurationError
-from joinsight.filters import SORTS, Filters, filters_of, one_of
+from joinsight.base.errors import ConfigurationError
+from joinsight.base.timeparse import parse_moment
 from joinsight.pages.environment import render
 from joinsight.pages.home import Overview, Summary
-from joinsight.reading import Cursor
+from joinsight.queries.filters import SORTS, Filters, filters_of, one_of
+from joinsight.queries.reading import Cursor
 from joinsight.tables import Row
-from joinsight.timeparse import parse_moment
 
 FIELDS = filters_of("queries")
 _SORTS = SORTS["queries"]

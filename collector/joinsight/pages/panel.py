@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joinsight.base.units import value_text
 from joinsight.present.caches import use
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.units import value_text
 
 STATISTICS = ("min", "median", "p95", "max")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from joinsight.comparison import changed_settings, settings_of
+from joinsight.analysis.comparison import changed_settings, settings_of
 from joinsight.present.values import short_key
 from joinsight.tables import Row
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from joinsight.comparison import Run
+from joinsight.analysis.comparison import Run
 from joinsight.plan import operators
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 
 
 def stages_of_nodes(plan: StoredPlan, run: Run) -> dict[int, list[int]]:

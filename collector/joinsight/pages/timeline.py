@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from joinsight.document import ENDED
+from joinsight.base.units import duration_text
+from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.time_spent import TimeSpent, by_cause
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.units import duration_text
 
 MAX_STAGES = 200
 """Stage attempts that are shown: the longest."""

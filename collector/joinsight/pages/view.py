@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from joinsight.errors import ConfigurationError
-from joinsight.filters import one_of
+from joinsight.base.errors import ConfigurationError
+from joinsight.queries.filters import one_of
 
 ZOOMS = (25, 50, 75, 100, 150, 200)
 """Sizes of the drawing in percent."""

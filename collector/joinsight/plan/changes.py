@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 
-from joinsight.document import MAX_LONG, Accumulator
+from joinsight.contract.document import MAX_LONG, Accumulator
 from joinsight.plan import operators, texts
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import disambiguate

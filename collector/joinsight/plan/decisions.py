@@ -21,13 +21,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from joinsight.document import Accumulator
-from joinsight.generated import rewrite
+from joinsight.base.generated import rewrite
+from joinsight.base.units import bytes_text
+from joinsight.contract.document import Accumulator
 from joinsight.plan import operators, texts
 from joinsight.plan.changes import Change, PlanVersion
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.operators import DATA_SIZE, ROWS_WRITTEN
-from joinsight.units import bytes_text
 
 _NAME_CHARACTERS = 1_000
 """Limit on an operator's name, which is repeated for each empty relation that replaces it."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from joinsight.generated import rewrite
+from joinsight.base.generated import rewrite
 from joinsight.plan.engines import ENGINES, EXCHANGE_PART, FRAME
 from joinsight.plan.operators import OPERATORS
 

@@ -24,7 +24,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from joinsight.document import Metric, PlanNode
+from joinsight.contract.document import Metric, PlanNode
 from joinsight.plan import operators
 
 

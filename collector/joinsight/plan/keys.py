@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from joinsight.document import Execution
+from joinsight.contract.document import Execution
 from joinsight.plan.graph import Graph
 from joinsight.plan.identity import Identity
 from joinsight.plan.outline import outline

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from joinsight.document import Accumulator
+from joinsight.contract.document import Accumulator
 from joinsight.plan import operators
 from joinsight.plan.graph import Graph, Node
 from joinsight.plan.operators import DATA_SIZE, OUTPUT_ROWS, is_finer

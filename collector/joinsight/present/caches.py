@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from joinsight.base.units import duration_text
 from joinsight.tables import Row
-from joinsight.units import duration_text
 
 _MOST_IDS = 4
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from joinsight.comparison import Change, Comparison
-from joinsight.units import bytes_text, duration_text
+from joinsight.analysis.comparison import Change, Comparison
+from joinsight.base.units import bytes_text, duration_text
 
 
 def verdicts(comparison: Comparison) -> Iterator[tuple[str, bool]]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from joinsight.plan import operators
-from joinsight.plan.cost import Item
 from joinsight.plan.outline import shortened
 from joinsight.present.tree import clean
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
+from joinsight.timing.cost import Item
 
 _LONGEST = 90
 """Characters of an operator with its arguments."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from joinsight.base.units import duration_text
 from joinsight.plan import texts
 from joinsight.plan.decisions import KINDS, About
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.units import duration_text
 
 
 def lines(stored: StoredPlan, version: int | None = None) -> Iterator[tuple[int, str]]:

@@ -5,9 +5,9 @@ in 41 of 90 runs, first 2026-10-13 06:03, last 2026-11-22 06:01
 
 from __future__ import annotations
 
+from joinsight.base.units import bytes_text, duration_text, percent_text
 from joinsight.present.values import when
 from joinsight.tables import Row
-from joinsight.units import bytes_text, duration_text, percent_text
 
 
 def at_stake(finding: Row, duration_ms: int | None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.present.values import when
-from joinsight.units import bytes_text, duration_text
 
 if TYPE_CHECKING:
     from joinsight.tables import Row

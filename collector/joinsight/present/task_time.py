@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from joinsight.reading import StoredPlan
+from joinsight.base.units import duration_text
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.units import duration_text
 
 _MOST = 20
 """Lines; the rest is summed up."""

@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.findings import skewed_shuffle
 from joinsight.plan import operators
-from joinsight.plan.cost import Bill
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present.values import ratio_text
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
-from joinsight.units import bytes_text, duration_text
+from joinsight.timing.cost import Bill
 
 # Details that are not about the query: ids, the usual origin of a shuffle, the default catalog
 _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from joinsight.decode import HEADERS
+from joinsight.contract.decode import HEADERS
 from joinsight.serve.hosts import is_loopback
 from joinsight.serve.tokens import Tokens
 

@@ -42,8 +42,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from joinsight.decode import MAX_REQUEST_BYTES
-from joinsight.errors import DocumentError, TooLarge
+from joinsight.base.errors import DocumentError, TooLarge
+from joinsight.contract.decode import MAX_REQUEST_BYTES
 from joinsight.findings import Finder
 from joinsight.serve.access import forbidden, guarded, unsupported_media_type
 from joinsight.serve.admission import Admission, Busy, Lease, WriteSlots

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 from joinsight.serve.metrics import Metrics
 from joinsight.store import baselines, embedded, partitions
 from joinsight.store.activity import count_activity, count_regressions

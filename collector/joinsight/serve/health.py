@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from joinsight.errors import SchemaError
+from joinsight.base.errors import SchemaError
 from joinsight.serve.cached import Cached
 from joinsight.serve.logs import fields
 from joinsight.store.database import check_schema, reason

@@ -16,9 +16,9 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from joinsight.decode import Batch, Stamp, decode_request
-from joinsight.document import Document
-from joinsight.errors import DocumentError, TooLarge
+from joinsight.base.errors import DocumentError, TooLarge
+from joinsight.contract.decode import Batch, Stamp, decode_request
+from joinsight.contract.document import Document
 from joinsight.findings import Finder
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Counts

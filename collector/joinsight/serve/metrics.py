@@ -22,7 +22,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from joinsight import __version__
-from joinsight.rows import Rows
+from joinsight.analysis.rows import Rows
 from joinsight.serve.admission import Admission
 from joinsight.serve.metrics_table import (
     JOB_NAME,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from joinsight.document import ENDED
+from joinsight.contract.document import ENDED
 from joinsight.findings import HEURISTICS, SEVERITIES
-from joinsight.plan.cost_kinds import WITH_TASKS
 from joinsight.plan.decisions import KINDS
 from joinsight.plan.operators import JOIN_STRATEGIES, JOIN_TYPES
 from joinsight.serve.refusals import REFUSED
+from joinsight.timing.cost_kinds import WITH_TASKS
 
 _BYTES = tuple(2.0**power for power in range(16, 43, 2))  # 64 KiB to 4 TiB, powers of 4
 _SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)

@@ -31,9 +31,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from joinsight import reading, trends
-from joinsight.errors import ConfigurationError, NotFound
-from joinsight.filters import FILTERS, Filters, one_of
+from joinsight.base.errors import ConfigurationError, NotFound
+from joinsight.base.timeparse import parse_moment
 from joinsight.pages.comparison import Side, compare_page
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import drawing_file, execution_page
@@ -41,6 +40,8 @@ from joinsight.pages.listing import Asked, list_page
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View, number
+from joinsight.queries import reading, trends
+from joinsight.queries.filters import FILTERS, Filters, one_of
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import entitle
@@ -49,7 +50,6 @@ from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
 from joinsight.tables import Row
-from joinsight.timeparse import parse_moment
 
 MAX_READING = 2
 """Pages rendered concurrently: each takes a connection and, for a large plan, a fraction of a second of CPU."""

@@ -17,7 +17,7 @@ from typing import Any, cast
 import uvicorn
 from sqlalchemy import Engine
 
-from joinsight.errors import ConfigurationError, ConfigurationErrors
+from joinsight.base.errors import ConfigurationError, ConfigurationErrors
 from joinsight.findings import Finder, Thresholds
 from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app

@@ -16,10 +16,10 @@ from typing import TypeVar
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from joinsight import reading, trends
-from joinsight.filters import Filters
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, Summary, job_lines, worst_of_queries
 from joinsight.present.regressions import none_found
+from joinsight.queries import reading, trends
+from joinsight.queries.filters import Filters
 from joinsight.serve.logs import fields
 from joinsight.store.database import reason
 from joinsight.tables import Row

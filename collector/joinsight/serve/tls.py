@@ -6,7 +6,7 @@ import logging
 import ssl
 from pathlib import Path
 
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 from joinsight.serve.files import Watched, anyone_may_read
 from joinsight.serve.logs import fields
 

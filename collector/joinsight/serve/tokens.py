@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 from joinsight.serve.files import anyone_may_read
 from joinsight.serve.logs import fields
 

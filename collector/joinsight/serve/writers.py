@@ -25,8 +25,8 @@ from pathlib import Path
 
 from sqlalchemy import URL, Engine
 
+from joinsight.base.gc_tuning import collect_seldom
 from joinsight.findings import Finder, Thresholds
-from joinsight.gc_tuning import collect_seldom
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.ingest import Ingest, Writing, fail
 from joinsight.serve.logs import configure, fields

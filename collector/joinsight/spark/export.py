@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from sqlalchemy import Engine
 
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 from joinsight.spark.read import TABLES, is_partitioned, month_bounds, read_from
 from joinsight.store import partitions
 from joinsight.tables import PACKED, UNPACKED, execution, metadata

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
 
 CONNECTIONS = 16
 """Maximum concurrent connections to PostgreSQL for each table that is read or written."""

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
 from joinsight import tables
-from joinsight.errors import ConfigurationError
+from joinsight.base.errors import ConfigurationError
 from joinsight.spark.copying import Field, reader
 from joinsight.spark.packages import CONNECTIONS
 from joinsight.store import URL_VARIABLE, partitions

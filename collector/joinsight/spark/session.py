@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 
-from joinsight.errors import JoinsightError
+from joinsight.base.errors import JoinsightError
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # days are days of UTC, wherever it runs

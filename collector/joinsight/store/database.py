@@ -19,7 +19,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
-from joinsight.errors import ConfigurationError, DatabaseError, SchemaError
+from joinsight.base.errors import ConfigurationError, DatabaseError, SchemaError
 from joinsight.store import URL_VARIABLE, embedded
 from joinsight.store.definitions import Definitions, stored_version
 from joinsight.store.embedded import default_folder, embedded_postgres

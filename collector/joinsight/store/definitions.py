@@ -14,7 +14,7 @@ from psycopg.errors import DependentObjectsStillExist
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from joinsight.errors import SchemaError
+from joinsight.base.errors import SchemaError
 
 _VERSION = "SELECT obj_description(CAST(to_regclass('alembic_version') AS oid), 'pg_class')"
 _OBJECTS = """

@@ -15,8 +15,8 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, case, c
 from sqlalchemy.dialects.postgresql import Insert, Range, insert
 
 from joinsight import tables
-from joinsight.decode import Stamp
-from joinsight.document import MAX_LONG, Application, Document
+from joinsight.contract.decode import Stamp
+from joinsight.contract.document import MAX_LONG, Application, Document
 from joinsight.tables import Row
 
 Refused = tuple[Stamp | Document, str]

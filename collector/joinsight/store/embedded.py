@@ -42,7 +42,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 
 if sys.platform != "win32":
     import fcntl

@@ -7,7 +7,7 @@ from contextlib import suppress
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 
-from joinsight.errors import ConfigurationError, DatabaseError
+from joinsight.base.errors import ConfigurationError, DatabaseError
 from joinsight.store.database import reason
 from joinsight.tables import metadata, views
 

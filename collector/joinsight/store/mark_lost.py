@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, text
 
-from joinsight.incomplete import reason
-from joinsight.timeparse import format_duration
+from joinsight.base.timeparse import format_duration
+from joinsight.contract.incomplete import reason
 
 REAP_SECONDS = 30
 NOW = "SELECT now()"

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import DBAPIError
 
 from joinsight import tables
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 from joinsight.store.database import LOCK_SECONDS, holder, is_busy
 from joinsight.tables import Row
 

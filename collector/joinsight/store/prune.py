@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from joinsight.errors import DatabaseError
+from joinsight.base.errors import DatabaseError
 from joinsight.store.database import LOCK_SECONDS, PAUSES, exclusively, holder, is_busy, reason
 from joinsight.tables import CHILDREN, EXECUTION_KEY, PARTITIONED, execution
 

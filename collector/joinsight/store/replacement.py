@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from joinsight.document import ENDED, Application, Execution
+from joinsight.contract.document import ENDED, Application, Execution
 
 OVER = (*ENDED, "ended")
 """Final states; `lost` is not final, because its driver may be heard from again."""

@@ -29,10 +29,10 @@ from sqlalchemy import ARRAY, BigInteger, Connection, Engine, Table, any_, liter
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from joinsight import tables
-from joinsight.document import Application, Document, Execution
-from joinsight.errors import DatabaseError, SchemaError
+from joinsight.analysis.rows import Plans, Rows, application_row, application_row_of, execution_rows
+from joinsight.base.errors import DatabaseError, SchemaError
+from joinsight.contract.document import Application, Document, Execution
 from joinsight.findings import Finder
-from joinsight.rows import Plans, Rows, application_row, application_row_of, execution_rows
 from joinsight.store import delivery, partitions
 from joinsight.store.database import check_schema, reason
 from joinsight.store.history import EarlierRuns, remove_refuted

@@ -8,7 +8,7 @@ never 0.
 
 from __future__ import annotations
 
-from joinsight.severity import SEVERITIES
+from joinsight.base.severity import SEVERITIES
 from joinsight.tables.application import ApplicationRow, application
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
 from joinsight.tables.cache import CacheRow, cache

@@ -7,7 +7,7 @@ from typing import get_args
 
 from sqlalchemy import Index, text
 
-from joinsight.document import Origin
+from joinsight.contract.document import Origin
 from joinsight.tables.declare import Long, Strings, TableRow, column, required, table_of
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from joinsight.plan.cost_kinds import KINDS
 from joinsight.tables.declare import ExecutionKey, Ms, column, required
+from joinsight.timing.cost_kinds import KINDS
 
 
 class CostRow(ExecutionKey, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INT8MULTIRANGE, JSONB
 from sqlalchemy.sql.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-from joinsight.document import MAX_LONG, Accumulator
+from joinsight.contract.document import MAX_LONG, Accumulator
 
 Int = Annotated[int, Integer()]
 Long = Annotated[int, BigInteger()]

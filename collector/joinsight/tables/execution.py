@@ -7,7 +7,7 @@ from typing import get_args
 
 from sqlalchemy import Index, text
 
-from joinsight.document import ExecutionState, Origin
+from joinsight.contract.document import ExecutionState, Origin
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Long, Ms, Strings, column, largest, required, table_of
 
 

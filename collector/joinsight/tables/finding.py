@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Index
 
-from joinsight.severity import SEVERITIES
+from joinsight.base.severity import SEVERITIES
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Json, Ms, column, largest, required, table_of
 
 _RISING = ", ".join(f"'{severity}'::text" for severity in reversed(SEVERITIES))

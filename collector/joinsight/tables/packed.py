@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql
 
-from joinsight.plan.cost_kinds import KINDS, WITH_TASKS
 from joinsight.tables.cost import CostRow
 from joinsight.tables.declare import (
     EXECUTION_KEY,
@@ -32,6 +31,7 @@ from joinsight.tables.declare import (
 from joinsight.tables.plan import NodeMetricRow, PlanEdgeRow, PlanNodeRow, PlanVersionRow
 from joinsight.tables.segment import SegmentRow
 from joinsight.tables.task_time import TaskTimeRow
+from joinsight.timing.cost_kinds import KINDS, WITH_TASKS
 
 _KEY = len(EXECUTION_KEY)
 _SHARED = ("name", "simple", "is_cluster", "metrics")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from joinsight.plan.critical_path import CAUSES
 from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required
+from joinsight.timing.critical_path import CAUSES
 
 
 class SegmentRow(ExecutionKey, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from joinsight.document import Spread, StageTotals
+from joinsight.contract.document import Spread, StageTotals
 from joinsight.tables.declare import ExecutionKey, Int, Ms, column, columns, required, table_of
 
 STATISTICS = ("min", "median", "p95", "max")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from joinsight.plan.task_time import METHODS, PARTS
 from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, required
+from joinsight.timing.task_time import METHODS, PARTS
 
 
 class TaskTimeRow(ExecutionKey, frozen=True, kw_only=True):

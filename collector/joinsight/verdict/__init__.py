@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from joinsight.errors import NotFound
-from joinsight.reading import StoredPlan, find_execution, read_plan
-from joinsight.units import duration_text
+from joinsight.base.errors import NotFound
+from joinsight.base.units import duration_text
+from joinsight.queries.reading import StoredPlan, find_execution, read_plan
 from joinsight.verdict import names
 from joinsight.verdict.mechanisms import PLACES, Cause, Code, causes
 from joinsight.verdict.view import View

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
-from joinsight.units import bytes_text, duration_text
 from joinsight.verdict import names
 from joinsight.verdict.view import Ran, View
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from joinsight.bill import read_facts
-from joinsight.document import ENDED, Accumulator
+from joinsight.analysis.bill import read_facts
+from joinsight.contract.document import ENDED, Accumulator
 from joinsight.plan import operators
-from joinsight.plan.cost import Account
-from joinsight.plan.critical_path import STAGE_CAUSES
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
+from joinsight.timing.cost import Account
+from joinsight.timing.critical_path import STAGE_CAUSES
 
 _FRAMES = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
 

@@ -1,0 +1,1 @@
+"""Turns documents into rows, and compares executions."""

@@ -1,0 +1,757 @@
+"""Turns a document into rows. Pure: no I/O, the same document gives the same rows.
+
+::
+
+    Execution ──► execution, stage
+        jobs, stages ──► critical path ──► segment
+        samples, metrics ──► task_time;  both ──► cost, and costs of shuffle, broadcast, joins
+        plans ──► plan_version;  each with the one before ──► aqe_decision
+                                 the last one, as Spark's graph ──► plan_node, plan_edge
+        accumulators ──► node_metric;  with the graph ──► shuffle, broadcast, joins, cache
+        the first and the last graph ──► query_shape, plan_fingerprint, operator_key
+
+Plans, metrics, times and costs are stored packed, a row for an execution (`tables.packed`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from joinsight.analysis.called_from import called_from
+from joinsight.analysis.search import words
+from joinsight.analysis.title import title
+from joinsight.contract.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
+from joinsight.contract.micro_batch import MicroBatch, micro_batch
+from joinsight.plan import operators, texts
+from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
+from joinsight.plan.caches import Cache, caches, not_run
+from joinsight.plan.decisions import Changes
+from joinsight.plan.graph import Graph, Node, build
+from joinsight.plan.identity import disambiguate
+from joinsight.plan.keys import REMEMBERED
+from joinsight.plan.metrics import Input, PlanMetrics
+from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS, ROWS_READ
+from joinsight.tables import (
+    ApplicationRow,
+    AqeDecisionRow,
+    BroadcastRow,
+    CacheRow,
+    CostRow,
+    ExecutionMetricsRow,
+    ExecutionPlansRow,
+    ExecutionRow,
+    ExecutionTimesRow,
+    FindingRow,
+    JoinRow,
+    NodeMetricRow,
+    PlanEdgeRow,
+    PlanNodeRow,
+    PlanVersionRow,
+    SegmentRow,
+    ShuffleRow,
+    StageRow,
+    TaskTimeRow,
+    from_metrics,
+    pack_costs,
+    pack_metrics,
+    pack_plans,
+    pack_times,
+    total,
+)
+from joinsight.timing import dependencies
+from joinsight.timing.cost import Bill, JoinCost, bill
+from joinsight.timing.cost_kinds import by_kind
+from joinsight.timing.critical_path import STAGE_CAUSES, CriticalPath, critical_path
+from joinsight.timing.task_time import Spent, sum_of_errors, task_times
+
+NO_NODE = -1
+"""`node_metric.node_id` of a metric whose node is not part of the final plan."""
+
+DEFAULT_BROADCAST_THRESHOLD = 10 * 1024 * 1024
+DEFAULT_SHUFFLE_PARTITIONS = 200
+
+_NOT_MEASURED = Accumulator(0, "", 0)
+_TABLES = re.compile(r"`[^`]+`|(?<=/)[^/\],\s]+(?=[\],])")
+"""Names in quotes, and the last parts of paths."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of an execution, by the names of their tables, and of the views of packed tables."""
+
+    execution: ExecutionRow
+    plan_version: Sequence[PlanVersionRow]
+    aqe_decision: Sequence[AqeDecisionRow]
+    plan_node: Sequence[PlanNodeRow]
+    plan_edge: Sequence[PlanEdgeRow]
+    node_metric: Sequence[NodeMetricRow]
+    shuffle: Sequence[ShuffleRow]
+    broadcast: Sequence[BroadcastRow]
+    joins: Sequence[JoinRow]
+    stage: Sequence[StageRow]
+    segment: Sequence[SegmentRow]
+    task_time: Sequence[TaskTimeRow]
+    cost: Sequence[CostRow]
+    cache: Sequence[CacheRow]
+    finding: Sequence[FindingRow] = ()
+    """Set by the `Finder`."""
+
+    @property
+    def execution_metrics(self) -> Sequence[ExecutionMetricsRow]:
+        """`node_metric` as it is stored."""
+        return pack_metrics(self.node_metric)
+
+    @property
+    def execution_plans(self) -> Sequence[ExecutionPlansRow]:
+        """`plan_version`, `plan_node` and `plan_edge` as they are stored."""
+        return pack_plans(self.plan_version, self.plan_node)
+
+    @property
+    def execution_times(self) -> Sequence[ExecutionTimesRow]:
+        """`segment` and `task_time` as they are stored."""
+        return pack_times(self.segment, self.task_time)
+
+    @property
+    def execution_costs(self) -> Sequence[Any]:
+        """`cost` as it is stored: an `ExecutionCostsRow`."""
+        return pack_costs(self.execution.job_name, self.cost)
+
+    def by_table(self) -> dict[str, Sequence[Any]]:
+        """All rows, by table or view."""
+        return {**{field.name: getattr(self, field.name) for field in fields(self)}, "execution": [self.execution]}
+
+
+def application_row(a: Application) -> ApplicationRow:
+    """The row of table `application`."""
+    return ApplicationRow(
+        **_application(a),
+        state=a.state,
+        started_at=_time(a.started_at_ms),
+        ended_at=_time(a.ended_at_ms),
+        spark_user=a.user,
+        master=a.master,
+        tags=a.tags,
+        configuration=a.configuration,
+        sequence=a.sequence,
+    )
+
+
+def application_row_of(e: Execution) -> ApplicationRow:
+    """The row of an application whose own document has not arrived, from an execution's document."""
+    return ApplicationRow(**_application(e), state="unknown", tags=e.tags, sequence=0)
+
+
+def _application(document: Application | Execution) -> dict[str, Any]:
+    return {
+        "application_id": document.application_id,
+        "attempt_id": document.attempt_id,
+        "name": document.application_name,
+        "job_name": document.job_name,
+        "spark_version": document.listener.spark_version,
+        "origin": document.origin,
+        "listener_id": document.listener.id,
+        "listener_version": document.listener.version,
+    }
+
+
+def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
+    """All rows of an execution, without findings.
+
+    `plans` may come from another run with equal nodes and plans, which saves computing them again.
+    """
+    facts = _Facts(e, plans or Plans(e))
+    path = critical_path(
+        e,
+        dependencies.broadcasts(facts),
+        is_adaptive=facts.plans.is_adaptive,
+        commit_ms=dependencies.commit_ms(facts),
+        nodes=dependencies.exchanges(facts),
+    )
+    spent = list(task_times(facts, e.stages))
+    its_bill = bill(facts, path.segments, spent)
+    costs = _costs(its_bill, has_ended=bool(path.segments))
+    absent = not_run(facts)
+    measured = () if facts.is_outer else [node for node in facts.graph.nodes if node.id not in absent]
+    joins = [row for node in measured if (row := _join(facts, node, costs))]
+    broadcasts = [_broadcast(facts, node, costs) for node in measured if operators.is_broadcast(node.name)]
+    joins_of: dict[int | None, list[int]] = defaultdict(list)  # an exchange
+    for join in joins:
+        for exchange in {join.left_exchange, join.right_exchange}:
+            joins_of[exchange].append(join.node_id)
+    jobs_of: dict[int, list[int]] = defaultdict(list)  # a stage
+    for job in e.jobs:
+        for stage_id in set(job.stages):
+            jobs_of[stage_id].append(job.id)
+    return Rows(
+        execution=_execution(facts, broadcasts, spent),
+        plan_version=list(_plan_versions(facts)),
+        aqe_decision=[] if facts.is_outer else list(_decisions(facts)),
+        plan_node=_plan_nodes(facts, spent),
+        plan_edge=[
+            PlanEdgeRow(**facts.key, position=position, child_id=child, parent_id=parent)
+            for position, (child, parent) in enumerate(facts.graph.edges)
+        ],
+        node_metric=_node_metrics(facts),
+        shuffle=[_shuffle(facts, node, joins_of, costs) for node in measured if operators.is_shuffle(node.name)],
+        broadcast=broadcasts,
+        joins=joins,
+        stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
+        segment=list(_segments(facts, path)),
+        task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
+        cost=[] if facts.is_outer else list(_kinds(facts, its_bill, has_ended=bool(path.segments))),
+        cache=[] if facts.is_outer else [_cache(facts, each, path) for each in caches(facts)],
+    )
+
+
+class Plans:
+    """The plans of an execution without measurements and times: graphs, keys, changes, hints."""
+
+    def __init__(self, e: Execution, check_cancelled: Callable[[], None] = lambda: None) -> None:
+        """`check_cancelled` is called for each plan; it raises to end the work."""
+        old = version_tuple(e.listener.spark_version) < (4, 1)
+        self.graphs = []
+        for plan in e.plans:
+            check_cancelled()
+            nodes = [e.nodes[i] for i in plan.nodes]
+            self.graphs.append(build(nodes, plan.parents, keep_duplicate_subquery_edges=old))
+        self.graph = self.graphs[-1] if self.graphs else Graph((), ())
+        self.keys = REMEMBERED.keys(e, self.graphs, check_cancelled)
+        check_cancelled()
+        self.changes = Changes(self.graphs, self.keys.bases)
+        check_cancelled()
+        self.operator_keys = disambiguate(self.keys.bases[-1]) if self.graphs else {}
+        self.hints = self._hints(e) if e.join_hints else {}
+        self.is_adaptive = any(e.nodes[i].name == operators.ADAPTIVE_PLAN for plan in e.plans[:1] for i in plan.nodes)
+
+    def _hints(self, e: Execution) -> dict[str, str]:
+        """``broadcast left`` by the operator key of the join; AQE gives a join new metrics in each plan."""
+        hints = {hint.metric: _hint_text(hint) for hint in e.join_hints}
+        by_operator = {}
+        for graph, bases in zip(self.graphs, self.keys.bases, strict=True):
+            keys = disambiguate(bases)
+            for node in graph.nodes:
+                for metric in node.metrics:
+                    if node.id in keys and metric.id in hints:
+                        by_operator[keys[node.id]] = hints[metric.id]
+        return by_operator
+
+
+def _hint_text(hints: JoinHint) -> str:
+    sides = ((hints.left, "left"), (hints.right, "right"))
+    return ", ".join(f"{hint} {side}" for hint, side in sides if hint)
+
+
+class _Facts(PlanMetrics):
+    """An execution with its final graph and its measurements, shared by the functions that make rows."""
+
+    def __init__(self, e: Execution, plans: Plans) -> None:
+        self.execution = e
+        self.plans = plans
+        self.key: dict[str, Any] = {
+            "started_at": _time(e.started_at_ms),
+            "application_id": e.application_id,
+            "attempt_id": e.attempt_id,
+            "execution_id": e.execution_id,
+        }
+        super().__init__(plans.graph, {a.id: a for a in e.accumulators})
+        self.batch = micro_batch(e.description)
+        if self.batch is None and e.streaming_query_id is not None:  # its function has set another description
+            self.batch = MicroBatch(None, e.streaming_query_id, e.job_group, e.streaming_batch_id)
+        is_root = e.root_execution_id == e.execution_id
+        wraps = (self.batch is not None and is_root) or [node.name for node in plans.graph.nodes] == [
+            operators.COMMAND_RESULT
+        ]
+        self.is_outer = wraps and not e.jobs and e.state not in ("failed", "lost")
+        self._retried = {stage.id for stage in e.stages if stage.attempt > 0}
+        self.threshold = byte_size(
+            e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD
+        )
+        self.measured_threshold = self.threshold
+        if plans.is_adaptive:
+            adaptive = e.configuration.get("spark.sql.adaptive.autoBroadcastJoinThreshold")
+            self.measured_threshold = byte_size(adaptive, self.threshold)
+
+    def is_exact(self, node: Node, metric: str) -> bool:
+        """Whether a metric's total is complete; of a retried stage, Spark counts the last attempt only."""
+        e, measured = self.execution, self.metrics(node).get(metric)
+        is_retried = measured is not None and not self._retried.isdisjoint(measured.stages)
+        return e.state == "succeeded" and not e.incomplete and not is_retried
+
+
+def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
+    e, batch = facts.execution, facts.batch
+    ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
+    named = title(e.description, e.statement or "", facts.plans.keys.outline)
+    line = called_from(e.description, e.call_site)
+    return ExecutionRow(
+        **facts.key,
+        root_execution_id=e.root_execution_id,
+        job_name=e.job_name,
+        query_shape=None if facts.is_outer else facts.plans.keys.query_shape,
+        plan_fingerprint=facts.plans.keys.fingerprints[-1] if facts.plans.keys.fingerprints else None,
+        state=e.state,
+        ended_at=_time(e.ended_at_ms),
+        duration_ms=None if e.ended_at_ms is None else max(0, e.ended_at_ms - e.started_at_ms),
+        title=named,
+        called_from=line,
+        description=e.description,
+        call_site=e.call_site,
+        error=e.error,
+        job_group=e.job_group,
+        job_tags=e.job_tags,
+        user_name=e.user,
+        session_id=e.session_id,
+        operation_id=e.operation_id,
+        user_tags=e.user_tags,
+        streaming_query_name=batch and batch.query_name,
+        streaming_query_id=batch and batch.query_id,
+        streaming_run_id=batch and batch.run_id,
+        streaming_batch_id=batch and batch.batch_id,
+        is_outer=facts.is_outer,
+        tags=e.tags,
+        configuration=e.configuration,
+        jobs=len(e.jobs),
+        stages=len(ran),
+        tasks=total(stage.succeeded_tasks for stage in ran),
+        task_time_ms=total(stage.run_time_ms for stage in ran),
+        is_sampled=any(each.method == "sampled" for each in spent),
+        input_bytes=total(stage.input_bytes for stage in ran),
+        output_bytes=total(stage.output_bytes for stage in ran),
+        shuffle_write_bytes=total(stage.shuffle_write_bytes for stage in ran),
+        shuffle_read_bytes=total(s.shuffle_read_local_bytes + s.shuffle_read_remote_bytes for s in ran),
+        broadcast_bytes=total(row.size_bytes for row in broadcasts),
+        memory_spilled_bytes=total(stage.memory_spilled_bytes for stage in ran),
+        disk_spilled_bytes=total(stage.disk_spilled_bytes for stage in ran),
+        shuffle_partitions=byte_size(e.configuration.get("spark.sql.shuffle.partitions"), DEFAULT_SHUFFLE_PARTITIONS),
+        broadcast_threshold_bytes=facts.threshold,
+        is_adaptive=facts.plans.is_adaptive,
+        plan_versions=len(e.plans) + e.plans_dropped,
+        incomplete=e.incomplete or None,
+        incomplete_codes=e.incomplete_codes or None,
+        origin=e.origin,
+        listener_id=e.listener.id,
+        sequence=e.sequence,
+        words=words([named or "", line or "", *_searchable(facts)]),
+    )
+
+
+def _searchable(facts: _Facts) -> Iterator[str]:
+    """What an execution is found by: its job, description, operators, the tables that it reads and writes, SQL text."""
+    e = facts.execution
+    yield e.job_name
+    yield e.description
+    for node in facts.graph.nodes:
+        if not node.is_cluster:
+            yield node.name
+            yield from _TABLES.findall(node.simple)
+    yield e.statement or ""  # last, because a long one fills what is left
+
+
+def _plan_versions(facts: _Facts) -> Iterator[PlanVersionRow]:
+    plans = facts.execution.plans
+    # By identity, as plan versions share nodes; the document keeps them alive, so an id is not reused
+    metrics: dict[int, list[list[object]]] = {}
+
+    def listed(node: Node) -> list[list[object]]:
+        known = metrics.get(id(node.metrics))
+        if known is None:
+            known = metrics[id(node.metrics)] = [[metric.id, metric.name, metric.type] for metric in node.metrics]
+        return known
+
+    for version, (plan, graph, fingerprint) in enumerate(
+        zip(plans, facts.plans.graphs, facts.plans.keys.fingerprints, strict=True)
+    ):
+        nodes = [
+            {
+                "id": node.id,
+                "name": node.name,
+                "simple": node.simple,
+                "cluster": node.cluster,
+                "is_cluster": node.is_cluster,
+                "metrics": listed(node),
+            }
+            for node in graph.nodes
+        ]
+        yield PlanVersionRow(
+            **facts.key,
+            version=version,
+            planned_at=_at(plan.at_ms),
+            is_final=version == len(plans) - 1,
+            plan_fingerprint=fingerprint,
+            nodes=nodes,
+            edges=graph.edges,
+        )
+
+
+def _decisions(facts: _Facts) -> Iterator[AqeDecisionRow]:
+    positions: Counter[int] = Counter()
+    for decision in facts.plans.changes.decisions(facts.accumulators):
+        at = _at(facts.execution.plans[decision.version].at_ms)
+        yield AqeDecisionRow(**facts.key, **asdict(decision), position=positions[decision.version], decided_at=at)
+        positions[decision.version] += 1
+
+
+def _plan_nodes(facts: _Facts, spent: Iterable[Spent]) -> list[PlanNodeRow]:
+    parts: dict[int | None, list[Spent]] = defaultdict(list)
+    for each in spent:
+        parts[each.node_id].append(each)
+    return [_plan_node(facts, node, parts[node.id]) for node in facts.graph.nodes]
+
+
+def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow:
+    errors = [each.error_ms for each in spent if each.error_ms is not None]
+    return PlanNodeRow(
+        **facts.key,
+        node_id=node.id,
+        operator_key=facts.plans.operator_keys.get(node.id),
+        name=node.name,
+        simple=node.simple,
+        cluster_id=node.cluster,
+        is_cluster=node.is_cluster,
+        task_time_ms=total(each.ms for each in spent),
+        task_time_error_ms=sum_of_errors(errors),
+        task_time_method=("sampled" if errors else "metrics") if spent else None,
+        metadata=dict(node.metadata) or None,
+    )
+
+
+def _node_metrics(facts: _Facts) -> list[NodeMetricRow]:
+    rows = {
+        (node.id, metric.id): _node_metric(facts, node.id, metric)
+        for node in facts.graph.nodes
+        for metric in node.metrics
+    }
+    placed = {accumulator for _, accumulator in rows}
+    earlier = [metric for graph in facts.plans.graphs for node in graph.nodes for metric in node.metrics]
+    for metric in (*earlier, *facts.execution.announced):
+        if metric.id not in placed and metric.id in facts.accumulators:
+            rows[NO_NODE, metric.id] = _node_metric(facts, NO_NODE, metric)
+    return list(rows.values())
+
+
+def _node_metric(facts: _Facts, node_id: int, metric: Metric) -> NodeMetricRow:
+    measured = facts.accumulators.get(metric.id) or _NOT_MEASURED
+    return NodeMetricRow(
+        **facts.key,
+        node_id=node_id,
+        accumulator_id=metric.id,
+        name=metric.name,
+        type=metric.type,
+        count=None if measured is _NOT_MEASURED else measured.count,
+        total=measured.sum,
+        min=measured.min,
+        median=measured.median,
+        p95=measured.p95,
+        max=measured.max,
+        max_stage_id=measured.max_stage,
+        max_stage_attempt=measured.max_stage_attempt,
+        max_task_id=measured.max_task,
+        text=measured.text,
+    )
+
+
+def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]], costs: Costs) -> ShuffleRow:
+    text = texts.shuffle_text(node.simple)
+    metrics = facts.metrics(node)
+    columns = from_metrics(ShuffleRow, metrics)
+    if columns["partitions"] is None:
+        columns["partitions"] = text.partitions
+    read = metrics.get(ROWS_READ)
+    if read is not None and read.count > 1 and read.max:
+        columns["rows_read_max"] = read.max
+        columns["rows_read_max_task_id"] = read.max_task
+        if not _has_other_tasks(facts, node, read, columns["partitions"]):
+            columns["rows_read_median"] = read.median
+            columns["skew_ratio"] = read.max / read.median if read.median else None
+    reads = [facts.nodes[i] for i in facts.consumers(node) if _is_aqe_read(facts.nodes[i])]
+    for aqe_read in reads[:1]:
+        columns["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)
+        columns |= from_metrics(ShuffleRow, facts.metrics(aqe_read), AQE_READ)
+    return ShuffleRow(
+        **facts.key,
+        node_id=node.id,
+        operator_key=facts.plans.operator_keys[node.id],
+        partitioning=text.partitioning,
+        keys=list(text.keys),
+        origin=text.origin or next(filter(None, (texts.origin(part.simple) for part in facts.parts(node))), None),
+        consumers=len(facts.consumers(node)),
+        join_nodes=joins_of.get(node.id, []),
+        map_stages=_stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
+        reduce_stages=_stages(metrics, ROWS_READ, "local bytes read", "remote bytes read"),
+        **columns,
+        **costs.get(node.id, {}),
+    )
+
+
+def _has_other_tasks(facts: _Facts, shuffle: Node, read: Accumulator, partitions: int | None) -> bool:
+    """Whether a UNION has tasks of other branches in the stages that read a shuffle; they count as if they read 0 rows.
+
+    Without them, a stage has at most as many tasks as its consumers read partitions. From Spark 4.1 on, that is so for
+    branches of equal partitioning: each task reads a partition of each.
+    """
+    consumers = [facts.nodes[i] for i in facts.consumers(shuffle)]
+    after_aqe = (facts.total(each, "number of partitions") if _is_aqe_read(each) else None for each in consumers)
+    numbers = [number or partitions or 0 for number in after_aqe]
+    in_a_stage = sum(numbers) if len(read.stages) < len(numbers) else max(numbers, default=0)
+    return read.count > in_a_stage * max(1, len(read.stages)) and _is_in_union(facts, shuffle)
+
+
+def _is_in_union(facts: _Facts, exchange: Node) -> bool:
+    """Whether the rows of an exchange reach a UNION before another exchange."""
+    todo = list(facts.consumers(exchange))
+    seen = set(todo)
+    while todo:
+        node = facts.nodes[todo.pop()]
+        operator = operators.of(node.name)
+        if operator.name == operators.UNION:
+            return True
+        if not operator.is_exchange:
+            above = set(facts.consumers(node)) - seen
+            seen |= above
+            todo += above
+    return False
+
+
+def _is_aqe_read(node: Node) -> bool:
+    return operators.of(node.name).kind == "shuffle_read"
+
+
+def _broadcast(facts: _Facts, node: Node, costs: Costs) -> BroadcastRow:
+    measured = from_metrics(BroadcastRow, facts.metrics(node))
+    consumers = facts.consumers(node)
+    if measured["size_bytes"] is not None:
+        outcome = "succeeded"
+    else:
+        outcome = {"failed": "failed", "running": "running"}.get(facts.execution.state, "unknown")
+    return BroadcastRow(
+        **facts.key,
+        node_id=node.id,
+        operator_key=facts.plans.operator_keys[node.id],
+        mode=texts.broadcast_mode(node.simple),
+        outcome=outcome,
+        consumers=len(consumers),
+        join_nodes=[i for i in consumers if operators.join_strategy(facts.nodes[i].name)],
+        threshold_bytes=facts.measured_threshold,
+        shuffled_bytes=_shuffled_bytes(facts, node),
+        **measured,
+        **costs.get(node.id, {}),
+    )
+
+
+def _shuffled_bytes(facts: _Facts, broadcast: Node) -> int | None:
+    """The data size of the shuffle whose rows are broadcast; None unless they come directly from a shuffle."""
+    below = facts.inputs(broadcast)
+    if len(below) == 1 and _is_aqe_read(facts.nodes[below[0]]):
+        below = facts.inputs(facts.nodes[below[0]])
+    shuffles = [facts.nodes[i] for i in below if operators.is_shuffle(facts.nodes[i].name)]
+    return facts.total(shuffles[0], DATA_SIZE) if shuffles else None
+
+
+def _join(facts: _Facts, node: Node, costs: Costs) -> JoinRow | None:
+    text = texts.join_text(node.name, node.simple)
+    if text is None:
+        return None
+    below = facts.inputs(node)[:2]
+    left, right = (*(facts.fed_by(child) for child in below), Input(), Input())[:2]
+    fed = {"left": left, "right": right}
+    counts_again = text.strategy == operators.CARTESIAN_PRODUCT
+    # A task of a cartesian product computes a partition of each side: a side's rows count once a partition of the other
+    rows = {side: None if counts_again and not its.is_counted_by_exchange else its.rows for side, its in fed.items()}
+    measured = from_metrics(JoinRow, facts.metrics(node))
+    built = fed[text.build_side].exchange if text.build_side else None
+    if built is not None and operators.is_broadcast(facts.nodes[built].name):
+        of_broadcast = from_metrics(BroadcastRow, facts.metrics(facts.nodes[built]))
+        measured |= {"build_bytes": of_broadcast["size_bytes"], "build_ms": of_broadcast["build_ms"]}
+    sorts = [facts.nodes[child] for child in below if operators.of(facts.nodes[child].name).kind == "sort"]
+    hint = facts.plans.hints.get(facts.plans.operator_keys[node.id]) or None
+    verdict = could_be_broadcast(
+        text,
+        {side: _side(facts, its) for side, its in fed.items()},
+        facts.measured_threshold,
+        hint=hint,
+        max_bytes=max_broadcast_bytes(facts.execution.configuration),
+    )
+    return JoinRow(
+        **facts.key,
+        node_id=node.id,
+        operator_key=facts.plans.operator_keys[node.id],
+        strategy=text.strategy,
+        join_type=text.join_type,
+        build_side=text.build_side,
+        left_keys=list(text.left_keys),
+        right_keys=list(text.right_keys),
+        condition=text.condition,
+        is_skew=text.is_skew,
+        hint=hint,
+        output_ratio=_ratio(measured["output_rows"], rows["left"], rows["right"]),
+        left_rows=rows["left"],
+        right_rows=rows["right"],
+        left_bytes=left.bytes,
+        right_bytes=right.bytes,
+        left_exchange=left.exchange,
+        right_exchange=right.exchange,
+        sort_ms=total(facts.total(each, "sort time") for each in sorts),
+        spill_bytes=total(facts.total(each, "spill size") for each in (node, *sorts)),
+        threshold_bytes=facts.measured_threshold,
+        broadcast_verdict=verdict.verdict,
+        broadcast_side=verdict.side,
+        broadcast_side_bytes=verdict.bytes,
+        **measured,
+        **costs.get(node.id, {}),
+    )
+
+
+def _side(facts: _Facts, fed: Input) -> Side:
+    """The size of a side; empty if it may have grown between its exchange and the join."""
+    if fed.exchange is None:
+        return Side()
+    exchange = facts.nodes[fed.exchange]
+    if not operators.is_broadcast(exchange.name) and not fed.is_whole:
+        return Side()
+    return Side(fed.bytes, fed.rows, facts.is_exact(exchange, DATA_SIZE))
+
+
+def _ratio(output: int | None, left: int | None, right: int | None) -> float | None:
+    """Output rows divided by the rows of the larger input; None where not measured, or without input."""
+    if output is None or left is None or right is None or max(left, right) <= 0:
+        return None
+    return output / max(left, right)
+
+
+def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: CriticalPath) -> StageRow:
+    return StageRow(
+        **facts.key,
+        stage_id=stage.id,
+        stage_attempt=stage.attempt,
+        name=stage.name,
+        state=stage.state,
+        job_ids=jobs_of.get(stage.id, []),
+        submitted_at=_time(stage.submitted_at_ms),
+        completed_at=_time(stage.completed_at_ms),
+        failure=stage.failure,
+        parent_ids=stage.parents,
+        first_launch_at=_time(stage.first_launch_at_ms),
+        last_finish_at=_time(stage.last_finish_at_ms),
+        width=stage.width,
+        tail_at=_time(stage.tail_at_ms),
+        slack_ms=path.slack_ms.get((stage.id, stage.attempt)),
+        tasks=stage.tasks,
+        succeeded_tasks=stage.succeeded_tasks,
+        failed_tasks=stage.failed_tasks,
+        killed_tasks=stage.killed_tasks,
+        totals=None if stage.state in NOT_RUN else stage,
+        run_time_ms=stage.run_time,
+        shuffle_read_bytes=stage.shuffle_read,
+        shuffle_read_rows=stage.shuffle_read_records,
+    )
+
+
+def _segments(facts: _Facts, path: CriticalPath) -> Iterator[SegmentRow]:
+    for position, segment in enumerate(path.segments):
+        yield SegmentRow(
+            **facts.key,
+            position=position,
+            cause=segment.cause,
+            start_ms=segment.start_ms,
+            end_ms=segment.end_ms,
+            stage_id=segment.stage_id,
+            stage_attempt=segment.stage_attempt,
+            node_id=segment.node_id,
+            nested_execution_id=segment.nested_id,
+        )
+
+
+Costs = Mapping[int, Mapping[str, Any]]
+"""By node, the columns of what it cost."""
+
+
+def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
+    costs: dict[int, dict[str, Any]] = {}
+    for node_id, each in its_bill.charged().items():
+        wall_ms = each.wall_ms if has_ended else None
+        costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": total([each.task_time_ms])}
+        if isinstance(each, JoinCost):
+            costs[node_id]["cost_is_partial"] = each.is_partial
+    return costs
+
+
+def _kinds(facts: _Facts, its_bill: Bill, *, has_ended: bool) -> Iterator[CostRow]:
+    for each in by_kind(facts.nodes, its_bill):
+        wall_ms, task_ms = each.wall_ms if has_ended else None, total([each.task_ms]) or None
+        if wall_ms is not None or task_ms is not None:
+            yield CostRow(**facts.key, kind=each.kind, wall_ms=wall_ms, task_ms=task_ms)
+
+
+def _cache(facts: _Facts, cache: Cache, path: CriticalPath) -> CacheRow:
+    stages = cache.filled_in
+    waited = (s.end_ms - s.start_ms for s in path.segments if s.stage_id in stages and s.cause in STAGE_CAUSES)
+    scans = [facts.nodes[i] for i in cache.scans]
+    return CacheRow(
+        **facts.key,
+        cache_id=cache.cache_id,
+        node_id=cache.scans[0],
+        scans=len(scans),
+        table_name=operators.cached_table(scans[0].name) or None,
+        rows_read=total(facts.total(node, OUTPUT_ROWS) for node in scans),
+        fill_stages=sorted(stages) or None,
+        fill_wall_ms=sum(waited) if stages and path.segments else None,
+        fill_task_ms=total(stage.run_time_ms for stage in facts.execution.stages if stage.id in stages),
+    )
+
+
+def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:
+    return TaskTimeRow(
+        **facts.key,
+        position=position,
+        stage_id=spent.stage_id,
+        stage_attempt=spent.stage_attempt,
+        part=spent.part,
+        node_id=spent.node_id,
+        samples=spent.samples,
+        task_time_ms=spent.ms,
+        task_time_error_ms=spent.error_ms,
+        method=spent.method,
+    )
+
+
+def _stages(metrics: Mapping[str, Accumulator], *names: str) -> list[int]:
+    return sorted({stage for name in names if name in metrics for stage in metrics[name].stages})
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else _at(ms)
+
+
+def _at(ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+_UNITS: dict[str, int] = defaultdict(lambda: 1, {unit: 1024**power for power, unit in enumerate("bkmgtp")})
+_SIZE = re.compile(r"(-?\d{1,19})\s*(?:([kmgtp]?)i?b?)", re.IGNORECASE)
+
+
+def byte_size(text: str | None, default: int | None) -> int | None:
+    """Bytes of a Spark byte string (``10MB``, ``64m``, ``-1``); `default` for None, None if unreadable."""
+    if text is None:
+        return default
+    found = _SIZE.fullmatch(text.strip())
+    if not found:
+        return None
+    return max(-MAX_LONG, min(int(found[1]) * _UNITS[found[2].lower()], MAX_LONG))
+
+
+def max_broadcast_bytes(configuration: Mapping[str, str]) -> int | None:
+    """Bytes from which on Spark refuses to broadcast, whatever the threshold; None if the setting is unreadable."""
+    return byte_size(configuration.get("spark.sql.maxBroadcastTableSize"), DEFAULT_MAX_BYTES)
+
+
+def version_tuple(version: str) -> tuple[int, int]:
+    """``(4, 3)`` for ``"4.3.0"``; an unreadable version counts as the newest."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (999, 0)

@@ -1,0 +1,639 @@
+"""The queries of commands and pages: executions, plans, shuffles, broadcasts, joins, findings and deliveries."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    column,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+)
+
+from joinsight.analysis.bill import read_bill, read_facts, savings
+from joinsight.analysis.comparison import Run
+from joinsight.analysis.rows import Rows
+from joinsight.base.errors import ConfigurationError, NotFound
+from joinsight.base.severity import rank
+from joinsight.plan import operators
+from joinsight.plan.caches import not_run
+from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
+from joinsight.store.delivery import missing
+from joinsight.tables import (
+    EXECUTION_KEY,
+    IMPACT,
+    SEVERITY_RANK,
+    Row,
+    application,
+    aqe_decision,
+    as_columns,
+    broadcast,
+    cache,
+    delivery,
+    execution,
+    finding,
+    joins,
+    stage,
+)
+from joinsight.tables import shuffle as shuffle_table
+from joinsight.tables.views import node_metric, plan_version, segment, task_time, v_finding_groups
+from joinsight.timing.cost import Bill
+from joinsight.timing.savings import Savings
+
+Key = tuple[datetime, str, str, int]
+
+
+EMPTY = (
+    "No executions are stored yet. `joinsight demo` runs an example, `joinsight listener-jar --conf` prints the options"
+    " that attach the listener to your jobs, and `joinsight backfill` imports event logs."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A row of a sorted list of executions, next to which a page of it ends: by its value and key."""
+
+    value: Any
+    """The value of the column that the list is sorted by."""
+    key: Key
+    is_before: bool = False
+    """Whether the page is before the row, not after it."""
+
+    def condition(self, sort: Sort) -> ColumnElement[bool]:
+        """Whether a row is on that side of it."""
+        started_at, key = execution.c.started_at, tuple_(*(execution.c[name] for name in EXECUTION_KEY))
+        if self.is_before:
+            follows = and_(started_at >= self.key[0], key > self.key)
+        else:
+            follows = and_(started_at <= self.key[0], key < self.key)
+        if not sort.is_nullable:
+            return follows
+        column = sort.column
+        if self.value is None:
+            same = and_(column.is_(None), follows)
+            return or_(column.is_not(None), same) if self.is_before else same
+        same = and_(column == self.value, follows)
+        return or_(column > self.value, same) if self.is_before else or_(column < self.value, same, column.is_(None))
+
+
+def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cursor | None = None) -> list[Row]:
+    """Executions that match the filters, sorted and limited; next to the cursor's row, if any."""
+    rows = _rows(connection, _queries(filters, sort, cursor))
+    return rows[::-1] if cursor is not None and cursor.is_before else rows
+
+
+def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Shuffles with their execution's title and description."""
+    return read_list(connection, "shuffles", filters, sort)
+
+
+def read_broadcasts(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Broadcasts with their execution's title and description."""
+    return read_list(connection, "broadcasts", filters, sort)
+
+
+def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Joins with their execution's title and description."""
+    return read_list(connection, "joins", filters, sort)
+
+
+def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
+    """Findings with their execution's description, and its title as `query_title`."""
+    return read_list(connection, "findings", filters, sort)
+
+
+def read_list(connection: Connection, name: str, filters: Filters, sort: str) -> list[Row]:
+    """The rows of a list of `filters.LISTS`, or of `finding_groups`: see `read_finding_groups`."""
+    return _rows(connection, _list(connection, name, filters, sort))
+
+
+def count(connection: Connection, name: str, filters: Filters, sort: str, most: int) -> int:
+    """The number of rows that a list has without its limit, `most` at most: counting all of a history takes long."""
+    statement = _list(connection, name, replace(filters, limit=most), sort)
+    rows = statement.with_only_columns(literal_column("1"), maintain_column_froms=True).subquery()
+    return connection.scalar(select(func.count()).select_from(rows)) or 0
+
+
+def is_empty(connection: Connection) -> bool:
+    """Whether no execution is stored."""
+    return connection.execute(select(execution.c.started_at).limit(1)).first() is None
+
+
+_TABLES = {"shuffles": shuffle_table, "broadcasts": broadcast, "joins": joins, "findings": finding}
+
+
+def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Select[Any]:
+    if name == "queries":
+        return _queries(filters, sort)
+    if name == "finding_groups":
+        return _finding_groups(filters, sort)
+    return _operators(connection, _TABLES[name], filters, SORTS[name], sort)
+
+
+def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Select[Any]:
+    """Executions; those before a cursor in reverse order."""
+    executions, by = _executions(filters), SORTS["queries"][sort]
+    if cursor is not None:
+        executions = executions.where(cursor.condition(by))
+
+    def first(statement: Select[Any]) -> Select[Any]:
+        if cursor is None or not cursor.is_before:
+            return _first(statement, [by.order], execution, filters)
+        key = [execution.c[name].asc() for name in EXECUTION_KEY]
+        return statement.order_by(by.reverse, *key).limit(filters.limit)
+
+    if filters.is_selective(Of.EXECUTION) and sort != "recent":
+        its = executions.offset(0).subquery(execution.name)
+        return first(_whole(first(select(its)), execution))
+    return first(executions)
+
+
+FINDING_DAYS = 30
+"""Days that the groups of findings cover by default, as in the view."""
+UNGROUPED_FILTERS = ("execution", "application", "user", "session", "tag", "state")
+"""The filters that select single executions, which groups of findings do not have."""
+_WALL_MS: ColumnElement[Any] = literal_column("wall_ms").desc().nulls_last()
+_IMPACT: ColumnElement[Any] = literal_column(IMPACT).desc().nulls_last()
+_GROUP_ORDERS: Mapping[str, Sequence[ColumnElement[Any]]] = {
+    "severity": (literal_column(SEVERITY_RANK).desc(), _WALL_MS, _IMPACT),
+    "cost": (_WALL_MS, literal_column(SEVERITY_RANK).desc(), _IMPACT),
+    "impact": (_IMPACT, literal_column(SEVERITY_RANK).desc()),
+    "recent": (),
+}
+
+
+def read_finding_groups(connection: Connection, filters: Filters, sort: str = "severity") -> list[Row]:
+    """Findings by job, query, kind and operator: the columns of `v_finding_groups`.
+
+    Those of `finding_since` on unless `filters.since` is set. `UNGROUPED_FILTERS` have no effect.
+    """
+    return read_list(connection, "finding_groups", filters, sort)
+
+
+def _finding_groups(filters: Filters, sort: str) -> Select[Any]:
+    times = [filters.since or finding_since(datetime.now(timezone.utc))]
+    if filters.until is not None:
+        times.append(filters.until)
+    columns = (column(each.name, each.type) for each in v_finding_groups.columns)
+    groups = func.joinsight_finding_groups(*times).table_valued(*columns)
+    asked = {
+        name: value
+        for of in (Of.EXECUTION, Of.OPERATOR)
+        for name, value in filters.given(of).items()
+        if name not in UNGROUPED_FILTERS
+    }
+    conditions = [
+        condition(groups, value) for name, value in asked.items() if (condition := FILTERS[name].condition) is not None
+    ]
+    tie = [groups.c[name] for name in ("job_name", "query_shape", "finding", "operator_key")]
+    statement = select(groups).where(*conditions)
+    statement = statement.order_by(*_GROUP_ORDERS[sort], groups.c.started_at.desc(), *tie)
+    return statement.limit(filters.limit)
+
+
+def read_streams(connection: Connection, since: datetime, *, job: str | None = None, limit: int = 20) -> list[Row]:
+    """Runs of streaming queries over the micro-batches since then: the columns of `v_streams`, the latest first."""
+    statement = text(
+        "SELECT * FROM joinsight_streams(:since) WHERE job_name = coalesce(:job, job_name)"
+        " ORDER BY last_batch_at DESC, streaming_run_id LIMIT :limit"
+    )
+    return [dict(row) for row in connection.execute(statement, {"since": since, "job": job, "limit": limit}).mappings()]
+
+
+def finding_since(now: datetime) -> datetime:
+    """The start of the time that groups of findings cover by default."""
+    return now - timedelta(days=FINDING_DAYS)
+
+
+def _executions(filters: Filters) -> Select[Any]:
+    conditions = (*filters.conditions(Of.EXECUTION, execution), *filters.conditions(Of.BOTH, execution))
+    return select(execution).where(~execution.c.is_outer, *conditions)
+
+
+def _operators(
+    connection: Connection, table: Table, filters: Filters, sorts: Mapping[str, Sort], sort: str
+) -> Select[Any]:
+    """Operators, each with its execution's title and description.
+
+    PostgreSQL assumes that the columns of the key are independent, expects almost no rows of a join by them, and would
+    read everything to sort it. So the query fixes the order: it begins with the executions where these are few or give
+    the order, else with the operators, and looks up the other side by key. OFFSET 0 keeps PostgreSQL from reordering.
+    """
+    orders = sorts[sort].orders
+    by_execution = table is joins and sort == "time"
+    on_operator = [*filters.conditions(Of.BOTH, table), *filters.conditions(Of.OPERATOR, table)]
+    if filters.execution is not None:
+        key = find_execution(connection, filters.execution)
+        on_operator += [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+    few_operators, few_executions = filters.is_selective(Of.OPERATOR), filters.is_selective(Of.EXECUTION)
+    if by_execution and not few_operators and not few_executions:
+        its: FromClause = _executions(filters).subquery(execution.name)
+        source: FromClause = _operators_of(its, table, on_operator)
+        joined = its.join(source, true())
+    else:
+        on_execution = filters.conditions(Of.EXECUTION, execution)
+        of: FromClause = table
+        first = orders
+        operators = select(table).where(*on_operator)
+        if few_executions:
+            keys = _executions(filters)
+            if by_execution or sort == "recent":  # look-ups then end with the limit
+                first = orders if by_execution else [execution.c.started_at.desc()]
+                keys = keys.order_by(*first)
+            found = keys.offset(0).subquery(execution.name)
+            of = _operators_of(found, table, on_operator)
+            operators, on_execution = select(of).select_from(found.join(of, true())), []
+        elif few_operators and sort != "recent":
+            operators = select(operators.offset(0).subquery(table.name))
+        if not on_execution and (few_executions or not by_execution):  # the limit then applies before the join
+            operators = _first(operators, first, of, filters)
+        if few_executions and first is orders and not by_execution and table is not finding:
+            operators = _whole(operators, table)
+        source = operators.subquery(table.name)
+        its = (
+            select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)
+        )
+        joined = source.join(its, true())
+    title = its.c.title.label("query_title") if "title" in source.c else its.c.title
+    described = [title, *(its.c[name] for name in ("job_name", "description", "state", "duration_ms"))]
+    return _first(select(source, *described).select_from(joined), orders, source, filters)
+
+
+def _operators_of(executions: FromClause, table: Table, conditions: Sequence[ColumnElement[bool]]) -> FromClause:
+    """Operators, looked up for each of these executions."""
+    return select(table).where(_same_execution(table, executions), *conditions).offset(0).lateral(table.name)
+
+
+def _whole(keys: Select[Any], table: Table) -> Select[Any]:
+    """The rows of a table that have these keys. PostgreSQL then needs only indexes for what the keys are chosen from:
+    to read the rows of 80,000 executions takes longest.
+    """
+    found = keys.subquery("found")
+    same = (table.c[column.name] == found.c[column.name] for column in table.primary_key)
+    row = select(table).where(*same).offset(0).lateral(table.name)
+    return select(row).select_from(found.join(row, true()))
+
+
+def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(*(one.c[name] == other.c[name] for name in EXECUTION_KEY))
+
+
+def _first(
+    statement: Select[Any], orders: Sequence[ColumnElement[Any]], source: FromClause, filters: Filters
+) -> Select[Any]:
+    """The statement in these orders, ties with the newest first, and the filters' limit."""
+    tie: list[ColumnElement[Any]] = [source.c[name].desc() for name in EXECUTION_KEY]
+    if "node_id" in source.c:
+        tie.append(source.c.node_id)
+    return statement.order_by(*orders, *tie).limit(filters.limit)
+
+
+def _rows(connection: Connection, statement: Select[Any]) -> list[Row]:
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def find_execution(connection: Connection, text: str, started_at: datetime | None = None) -> Key:
+    """The key of the execution with this name, the newest if several have it; `started_at` selects one exactly.
+
+    ``last``, ``APPLICATION/ID``, ``APPLICATION/ATTEMPT/ID``, or ``ID`` of the newest application that has it. ``-`` as
+    attempt is the empty one. Raises `NotFound`, or `ConfigurationError` for a text of another form.
+    """
+    c = execution.c
+    statement = select(*(c[name] for name in EXECUTION_KEY)).order_by(c.started_at.desc()).limit(1)
+    parts = text.split("/")
+    if text != "last":
+        if len(parts) > 3 or not parts[-1].isdecimal() or len(parts[-1]) > 18 or not all(parts):
+            raise ConfigurationError("EXECUTION", text, "not a valid execution id", "Write 12, APPLICATION/12 or last.")
+        statement = statement.where(c.execution_id == int(parts[-1]))
+    if len(parts) > 1:
+        statement = statement.where(c.application_id == parts[0])
+    if len(parts) > 2:
+        statement = statement.where(c.attempt_id == ("" if parts[1] == "-" else parts[1]))
+    if started_at is not None:
+        statement = statement.where(c.started_at == started_at)
+    found = connection.execute(statement).first()
+    if found is None:
+        raise NotFound(EMPTY if text == "last" else f"No execution {text}. `joinsight queries` lists the stored ones.")
+    return (found[0], found[1], found[2], found[3])
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """An execution with its plan versions, AQE's decisions, all metrics by node and accumulator, and findings."""
+
+    execution: Row
+    versions: list[Row]
+    decisions: list[Row]
+    metrics: list[Row]
+    findings: list[Row]
+    """The worst first."""
+    segments: list[Row]
+    """The critical path, in the order of time."""
+    task_times: list[Row]
+    """What the run time of its stages went into."""
+    stages: list[Row]
+    shuffles: list[Row]
+    caches: list[Row]
+    """The cached tables that it filled or read, and how all executions of the application use each."""
+    slots: int | None = None
+    """How many tasks the application could run at once, by its settings; None: unknown."""
+    earlier: Sequence[Row] = ()
+    """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
+
+    @cached_property
+    def bill(self) -> Bill:
+        """What the execution cost."""
+        return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
+
+    def not_run(self, version: Row) -> frozenset[int]:
+        """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
+        if not any(operators.of(node["name"]).kind == "cached_scan" for node in version["nodes"]):
+            return frozenset()
+        return not_run(read_facts(version, self.metrics))
+
+    @cached_property
+    def savings(self) -> Savings:
+        """How much less time it would have taken without an operator."""
+        return savings(self.bill, self.stages)
+
+    def version(self, number: int | None) -> Row | None:
+        """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
+        if not self.versions:
+            return None
+        if number is None:
+            return self.versions[-1]
+        if not 0 <= number < len(self.versions):
+            raise NotFound(f"No plan version {number}; the versions are 0 to {len(self.versions) - 1}.")
+        return self.versions[number]
+
+
+def stored_plan(rows: Rows) -> StoredPlan:
+    """What `read_plan` reads, once these rows are stored."""
+    by_table = {table: [as_columns(row) for row in each] for table, each in rows.by_table().items()}
+    return StoredPlan(
+        by_table["execution"][0],
+        by_table["plan_version"],
+        by_table["aqe_decision"],
+        by_table["node_metric"],
+        by_table["finding"],  # the Finder has ranked them
+        by_table["segment"],
+        by_table["task_time"],
+        by_table["stage"],
+        by_table["shuffle"],
+        [{**row, **_uses_of([row])} for row in by_table["cache"]],
+    )
+
+
+_RANKED_BY = ("severity", "wall_ms", "impact_ms", "impact_bytes")
+
+
+def _worst_first(findings: Iterable[Row]) -> list[Row]:
+    return sorted(findings, key=lambda row: rank(*(row[name] for name in _RANKED_BY)))
+
+
+def read_plan(connection: Connection, key: Key) -> StoredPlan:
+    """An execution's plans; the execution must exist."""
+    row = _of(connection, execution, key)[0]
+    return StoredPlan(
+        row,
+        _of(connection, plan_version, key),
+        _of(connection, aqe_decision, key),
+        _of(connection, node_metric, key),
+        _worst_first(_of(connection, finding, key)),
+        _of(connection, segment, key),
+        _of(connection, task_time, key),
+        _of(connection, stage, key),
+        _of(connection, shuffle_table, key),
+        _with_uses(connection, _of(connection, cache, key)),
+        _slots(connection, key),
+        _earlier(connection, row),
+    )
+
+
+_LOCAL = re.compile(r"local\[(\d+)(?:,\s*\d+)?\]")
+_MOST_EARLIER = 9
+
+
+def _slots(connection: Connection, key: Key) -> int | None:
+    """How many tasks the application can run at once, as far as its settings tell."""
+    same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
+    row = connection.execute(select(application.c.master, application.c.configuration).where(*same)).first()
+    if row is None:
+        return None
+    local = _LOCAL.fullmatch(row[0] or "")
+    if local:
+        return int(local[1])
+    known = [str((row[1] or {}).get(name, "")) for name in ("spark.executor.instances", "spark.executor.cores")]
+    return int(known[0]) * int(known[1]) if all(each.isdecimal() for each in known) else None
+
+
+def _earlier(connection: Connection, run: Row) -> list[Row]:
+    """The latest complete runs of the same query in the same job and origin before this one."""
+    if run["query_shape"] is None:
+        return []
+    statement = text(
+        "SELECT e.duration_ms, s.run_time_ms, s.cpu_time_ms FROM ("
+        " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms FROM execution e"
+        " WHERE e.query_shape = :query_shape AND e.job_name = :job_name AND e.origin = :origin"
+        " AND e.started_at < :started_at AND e.state = 'succeeded' AND e.incomplete IS NULL"
+        " ORDER BY e.started_at DESC LIMIT :most) AS e"
+        " CROSS JOIN LATERAL (SELECT sum(s.run_time_ms)::bigint AS run_time_ms,"
+        " (sum(s.cpu_time_ns) / 1000000)::bigint AS cpu_time_ms FROM stage s"
+        " WHERE s.started_at = e.started_at AND s.application_id = e.application_id"
+        " AND s.attempt_id = e.attempt_id AND s.execution_id = e.execution_id) AS s"
+        " ORDER BY e.started_at DESC"
+    )
+    values = {name: run[name] for name in ("query_shape", "job_name", "origin", "started_at")}
+    return [dict(row) for row in connection.execute(statement, {**values, "most": _MOST_EARLIER}).mappings()]
+
+
+def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:
+    """Cached tables of an execution, with how the executions of its application use each."""
+    if not rows:
+        return []
+    same = [cache.c[name] == rows[0][name] for name in ("application_id", "attempt_id")]
+    same.append(cache.c.cache_id.in_([row["cache_id"] for row in rows]))
+    uses: defaultdict[int, list[Row]] = defaultdict(list)
+    for use in _rows(connection, select(cache).where(*same).order_by(*cache.primary_key)):
+        uses[use["cache_id"]].append(use)
+    return [{**row, **_uses_of(uses[row["cache_id"]])} for row in rows]
+
+
+def _uses_of(rows: Sequence[Row]) -> Row:
+    fills = [row for row in rows if row["fill_stages"] is not None]
+    return {
+        "filled_by": [row["execution_id"] for row in fills],
+        "all_fill_wall_ms": sum(row["fill_wall_ms"] or 0 for row in fills),
+        "all_fill_task_ms": sum(row["fill_task_ms"] or 0 for row in fills),
+        "reads": len(rows) - len(fills),
+    }
+
+
+def worst_findings(connection: Connection, executions: Sequence[Row]) -> dict[int, str]:
+    """The worst severity of each execution with findings, by its index in `executions`."""
+    keys = {name: [row[name] for row in executions] for name in EXECUTION_KEY}
+    worst = text(
+        "SELECT position - 1, severity"
+        " FROM unnest(CAST(:started_at AS timestamptz[]), CAST(:application_id AS text[]),"
+        " CAST(:attempt_id AS text[]), CAST(:execution_id AS bigint[]))"
+        " WITH ORDINALITY AS listed(started_at, application_id, attempt_id, execution_id, position)"
+        " CROSS JOIN LATERAL (SELECT severity FROM finding AS f WHERE f.started_at = listed.started_at"
+        " AND f.application_id = listed.application_id AND f.attempt_id = listed.attempt_id"
+        f" AND f.execution_id = listed.execution_id ORDER BY {SEVERITY_RANK} DESC LIMIT 1) AS its"
+    )
+    return {row[0]: row[1] for row in connection.execute(worst, keys)}
+
+
+def read_run(connection: Connection, key: Key) -> Run:
+    """An execution's rows for `compare`."""
+    same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
+    of_application = connection.execute(select(application).where(*same)).mappings().one()
+    operators = (_of(connection, table, key) for table in (joins, shuffle_table, broadcast, stage))
+    return Run(_of(connection, execution, key)[0], dict(of_application), *operators)
+
+
+def find_previous(connection: Connection, key: Key) -> Key:
+    """The last earlier run of the same query in the same job that succeeded and is complete.
+
+    Raises `NotFound` if there is none.
+    """
+    run = _of(connection, execution, key)[0]
+    c = execution.c
+    earlier = (
+        c.query_shape == run["query_shape"],
+        c.job_name == run["job_name"],
+        c.started_at <= key[0],
+        tuple_(*(c[name] for name in EXECUTION_KEY)) < tuple_(*key),
+        c.state == "succeeded",
+        c.incomplete.is_(None),
+    )
+    order = [c[name].desc() for name in EXECUTION_KEY]
+    found = connection.execute(select(*(c[name] for name in EXECUTION_KEY)).where(*earlier).order_by(*order).limit(1))
+    previous = found.first()
+    if previous is None:
+        raise NotFound(
+            f"No earlier complete run of this query in job {run['job_name']}. Name two runs: joinsight diff A B."
+        )
+    return (previous[0], previous[1], previous[2], previous[3])
+
+
+def _of(connection: Connection, table: Table, key: Key) -> list[Row]:
+    """The rows of an execution in a table, in the order of their key."""
+    where = [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
+    return [dict(r) for r in connection.execute(select(table).where(*where).order_by(*table.primary_key)).mappings()]
+
+
+def read_regressions(
+    connection: Connection,
+    since: datetime,
+    thresholds: Mapping[str, float],
+    *,
+    job: str | None = None,
+    shape: str | None = None,
+    kind: str | None = None,
+    limit: int = 20,
+) -> list[Row]:
+    """Queries and operators whose last runs since then are worse than earlier runs, the most costly first.
+
+    The window begins up to a day earlier if baselines are stored as of then.
+    `thresholds` are arguments of the function `joinsight_regressions` by name; missing ones have their defaults.
+    """
+    arguments = "".join(f", {name} => :{name}" for name in thresholds)
+    regressions = text(
+        f"SELECT * FROM joinsight_regressions(joinsight_window(:since){arguments}, job => :job, shape => :shape)"
+        " WHERE kind = coalesce(:kind, kind)"
+        " ORDER BY cost_ms DESC, job_name, query_shape, subject <> 'query', factor DESC NULLS FIRST, operator_key,"
+        " measure"
+        " LIMIT :limit"
+    )
+    values = {**thresholds, "since": since, "job": job, "shape": shape, "kind": kind, "limit": limit}
+    return [dict(row) for row in connection.execute(regressions, values).mappings()]
+
+
+RECENT_RUNS, MINIMUM_RUNS = 3, 5
+"""Runs in the window, and before it, that `joinsight_regressions` needs of a query."""
+
+
+def count_comparable(connection: Connection, since: datetime, minimum_runs: int, job: str | None) -> Row:
+    """Whether there are enough runs for `read_regressions`, in the window from `since` on and in the 90 days before.
+
+    ``queries`` ran in it, ``comparable`` of them often enough; the most runs of one are ``recent`` and ``earlier``
+    (`minimum_runs` at most).
+    """
+    counted = text(
+        "WITH ran AS ("
+        " SELECT e.job_name, e.query_shape, e.origin, count(*) AS recent FROM execution e"
+        " WHERE e.started_at >= joinsight_window(:since) AND e.state = 'succeeded' AND e.incomplete IS NULL"
+        " AND e.query_shape IS NOT NULL AND e.job_name = coalesce(:job, e.job_name)"
+        " GROUP BY e.job_name, e.query_shape, e.origin"
+        "), counted AS ("
+        " SELECT ran.recent, greatest((SELECT count(*) FROM (SELECT FROM execution e"
+        " WHERE e.query_shape = ran.query_shape AND e.job_name = ran.job_name AND e.origin = ran.origin"
+        " AND e.started_at < joinsight_window(:since)"
+        " AND e.started_at >= joinsight_window(:since) - interval '90 days'"
+        " AND e.state = 'succeeded' AND e.incomplete IS NULL LIMIT :minimum) AS before),"
+        " (SELECT max(b.runs) FROM baseline b WHERE b.job_name = ran.job_name AND b.query_shape = ran.query_shape"
+        " AND b.origin = ran.origin AND b.as_of = joinsight_window(:since))) AS earlier FROM ran"
+        ") SELECT count(*) AS queries, count(*) FILTER (WHERE recent >= :recent AND earlier >= :minimum) AS comparable,"
+        " coalesce(max(recent), 0) AS recent, coalesce(max(earlier), 0) AS earlier FROM counted"
+    )
+    values = {"since": since, "job": job, "minimum": minimum_runs, "recent": RECENT_RUNS}
+    return dict(connection.execute(counted, values).mappings().one())
+
+
+_LISTENER_KEY = ("application_id", "attempt_id", "listener_id")
+
+
+def read_deliveries(connection: Connection, id_or_name: str | None, since: datetime | None, limit: int) -> list[Row]:
+    """The delivery of each listener's documents, the most recently active listener first.
+
+    Each with its application (None if all its documents were refused), the number of `executions` by state, and of
+    `incomplete` ones by the code of the reason (its sentence for listeners without codes).
+    """
+    d, a = delivery.c, application.c
+    statement = (
+        select(delivery, a.name, a.state, a.started_at, missing(dict(d), d.documents_made).label("sequences_missing"))
+        .outerjoin(application, and_(d.application_id == a.application_id, d.attempt_id == a.attempt_id))
+        .order_by(d.last_heard_at.desc(), d.application_id)
+        .limit(limit)
+    )
+    if id_or_name is not None:
+        statement = statement.where(d.application_id.in_(ids_of(id_or_name)))
+    if since is not None:
+        statement = statement.where(d.last_heard_at >= since)
+    rows = {tuple(row[name] for name in _LISTENER_KEY): dict(row) for row in connection.execute(statement).mappings()}
+    for row in rows.values():
+        for name in [name for name in row if name.startswith("sequences_")]:
+            row[name] = None if row[name] is None else [[each.lower, each.upper - 1] for each in row[name]]
+        row["executions"], row["incomplete"] = {}, {}
+    key = [execution.c[name] for name in _LISTENER_KEY]
+    is_listed = tuple_(*key).in_(list(rows))
+    for *listener, state, number in connection.execute(
+        select(*key, execution.c.state, func.count()).where(is_listed).group_by(*key, execution.c.state)
+    ):
+        rows[tuple(listener)]["executions"][state] = number
+    codes = func.coalesce(execution.c.incomplete_codes, execution.c.incomplete)
+    each = select(*key, func.unnest(codes).label("reason")).where(is_listed).subquery()
+    of_listener = [each.c[name] for name in _LISTENER_KEY]
+    reasons = select(*of_listener, each.c.reason, func.count()).group_by(*of_listener, each.c.reason)
+    reasons = reasons.order_by(func.count().desc(), each.c.reason)
+    for *listener, reason, number in connection.execute(reasons):
+        rows[tuple(listener)]["incomplete"][reason] = number
+    return list(rows.values())

@@ -1,0 +1,1 @@
+"""Where the time of an execution went: its critical path, the time of its tasks, and what each operator cost."""

@@ -1,0 +1,400 @@
+"""What each operator cost in wall time and in task time, and each join with what it made necessary: docs/cost.md.
+
+The critical path says how long the execution waited for a stage, the task time what the stage's tasks were at. Here
+each operator gets its share of the wait, by its share of the stage's task time. Both add up: the wall time to that of
+the critical path, the task time to that of the stages. What belongs to no single operator keeps a line of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeVar
+
+from joinsight.plan import operators, texts
+from joinsight.plan.graph import Node
+from joinsight.plan.metrics import PlanMetrics
+from joinsight.timing import dependencies
+from joinsight.timing.critical_path import STAGE_CAUSES, Segment
+from joinsight.timing.task_time import Spent, sum_of_errors
+
+ItemKind = Literal["operator", "shared", "activity", "rest"]
+_ACTIVITIES = ("file_write", "cache_build", "collect", "other")
+"""Parts of the task time that are no operator's."""
+_REQUIRED = "ENSURE_REQUIREMENTS"
+"""The origin of shuffles that Spark adds because the operator above needs them."""
+_BETWEEN = ("filter", "project", "shuffle_read", "reused_exchange")
+"""Between a join and what it made necessary there are at most these, and sorts."""
+
+_MOST_STAGES = 20
+"""Stages in which a group of operators may have run: a document may hold anything."""
+
+Key = TypeVar("Key", bound=Hashable)
+Attempt = tuple[int, int | None]
+"""A stage attempt."""
+
+
+class Account(NamedTuple):
+    """What an item of the bill is of."""
+
+    kind: ItemKind
+    name: str = ""
+    node_id: int | None = None
+    stage_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A line of the bill, in milliseconds.
+
+    ``operator``: the node `node_id`. ``shared``: one or more of `operators`, which cannot be told apart, in the code of
+    the codegen stage `node_id` or elsewhere in the stage `stage_id`. ``activity``: tasks, but no operator; `name` is
+    the part of the task time. ``rest``: no tasks ran; `name` is the cause.
+    """
+
+    kind: ItemKind
+    name: str
+    node_id: int | None
+    stage_id: int | None
+    operators: tuple[int, ...]
+    wall_ms: int
+    task_time_ms: int
+    task_time_error_ms: int | None
+    """Standard error; None: nothing of it is sampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCost:
+    """A join, with what it made necessary."""
+
+    node_id: int
+    needed: tuple[int, ...]
+    """Its sorts, the shuffles that Spark added for it, and its broadcast."""
+    not_its_own: tuple[int, ...]
+    """Shuffles and broadcasts that it reads, but that others read too, or that the query asked for."""
+    wall_ms: int | None
+    """That of the join and of what it made necessary, as far as it is known by operator; None: nothing is known."""
+    task_time_ms: int | None
+    """None also if only its broadcast is known, which takes no task's time."""
+    task_time_error_ms: int | None
+    shared: tuple[Item, ...]
+    """Items of the bill that may hold more of it."""
+    is_seen: bool
+    """Whether an item is, or may hold, the join itself; else no sample saw it, or it did not run."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it may have cost more than is known."""
+        return bool(self.shared) or not self.is_seen
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What an execution cost. The items add up to the time of the critical path, and to the stages' task time."""
+
+    items: Sequence[Item]
+    """The largest first, by wall time."""
+    joins: Sequence[JoinCost]
+    """The largest first, too; then those of which nothing is known."""
+    waits: Mapping[Attempt, Mapping[int, int]]
+    """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
+    parts: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
+    """How long the execution waited for the stage attempts on its path, by what their tasks were at."""
+    holds: Mapping[Account, Sequence[int]] = field(default_factory=dict)
+    """The operators that a shared account may be of."""
+    ran: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The operators that ran in a stage."""
+
+    @property
+    def wall_ms(self) -> int:
+        """The time of the critical path; 0 before the end."""
+        return sum(item.wall_ms for item in self.items)
+
+    @property
+    def task_time_ms(self) -> int:
+        """The time of all tasks."""
+        return sum(item.task_time_ms for item in self.items)
+
+    def operators(self) -> Mapping[int, Item]:
+        """The items that are of one operator, by node."""
+        return {item.node_id: item for item in self.items if item.kind == "operator" and item.node_id is not None}
+
+    def charged(self) -> Mapping[int, Item | JoinCost]:
+        """What each node cost, a join with what only it needed."""
+        return {**self.operators(), **{join.node_id: join for join in self.joins}}
+
+
+def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]) -> Bill:
+    """What the operators of the final plan cost. `segments` and `spent` are those of the execution."""
+    stages = _Stages(facts)
+    wall: Counter[Account] = Counter()
+    tasks: Counter[Account] = Counter()
+    errors: dict[Account, list[int]] = defaultdict(list)
+    weights: dict[Attempt, Counter[Account]] = defaultdict(Counter)
+    sampled: set[Attempt] = set()
+    for each in spent:
+        account = _account(facts, stages, each)
+        tasks[account] += each.ms
+        if each.method == "sampled":
+            sampled.add((each.stage_id, each.stage_attempt))
+        weights[each.stage_id, each.stage_attempt][account] += each.ms
+        if each.error_ms is not None:
+            errors[account].append(each.error_ms)
+    waited: Counter[Attempt] = Counter()
+    for segment in segments:
+        ms = segment.end_ms - segment.start_ms
+        if segment.cause in STAGE_CAUSES and segment.stage_id is not None:
+            waited[segment.stage_id, segment.stage_attempt] += ms
+        elif segment.cause == "broadcast" and segment.node_id in facts.nodes:
+            wall[Account("operator", node_id=segment.node_id)] += ms
+        else:
+            wall[Account("rest", segment.cause)] += ms
+    waits: dict[Attempt, Mapping[int, int]] = {}
+    by_attempt: dict[Attempt, Mapping[Account, int]] = {}
+    for attempt, ms in waited.items():
+        its = weights[attempt]
+        parts = divide(ms, its) if any(its.values()) else {Account("shared", stage_id=attempt[0]): ms}
+        wall.update(parts)
+        by_attempt[attempt] = parts
+        waits[attempt] = {
+            account.node_id: part
+            for account, part in parts.items()
+            if attempt in sampled and account.kind == "operator" and account.node_id is not None
+        }
+    items = [
+        Item(*account, stages.holds(account), wall[account], tasks[account], sum_of_errors(errors[account]))
+        for account in {**wall, **tasks}
+    ]
+    items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
+    holds = {account: stages.holds(account) for account in {**wall, **tasks} if account.kind == "shared"}
+    return Bill(items, _joins(facts, items), waits, by_attempt, holds, stages.ran)
+
+
+def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
+    """`whole` in proportion to the weights, which must not all be 0, as integers that add up (largest remainders)."""
+    total = sum(weights.values())
+    parts = {key: whole * weight // total for key, weight in weights.items()}
+    left = whole - sum(parts.values())
+    for key in sorted(weights, key=lambda key: -(whole * weights[key] % total))[:left]:
+        parts[key] += 1
+    return parts
+
+
+def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> Account:
+    node = None if spent.node_id is None else facts.nodes.get(spent.node_id)
+    if node is None and spent.part == "collect":
+        node = stages.broadcasts.get(spent.stage_id)
+    if node is not None:
+        return Account("shared" if node.is_cluster else "operator", node_id=node.id)
+    if spent.part in _ACTIVITIES:
+        return Account("activity", spent.part)
+    return Account("shared", stage_id=spent.stage_id)
+
+
+class _Stages:
+    """The operators that ran in a stage: those between two exchanges, of which one measured something in it."""
+
+    def __init__(self, facts: PlanMetrics) -> None:
+        self._facts = facts
+
+    @cached_property
+    def _group(self) -> Mapping[int, int]:
+        """By operator, the first one of its group, which no exchange divides."""
+        group: dict[int, int] = {}
+        for node in self._facts.graph.nodes:
+            if not node.is_cluster and not self._is_exchange(node.id):
+                self._spread(node.id, group)
+        return group
+
+    def _spread(self, first: int, group: dict[int, int]) -> None:
+        todo = [first]
+        while todo:
+            node_id = todo.pop()
+            if node_id in group:
+                continue
+            group[node_id] = first
+            node = self._facts.nodes[node_id]
+            if not self._is_source(node_id):
+                todo += [below for below in self._facts.inputs(node) if not self._is_exchange(below)]
+            todo += [i for i in self._consumers(node_id) if not self._is_exchange(i) and not self._is_source(i)]
+
+    def _is_source(self, node_id: int) -> bool:
+        return operators.of(self._facts.nodes[node_id].name).kind in operators.SOURCES
+
+    def _is_exchange(self, node_id: int) -> bool:
+        return operators.of(self._facts.nodes[node_id].name).is_exchange
+
+    @cached_property
+    def _groups(self) -> Mapping[int, set[int]]:
+        """By stage."""
+        found: dict[int, set[int]] = defaultdict(set)
+        stages: dict[int, set[int]] = defaultdict(set)  # by group
+        for node in self._facts.graph.nodes:
+            for name, measured in self._facts.metrics(node).items():
+                if measured.max_stage is not None and (measured.sum or 0) > 0:
+                    for group in {self._group[i] for i in self._at(node, name)}:
+                        stages[group].add(measured.max_stage)
+                        if len(stages[group]) <= _MOST_STAGES:
+                            found[measured.max_stage].add(group)
+        return found
+
+    def _at(self, node: Node, metric: str) -> Iterator[int]:
+        """An operator of the group in which the metric of a node was measured."""
+        if node.id in self._group:
+            yield node.id
+        elif node.is_cluster:
+            yield from (i for i in self._members.get(node.id, ())[:1] if i in self._group)
+        elif metric in dependencies.WRITES:
+            yield from (i for i in self._facts.inputs(node) if i in self._group)
+        elif metric in dependencies.READS:
+            consumers = self._facts.consumers(node)
+            yield from (i for i in consumers if len(consumers) == 1 and i in self._group)
+
+    @cached_property
+    def _members(self) -> Mapping[int, list[int]]:
+        """The operators of codegen stages."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for node in self._facts.graph.nodes:
+            if node.cluster is not None:
+                found[node.cluster].append(node.id)
+        return found
+
+    @cached_property
+    def _by_group(self) -> Mapping[int, list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for node_id in sorted(self._group):
+            found[self._group[node_id]].append(node_id)
+        return found
+
+    def holds(self, account: Account) -> tuple[int, ...]:
+        """The operators that a shared account may be of."""
+        if account.kind != "shared":
+            return ()
+        if account.node_id is not None:
+            found = self._members.get(account.node_id, [])
+        else:
+            groups = self._groups.get(account.stage_id or 0, ())
+            found = sorted(i for group in groups for i in self._by_group[group])
+        return tuple(i for i in found if not _is_frame(self._facts.nodes[i].name))
+
+    @cached_property
+    def ran(self) -> Mapping[int, Sequence[int]]:
+        """The operators that ran in each stage, with the exchanges that it writes and reads."""
+        found = {
+            stage: [i for group in groups for i in self._by_group[group] if not _is_frame(self._facts.nodes[i].name)]
+            for stage, groups in self._groups.items()
+        }
+        for stage, node_id in dependencies.exchanges(self._facts).items():
+            found.setdefault(stage, []).append(node_id)
+        return found
+
+    @cached_property
+    def broadcasts(self) -> Mapping[int, Node]:
+        """The broadcast whose rows a stage makes, by stage."""
+        found: dict[int, Node] = {}
+        for stage_id, groups in self._groups.items():
+            above = (i for group in groups for below in self._by_group[group] for i in self._consumers(below))
+            found.update((stage_id, node) for i in above if operators.is_broadcast((node := self._facts.nodes[i]).name))
+        return found
+
+    def _consumers(self, node_id: int) -> Sequence[int]:
+        return self._facts.consumers(self._facts.nodes[node_id])
+
+
+def _is_frame(name: str) -> bool:
+    """Whether it takes no time of tasks by itself."""
+    return name == operators.ADAPTIVE_PLAN or operators.is_subquery(name) or operators.of(name).kind == "shuffle_read"
+
+
+def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
+    known = {item.node_id: item for item in items if item.kind == "operator"}
+    shared: dict[int, list[Item]] = defaultdict(list)  # by operator
+    for item in items:
+        for node_id in item.operators:
+            shared[node_id].append(item)
+    readers: dict[int, int] = {}
+    found = []
+    for node in facts.graph.nodes:
+        if operators.join_strategy(node.name):
+            needed, others = _below(facts, node, readers)
+            its = [known[i] for i in (node.id, *needed) if i in known]
+            is_seen = node.id in known or node.id in shared
+            task_time_ms = sum(item.task_time_ms for item in its)
+            found.append(
+                JoinCost(
+                    node.id,
+                    needed,
+                    others,
+                    sum(item.wall_ms for item in its) if its else None,
+                    task_time_ms if task_time_ms or node.id in known else None,
+                    sum_of_errors([item.task_time_error_ms for item in its if item.task_time_error_ms is not None]),
+                    tuple({id(item): item for i in (node.id, *needed) for item in shared.get(i, ())}.values()),
+                    is_seen,
+                )
+            )
+    return sorted(found, key=lambda join: (join.wall_ms is None, -(join.wall_ms or 0), -(join.task_time_ms or 0)))
+
+
+def _below(facts: PlanMetrics, join: Node, readers: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What a join made necessary; and the exchanges that it reads, but did not make necessary alone.
+
+    `readers` caches the number of readers of an exchange.
+    """
+    sides = facts.inputs(join)[:2]
+    sorts = [i for i in dict.fromkeys(sides) if _is_local_sort(facts.nodes[i])]
+    needed = sorts if (operators.join_strategy(join.name) or "").startswith("SortMerge") else []
+    others = []
+    todo = list(sides)
+    while todo:
+        exchanges = Counter(_through(facts, todo))
+        todo = []
+        for node_id, times in exchanges.items():
+            node = facts.nodes[node_id]
+            is_asked = operators.is_shuffle(node.name) and texts.shuffle_text(node.simple).origin != _REQUIRED
+            if node_id not in readers:
+                readers[node_id] = _readers(facts, node)
+            if is_asked or times < readers[node_id]:
+                others.append(node_id)
+                continue
+            needed.append(node_id)
+            if operators.is_broadcast(node.name):
+                todo += facts.inputs(node)  # AQE broadcasts a shuffle that the join needed before
+    return tuple(needed), tuple(others)
+
+
+def _through(facts: PlanMetrics, todo: Iterable[int]) -> Iterator[int]:
+    """The exchanges below, through operators that need none themselves."""
+    for start in todo:
+        below: Sequence[int] = [start]
+        while len(below) == 1:
+            node = facts.nodes[below[0]]
+            operator = operators.of(node.name)
+            if operator.is_exchange:
+                yield node.id
+            if operator.kind not in _BETWEEN and not operator.is_wrapper and not _is_local_sort(node):
+                break
+            below = facts.inputs(node)
+
+
+def _readers(facts: PlanMetrics, exchange: Node) -> int:
+    """How many operators read it, without pruning, which uses what a join broadcasts anyway."""
+    return sum(not _is_pruning(facts, i) for i in facts.consumers(exchange))
+
+
+def _is_pruning(facts: PlanMetrics, node_id: int) -> bool:
+    above: Sequence[int] = [node_id]
+    while len(above) == 1:
+        operator = operators.of(facts.nodes[above[0]].name)
+        if operator.kind == "pruning":
+            return True
+        if operator.kind != "reused_exchange" and not operator.is_wrapper:
+            break
+        above = facts.consumers(facts.nodes[above[0]])
+    return False
+
+
+def _is_local_sort(node: Node) -> bool:
+    """Whether it sorts each partition alone; a global sort has a shuffle of its own."""
+    return operators.of(node.name).kind == "sort" and "], true" not in node.simple

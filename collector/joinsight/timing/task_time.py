@@ -1,0 +1,275 @@
+"""Divides the run time of stages among the operators of the final plan: docs/task-time.md.
+
+The listener says how often tasks were seen at what, in terms of stacks; here these become nodes of the plan. Where a
+function of generated code holds several operators, their time is that of the whole codegen stage: nothing is guessed.
+A stage without samples has the few times that Spark measures by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from joinsight.contract.document import MAX_LONG, NOT_RUN, Stage
+from joinsight.plan import operators
+from joinsight.plan.graph import Node
+from joinsight.plan.metrics import PlanMetrics
+from joinsight.timing import dependencies
+
+Method = Literal["sampled", "metrics", "stage"]
+METHODS: tuple[Method, ...] = ("sampled", "metrics", "stage")
+REST = "rest"
+PARTS = (
+    *("code", "sort", "aggregation", "hashed_relation", "operator"),
+    *("shuffle_read", "scan", "cached_scan", "python"),
+    *("shuffle_write", "file_write", "cache_build", "collect", "other", REST),
+)
+"""What tasks can be at: groups of samples (`Stacks` of the listener), and what no metric explains."""
+
+_MEASURED = {
+    "sort time": "sort",
+    "scan time": "scan",
+    "shuffle write time": "shuffle_write",
+    "fetch wait time": "shuffle_read",
+}
+"""Spark's times that include no other operator's, and what tasks are at then."""
+_NUMBER = re.compile(r"\((\d+)\)")
+_FUNCTION = re.compile(r"([A-Za-z]+)_([A-Za-z]+)(?:_\w+)?_\d+")
+_COLUMNS = re.compile(r"Project(?: \[(?:[\w.]+#\d+L?(?:, )?)*\])?")
+"""A projection that only picks columns, or none: it has no code."""
+_LOOPS = ("doAggregateWithKeys", "doAggregateWithoutKey", "addToSorter")
+"""Functions that run the operators below theirs."""
+_UPWARD = ("doConsume", "doAggregateWithKeysOutput", "consumeFullOuterJoinRow")
+"""Functions that run the operators above theirs."""
+_NO_HELPERS = ("filter", "project")
+"""Kinds of operators of whose classes generated code calls nothing: on a stack, they have no generated code."""
+_PYTHON = ("Python", "InPandas", "InArrow", "InBatch")
+
+
+class Spent(Struct, frozen=True):
+    """A part of the run time of a stage attempt; those of an attempt add up to it."""
+
+    stage_id: int
+    stage_attempt: int
+    part: str
+    """One of `PARTS`."""
+    node_id: int | None
+    """The operator, or the codegen stage, that it went into; None: it cannot be told."""
+    samples: int | None
+    ms: int
+    error_ms: int | None
+    """Standard error; None: it is measured."""
+    method: Method
+
+
+def sum_of_errors(errors: Sequence[int]) -> int | None:
+    """The standard error of a sum of independent times; None for none."""
+    return math.ceil(math.hypot(*errors)) if errors else None
+
+
+def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
+    """What the run time of these stages went into, the largest part of each first."""
+    stages = list(stages)
+    attempts = Counter(stage.id for stage in stages)
+    measured = _by_metrics(facts)
+    places = _Places(facts)
+    for stage in stages:
+        if stage.state in NOT_RUN or not stage.run_time_ms:
+            continue
+        if any(stage.samples.values()):
+            yield from _sampled(stage, places)
+        else:
+            yield from _measured(stage, measured.get(stage.id, ()) if attempts[stage.id] == 1 else ())
+
+
+def _sampled(stage: Stage, places: _Places) -> Iterator[Spent]:
+    counts: Counter[tuple[str, int | None]] = Counter()
+    for key, count in stage.samples.items():
+        group, *place = key.split(" ")
+        part = group if group in PARTS else "other"
+        counts[part, places.node(stage.id, part, place)] += count
+    total = counts.total()
+    seen = given = 0
+    for (part, node), count in sorted(counts.items(), key=lambda each: (-each[1], each[0][0], each[0][1] or -1)):
+        seen += count
+        ms = stage.run_time_ms * seen // total - given  # rounded so that they add up
+        given += ms
+        likely = (count + 1) / (total + 2)  # so that one sample of one is not certain
+        error = stage.run_time_ms * math.sqrt(likely * (1 - likely) / (total + 2))
+        if count:
+            yield Spent(stage.id, stage.attempt, part, node, min(count, MAX_LONG), ms, math.ceil(error), "sampled")
+
+
+def _measured(stage: Stage, measured: Sequence[Spent]) -> Iterator[Spent]:
+    """`measured`: by metrics, which do not tell attempts apart."""
+    rest = stage.run_time_ms - sum(each.ms for each in measured)
+    if rest < 0:  # they overlap
+        measured, rest = [], stage.run_time_ms
+    for each in sorted(measured, key=lambda each: -each.ms):
+        yield replace(each, stage_attempt=stage.attempt)
+    if rest:
+        yield Spent(stage.id, stage.attempt, REST, None, None, rest, None, "stage")
+
+
+def _by_metrics(facts: PlanMetrics) -> Mapping[int, Sequence[Spent]]:
+    """The times that Spark measured in one stage only, by stage."""
+    found = defaultdict(list)
+    for node in facts.graph.nodes:
+        operator = operators.of(node.name)
+        for metric in node.metrics:
+            measured, name = facts.accumulators.get(metric.id), operator.metric(metric.name)
+            if name not in _MEASURED or measured is None or len(measured.stages) != 1:
+                continue
+            (stage,) = measured.stages
+            ms = (measured.sum or 0) // (1_000_000 if metric.type == "nsTiming" else 1)
+            if ms > 0:
+                found[stage].append(Spent(stage, 0, _MEASURED[name], node.id, None, ms, None, "metrics"))
+    return found
+
+
+class _Places:
+    """Finds the nodes that samples belong to."""
+
+    def __init__(self, facts: PlanMetrics) -> None:
+        self._facts = facts
+        self._clusters: dict[str, list[Node]] = defaultdict(list)
+        self._members: dict[int, list[Node]] = defaultdict(list)  # by cluster, the root first
+        for node in facts.graph.nodes:
+            number = _NUMBER.search(node.name) if node.is_cluster else None
+            if number:
+                self._clusters[number[1]].append(node)
+            elif node.cluster is not None:
+                self._members[node.cluster].append(node)
+        self._writes = dependencies.exchanges(facts)
+
+    def node(self, stage: int, part: str, place: Sequence[str]) -> int | None:
+        """The node that samples of a group belong to; `place`: the rest of their key. None: it cannot be told."""
+        if part == "shuffle_write":
+            return self._writes.get(stage)
+        if part in ("code", "sort", "aggregation", "hashed_relation") and len(place) == 2:
+            cluster = self._cluster(stage, place[0])
+            return None if cluster is None else self._in_code(cluster, part, place[1])
+        wanted = place[0] if part == "operator" and place else ""
+        number = place[-1] if place and place[-1].isdigit() else None
+        cluster = None if number is None else self._cluster(stage, number)
+        if number is not None and cluster is None:
+            return None
+        nodes = self._by_stage.get(stage, ()) if cluster is None else self._below(cluster)
+        written = self._writes.get(stage) if part == "shuffle_read" else None
+        return _single(node for node in nodes if node.id != written and _fits(node, part, wanted))
+
+    def _cluster(self, stage: int, number: str) -> Node | None:
+        """The codegen stage with this number. Subqueries and cached plans have numbers of their own."""
+        known = self._clusters.get(number, [])
+        ran = [node for node in known if stage in self._stages(node)]
+        found = ran or [node for node in known if not self._stages(node)]
+        return found[0] if len(found) == 1 else None
+
+    def _stages(self, node: Node) -> set[int]:
+        return {stage for measured in self._facts.metrics(node).values() for stage in measured.stages}
+
+    @cached_property
+    def _by_stage(self) -> Mapping[int, Sequence[Node]]:
+        """The nodes that measured something in a stage."""
+        found = defaultdict(list)
+        for node in self._facts.graph.nodes:
+            for stage in self._stages(node):
+                found[stage].append(node)
+        return found
+
+    def _below(self, cluster: Node) -> Iterator[Node]:
+        """The operators of a codegen stage, and those that it reads from up to the next one, with their exchanges."""
+        todo = [node.id for node in self._members[cluster.id]]
+        seen = set(todo)
+        while todo:
+            node = self._facts.nodes[todo.pop()]
+            yield node
+            if operators.of(node.name).is_exchange or operators.of(node.name).kind in operators.SOURCES:
+                continue
+            for child in self._facts.inputs(node):
+                if child not in seen and self._facts.nodes[child].cluster in (None, cluster.id):
+                    seen.add(child)
+                    todo.append(child)
+
+    def _in_code(self, cluster: Node, part: str, function: str) -> int:
+        """The operator whose code a function is; that of the codegen stage if it holds several."""
+        members = self._members[cluster.id]
+        inside = self._inlined(members, function)
+        if part != "code":
+            kinds = {"sort": "sort", "aggregation": "aggregate", "hashed_relation": "join"}
+            inside = [node for node in inside if operators.of(node.name).kind == kinds[part]]
+        found = _single(inside or members)
+        return cluster.id if found is None else found
+
+    def _inlined(self, members: Sequence[Node], function: str) -> list[Node]:
+        """The operators whose code a function may hold. `members`: of its codegen stage, the root first."""
+        inside = {node.id for node in members}
+        is_chain = all(sum(child in inside for child in self._facts.inputs(node)) <= 1 for node in members)
+        named = _FUNCTION.fullmatch(function)
+        owners = [node for node in members if named and operators.code_prefix(node.name) == named[1]]
+        if len(owners) > 1 or not is_chain:
+            return list(members)
+        if not owners:
+            return _without_columns(_run(members, 0)) if function == "processNext" else list(members)
+        (owner,) = owners
+        place = members.index(owner)
+        kind = named[2] if named else ""
+        if kind in _LOOPS:
+            return [*([owner] if _is_sort(owner) else []), *_without_columns(_run(members, place + 1))]
+        if kind in _UPWARD:
+            if kind == "doConsume" and _is_blocking(owner):
+                return [owner]
+            above = []
+            for node in reversed(members[:place]):
+                if _is_blocking(node):
+                    above += [node] if _is_sort(node) else []
+                    break
+                above.append(node)
+            return _without_columns([owner, *above])
+        return [owner]
+
+
+def _run(members: Sequence[Node], start: int) -> list[Node]:
+    """The operators from a place down to the next that keeps all rows before it returns one."""
+    run = []
+    for node in members[start:]:
+        run.append(node)
+        if _is_blocking(node):
+            break
+    return run
+
+
+def _without_columns(nodes: Sequence[Node]) -> list[Node]:
+    return [node for node in nodes if not _COLUMNS.fullmatch(node.simple)] or list(nodes)
+
+
+def _is_sort(node: Node) -> bool:
+    return operators.of(node.name).kind == "sort"
+
+
+def _is_blocking(node: Node) -> bool:
+    return operators.of(node.name).kind in ("sort", "aggregate")
+
+
+def _fits(node: Node, part: str, wanted: str) -> bool:
+    operator = operators.of(node.name)
+    if part == "shuffle_read":
+        return operator.kind == "shuffle"
+    if part == "python":
+        return any(word in node.name for word in _PYTHON)
+    if part == "operator":
+        is_interpreted = node.cluster is None or operator.kind not in _NO_HELPERS
+        return is_interpreted and not node.is_cluster and node.name.partition("(")[0].strip() == wanted
+    return part in ("scan", "cached_scan") and operator.kind == part
+
+
+def _single(nodes: Iterable[Node]) -> int | None:
+    found = {node.id for node in nodes}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,237 @@
+"""The run time of stages is divided among operators: by samples where there are any, else by Spark's own times."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.documents import planned, stored_rows
+from tests.test_fuzz import RELAXED
+
+from joinsight.contract.document import Stage
+from joinsight.tables import Row
+from joinsight.timing.task_time import PARTS
+
+# A stage that reads two shuffles, joins, aggregates and writes a shuffle; all that is measured here was in stage 7
+JOIN = """
+Exchange | hashpartitioning(g#9, 4), [plan_id=9] | shuffle bytes written=5, shuffle write time=3000000
+  WholeStageCodegen (5) | | duration=1
+    HashAggregate | (keys=[g#9])
+      Project | [k#1L AS g#9]
+        SortMergeJoin | [k#1L], [k#2L], Inner
+          InputAdapter
+            WholeStageCodegen (2) | | duration=1
+              Sort | [k#1L ASC] | sort time=20
+                InputAdapter
+                  Exchange | hashpartitioning(k#1L, 4), [plan_id=1] | records read=4, fetch wait time=7
+          InputAdapter
+            WholeStageCodegen (4) | | duration=1
+              Sort | [k#2L ASC] | sort time=0
+                Project | [k#2L, hash(v#3) AS h#4]
+                  InputAdapter
+                    Window | [row_number()]
+                      InputAdapter
+                        Exchange | hashpartitioning(k#2L, 4), [plan_id=2] | records read=4
+"""
+NAMES = {
+    "write": "Exchange hashpartitioning(g#9",
+    "left": "Exchange hashpartitioning(k#1L",
+    "right": "Exchange hashpartitioning(k#2L",
+    "join": "SortMergeJoin",
+    "aggregate": "HashAggregate",
+    "project": "Project [k#1L AS",
+    "left sort": "Sort [k#1L",
+    "right sort": "Sort [k#2L",
+    "window": "Window",
+    "code 2": "WholeStageCodegen (2)",
+    "code 4": "WholeStageCodegen (4)",
+    "code 5": "WholeStageCodegen (5)",
+}
+
+
+def spent(drawing: str, samples: dict[str, int], run_time_ms: int = 100) -> list[Row]:
+    """Rows of `task_time`, which add up to the stage's run time, with the name of the node."""
+    stage = Stage(7, 0, "", tasks=1, state="succeeded", samples=samples, run_time_ms=run_time_ms)
+    rows = stored_rows(planned(drawing, stages=[stage]))
+    assert sum(row["task_time_ms"] for row in rows["task_time"]) == run_time_ms
+    (execution,) = rows["execution"]
+    assert execution["is_sampled"] == any(row["method"] == "sampled" for row in rows["task_time"])
+    nodes = {row["node_id"]: row for row in rows["plan_node"]}
+    of_nodes: Counter[int] = Counter()
+    for row in rows["task_time"]:
+        if row["node_id"] is not None:
+            of_nodes[row["node_id"]] += row["task_time_ms"]
+    for node_id, row in nodes.items():
+        assert row["task_time_ms"] == of_nodes.get(node_id)
+        assert (row["task_time_method"] is None) == (row["task_time_ms"] is None)
+    for row in rows["task_time"]:
+        simple = "" if row["node_id"] is None else nodes[row["node_id"]]["simple"] or nodes[row["node_id"]]["name"]
+        row["node"] = next((name for name, text in NAMES.items() if simple.startswith(text)), simple)
+    return rows["task_time"]
+
+
+KEYS = (
+    "code 5 smj_findNextJoinRows_0", "code 5 processNext", "code 9 processNext", "sort 4 sort_addToSorter_0",
+    "shuffle_read 2", "shuffle_read", "shuffle_write", "operator Window 4", "operator Generate", "collect", "other",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "node"),
+    [
+        ("code 5 smj_findNextJoinRows_0", "join"),
+        ("code 5 hashAgg_doConsume_0", "aggregate"),
+        ("code 5 hashAgg_FastHashMap_0", "aggregate"),
+        ("code 5 hashAgg_doAggregate_max_0", "aggregate"),
+        ("code 5 hashAgg_doAggregate_bit_and_0", "aggregate"),
+        ("aggregation 5 hashAgg_doConsume_0", "aggregate"),
+        ("code 5 processNext", "aggregate"),  # what it returns
+        ("code 5 hashAgg_doAggregateWithKeysOutput_0", "aggregate"),
+        ("code 5 project_subExpr_0", "project"),
+        ("code 5 hashAgg_doAggregateWithKeys_0", "code 5"),  # the loop over the join, with the projection in it
+        ("code 5 apply_0_3", "code 5"),
+        ("code 2 sort_addToSorter_0", "left sort"),
+        ("sort 2 sort_addToSorter_0", "left sort"),
+        ("sort 2 processNext", "left sort"),
+        ("code 4 sort_addToSorter_0", "code 4"),  # the sort, or the projection in its loop
+        ("sort 4 sort_addToSorter_0", "right sort"),
+        ("shuffle_read 2", "left"),
+        ("shuffle_read 4", "right"),
+        ("shuffle_read", ""),  # one of two
+        ("shuffle_write", "write"),
+        ("operator Window 4", "window"),
+        ("operator Sort 2", "left sort"),
+        ("operator Sort", ""),
+        ("operator Generate", ""),
+        ("code 3 processNext", ""),  # no codegen stage of the final plan
+        ("other", ""),
+        ("later 5 fn", ""),  # of a newer listener
+        ("code", ""),
+    ],
+)
+def test_a_sample_becomes_a_node(key: str, node: str) -> None:
+    """The operator if it can be told, else the codegen stage with several, else none."""
+    (row,) = spent(JOIN, {key: 3})
+    assert (row["node"], row["samples"], row["method"], row["task_time_ms"]) == (node, 3, "sampled", 100)
+    assert 0 < row["task_time_error_ms"] < 100
+
+
+def test_a_codegen_stage_of_one_operator() -> None:
+    """A loop over what it reads is that operator's too: there is no other."""
+    alone = """
+    WholeStageCodegen (1) | | duration=1
+      HashAggregate | (keys=[g#9])
+        InputAdapter
+          Exchange | hashpartitioning(g#9, 4) | records read=4
+    """
+    (row,) = spent(alone, {"code 1 hashAgg_doAggregateWithKeys_0": 3})
+    assert row["node"] == "aggregate"
+
+
+@pytest.mark.parametrize("columns", ["| [k#1L, v.x#2]", "| []", "|"])
+def test_a_projection_without_code(columns: str) -> None:
+    """Picking columns, or none for a count, takes no time: it does not share the join's."""
+    counted = f"""
+    WholeStageCodegen (2) | | duration=1
+      HashAggregate | (keys=[], functions=[partial_count(1)])
+        Project {columns}
+          BroadcastHashJoin | [k#1L], [k#2L], Inner, BuildRight, (v#3 <> w#4)
+            InputAdapter
+              Scan ExistingRDD
+            InputAdapter
+              BroadcastExchange | HashedRelationBroadcastMode
+    """
+    for function in ("bhj_doConsume_0", "hashAgg_doAggregateWithoutKey_0"):
+        (row,) = spent(counted, {f"code 2 {function}": 3})
+        assert row["node"].startswith("BroadcastHashJoin")
+
+
+def test_a_stage_reads_no_shuffle_that_it_writes() -> None:
+    """So there is one that it can have read."""
+    between = """
+    Exchange | SinglePartition, [plan_id=9] | shuffle bytes written=5
+      SortAggregate | (keys=[]) | number of output rows=1
+        Exchange | hashpartitioning(k#1L, 4), [plan_id=1] | records read=4
+    """
+    found = spent(between, {"shuffle_read": 2, "shuffle_write": 1})
+    assert [(row["part"], row["node"]) for row in found] == [
+        ("shuffle_read", "left"),
+        ("shuffle_write", "Exchange SinglePartition, [plan_id=9]"),
+    ]
+
+
+def test_an_operator_without_code_below_its_like() -> None:
+    """Spark splits a filter if only a part of its condition has code: what is interpreted is the other part."""
+    split = """
+    WholeStageCodegen (2) | | duration=1
+      HashAggregate | (keys=[g#9])
+        Project | [(id#3L % 5) AS g#9]
+          Filter | isnotnull((id#3L % 5))
+            InputAdapter
+              Filter | (reflect(f, id#3L) = a)
+                InputAdapter
+                  WholeStageCodegen (1) | | duration=1
+                    Range | (0, 9)
+    """
+    (row,) = spent(split, {"operator Filter 2": 3})
+    assert row["node"].startswith("Filter (reflect")
+
+
+def test_parts_add_up() -> None:
+    """Shares of the run time, with their standard error, rounded so that they add up."""
+    found = spent(JOIN, {"code 5 smj_findNextJoinRows_0": 1, "shuffle_write": 1, "shuffle_read 2": 1, "other": 0})
+    assert sorted(row["task_time_ms"] for row in found) == [33, 33, 34]
+    assert spent(JOIN, {"other": 3}, run_time_ms=0) == []
+    many = spent(JOIN, {"code 5 smj_findNextJoinRows_0": 300, "shuffle_write": 700})
+    assert [(row["task_time_ms"], row["task_time_error_ms"]) for row in many] == [(70, 2), (30, 2)]
+
+
+@RELAXED
+@given(st.integers(0, 2**45), st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=9), st.integers(0, 2**45)))
+def test_any_parts_add_up(run_time_ms: int, samples: dict[str, int]) -> None:
+    """Whatever a stage was seen at, however long it ran, with samples or without."""
+    for row in spent(JOIN, samples, run_time_ms):
+        assert 0 <= row["task_time_ms"] <= run_time_ms
+        assert row["part"] in PARTS
+
+
+def test_without_samples_only_measured_times_are_an_operators() -> None:
+    """Times that Spark measures, which include no other operator's; the rest is the stage's."""
+    found = spent(JOIN, {})
+    assert [(row["part"], row["node"], row["task_time_ms"], row["method"]) for row in found] == [
+        ("sort", "left sort", 20, "metrics"),
+        ("shuffle_read", "left", 7, "metrics"),
+        ("shuffle_write", "write", 3, "metrics"),
+        ("rest", "", 70, "stage"),
+    ]
+    assert {row["samples"] for row in found} == {row["task_time_error_ms"] for row in found} == {None}
+
+
+def test_times_that_exceed_the_stage() -> None:
+    """Times that overlap are no parts."""
+    found = spent(JOIN.replace("sort time=20", "sort time=200"), {})
+    assert [(row["part"], row["task_time_ms"]) for row in found] == [("rest", 100)]
+
+
+def test_equal_numbers_of_codegen_stages() -> None:
+    """A subquery numbers its codegen stages from 1 too; the stage tells which one ran."""
+    both = """
+    Filter | (a#1 > Subquery scalar-subquery#5)
+      Subquery | subquery#5
+        WholeStageCodegen (1) | | {subquery}
+          HashAggregate | (keys=[])
+      WholeStageCodegen (1) | | {query}
+        Range | (0, 9)
+    """
+    (row,) = spent(both.format(subquery="duration=?", query="duration=4"), {"code 1 processNext": 1})
+    assert row["node"].startswith("Range")
+    (row,) = spent(both.format(subquery="duration=?", query="duration=?"), {"code 1 processNext": 1})
+    assert row["node"] == ""
+
+
+def test_counts_of_samples_fit() -> None:
+    """Also those that no sampler can have counted."""
+    found = spent(JOIN, {"nothing 1": 1, "nothing 2": 2**63 - 1})
+    assert [row["samples"] for row in found] == [2**63 - 1]
