@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tools import wording
 from tools.wording import WORDING, main, problems
 
 PLANTED = '''"""Of the log, what it holds."""
@@ -28,6 +29,20 @@ def test_a_bad_line_is_named_with_what_to_write(tmp_path: Path, capsys: pytest.C
         f"{file}:5: 'is no \" \"number'; write instead: not a valid ..., invalid",
         "4 places to reword (tools/wording.py has the list)",
     ]
+
+
+def test_files_are_found_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an unpacked archive all files count but those that .gitignore names."""
+    for name in ("README.md", ".github/workflow.yml", "docs/page.md", "docs/picture.png", ".venv/x.py", "build/y.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / ".gitignore").write_text(".venv/\n/build/\n")
+    monkeypatch.setattr(wording, "ROOT", tmp_path)
+    assert {path.relative_to(tmp_path).as_posix() for path in wording.files()} == {
+        "README.md",
+        ".github/workflow.yml",
+        "docs/page.md",
+    }
 
 
 def test_good_files_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,11 @@ another reason ends with the comment ``wording: ok``.
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -71,16 +72,18 @@ _PATTERNS = [(re.compile(words.replace(" ", _BREAK), re.IGNORECASE), better) for
 
 
 def files() -> list[Path]:
-    """The files of the repository that people read or write, without those that contain the bad examples."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    paths = [ROOT / name for name in listed.stdout.splitlines()]
-    return [path for path in paths if path.suffix in _SUFFIXES and path.is_file() and path not in _EXAMPLES]
+    """The files that people read or write, without those that `.gitignore` names and the bad examples; needs no git."""
+    ignored = {".git", *(line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines())}
+
+    def kept(path: Path) -> bool:
+        inside = path.relative_to(ROOT).as_posix()
+        return not any(pattern == inside or fnmatch(path.name, pattern) for pattern in ignored)
+
+    found: list[Path] = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if kept(Path(folder, name))]
+        found += (Path(folder, name) for name in names if kept(Path(folder, name)))
+    return [path for path in found if path.suffix in _SUFFIXES and path not in _EXAMPLES]
 
 
 def main(names: list[str]) -> int:
