@@ -54,7 +54,7 @@ format: $(VENV)/.dev ## format Python and Java
 	$(BIN)/clang-format -i $(JAVA)
 
 dev: $(VENV)/.dev ## set up .venv for development, with the quick checks before each commit
-	@test ! -d .git || test -e .git/hooks/pre-commit || { mkdir -p .git/hooks && ln -s ../../tools/pre-commit .git/hooks/pre-commit; }
+	@-test ! -d .git || test -e .git/hooks/pre-commit || { mkdir -p .git/hooks && ln -s ../../tools/pre-commit .git/hooks/pre-commit; }
 
 jar: $(VENV)/.demo ## build the listener
 	$(BIN)/python listener/build_hook.py
