@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_live_documents_and_the_log_have_the_same_key(
         "second": "2",
         "late": "3",
     }, done.stderr
-    assert {d["user"] for d in live.values()} == {getpass.getuser()}
+    assert {d["user"] for d in live.values()} == {pwd.getpwuid(os.getuid()).pw_name}
     logged: dict[tuple[str, str, int | None], Any] = {}
     for log in find(Local(), [str(logs)]).logs.values():
         found, outcome = read(log)
