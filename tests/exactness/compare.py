@@ -24,6 +24,7 @@ from tests.exactness.expected import (
     application_row,
     broadcast_bytes,
     execution_row,
+    slots,
     stage_row,
     without,
 )
@@ -194,6 +195,7 @@ class Comparer:
             at = f"{where}: stage {key[0]}.{key[1]}"
             its_key = {name: expected[name] for name in EXECUTION_KEY}
             expected_stage = its_key | stage_row(stages[key], its_jobs, logged.parents[key[0]])
+            expected_stage["slots"] = slots(stages[key], self.said["executors"])
             self.result.table("stage", at, expected_stage, ours[key])
         self._graphs(where, spark, versions, mine)
         self._metrics(where, spark, mine["metrics"], logged)

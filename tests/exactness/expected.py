@@ -214,8 +214,18 @@ def without(stage: dict[str, Any], late: set[int]) -> dict[str, Any]:
     }
 
 
+def slots(stage: dict[str, Any], executors: list[dict[str, Any]]) -> int | None:
+    """The most tasks that executors could run at once while a stage ran, of an application that loses no executor."""
+    if stage["status"] in _NOT_RUN:
+        return None
+    assert all(executor["isActive"] for executor in executors)
+    until = stage["completionTime"]
+    found: int = sum(executor["maxTasks"] for executor in executors if until is None or executor["addTime"] <= until)
+    return found
+
+
 def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row:
-    """The expected row of `stage`. `parents`: given, because Spark's stores do not have them."""
+    """The expected row of `stage`, without its slots. `parents`: given, because Spark's stores do not have them."""
     tasks = [task for task in stage["tasks"] if task["taskMetrics"]]
     row = {
         "stage_id": stage["stageId"],

@@ -30,7 +30,7 @@ def dump(spark: SparkSession) -> dict[str, Any]:
 
         {"application": ApplicationInfo, "settings": {key: value},
          "executions": what `executions` says,
-         "jobs": {"3": JobData}, "stages": {"5.0": StageData and "tasks": [TaskData]}}
+         "executors": [ExecutorSummary], "jobs": {"3": JobData}, "stages": {"5.0": StageData and "tasks": [TaskData]}}
 
     The data are Spark's, as its REST interface has them, with times in milliseconds.
     """
@@ -53,9 +53,17 @@ def read(jvm: Any, store: Any, sql_store: Any) -> dict[str, Any]:
         "application": to_json(store.applicationInfo()),
         "settings": dict(settings),
         "executions": executions(jvm, sql_store),
+        "executors": executors(jvm, store),
         "jobs": {str(job["jobId"]): job for job in to_json(store.jobsList(None))},
         "stages": stages,
     }
+
+
+def executors(jvm: Any, store: Any) -> list[dict[str, Any]]:
+    """Every executor that the application had."""
+    to_json = _writer(jvm)
+    names = ("id", "isActive", "totalCores", "maxTasks", "addTime", "removeTime", "resourceProfileId")
+    return [{name: each[name] for name in names} for each in to_json(store.executorList(False))]
 
 
 def executions(jvm: Any, store: Any) -> dict[str, Any]:

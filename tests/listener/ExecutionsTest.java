@@ -6,11 +6,12 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.Consumer;
 import org.apache.spark.SparkConf;
 
 /**
  * Ends executions in different ways, and checks that nothing keeps the values of their tasks alive afterwards; reports
- * the progress of a long one; loses an executor; ends one that was no longer followed.
+ * the progress of a long one; loses an executor; ends one that was no longer followed; counts slots.
  */
 public final class ExecutionsTest {
   private static final int TASKS = 1_000;
@@ -27,8 +28,11 @@ public final class ExecutionsTest {
   }
 
   private ExecutionsTest(long memoryLimit) {
-    SparkConf conf =
-        new SparkConf(false).set("spark.app.name", "test").set("spark.joinsight.url", "http://collector:1");
+    this(memoryLimit, new SparkConf(false));
+  }
+
+  private ExecutionsTest(long memoryLimit, SparkConf conf) {
+    conf.set("spark.app.name", "test").set("spark.joinsight.url", "http://collector:1");
     Application application = new Application(new Settings(conf).application, true);
     executions = new Executions(application, memoryLimit, this::report);
   }
@@ -47,6 +51,7 @@ public final class ExecutionsTest {
     new ExecutionsTest().progress();
     new ExecutionsTest().lostExecutor();
     new ExecutionsTest(200_000).noLongerFollowed();
+    slots();
     System.out.println("ok");
   }
 
@@ -120,6 +125,49 @@ public final class ExecutionsTest {
     executions.end(0, 10, null, null, ArrayList::new);
     executions.emitChanged();
     Check.check(last.executionId != 0 || snapshots == before, "its end is reported twice");
+  }
+
+  /** The most that a stage has from its submission to its completion; 0: unknown. */
+  private static void slots() {
+    check(2, "2", 0, "", test -> test.executions.executorAdded("2", 2, 0)); // 3 cores and 2: a slot each
+    check(4, "", 0, "", test -> test.executions.executorAdded("2", 1, 0));
+    check(3, "", 0, "", test -> test.executions.executorAdded("1", 2, 0)); // the same again
+    check(3, "", 0, "", test -> test.executions.executorRemoved("1"));
+    check(3, "", 0, "", test -> test.executions.executorAdded("2", 8, 1)); // of another resource profile
+    check(0, "", 1, "", test -> {}); // the stage is
+    check(0, "", 0, "spark.task.resource.gpu.amount", test -> {});
+    check(0, "x", 0, "", test -> {});
+    check(3, "", 0, "", test -> test.executions.executorsMissed());
+    check(Integer.MAX_VALUE, "", 0, "", test -> test.executions.executorAdded("2", Integer.MAX_VALUE, 0));
+    ExecutionsTest unseen = new ExecutionsTest();
+    unseen.executions.executorsMissed();
+    check(0, unseen, 0, test -> test.executions.executorAdded("2", 1, 0));
+  }
+
+  private static void check(int slots, String cpus, int profile, String resource, Consumer<ExecutionsTest> meanwhile) {
+    SparkConf conf = new SparkConf(false);
+    if (!cpus.isEmpty()) conf.set("spark.task.cpus", cpus);
+    if (!resource.isEmpty()) conf.set(resource, "1");
+    check(slots, new ExecutionsTest(Long.MAX_VALUE, conf), profile, meanwhile);
+  }
+
+  private static void check(int slots, ExecutionsTest test, int profile, Consumer<ExecutionsTest> meanwhile) {
+    test.executions.executorAdded("1", 3, 0);
+    test.start(0);
+    Map<String, String> properties = new HashMap<>();
+    properties.put(Executions.EXECUTION_ID, "0");
+    Stage stage = new Stage(3, 0, "stage", 1);
+    stage.profile = profile;
+    test.executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    test.executions.stageSubmitted(stage);
+    meanwhile.accept(test);
+    test.executions.taskEnded(3, 0, 0, 7, 1, 2, true, false, false, new long[StageTotals.COUNT]);
+    test.executions.stageCompleted(stage);
+    test.executions.executorAdded("late", 100, 0);
+    test.executions.jobEnd(2, 5, true, null);
+    test.executions.end(0, 6, null, null, ArrayList::new);
+    int found = test.last.stages.get(0).slots;
+    Check.check(found == slots, found + " slots instead of " + slots);
   }
 
   private void start(int id) {

@@ -224,6 +224,10 @@ class Stage(StageTotals, frozen=True):
     ] = None
     first_launch_at_ms: Annotated[Time | None, Meta(description="when its first task was launched")] = None
     last_finish_at_ms: Annotated[Time | None, Meta(description="when the last of its successful tasks finished")] = None
+    slots: Annotated[
+        Int | None,
+        Meta(description="most tasks that the executors could run at once while it ran; absent: unknown"),
+    ] = None
     width: Annotated[Int | None, Meta(description="most tasks that ran at once; absent: unknown")] = None
     tail_at_ms: Annotated[
         Time | None,

@@ -27,6 +27,7 @@ class StageRow(ExecutionKey, frozen=True, kw_only=True):
     parent_ids: list[int] | None = column("stages whose shuffles it reads")
     first_launch_at: datetime | None = column("when its first task was launched")
     last_finish_at: datetime | None = column("when the last of its successful tasks finished")
+    slots: Int | None = column("most tasks that the executors could run at once while it ran; NULL: unknown")
     width: Int | None = column("most tasks that ran at once; NULL: unknown")
     tail_at: datetime | None = column(
         "since when, after the last launch, at most half of its width ran; NULL: never, or unknown"

@@ -68,6 +68,8 @@ final class ApplicationSettings {
   final String applicationName;
   final String jobName;
   final String master;
+  /** Cores that a task takes; 0: unknown, or another resource limits how many run at once. */
+  final int coresOfTask;
   final Map<String, String> tags;
   final Map<String, String> configuration;
 
@@ -77,6 +79,7 @@ final class ApplicationSettings {
     applicationName = conf.getOrDefault("spark.app.name", "");
     jobName = conf.getOrDefault(Settings.PREFIX + "jobName", applicationName);
     master = conf.getOrDefault("spark.master", "");
+    coresOfTask = coresOfTask(conf);
     Map<String, String> tagged = new TreeMap<>();
     String tag = Settings.PREFIX + "tag.";
     conf.forEach((key, value) -> {
@@ -84,6 +87,13 @@ final class ApplicationSettings {
     });
     tags = redaction.properties(tagged);
     configuration = allowed(conf, redaction);
+  }
+
+  private static int coresOfTask(Map<String, String> conf) {
+    for (String key : conf.keySet())
+      if (key.startsWith("spark.task.resource.")) return 0;
+    String cores = conf.getOrDefault("spark.task.cpus", "1");
+    return cores.matches("\\d{1,9}") ? Integer.parseInt(cores) : 0;
   }
 
   /** The settings that are reported, with secrets in their values masked. */

@@ -262,6 +262,8 @@ final class Documents {
     if (stage.firstLaunch() >= 0) g.writeNumberField("first_launch_at_ms", stage.firstLaunch());
     if (stage.lastFinish() >= 0) g.writeNumberField("last_finish_at_ms", stage.lastFinish());
     Occupancy occupancy = stage.occupancy();
+    int known = occupancy == null ? 1 : occupancy.width; // as many slots there are at least
+    if (stage.slots >= known) g.writeNumberField("slots", stage.slots);
     if (occupancy != null) {
       g.writeNumberField("width", occupancy.width);
       if (occupancy.tailAt >= 0) g.writeNumberField("tail_at_ms", occupancy.tailAt);

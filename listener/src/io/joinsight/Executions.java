@@ -49,6 +49,7 @@ final class Executions {
   private final Consumer<Snapshot> out;
   private final Application application;
   private final Memory memory;
+  private final TaskSlots slots;
   private final Map<Long, LiveExecution> live = new LinkedHashMap<>();
   private final Map<Integer, StageValues> stageValues = new LinkedHashMap<>();
   private final Map<Integer, LiveExecution> executionOfStage = new LinkedHashMap<>();
@@ -80,6 +81,26 @@ final class Executions {
     this.application = application;
     this.out = out;
     memory = new Memory(memoryLimit);
+    slots = new TaskSlots(application);
+  }
+
+  /** {@code profile}: the id of its resource profile. */
+  void executorAdded(String executor, int cores, int profile) {
+    slots.added(executor, cores, profile);
+  }
+
+  void executorRemoved(String executor) {
+    slots.removed(executor);
+  }
+
+  /** Notes that it is unknown which executors there are. */
+  void executorsMissed() {
+    slots.miss();
+  }
+
+  private void countSlots(StageAttempt attempt) {
+    if (attempt.completed || attempt.profile != TaskSlots.DEFAULT_PROFILE) return;
+    attempt.slots = Math.max(attempt.slots, slots.count());
   }
 
   /** A Thrift server starts a statement, with a job group of its own. */
@@ -274,6 +295,7 @@ final class Executions {
       e.attempts.put(key, attempt);
     }
     attempt.submittedAt = stage.submittedAt;
+    countSlots(attempt);
     StageValues values = stageValues.get(stage.id);
     if (values != null && values.attempt != stage.attempt) put(values.forAttempt(stage.attempt));
     e.changed = true;
@@ -285,6 +307,7 @@ final class Executions {
     if (e == null) return;
     StageAttempt attempt = e.attempts.get(LiveExecution.attemptKey(stage.id, stage.attempt));
     if (attempt == null) return;
+    countSlots(attempt);
     attempt.completed = true;
     attempt.submittedAt = stage.submittedAt;
     attempt.completedAt = stage.completedAt;
@@ -316,6 +339,7 @@ final class Executions {
     StageValues values = valuesOf(stageId, stageAttempt);
     StageAttempt attempt = attemptOf(stageId, stageAttempt);
     if (attempt != null) {
+      countSlots(attempt);
       if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
       attempt.taskEnded(index, taskId, launchedAt, finishedAt, success && !wasLost, wasKilled, totals);
       if (lastIsFinished) memory.add(-attempt.heapBytes());
@@ -414,6 +438,7 @@ final class Executions {
 
   /** Notes that a part of the log is missing here, so the numbers of running executions may be partial. */
   void gap(Incomplete reason) {
+    slots.miss();
     for (LiveExecution e : live.values()) e.gaps.putIfAbsent(reason.text, reason);
   }
 

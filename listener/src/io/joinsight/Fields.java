@@ -79,6 +79,10 @@ final class Fields {
       "streaming.sql.batchId",
       "Parent IDs",
       "RDD ID",
+      "Executor ID",
+      "Executor Info",
+      "Total Cores",
+      "Resource Profile Id",
       FIRST_IS_ENOUGH,
   };
 

@@ -12,7 +12,9 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerApplicationStart;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
@@ -68,6 +70,7 @@ public final class JoinsightListener extends SparkListener {
   private SparkEvents events;
   private Sink sink;
   private boolean applicationKnown;
+  private boolean executorsMissed; // those that were added before it listened, or while it was paused
   private final LongSupplier time; // nanoseconds
   private final FailureLimit failures;
   private volatile boolean isPaused;
@@ -147,6 +150,7 @@ public final class JoinsightListener extends SparkListener {
   /** Adds the listener to a running application, whose start event it never receives. */
   public void join(SparkContext context) {
     applicationStarted(context);
+    executorsMissed = true;
     context.addSparkListener(this);
   }
 
@@ -299,6 +303,7 @@ public final class JoinsightListener extends SparkListener {
   public void onStageSubmitted(SparkListenerStageSubmitted event) {
     if (off) return;
     try {
+      findExecutors();
       events.stageSubmitted(event);
     } catch (Throwable t) {
       failed(t);
@@ -314,6 +319,34 @@ public final class JoinsightListener extends SparkListener {
     } catch (Throwable t) {
       failed(t);
     }
+  }
+
+  @Override
+  public void onExecutorAdded(SparkListenerExecutorAdded event) {
+    if (off) return;
+    try {
+      findExecutors();
+      events.executorAdded(event);
+    } catch (Throwable t) {
+      failed(t);
+    }
+  }
+
+  @Override
+  public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+    if (off) return;
+    try {
+      findExecutors();
+      events.executorRemoved(event);
+    } catch (Throwable t) {
+      failed(t);
+    }
+  }
+
+  private void findExecutors() {
+    if (!executorsMissed) return;
+    executorsMissed = false;
+    events.findExecutors();
   }
 
   @Override
@@ -423,6 +456,7 @@ public final class JoinsightListener extends SparkListener {
       executions = executions.afterGap();
       isBusy = false;
       events = new SparkEvents(executions);
+      executorsMissed = true;
       pausedAt = time.getAsLong();
       isPaused = true;
     } catch (Throwable t) {

@@ -40,6 +40,8 @@ final class LogEvents implements LogLines.LineReader {
     handlers.put("SparkListenerApplicationStart", this::applicationStart);
     handlers.put("SparkListenerApplicationEnd", e -> application.endedAt = e.number("Timestamp", 0));
     handlers.put("SparkListenerEnvironmentUpdate", e -> environmentUpdate(e.strings("Spark Properties")));
+    handlers.put("SparkListenerExecutorAdded", this::executorAdded);
+    handlers.put("SparkListenerExecutorRemoved", e -> executions.executorRemoved(e.text("Executor ID")));
     handlers.put("SparkListenerJobStart", this::jobStart);
     handlers.put("SparkListenerJobEnd", this::jobEnd);
     handlers.put("SparkListenerStageSubmitted", this::stageSubmitted);
@@ -157,6 +159,17 @@ final class LogEvents implements LogLines.LineReader {
     if (!started) application.name = application.settings.applicationName;
   }
 
+  private void executorAdded(Fields event) throws IOException {
+    Fields info = event.object("Executor Info");
+    if (info == null) throw new Fields.Unreadable("missing \"Executor Info\"");
+    int cores = info.required("Total Cores", Integer.MAX_VALUE);
+    executions.executorAdded(event.text("Executor ID"), cores, profile(info));
+  }
+
+  private static int profile(Fields info) throws IOException {
+    return (int) info.number("Resource Profile Id", TaskSlots.DEFAULT_PROFILE);
+  }
+
   // Executions
 
   private static int execution(Fields event) throws IOException {
@@ -258,6 +271,7 @@ final class LogEvents implements LogLines.LineReader {
     List<Long> parents = info.list("Parent IDs", Long.class);
     stage.parents = new int[parents.size()];
     for (int i = 0; i < stage.parents.length; i++) stage.parents[i] = parents.get(i).intValue();
+    stage.profile = profile(info);
     for (Fields rdd : info.list("RDD Info", Fields.class)) stage.rdd = (int) rdd.number("RDD ID", -1);
     stage.submittedAt = info.number("Submission Time");
     stage.completedAt = info.number("Completion Time");

@@ -244,6 +244,12 @@ final class SparkAccess {
     return context.isEmpty() ? null : context.get();
   }
 
+  /** The executors that Spark knows, each an {@code ExecutorSummary}; in local mode, the driver. */
+  static Iterator<?> executors() throws ReflectiveOperationException {
+    Object store = activeContext().statusStore();
+    return ((Iterable<?>) store.getClass().getMethod("executorList", boolean.class).invoke(store, true)).iterator();
+  }
+
   /** Events that Spark dropped from the queue of its shared listeners; null if unknown. */
   static Long droppedEvents() {
     try {

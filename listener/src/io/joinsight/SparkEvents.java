@@ -9,7 +9,9 @@ import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.AccumulableInfo;
 import org.apache.spark.scheduler.JobSucceeded$;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorMetricsUpdate;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.scheduler.SparkListenerStageCompleted;
@@ -18,12 +20,14 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.scheduler.TaskInfo;
+import org.apache.spark.scheduler.cluster.ExecutorInfo;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveSQLMetricUpdates;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
+import org.apache.spark.status.api.v1.ExecutorSummary;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.Product;
@@ -119,6 +123,7 @@ final class SparkEvents {
     Stage stage = new Stage(info.stageId(), info.attemptNumber(), info.name(), info.numTasks());
     stage.parents = SparkAccess.parents(info);
     stage.rdd = SparkAccess.rdd(info);
+    stage.profile = info.resourceProfileId();
     stage.submittedAt = time(info.submissionTime());
     stage.completedAt = time(info.completionTime());
     stage.failure = info.failureReason().isEmpty() ? null : info.failureReason().get();
@@ -127,6 +132,27 @@ final class SparkEvents {
 
   private static Long time(Option<?> value) {
     return value.isEmpty() ? null : (Long) ((Number) value.get()).longValue();
+  }
+
+  void executorAdded(SparkListenerExecutorAdded event) {
+    ExecutorInfo info = event.executorInfo();
+    executions.executorAdded(event.executorId(), info.totalCores(), info.resourceProfileId());
+  }
+
+  void executorRemoved(SparkListenerExecutorRemoved event) {
+    executions.executorRemoved(event.executorId());
+  }
+
+  /** Adds the executors that were added before the listener was. */
+  void findExecutors() {
+    try {
+      for (Iterator<?> i = SparkAccess.executors(); i.hasNext();) {
+        ExecutorSummary each = (ExecutorSummary) i.next();
+        executions.executorAdded(each.id(), each.totalCores(), each.resourceProfileId());
+      }
+    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+      executions.executorsMissed();
+    }
   }
 
   void taskStart(SparkListenerTaskStart event) {

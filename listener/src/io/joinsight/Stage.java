@@ -10,6 +10,7 @@ final class Stage {
   final int tasks;
   int[] parents = NONE; // ids of the stages whose shuffles it reads
   int rdd = -1; // id of the RDD that it computes; stages of several jobs that compute the same one share it
+  int profile = TaskSlots.DEFAULT_PROFILE; // id of its resource profile
   Long submittedAt;
   Long completedAt;
   String failure; // null if it did not fail

@@ -26,6 +26,7 @@ final class StageAttempt {
   final int tasks;
   final int[] parents;
   final int rdd;
+  final int profile; // id of its resource profile
   Long submittedAt;
   Long completedAt;
   String failure;
@@ -33,6 +34,7 @@ final class StageAttempt {
   int succeeded;
   int failed;
   int killed;
+  int slots; // most that there were while it ran; 0: unknown
   /** In the order of {@link StageTotals}. */
   final long[] totals;
 
@@ -50,20 +52,21 @@ final class StageAttempt {
   /** {@code stage}: as its job announced it; of a later attempt, what its own event says comes later. */
   StageAttempt(Stage stage, int attempt, Memory memory) {
     this(
-        stage.id, attempt, stage.name, stage.tasks, stage.parents, stage.rdd, new long[StageTotals.COUNT],
-        new LongMatrix(ROWS, stage.tasks, memory), new BitSet());
+        stage.id, attempt, stage.name, stage.tasks, stage.parents, stage.rdd, stage.profile,
+        new long[StageTotals.COUNT], new LongMatrix(ROWS, stage.tasks, memory), new BitSet());
     memory.add(ATTEMPT_BYTES + (long) Integer.BYTES * parents.length);
   }
 
   private StageAttempt(
-      int stageId, int attempt, String name, int tasks, int[] parents, int rdd, long[] totals, LongMatrix values,
-      BitSet done) {
+      int stageId, int attempt, String name, int tasks, int[] parents, int rdd, int profile, long[] totals,
+      LongMatrix values, BitSet done) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.name = name;
     this.tasks = tasks;
     this.parents = parents;
     this.rdd = rdd;
+    this.profile = profile;
     this.totals = totals;
     this.values = values;
     this.done = done;
@@ -98,7 +101,7 @@ final class StageAttempt {
 
   StageAttempt copy() {
     StageAttempt copy = new StageAttempt(
-        stageId, attempt, name, tasks, parents, rdd, totals.clone(), values == null ? null : values.copy(),
+        stageId, attempt, name, tasks, parents, rdd, profile, totals.clone(), values == null ? null : values.copy(),
         (BitSet) done.clone());
     if (histograms != null) {
       copy.histograms = new Histogram[SUMMARIES.length];
@@ -114,6 +117,7 @@ final class StageAttempt {
     copy.succeeded = succeeded;
     copy.failed = failed;
     copy.killed = killed;
+    copy.slots = slots;
     copy.firstTaskId = firstTaskId;
     copy.baseTime = baseTime;
     copy.firstLaunch = firstLaunch;
