@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.eventlog.recorded import log_at, read
 
-from joinsight.contract.document import Execution
+from joinsight.contract.document import Execution, Spread
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 METRICS = [{"name": f"metric {number}", "accumulatorId": number, "metricType": "sum"} for number in (7, 8)]
 PLAN = {"nodeName": "Range", "simpleString": "Range", "children": [], "metadata": {}, "metrics": METRICS}
 
 
-def execution_of(folder: Path, *tasks: tuple[list[object], dict[str, Any] | None]) -> Execution:
-    """An execution of these tasks, each with its updates of the accumulators 7 and 8, and its metrics."""
+def test_times_of_tasks_are_those_of_sparks_ui(tmp_path: Path) -> None:
+    """Their durations are run time, deserialization, serialization, getting the result, and the scheduler's delay."""
+    times = {"Executor Run Time": 40, "Executor Deserialize Time": 5, "Result Serialization Time": 2}
+    cpu = {"Executor CPU Time": 31_999_999}
+    launched = {"Launch Time": 1_000, "Finish Time": 1_070}
+    (stage,) = execution_of(
+        tmp_path,
+        ([], times | cpu, launched),
+        ([], times, launched | {"Getting Result Time": 1_060}),
+        ([], times | {"Executor Run Time": 90}, launched),  # longer than it lasted, by another clock
+        ([], None, launched),
+    ).stages
+    assert (stage.task_duration_ms, stage.getting_result_time_ms, stage.scheduler_delay_ms) == (210, 10, 23 + 13)
+    assert stage.result_serialization_time_ms == 6
+    assert stage.cpu_time == Spread(0, 0, 31, 31, 100)
+    assert stage.run_time == Spread(40, 40, 90, 90, 102, 40, 90)
+
+
+def execution_of(folder: Path, *tasks: Sequence[Any]) -> Execution:
+    """An execution of these tasks, each with its updates of the accumulators 7 and 8, metrics, and more about it."""
     stage = {"Stage ID": 0, "Stage Attempt ID": 0, "Stage Name": "s", "Number of Tasks": len(tasks)}
     events: list[dict[str, Any]] = [
         {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"},
@@ -24,9 +43,10 @@ def execution_of(folder: Path, *tasks: tuple[list[object], dict[str, Any] | None
         {"Event": "SparkListenerJobStart", "Job ID": 0, "Submission Time": 3, "Stage Infos": [stage]}
         | {"Properties": {"spark.sql.execution.id": "0"}},
     ]
-    for index, (updates, metrics) in enumerate(tasks):
+    for index, (updates, metrics, *more) in enumerate(tasks):
         accumulables = [{"ID": 7 + i, "Update": update, "Metadata": "sql"} for i, update in enumerate(updates)]
         task = {"Task ID": 100 + index, "Index": index, "Finish Time": 5, "Accumulables": accumulables}
+        task |= more[0] if more else {}
         events.append({"Event": "SparkListenerTaskEnd", "Stage ID": 0, "Task Info": task, "Task Metrics": metrics})
     events.append({"Event": f"{SQL}End", "executionId": 0, "time": 8})
     log = folder / "local-1"

@@ -31,13 +31,25 @@ _STAGE_STATES = {
 def _spark_names() -> Iterator[tuple[str, str, str]]:
     """The totals of a stage, with what Spark's StageData and TaskData call them, as the document declares it."""
     for name, hint in get_type_hints(StageTotals, include_extras=True).items():
-        [extra] = [each.extra for each in hint.__metadata__ if isinstance(each, Meta) and each.extra]
-        yield name, extra["spark"], extra["of_task"]
+        extra = _extra(hint)
+        if "spark" in extra:
+            yield name, extra["spark"], extra["of_task"]
+
+
+def _extra(hint: Any) -> dict[str, str]:
+    [extra] = [each.extra for each in hint.__metadata__ if isinstance(each, Meta) and each.extra]
+    return extra
 
 
 _PEAK = "peak_memory_bytes"
 STAGE_TOTALS = {name: spark for name, spark, _ in _spark_names() if name != _PEAK}
 """Columns of table `stage`, and what Spark calls them in StageData. Without the peak: Spark adds it up over tasks."""
+_OF_TASKS = {
+    name: extra["of_tasks"]
+    for name, hint in get_type_hints(StageTotals, include_extras=True).items()
+    if "of_tasks" in (extra := _extra(hint))
+}
+"""Columns that add up what Spark's TaskData has."""
 _OF_TASK = {spark: of_task.split(".") for _, spark, of_task in _spark_names()}
 
 OF_STAGES = (
@@ -243,10 +255,11 @@ def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row
         "failed_tasks": stage["numFailedTasks"],
         "killed_tasks": stage["numKilledTasks"],
         **{column: stage[name] for column, name in STAGE_TOTALS.items()},
+        **{column: sum(task[name] or 0 for task in tasks) for column, name in _OF_TASKS.items()},
         _PEAK: max((task["taskMetrics"]["peakExecutionMemory"] for task in tasks), default=0),
     }
     if stage["status"] in _NOT_RUN:
-        row |= dict.fromkeys((*STAGE_TOTALS, _PEAK))
+        row |= dict.fromkeys((*STAGE_TOTALS, *_OF_TASKS, _PEAK))
     first: dict[int, dict[str, Any]] = {}
     ran: dict[int, dict[str, Any]] = {}  # of a task and its speculative twin the one that came first
     for task in sorted(tasks, key=lambda task: int(task["launchTime"] + (task["duration"] or 0))):
@@ -255,7 +268,10 @@ def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row
             ran.setdefault(task["index"], task)
     row |= _occupancy(list(ran.values()))
     reads = [metrics["shuffleReadMetrics"] for metrics in first.values()]
-    row |= _spread("run_time_ms", [metrics["executorRunTime"] for metrics in first.values()])
+    times = sorted(metrics["executorRunTime"] for metrics in first.values())
+    row |= _spread("run_time_ms", times)
+    row |= {f"run_time_ms_p{p}": times[len(times) * p // 100] if times else None for p in (25, 75)}
+    row |= _spread("cpu_time_ms", [metrics["executorCpuTime"] // 1_000_000 for metrics in first.values()])
     row |= _spread("shuffle_read_bytes", [read["localBytesRead"] + read["remoteBytesRead"] for read in reads], True)
     row |= _spread("shuffle_read_rows", [read["recordsRead"] for read in reads], True)
     return row

@@ -41,6 +41,8 @@ _SUFFIXES: Mapping[str, Unit] = {
     "_rows": "data",
     "_time_ms": "time",
     "_wait_ms": "time",
+    "_delay_ms": "time",
+    "_duration_ms": "time",
     "_ns": "time",
 }
 _STAGE_FIELDS: Mapping[str, Unit] = {
@@ -50,7 +52,12 @@ _STAGE_FIELDS: Mapping[str, Unit] = {
     if name.endswith(suffix) and name != "peak_memory_bytes"  # bounded by what a task may have
 }
 _STAGE_TIMES = tuple(name for name in Stage.__struct_fields__ if name.endswith("_at_ms"))
-_SPREADS: Mapping[str, Unit] = {"run_time": "time", "shuffle_read": "data", "shuffle_read_records": "data"}
+_SPREADS: Mapping[str, Unit] = {
+    "run_time": "time",
+    "cpu_time": "time",
+    "shuffle_read": "data",
+    "shuffle_read_records": "data",
+}
 # Totals of a stage that are those of the exchanges which its tasks read and wrote
 _OF_EXCHANGES = {
     "shuffle_read_local_bytes": "local bytes read",
@@ -306,7 +313,10 @@ def _skewed_spread(spread: Spread | None, tasks: int, total: int, largest_share:
 
 
 def _scaled_stage(stage: Stage, factors: Mapping[str, float]) -> dict[str, Any]:
-    values: dict[str, Any] = {name: round(getattr(stage, name) * factors[unit]) for name, unit in _STAGE_FIELDS.items()}
+    values: dict[str, Any] = {
+        name: None if (value := getattr(stage, name)) is None else round(value * factors[unit])
+        for name, unit in _STAGE_FIELDS.items()
+    }
     for name, unit in _SPREADS.items():
         spread: Spread | None = getattr(stage, name)
         if spread is not None:

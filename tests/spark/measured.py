@@ -55,6 +55,7 @@ called = joinsight.measure(lambda: run("MERGE(b)"))
 with joinsight.measure(spark.newSession()) as nothing:
     pass
 (merged,) = called.executions
+out["slots"] = [stage.slots for stage in merged.stages if stage.state == "succeeded"]
 out["strategies"] = [
     [join.strategy for each in one.executions for join in each.joins] for one in (outer, inner, called)
 ]

@@ -26,6 +26,7 @@ def test_queries_are_measured(version: str, spark_run: SparkRun, tmp_path: Path)
     said = json.loads(out.read_text())
     merge, broadcast, hashed = "SortMergeJoin", "BroadcastHashJoin", "ShuffledHashJoin"
     assert said["strategies"] == [[broadcast, merge, hashed], [merge], [merge]]
+    assert set(said["slots"]) == {2}, "the executors that were there before"
     assert said["states"] == [["succeeded", "succeeded", "failed", "succeeded"], ["failed"], []]
     assert said["error"] and said["listeners"][0] == said["listeners"][1]
     assert said["value"] == said["joined"] == 1000 and sorted(said["rows"]) == [1, 1000]

@@ -67,12 +67,13 @@ def test_columns_of_a_part() -> None:
     assert (found["gc_time_ms"], found["input_rows"]) == (7, 0)
     assert (found["run_time_ms_median"], found["run_time_ms_max"]) == (2, 4)
     assert found["shuffle_read_rows_max"] is None
+    assert found["scheduler_delay_ms"] is found["run_time_ms_p25"] is None, "an earlier listener does not send it"
     assert as_columns(structs.replace(row, totals=None))["gc_time_ms"] is None
 
 
 def test_totals_are_those_of_the_listener() -> None:
     """The document has a field, and table `stage` a column, for each total that the listener adds up."""
-    names = re.findall(r'(?:sum|largest)\("(\w+)", "', LISTENER.read_text())
+    names = re.findall(r'      (?:sum|largest|ofTimes)\("(\w+)"', LISTENER.read_text())
     assert tuple(names) == StageTotals.__struct_fields__
     assert set(names) <= set(tables.stage.columns.keys())
 

@@ -648,6 +648,7 @@ def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: 
         killed_tasks=stage.killed_tasks,
         totals=None if stage.state in NOT_RUN else stage,
         run_time_ms=stage.run_time,
+        cpu_time_ms=stage.cpu_time,
         shuffle_read_bytes=stage.shuffle_read,
         shuffle_read_rows=stage.shuffle_read_records,
     )

@@ -156,6 +156,8 @@ class Spread(Struct, frozen=True):
     p95: Count
     max: Count
     max_task: Count
+    p25: Annotated[Count | None, Meta(description="the element at count*25/100 of the sorted values")] = None
+    p75: Annotated[Count | None, Meta(description="the element at count*75/100 of the sorted values")] = None
 
 
 def _total(description: str, spark: str, of_task: str | None = None) -> Meta:
@@ -163,8 +165,13 @@ def _total(description: str, spark: str, of_task: str | None = None) -> Meta:
     return Meta(description=description, extra={"spark": spark, "of_task": of_task or spark})
 
 
+def _of_tasks(description: str, spark: str) -> Meta:
+    """A total that Spark's ``StageData`` lacks; `spark`: its name in ``TaskData``."""
+    return Meta(description=description, extra={"of_tasks": spark})
+
+
 class StageTotals(Struct, frozen=True, kw_only=True):
-    """Totals over the tasks of a stage attempt; table `stage` has a column for each."""
+    """Totals over the tasks of a stage attempt; table `stage` has a column for each. None: an earlier listener."""
 
     run_time_ms: Annotated[Ms, _total("executor run time", "executorRunTime")] = 0
     cpu_time_ns: Annotated[Ns, _total("executor CPU time", "executorCpuTime")] = 0
@@ -202,6 +209,17 @@ class StageTotals(Struct, frozen=True, kw_only=True):
     shuffle_write_time_ns: Annotated[
         Ns, _total("time tasks took to write shuffles", "shuffleWriteTime", "shuffleWriteMetrics.writeTime")
     ] = 0
+    result_serialization_time_ms: Annotated[
+        Ms | None, _total("time to serialize the results of tasks", "resultSerializationTime")
+    ] = None
+    getting_result_time_ms: Annotated[
+        Ms | None, _of_tasks("time the driver took to fetch results from executors", "gettingResultTime")
+    ] = None
+    scheduler_delay_ms: Annotated[
+        Ms | None,
+        _of_tasks("scheduler delay: the rest of the tasks' durations, such as sending tasks", "schedulerDelay"),
+    ] = None
+    task_duration_ms: Annotated[Ms | None, _of_tasks("time from the launch to the finish of tasks", "duration")] = None
 
 
 class Stage(StageTotals, frozen=True):
@@ -234,6 +252,7 @@ class Stage(StageTotals, frozen=True):
         Meta(description="since when, after the last launch, at most half of its width ran; absent: never, or unknown"),
     ] = None
     run_time: Annotated[Spread | None, Meta(description="milliseconds per task")] = None
+    cpu_time: Annotated[Spread | None, Meta(description="executor CPU time, milliseconds per task")] = None
     shuffle_read: Annotated[Spread | None, Meta(description="bytes per task, local and remote")] = None
     shuffle_read_records: Annotated[Spread | None, Meta(description="rows a task")] = None
     samples: Annotated[

@@ -300,10 +300,10 @@ def _without_none(hint: Any) -> Any:
 
 def _read(hint: Any) -> tuple[TypeEngine[Any], str | None, str | None]:
     """SQL type, unit and description of an annotation."""
-    kind = _without_none(hint)
-    details: Sequence[Any] = ()
-    if get_origin(kind) is Annotated:
-        kind, *details = get_args(kind)
+    kind, details = hint, list[Any]()
+    while get_origin(kind := _without_none(kind)) is Annotated:
+        kind, *more = get_args(kind)
+        details += more
     sql = next((each for each in details if isinstance(each, TypeEngine)), None)
     unit = next((each for each in details if isinstance(each, str)), None)
     described = (each.description for each in details if isinstance(each, Meta) and each.description)

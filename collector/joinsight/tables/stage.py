@@ -42,7 +42,8 @@ class StageRow(ExecutionKey, frozen=True, kw_only=True):
     killed_tasks: Int = required("killed task attempts")
     totals: StageTotals | None = columns()
     """None: it did not run."""
-    run_time_ms: Spread | None = columns("run time of a task", only=STATISTICS)
+    run_time_ms: Spread | None = columns("run time of a task", only=(*STATISTICS, "p25", "p75"))
+    cpu_time_ms: Spread | None = columns("executor CPU time of a task", only=STATISTICS)
     shuffle_read_bytes: Spread | None = columns("shuffle bytes read by a task", only=STATISTICS)
     shuffle_read_rows: Spread | None = columns("shuffle rows read by a task", only=STATISTICS)
 

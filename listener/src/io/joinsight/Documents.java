@@ -269,13 +269,18 @@ final class Documents {
       if (occupancy.tailAt >= 0) g.writeNumberField("tail_at_ms", occupancy.tailAt);
     }
     for (int i = 0; i < StageTotals.COUNT; i++) {
-      if (stage.totals[i] != 0) g.writeNumberField(StageTotals.name(i), Math.max(0, stage.totals[i]));
+      if (stage.totals[i] != 0 || (i >= StageTotals.FIRST_WITH_ZERO && stage.submittedAt != null))
+        g.writeNumberField(StageTotals.name(i), Math.max(0, stage.totals[i]));
     }
     for (int i = 0; i < StageAttempt.SUMMARIES.length; i++) {
       Summary summary = stage.summary(i);
-      if (summary == null || (summary.max == 0 && i > 0)) continue; // the stage reads no shuffle
+      if (summary == null || (summary.max == 0 && i >= StageAttempt.FIRST_OF_SHUFFLE)) continue;
       g.writeObjectFieldStart(StageAttempt.SUMMARIES[i]);
       summary(g, summary);
+      if (i == 0) { // the quartiles of the run time
+        g.writeNumberField("p25", summary.p25);
+        g.writeNumberField("p75", summary.p75);
+      }
       g.writeNumberField("max_task", stage.maxTask(i));
       g.writeEndObject();
     }

@@ -164,7 +164,10 @@ final class SparkEvents {
     TaskInfo task = event.taskInfo();
     if (task == null) return;
     TaskMetrics metrics = event.taskMetrics();
-    if (metrics != null) StageTotals.read(metrics, totals);
+    if (metrics != null) {
+      StageTotals.read(metrics, totals);
+      StageTotals.addTimes(totals, task.launchTime(), task.gettingResultTime(), task.finishTime());
+    }
     int index = task.index();
     long taskId = task.taskId();
     boolean success = task.successful();

@@ -4,21 +4,26 @@ import java.util.BitSet;
 import java.util.Collections;
 import java.util.Map;
 
-/** An attempt of a stage: its times, the totals of its tasks, and the distribution over tasks of three measures. */
+/** An attempt of a stage: its times, the totals of its tasks, and the distribution over tasks of four measures. */
 final class StageAttempt {
   private static final int RUN_TIME = StageTotals.index("run_time_ms");
+  private static final int CPU_TIME = StageTotals.index("cpu_time_ns");
   private static final int LOCAL_READ = StageTotals.index("shuffle_read_local_bytes");
   private static final int REMOTE_READ = StageTotals.index("shuffle_read_remote_bytes");
   private static final int ROWS_READ = StageTotals.index("shuffle_read_rows");
-  private static final int TASK_IDS = 3; // rows of values, after the summaries
-  private static final int LAUNCHES = 4;
-  private static final int FINISHES = 5;
-  private static final int ROWS = 6;
+  private static final long NS_OF_MS = 1_000_000;
+  private static final int TASK_IDS = 4; // rows of values, after the summaries
+  private static final int LAUNCHES = 5;
+  private static final int FINISHES = 6;
+  private static final int ROWS = 7;
   private static final int ATTEMPT_BYTES = 600; // approximate
   private static final int SAMPLES_BYTES = 150; // approximate, for each key
 
   /** Names of the {@link #summary summaries} in the document. */
-  static final String[] SUMMARIES = {"run_time", "shuffle_read", "shuffle_read_records"};
+  static final String[] SUMMARIES = {"run_time", "cpu_time", "shuffle_read", "shuffle_read_records"};
+
+  /** From this one on, they are left out if all tasks have 0: the stage reads no shuffle. */
+  static final int FIRST_OF_SHUFFLE = 2;
 
   final int stageId;
   final int attempt;
@@ -153,8 +158,9 @@ final class StageAttempt {
         values.set(FINISHES, index, finishedAt - baseTime);
       }
       add(0, index, taskId, task[RUN_TIME]);
-      add(1, index, taskId, task[LOCAL_READ] + task[REMOTE_READ]);
-      add(2, index, taskId, task[ROWS_READ]);
+      add(1, index, taskId, task[CPU_TIME] / NS_OF_MS);
+      add(2, index, taskId, task[LOCAL_READ] + task[REMOTE_READ]);
+      add(3, index, taskId, task[ROWS_READ]);
     }
   }
 

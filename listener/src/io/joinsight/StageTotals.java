@@ -41,9 +41,24 @@ final class StageTotals {
       sum("shuffle_write_bytes", "Shuffle Bytes Written", task -> task.shuffleWriteMetrics().bytesWritten()),
       sum("shuffle_write_rows", "Shuffle Records Written", task -> task.shuffleWriteMetrics().recordsWritten()),
       sum("shuffle_write_time_ns", "Shuffle Write Time", task -> task.shuffleWriteMetrics().writeTime()),
+      sum("result_serialization_time_ms", "Result Serialization Time", TaskMetrics::resultSerializationTime),
+      ofTimes("getting_result_time_ms"),
+      ofTimes("scheduler_delay_ms"),
+      ofTimes("task_duration_ms"),
   };
 
   static final int COUNT = TOTALS.length;
+  private static final int METRICS = COUNT - 3; // the others are made of the driver's times
+
+  /** From this one on, 0 is measured, and an absent one is not: earlier listeners lack them. */
+  static final int FIRST_WITH_ZERO = index("result_serialization_time_ms");
+
+  private static final int RUN_TIME = index("run_time_ms");
+  private static final int DESERIALIZE = index("deserialize_time_ms");
+  private static final int SERIALIZE = index("result_serialization_time_ms");
+  private static final int GETTING_RESULT = index("getting_result_time_ms");
+  private static final int DELAY = index("scheduler_delay_ms");
+  private static final int DURATION = index("task_duration_ms");
 
   private StageTotals() {}
 
@@ -53,6 +68,10 @@ final class StageTotals {
 
   private static Total largest(String name, String inEventLogs, ToLongFunction<TaskMetrics> read) {
     return new Total(name, inEventLogs, Math::max, read);
+  }
+
+  private static Total ofTimes(String name) {
+    return sum(name, null, null); // a third function to add with would cost 50 ns a task
   }
 
   /** A total's name in the document. */
@@ -69,14 +88,25 @@ final class StageTotals {
 
   /** The names in event logs, in the order of the totals; a task has no other number with one of these names. */
   static String[] namesInEventLogs() {
-    String[] names = new String[COUNT];
-    for (int i = 0; i < COUNT; i++) names[i] = TOTALS[i].inEventLogs;
+    String[] names = new String[METRICS];
+    for (int i = 0; i < METRICS; i++) names[i] = TOTALS[i].inEventLogs;
     return names;
   }
 
-  /** Reads a task's numbers into {@code task}. */
+  /** Reads a task's metrics into {@code task}. */
   static void read(TaskMetrics metrics, long[] task) {
-    for (int i = 0; i < COUNT; i++) task[i] = TOTALS[i].read.applyAsLong(metrics);
+    for (int i = 0; i < METRICS; i++) task[i] = TOTALS[i].read.applyAsLong(metrics);
+  }
+
+  /**
+   * Adds what Spark's UI makes of the driver's times to a task's metrics. {@code gettingResultAt}: when the driver began
+   * to fetch the result; 0: it came with the task's end.
+   */
+  static void addTimes(long[] task, long launchedAt, long gettingResultAt, long finishedAt) {
+    task[DURATION] = Math.max(0, finishedAt - launchedAt);
+    task[GETTING_RESULT] = gettingResultAt > 0 ? Math.max(0, finishedAt - gettingResultAt) : 0;
+    long explained = task[RUN_TIME] + task[DESERIALIZE] + task[SERIALIZE] + task[GETTING_RESULT];
+    task[DELAY] = Math.max(0, task[DURATION] - explained);
   }
 
   /** Adds a task's numbers to {@code totals}. */

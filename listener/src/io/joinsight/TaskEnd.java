@@ -15,6 +15,7 @@ final class TaskEnd {
   private static final Name TASK = new Name("Task ID");
   private static final Name INDEX = new Name("Index");
   private static final Name LAUNCHED = new Name("Launch Time");
+  private static final Name GETTING_RESULT = new Name("Getting Result Time");
   private static final Name FINISHED = new Name("Finish Time");
   private static final Name FAILED = new Name("Failed");
   private static final Name KILLED = new Name("Killed");
@@ -35,6 +36,7 @@ final class TaskEnd {
   private long taskId;
   private long index;
   private long launchedAt;
+  private long gettingResultAt;
   private long finishedAt;
   private boolean failed;
   private boolean killed;
@@ -99,6 +101,7 @@ final class TaskEnd {
   long tell(Executions executions) {
     int place = (int) index;
     boolean success = finishedAt != 0 && !failed && !killed; // as Spark's TaskInfo.successful
+    if (hasMetrics) StageTotals.addTimes(totals, launchedAt, gettingResultAt, finishedAt);
     StageValues target = executions.taskEnded(
         (int) stage, (int) attempt, place, taskId, launchedAt, finishedAt, success, killed, lost,
         hasMetrics ? totals : null);
@@ -114,6 +117,7 @@ final class TaskEnd {
     taskId = -1;
     index = -1;
     launchedAt = 0;
+    gettingResultAt = 0;
     finishedAt = 0;
     failed = false;
     killed = false;
@@ -123,6 +127,7 @@ final class TaskEnd {
       if (line.is(TASK)) taskId = line.number();
       else if (line.is(INDEX)) index = line.number();
       else if (line.is(LAUNCHED)) launchedAt = line.number();
+      else if (line.is(GETTING_RESULT)) gettingResultAt = line.number();
       else if (line.is(FINISHED)) finishedAt = line.number();
       else if (line.is(FAILED)) failed = line.isTrue();
       else if (line.is(KILLED)) killed = line.isTrue();
