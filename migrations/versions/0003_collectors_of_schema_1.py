@@ -16,18 +16,36 @@ depends_on = None
 
 STAGE = {
     "slots": (sa.Integer(), "most tasks that the executors could run at once while it ran; NULL: unknown"),
+    "executors": (sa.Integer(), "number of executors with successful tasks; NULL: none, unknown, or more than 64"),
+    "hosts": (sa.Integer(), "number of the hosts of these executors; NULL: as executors"),
+    "slowest_host": (sa.Text(), "slowest executor or host for its work: host"),
+    "slowest_tasks": (sa.BigInteger(), "slowest executor or host for its work: successful tasks"),
+    "slowest_run_time_ms": (sa.BigInteger(), "slowest executor or host for its work: their run time"),
+    "slowest_cpu_time_ms": (sa.BigInteger(), "slowest executor or host for its work: their CPU time"),
+    "slowest_median_ms": (sa.BigInteger(), "slowest executor or host for its work: their median run time"),
+    "slowest_others_median_ms": (
+        sa.BigInteger(),
+        "slowest executor or host for its work: median run time of all other tasks",
+    ),
+    "slowest_excess_ms": (
+        sa.BigInteger(),
+        "slowest executor or host for its work: run time beyond what the others took for the same work; at most the"
+        " difference of the medians for each of its tasks",
+    ),
+    "slowest_executor": (
+        sa.Text(),
+        "slowest executor or host for its work: executor id; none: all executors of the host",
+    ),
     "result_serialization_time_ms": (sa.BigInteger(), "time to serialize the results of tasks"),
     "getting_result_time_ms": (sa.BigInteger(), "time the driver took to fetch results from executors"),
-    "scheduler_delay_ms": (
-        sa.BigInteger(),
-        "scheduler delay: the rest of the tasks' durations, such as sending tasks",
-    ),
+    "scheduler_delay_ms": (sa.BigInteger(), "scheduler delay: the rest of the tasks' durations, such as sending tasks"),
     "task_duration_ms": (sa.BigInteger(), "time from the launch to the finish of tasks"),
-    **{f"run_time_ms_{p}": (sa.BigInteger(), f"run time of a task: {p}") for p in ("p25", "p75")},
-    **{
-        f"cpu_time_ms_{name}": (sa.BigInteger(), f"executor CPU time of a task: {name}")
-        for name in ("min", "median", "p95", "max")
-    },
+    "run_time_ms_p25": (sa.BigInteger(), "run time of a task: p25"),
+    "run_time_ms_p75": (sa.BigInteger(), "run time of a task: p75"),
+    "cpu_time_ms_min": (sa.BigInteger(), "executor CPU time of a task: min"),
+    "cpu_time_ms_median": (sa.BigInteger(), "executor CPU time of a task: median"),
+    "cpu_time_ms_p95": (sa.BigInteger(), "executor CPU time of a task: p95"),
+    "cpu_time_ms_max": (sa.BigInteger(), "executor CPU time of a task: max"),
 }
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import reduce
+from math import inf
 from operator import getitem
 from typing import Any, get_type_hints
 
@@ -13,7 +14,7 @@ from msgspec import Meta
 from tests import reported_settings
 from tests.exactness.tasklog import Logged
 
-from joinsight.contract.document import StageTotals
+from joinsight.contract.document import Slowest, StageTotals
 from joinsight.tables import Row
 
 MAX_TEXT = 16 * 1024
@@ -267,6 +268,7 @@ def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row
             first.setdefault(task["index"], task["taskMetrics"])
             ran.setdefault(task["index"], task)
     row |= _occupancy(list(ran.values()))
+    row |= _executors(list(ran.values()))
     reads = [metrics["shuffleReadMetrics"] for metrics in first.values()]
     times = sorted(metrics["executorRunTime"] for metrics in first.values())
     row |= _spread("run_time_ms", times)
@@ -296,6 +298,67 @@ def _occupancy(tasks: list[dict[str, Any]]) -> Row:
         "width": width,
         "tail_at": tail if tail < max(finishes) else None,
     }
+
+
+def _executors(tasks: list[dict[str, Any]]) -> Row:
+    """How many executors and hosts ran the tasks, and which of them took the most beyond what the others took."""
+    hosts = {task["executorId"]: task["host"] for task in tasks}
+    row: Row = {"executors": len(hosts) or None, "hosts": len({*hosts.values()}) or None}
+    assert len(hosts) <= 64
+    slow = dict.fromkeys(f"slowest_{name}" for name in Slowest.__struct_fields__)
+    several = [host for host in {*hosts.values()} if [*hosts.values()].count(host) > 1]
+    candidates = [*((name, hosts[name]) for name in hosts), *((None, host) for host in several)]
+    excess = {each: _excess(*_parts(tasks, *each)) for each in candidates}
+    if excess and max(excess.values()) > 0:
+        executor, host = max(excess, key=lambda each: excess[each])
+        own, others = _parts(tasks, executor, host)
+        median, of_others = (
+            sorted(task["taskMetrics"]["executorRunTime"] for task in part)[len(part) // 2] for part in (own, others)
+        )
+        least = min(int(excess[executor, host]), len(own) * (median - of_others))
+        if least > 0:
+            slow = {
+                "slowest_executor": executor,
+                "slowest_host": host,
+                "slowest_tasks": len(own),
+                "slowest_run_time_ms": sum(task["taskMetrics"]["executorRunTime"] for task in own),
+                "slowest_cpu_time_ms": sum(task["taskMetrics"]["executorCpuTime"] for task in own) // 1_000_000,
+                "slowest_median_ms": median,
+                "slowest_others_median_ms": of_others,
+                "slowest_excess_ms": least,
+            }
+    return row | slow
+
+
+def _parts(tasks: list[dict[str, Any]], executor: str | None, host: str) -> tuple[list[Any], list[Any]]:
+    own = [task for task in tasks if (task["host"] == host if executor is None else task["executorId"] == executor)]
+    return own, [task for task in tasks if task not in own]
+
+
+def _excess(own: list[dict[str, Any]], others: list[dict[str, Any]]) -> float:
+    """The run time of tasks beyond that of the others, for the same tasks, rows or bytes."""
+    if not others:
+        return 0
+    mine, theirs = (
+        [
+            (
+                metrics["executorRunTime"],
+                1,
+                metrics["inputMetrics"]["recordsRead"] + metrics["shuffleReadMetrics"]["recordsRead"],
+                metrics["inputMetrics"]["bytesRead"]
+                + metrics["shuffleReadMetrics"]["localBytesRead"]
+                + metrics["shuffleReadMetrics"]["remoteBytesRead"],
+                metrics["outputMetrics"]["recordsWritten"] + metrics["shuffleWriteMetrics"]["recordsWritten"],
+            )
+            for metrics in (task["taskMetrics"] for task in part)
+        ]
+        for part in (own, others)
+    )
+    (run_time, *work), (of_others, *of_their_work) = (
+        [sum(each) for each in zip(*part, strict=True)] for part in (mine, theirs)
+    )
+    ratios = [a / b if b else inf for a, b in zip(work, of_their_work, strict=True) if a]
+    return run_time - max(ratios) * of_others if of_others else (run_time if inf not in ratios else 0)
 
 
 def _spread(column: str, values: list[int], is_of_shuffle: bool = False) -> Row:

@@ -96,9 +96,9 @@ public final class ExecutionsTest {
     Stage submitted = new Stage(3, 0, "stage", 1);
     executions.stageSubmitted(submitted);
     long[] totals = new long[StageTotals.COUNT];
-    executions.taskEnded(3, 0, 0, 7, 1, 2, true, false, false, totals);
-    executions.taskEnded(3, 0, 0, 7, 1, 2, true, false, true, null);
-    executions.taskEnded(3, 0, 0, 8, 3, 4, true, false, false, totals);
+    executions.taskEnded(3, 0, 0, 7, "1", "a", 1, 2, true, false, false, totals);
+    executions.taskEnded(3, 0, 0, 7, "1", "a", 1, 2, true, false, true, null);
+    executions.taskEnded(3, 0, 0, 8, "1", "a", 3, 4, true, false, false, totals);
     executions.stageCompleted(submitted);
     executions.jobEnd(2, 5, true, null);
     executions.end(0, 6, null, null, ArrayList::new);
@@ -161,7 +161,7 @@ public final class ExecutionsTest {
     test.executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
     test.executions.stageSubmitted(stage);
     meanwhile.accept(test);
-    test.executions.taskEnded(3, 0, 0, 7, 1, 2, true, false, false, new long[StageTotals.COUNT]);
+    test.executions.taskEnded(3, 0, 0, 7, "1", "a", 1, 2, true, false, false, new long[StageTotals.COUNT]);
     test.executions.stageCompleted(stage);
     test.executions.executorAdded("late", 100, 0);
     test.executions.jobEnd(2, 5, true, null);
@@ -187,7 +187,7 @@ public final class ExecutionsTest {
     WeakReference<StageValues> values = null;
     for (int i = 0; i < TASKS; i++) {
       executions.taskStart(stage.id, 0, i, i);
-      StageValues of = executions.taskEnded(stage.id, 0, i, i, 1, 2, true, false, false, null);
+      StageValues of = executions.taskEnded(stage.id, 0, i, i, "1", "a", 1, 2, true, false, false, null);
       of.update(0, METRIC, i, i, 1);
       executions.taskReported(of, i, true);
       values = new WeakReference<>(of);

@@ -156,8 +156,31 @@ class Spread(Struct, frozen=True):
     p95: Count
     max: Count
     max_task: Count
-    p25: Annotated[Count | None, Meta(description="the element at count*25/100 of the sorted values")] = None
-    p75: Annotated[Count | None, Meta(description="the element at count*75/100 of the sorted values")] = None
+    p25: Count | None = None
+    p75: Count | None = None
+
+
+class Slowest(Struct, frozen=True):
+    """The executor that was slow for its work, or the host that was, if it has several executors.
+
+    It took the most run time beyond what the others took for as many tasks, rows read, bytes read and rows written,
+    whichever is the most.
+    """
+
+    host: Annotated[Name, Meta(description="host")]
+    tasks: Annotated[Int, Meta(description="successful tasks")]
+    run_time_ms: Annotated[Ms, Meta(description="their run time")]
+    cpu_time_ms: Annotated[Ms, Meta(description="their CPU time")]
+    median_ms: Annotated[Ms, Meta(description="their median run time")]
+    others_median_ms: Annotated[Ms, Meta(description="median run time of all other tasks")]
+    excess_ms: Annotated[
+        Ms,
+        Meta(
+            description="run time beyond what the others took for the same work; at most the difference of the medians"
+            " for each of its tasks"
+        ),
+    ]
+    executor: Annotated[Name | None, Meta(description="executor id; none: all executors of the host")] = None
 
 
 def _total(description: str, spark: str, of_task: str | None = None) -> Meta:
@@ -251,6 +274,13 @@ class Stage(StageTotals, frozen=True):
         Time | None,
         Meta(description="since when, after the last launch, at most half of its width ran; absent: never, or unknown"),
     ] = None
+    executors: Annotated[
+        Int | None, Meta(description="number of executors with successful tasks; absent: none, or more than 64")
+    ] = None
+    hosts: Annotated[Int | None, Meta(description="number of the hosts of these executors; absent: as executors")] = (
+        None
+    )
+    slowest: Annotated[Slowest | None, Meta(description="absent: none was slow, or unknown")] = None
     run_time: Annotated[Spread | None, Meta(description="milliseconds per task")] = None
     cpu_time: Annotated[Spread | None, Meta(description="executor CPU time, milliseconds per task")] = None
     shuffle_read: Annotated[Spread | None, Meta(description="bytes per task, local and remote")] = None
@@ -379,6 +409,7 @@ __all__ = [
     "Numbers",
     "Plan",
     "PlanNode",
+    "Slowest",
     "Spread",
     "Stage",
 ]

@@ -120,7 +120,7 @@ def columns(comment: str = "", *, only: Sequence[str] | None = None) -> Any:
     """A part of the row, a Struct: a column for each of its fields, or of those in `only`; all NULL without it.
 
     Without a `comment`, columns have the names and descriptions of the fields; with one, the part's name and the
-    comment are prefixed.
+    comment are prefixed. A field without a description is described by its name.
     """
     return _Declared(comment, only=only)
 
@@ -274,7 +274,7 @@ def columns_of(row: type) -> Iterator[Column[Any]]:
         for part in parts:
             kind, unit, description = _read(hints[part])
             name = f"{field}_{part}" if declared.comment else part
-            comment = f"{declared.comment}: {part}" if declared.comment else description
+            comment = f"{declared.comment}: {description or part}" if declared.comment else description
             yield Column(name, kind, comment=comment, info={"unit": unit})
 
 

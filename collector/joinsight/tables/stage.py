@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from joinsight.contract.document import Spread, StageTotals
+from joinsight.contract.document import Slowest, Spread, StageTotals
 from joinsight.tables.declare import ExecutionKey, Int, Ms, column, columns, required, table_of
 
 STATISTICS = ("min", "median", "p95", "max")
@@ -32,6 +32,9 @@ class StageRow(ExecutionKey, frozen=True, kw_only=True):
     tail_at: datetime | None = column(
         "since when, after the last launch, at most half of its width ran; NULL: never, or unknown"
     )
+    executors: Int | None = column("number of executors with successful tasks; NULL: none, unknown, or more than 64")
+    hosts: Int | None = column("number of the hosts of these executors; NULL: as executors")
+    slowest: Slowest | None = columns("slowest executor or host for its work")
     slack_ms: Ms | None = column(
         "how much later it could have ended without delaying the execution, milliseconds; 0: on the critical path;"
         " NULL: nothing is known to have waited for it"

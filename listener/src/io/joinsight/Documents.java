@@ -21,6 +21,9 @@ final class Documents {
   /** A notebook that adds a tag to its session for each query and never removes one has more. */
   private static final int MAX_TAGS = 100;
 
+  /** Characters of the name of an executor or a host. */
+  private static final int MAX_NAME = 256;
+
   static final String VERSION = version();
 
   private final JsonFactory json = new JsonFactory();
@@ -268,6 +271,12 @@ final class Documents {
       g.writeNumberField("width", occupancy.width);
       if (occupancy.tailAt >= 0) g.writeNumberField("tail_at_ms", occupancy.tailAt);
     }
+    if (stage.executors() > 0) {
+      g.writeNumberField("executors", stage.executors());
+      g.writeNumberField("hosts", stage.hosts());
+    }
+    WorkByExecutor.Slow slowest = stage.slowest();
+    if (slowest != null) slowest(g, slowest, redaction);
     for (int i = 0; i < StageTotals.COUNT; i++) {
       if (stage.totals[i] != 0 || (i >= StageTotals.FIRST_WITH_ZERO && stage.submittedAt != null))
         g.writeNumberField(StageTotals.name(i), Math.max(0, stage.totals[i]));
@@ -285,6 +294,19 @@ final class Documents {
       g.writeEndObject();
     }
     if (!stage.samples().isEmpty()) samples(g, stage.samples());
+    g.writeEndObject();
+  }
+
+  private static void slowest(JsonGenerator g, WorkByExecutor.Slow slow, Redaction redaction) throws IOException {
+    g.writeObjectFieldStart("slowest");
+    text(g, "executor", redaction.text(slow.executor), MAX_NAME);
+    text(g, "host", redaction.text(slow.host), MAX_NAME);
+    g.writeNumberField("tasks", slow.tasks);
+    g.writeNumberField("run_time_ms", slow.runTime);
+    g.writeNumberField("cpu_time_ms", slow.cpuTime / 1_000_000);
+    g.writeNumberField("median_ms", slow.median);
+    g.writeNumberField("others_median_ms", slow.medianOfOthers);
+    g.writeNumberField("excess_ms", slow.excess);
     g.writeEndObject();
   }
 

@@ -328,20 +328,20 @@ final class Executions {
   }
 
   /**
-   * Records the end of a task; {@code totals} are in the order of {@link StageTotals}, null if the task has no metrics.
+   * Records the end of a task; {@code executor} and {@code host}: where it ran; {@code totals} are in the order of {@link StageTotals}, null if the task has no metrics.
    * {@code wasLost}: it had succeeded before, and its executor was lost with its output, so Spark runs it again. The
    * caller writes the task's accumulators to the returned values and then calls {@link #taskReported}; null if the
    * task's values do not count.
    */
   StageValues taskEnded(
-      int stageId, int stageAttempt, int index, long taskId, long launchedAt, long finishedAt, boolean success,
-      boolean wasKilled, boolean wasLost, long[] totals) {
+      int stageId, int stageAttempt, int index, long taskId, String executor, String host, long launchedAt,
+      long finishedAt, boolean success, boolean wasKilled, boolean wasLost, long[] totals) {
     StageValues values = valuesOf(stageId, stageAttempt);
     StageAttempt attempt = attemptOf(stageId, stageAttempt);
     if (attempt != null) {
       countSlots(attempt);
       if (lastIsFinished) memory.add(attempt.heapBytes()); // it was subtracted when the execution finished
-      attempt.taskEnded(index, taskId, launchedAt, finishedAt, success && !wasLost, wasKilled, totals);
+      attempt.taskEnded(index, taskId, executor, host, launchedAt, finishedAt, success && !wasLost, wasKilled, totals);
       if (lastIsFinished) memory.add(-attempt.heapBytes());
       if (lastIsFinished) lastExecution.changed = true;
     }

@@ -8,6 +8,8 @@ import java.nio.charset.StandardCharsets;
  * compiler keeps in a register.
  */
 final class JsonLine {
+  private static final int MAX_KNOWN = 256; // characters
+
   private byte[] bytes;
   private int start;
   private int at;
@@ -191,6 +193,30 @@ final class JsonLine {
     int from = at + 1;
     skip();
     return decoded(from, at - 1);
+  }
+
+  /**
+   * Reads a string that many lines have, which is then a String of the table {@code known}, of a power of two; null if it
+   * is not a string.
+   */
+  String text(String[] known) throws Fields.Unreadable {
+    boolean isText = peek() == '"';
+    int from = at + 1;
+    skip();
+    if (!isText) return null;
+    int length = at - 1 - from;
+    int hash = 0;
+    for (int i = 0; i < length; i++) hash = 31 * hash + bytes[from + i];
+    String there = known[hash & known.length - 1];
+    if (there != null && there.length() == length && there.hashCode() == hash) {
+      int i = 0;
+      while (i < length && there.charAt(i) == bytes[from + i]) i++;
+      if (i == length) return there;
+    }
+    String text = decoded(from, at - 1);
+    boolean isPlain = text.length() == length; // without escapes
+    if (isPlain && length <= MAX_KNOWN) known[hash & known.length - 1] = text;
+    return text;
   }
 
   private String decoded(int from, int to) throws Fields.Unreadable {

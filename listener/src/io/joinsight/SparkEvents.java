@@ -172,8 +172,9 @@ final class SparkEvents {
     long taskId = task.taskId();
     boolean success = task.successful();
     StageValues values = executions.taskEnded(
-        event.stageId(), event.stageAttemptId(), index, taskId, task.launchTime(), task.finishTime(), success,
-        task.killed(), event.reason() == Resubmitted$.MODULE$, metrics == null ? null : totals);
+        event.stageId(), event.stageAttemptId(), index, taskId, task.executorId(), task.host(), task.launchTime(),
+        task.finishTime(), success, task.killed(), event.reason() == Resubmitted$.MODULE$,
+        metrics == null ? null : totals);
     if (values == null) return;
     if (metrics != null) {
       ArrayBuffer<AccumulatorV2<?, ?>> accumulators = SparkAccess.externalAccumulators(metrics);

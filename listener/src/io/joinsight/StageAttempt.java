@@ -15,7 +15,8 @@ final class StageAttempt {
   private static final int TASK_IDS = 4; // rows of values, after the summaries
   private static final int LAUNCHES = 5;
   private static final int FINISHES = 6;
-  private static final int ROWS = 7;
+  private static final int EXECUTORS = 7; // their numbers in the work by executor
+  private static final int ROWS = 8;
   private static final int ATTEMPT_BYTES = 600; // approximate
   private static final int SAMPLES_BYTES = 150; // approximate, for each key
 
@@ -52,19 +53,21 @@ final class StageAttempt {
   private long firstLaunch = -1; // of all tasks
   private long lastFinish = -1; // of successful tasks
   private final BitSet done;
+  private final WorkByExecutor work;
   private TaskSamples samples; // null: none
 
   /** {@code stage}: as its job announced it; of a later attempt, what its own event says comes later. */
   StageAttempt(Stage stage, int attempt, Memory memory) {
     this(
         stage.id, attempt, stage.name, stage.tasks, stage.parents, stage.rdd, stage.profile,
-        new long[StageTotals.COUNT], new LongMatrix(ROWS, stage.tasks, memory), new BitSet());
+        new long[StageTotals.COUNT], new LongMatrix(ROWS, stage.tasks, memory), new BitSet(),
+        new WorkByExecutor(memory));
     memory.add(ATTEMPT_BYTES + (long) Integer.BYTES * parents.length);
   }
 
   private StageAttempt(
       int stageId, int attempt, String name, int tasks, int[] parents, int rdd, int profile, long[] totals,
-      LongMatrix values, BitSet done) {
+      LongMatrix values, BitSet done, WorkByExecutor work) {
     this.stageId = stageId;
     this.attempt = attempt;
     this.name = name;
@@ -75,11 +78,12 @@ final class StageAttempt {
     this.totals = totals;
     this.values = values;
     this.done = done;
+    this.work = work;
   }
 
   long heapBytes() {
     return ATTEMPT_BYTES + (long) Integer.BYTES * parents.length + (long) SAMPLES_BYTES * samples().size()
-        + (values != null ? values.heapBytes() : (long) SUMMARIES.length * Histogram.BYTES);
+        + work.heapBytes() + (values != null ? values.heapBytes() : (long) SUMMARIES.length * Histogram.BYTES);
   }
 
   boolean isApproximate() {
@@ -107,7 +111,7 @@ final class StageAttempt {
   StageAttempt copy() {
     StageAttempt copy = new StageAttempt(
         stageId, attempt, name, tasks, parents, rdd, profile, totals.clone(), values == null ? null : values.copy(),
-        (BitSet) done.clone());
+        (BitSet) done.clone(), work.copy());
     if (histograms != null) {
       copy.histograms = new Histogram[SUMMARIES.length];
       for (int i = 0; i < SUMMARIES.length; i++) {
@@ -133,7 +137,8 @@ final class StageAttempt {
 
   /** Adds a task that ended; {@code task}: its numbers in the order of StageTotals, null if it has no metrics. */
   void taskEnded(
-      int index, long taskId, long launchedAt, long finishedAt, boolean success, boolean wasKilled, long[] task) {
+      int index, long taskId, String executor, String host, long launchedAt, long finishedAt, boolean success,
+      boolean wasKilled, long[] task) {
     boolean first = success && index >= 0 && index < tasks && !done.get(index);
     if (firstLaunch < 0 || launchedAt < firstLaunch) firstLaunch = launchedAt;
     if (first && finishedAt > lastFinish) lastFinish = finishedAt;
@@ -152,7 +157,9 @@ final class StageAttempt {
         firstTaskId = taskId;
         baseTime = launchedAt;
       }
+      int number = work.add(executor, host, task);
       if (values != null) {
+        values.set(EXECUTORS, index, number);
         values.set(TASK_IDS, index, taskId - firstTaskId);
         values.set(LAUNCHES, index, launchedAt - baseTime);
         values.set(FINISHES, index, finishedAt - baseTime);
@@ -223,6 +230,29 @@ final class StageAttempt {
       n++;
     }
     return new Occupancy(baseTime, launches, freed, finishes);
+  }
+
+  /** The number of executors with tasks that succeeded; 0: none, or unknown. */
+  int executors() {
+    return work.executors();
+  }
+
+  /** The number of their hosts. */
+  int hosts() {
+    return work.hosts();
+  }
+
+  /** The executor or host that was slow for its work; null if there is none, or if it is unknown. */
+  WorkByExecutor.Slow slowest() {
+    if (isApproximate() || work.executors() < 2) return null;
+    int[] numbers = new int[done.cardinality()];
+    long[] runTimes = new long[numbers.length];
+    int n = 0;
+    for (int i = done.nextSetBit(0); i >= 0; i = done.nextSetBit(i + 1)) {
+      numbers[n] = (int) values.get(EXECUTORS, i);
+      runTimes[n++] = values.get(0, i);
+    }
+    return work.slowest(numbers, runTimes);
   }
 
   private long taskId(int index) {

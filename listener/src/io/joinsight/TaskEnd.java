@@ -14,6 +14,8 @@ final class TaskEnd {
   private static final Name METRICS = new Name("Task Metrics");
   private static final Name TASK = new Name("Task ID");
   private static final Name INDEX = new Name("Index");
+  private static final Name EXECUTOR = new Name("Executor ID");
+  private static final Name HOST = new Name("Host");
   private static final Name LAUNCHED = new Name("Launch Time");
   private static final Name GETTING_RESULT = new Name("Getting Result Time");
   private static final Name FINISHED = new Name("Finish Time");
@@ -35,6 +37,9 @@ final class TaskEnd {
   private boolean hasMetrics;
   private long taskId;
   private long index;
+  private final String[] known = new String[128]; // executors and hosts, each for thousands of tasks
+  private String executor;
+  private String host;
   private long launchedAt;
   private long gettingResultAt;
   private long finishedAt;
@@ -103,7 +108,7 @@ final class TaskEnd {
     boolean success = finishedAt != 0 && !failed && !killed; // as Spark's TaskInfo.successful
     if (hasMetrics) StageTotals.addTimes(totals, launchedAt, gettingResultAt, finishedAt);
     StageValues target = executions.taskEnded(
-        (int) stage, (int) attempt, place, taskId, launchedAt, finishedAt, success, killed, lost,
+        (int) stage, (int) attempt, place, taskId, executor, host, launchedAt, finishedAt, success, killed, lost,
         hasMetrics ? totals : null);
     if (target != null) {
       target.expect(updates);
@@ -116,6 +121,8 @@ final class TaskEnd {
   private void info() throws Fields.Unreadable {
     taskId = -1;
     index = -1;
+    executor = null;
+    host = null;
     launchedAt = 0;
     gettingResultAt = 0;
     finishedAt = 0;
@@ -126,6 +133,8 @@ final class TaskEnd {
     while (line.nextField()) {
       if (line.is(TASK)) taskId = line.number();
       else if (line.is(INDEX)) index = line.number();
+      else if (line.is(EXECUTOR)) executor = line.text(known);
+      else if (line.is(HOST)) host = line.text(known);
       else if (line.is(LAUNCHED)) launchedAt = line.number();
       else if (line.is(GETTING_RESULT)) gettingResultAt = line.number();
       else if (line.is(FINISHED)) finishedAt = line.number();
