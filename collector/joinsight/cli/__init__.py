@@ -42,6 +42,7 @@ _SECTIONS = {
         "findings": ("findings", "List problems: how often, at what cost, and what to do."),
     },
     "Compare": {
+        "why": ("why", "Say why an execution took longer or shorter than another."),
         "diff": ("diff", "Compare two executions: plan, settings and numbers."),
         "gate": ("gate", "Compare the queries of a branch with those of main, for CI."),
         "regressions": ("regressions", "List queries and operators that have become worse."),

@@ -534,6 +534,21 @@ def find_previous(connection: Connection, key: Key) -> Key:
     return (previous[0], previous[1], previous[2], previous[3])
 
 
+def find_typical(connection: Connection, key: Key) -> Key:
+    """Of the latest runs of the same query in the same job that `find_previous` could find, the one of median duration.
+
+    Raises `NotFound` if there is none.
+    """
+    runs = [find_previous(connection, key)]
+    while len(runs) < _MOST_EARLIER:
+        try:
+            runs.append(find_previous(connection, runs[-1]))
+        except NotFound:
+            break
+    found = {run: _of(connection, execution, run)[0]["duration_ms"] for run in runs}
+    return sorted(runs, key=lambda run: found[run])[(len(runs) - 1) // 2]
+
+
 def _of(connection: Connection, table: Table, key: Key) -> list[Row]:
     """The rows of an execution in a table, in the order of their key."""
     where = [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]

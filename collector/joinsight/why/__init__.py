@@ -1,0 +1,486 @@
+"""Why one execution took longer or shorter than another: causes whose amounts add up to the difference.
+
+::
+
+    two executions ──► places: stages matched by their operators' keys, broadcasts, the driver's causes
+    a matched stage: wall time = rows x time a row (CPU, GC, spilling, waiting) x imbalance / slots
+        ──► the difference divided over these factors (`division`), without a rest
+    a place of one execution only ──► another plan
+    a cause without a number that moved, and what is too small ──► not explained
+
+docs/why.md has the rules and the codes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from joinsight.display import bytes_text, duration_text
+from joinsight.document import ENDED
+from joinsight.errors import JoinsightError
+from joinsight.plan import operators
+from joinsight.present import execution_name
+from joinsight.reading import StoredPlan
+from joinsight.why.division import rounded, scatter, shares
+from joinsight.why.places import RunPlaces, StageRun, matched
+
+NOT_EXPLAINED = "not_explained"
+_ADVICE: Mapping[str, str] = {
+    "data": "There was more or less to do: see which source brought it, and whether that was expected.",
+    "plan": "Spark ran another plan: look at the settings, hints and sizes that changed (joinsight diff A B).",
+    "cpu_per_row": "The same rows took more or less CPU: look at expressions, functions, casts and file formats.",
+    "skew": "Look at the most frequent values of the key that this stage reads.",
+    "partitions": "There were more or fewer tasks: look at spark.sql.shuffle.partitions, repartition and AQE.",
+    "memory": "Look at spark.executor.memory, spark.memory.fraction, and at how much each task keeps.",
+    "fetch": "Look at the network and disks of the executors that served these blocks.",
+    "contention": "Look at what else used the CPUs and disks of these hosts.",
+    "slots": "Look at what else ran in the application, and at how many executors it had.",
+    "retry": "Look at why executors or their shuffle files were lost.",
+    "files": "Compact the files that it reads.",
+    "broadcast": "Look at the size of the broadcast and at the driver's memory and network.",
+    "driver": "Look at what the driver did: planning, listing files, collecting results, other threads.",
+    "commit": "Look at the number of files written, and at the storage.",
+    "nested": "Look at the executions that it started.",
+    NOT_EXPLAINED: "",
+}
+"""By code, what to do first."""
+CODES = tuple(_ADVICE)
+_FACTORS: Mapping[str, str] = {
+    "cpu": "cpu_per_row",
+    "python": "cpu_per_row",
+    "gc": "memory",
+    "spill": "memory",
+    "fetch": "fetch",
+    "write": "fetch",
+    "wait": "contention",
+}
+"""The code of each part of a task's time."""
+_DRIVER = ("prepare", "replan", "driver", "finish")
+_LEAST_SHARE = 0.03
+"""Share of the difference below which a cause is not named."""
+_MOVED = 1.1
+"""How much a number must have changed to be a witness."""
+_FILES_MOVED = 2.0
+_FEWEST_RUNS = 4
+"""Runs from which on the scatter is known."""
+_GUESSED_SCATTER, _LEAST_SCATTER_MS = 0.15, 200
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A part of the difference; above 0: it made the second execution slower."""
+
+    code: str
+    wall_ms: int
+    task_ms: int
+    place: Mapping[str, object]
+    """`operators`: their keys; `stage`: where most of it happened, in the second execution if it is there."""
+    evidence: Sequence[str]
+    """What moved, a line each."""
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The fields are those of ``joinsight why --json``: docs/why.md."""
+
+    a: str
+    b: str
+    difference_ms: int
+    """How much longer the second took."""
+    task_difference_ms: int
+    scatter_ms: int
+    """How much runs of this query differ without a cause."""
+    runs: int
+    """Runs from which that is known; 0: it is a guess."""
+    is_normal: bool
+    """Whether the difference is within the scatter: then nothing is explained."""
+    causes: Sequence[Cause]
+    """The largest first; their `wall_ms` add up to `difference_ms`, their `task_ms` to `task_difference_ms`."""
+    text: str
+    limits: Sequence[str]
+    """What could not be divided, and why."""
+
+
+@dataclass
+class _Sum:
+    """What was found for a code."""
+
+    wall: float = 0.0
+    task: float = 0.0
+    places: dict[tuple[int | None, tuple[str, ...]], float] = field(default_factory=lambda: defaultdict(float))
+    evidence: list[str] = field(default_factory=list)
+
+
+def explain(a: StoredPlan, b: StoredPlan) -> Why:
+    """Why `b` took longer or shorter than `a`. Raises `JoinsightError` unless both have ended."""
+    for each in (a, b):
+        if each.execution["state"] not in ENDED or each.execution["duration_ms"] is None:
+            name = execution_name(each.execution)
+            raise JoinsightError(f"Execution {name} is {each.execution['state']}: its time cannot be divided.")
+    return _Division(RunPlaces(a), RunPlaces(b)).result()
+
+
+class _Division:
+    def __init__(self, a: RunPlaces, b: RunPlaces) -> None:
+        self.a, self.b = a, b
+        self.found: dict[str, _Sum] = defaultdict(_Sum)
+        self.pairs = list(matched(a, b))
+        first, last = a.stored.execution, b.stored.execution
+        self.difference = last["duration_ms"] - first["duration_ms"]
+        self.tasks = sum(s.run_ms for s in b.stages) - sum(s.run_ms for s in a.stages)
+        self.is_another_plan = first["plan_fingerprint"] != last["plan_fingerprint"]
+
+    def result(self) -> Why:
+        for one, other in self.pairs:
+            if one is not None and other is not None:
+                self._stage(one, other)
+            else:
+                self._only(one or other, 1 if one is None else -1)
+        self._rests()
+        self._broadcasts()
+        limits = self._limits()
+        spread, runs = self._scatter()
+        is_normal = abs(self.difference) <= spread
+        causes = self._causes(is_normal)
+        why = Why(
+            a=execution_name(self.a.stored.execution),
+            b=execution_name(self.b.stored.execution),
+            difference_ms=self.difference,
+            task_difference_ms=self.tasks,
+            scatter_ms=round(spread),
+            runs=runs,
+            is_normal=is_normal,
+            causes=causes,
+            text="",
+            limits=limits,
+        )
+        return replace(why, text=_text(why))
+
+    def _add(
+        self,
+        code: str,
+        wall: float,
+        task: float = 0.0,
+        stage: StageRun | None = None,
+        evidence: str = "",
+        keys: Sequence[str] = (),
+    ) -> None:
+        its = self.found[code]
+        its.wall += wall
+        its.task += task
+        its.places[None if stage is None else stage.stage_id, tuple(stage.largest_operators if stage else keys)] += wall
+        if evidence and evidence not in its.evidence:
+            its.evidence.append(evidence)
+
+    # A stage of both
+
+    def _stage(self, one: StageRun, other: StageRun) -> None:
+        is_same = one.keys == other.keys
+        parts = one.parts, other.parts
+        for name in parts[0]:
+            walls = [
+                {
+                    "rows": float(max(1, its.handled)),
+                    "per_row": its_parts[name] / max(1, its.handled),
+                    "spread": its.wall_ms * its.slots / its.run_ms if its.run_ms else 0.0,
+                    "slots": 1 / its.slots,
+                }
+                for its, its_parts in zip((one, other), parts, strict=True)
+            ]
+            wall = shares(*walls)
+            task = shares(*({key: each[key] for key in ("rows", "per_row")} for each in walls))
+            code = _FACTORS[name] if is_same or name in ("gc", "spill", "fetch") else "plan"
+            if code == "cpu_per_row" and self._files(one, other):
+                code = "files"
+            if code == "contention" and self._files(one, other):
+                code = "files"
+            self._add("data", wall["rows"], task["rows"], other, self._more_rows(one, other))
+            self._add(code, wall["per_row"], task["per_row"], other, _witness(code, one, other))
+            spread = self._spread_code(one, other)
+            self._add(spread, wall["spread"], 0, other, _witness(spread, one, other))
+            self._add("slots", wall["slots"], 0, other, _witness("slots", one, other))
+
+    def _spread_code(self, one: StageRun, other: StageRun) -> str:
+        """Why a stage's slots were used more or less evenly."""
+        if _ratio(one.tasks, other.tasks) >= 1.5 and min(one.tasks, other.tasks) < max(one.slots, other.slots):
+            return "partitions"
+        tail = abs(other.tail_ms - one.tail_ms)
+        if _ratio(one.longest_to_mean, other.longest_to_mean) >= _MOVED or tail >= 0.5 * abs(
+            other.wall_ms - one.wall_ms
+        ):
+            return "skew"
+        return "slots"
+
+    @staticmethod
+    def _files(one: StageRun, other: StageRun) -> bool:
+        """Whether it read about as many rows from a very different number of files."""
+        files = [_metric(its, "number of files read") for its in (one, other)]
+        rows = one.total("input_rows"), other.total("input_rows")
+        return min(files) > 0 and _ratio(*files) >= _FILES_MOVED and _ratio(*rows) < 1.5
+
+    @staticmethod
+    def _more_rows(one: StageRun, other: StageRun) -> str:
+        if _ratio(one.handled, other.handled) < 1.02:
+            return ""
+        which = ""
+        for node_id in other.view.bill.ran.get(other.stage_id, ()):
+            node = other.view.facts.nodes[node_id]
+            if operators.of(node.name).kind == "scan":
+                which = f" ({node.name.strip()})"
+        return f"stage {other.stage_id}{which} handled {other.handled:,} rows, {one.handled:,} before"
+
+    # What only one has
+
+    def _only(self, stage: StageRun | None, sign: int) -> None:
+        if stage is None:
+            return
+        which = "only in the second" if sign > 0 else "only in the first"
+        names = ", ".join(dict.fromkeys(stage.view.facts.nodes[i].name.strip() for i in self._nodes(stage)[:3]))
+        text = f"stage {stage.stage_id} ({names}) ran {which}"
+        self._add("plan", sign * stage.wall_ms, sign * stage.run_ms, stage, text)
+
+    @staticmethod
+    def _nodes(stage: StageRun) -> Sequence[int]:
+        return [i for i in stage.view.bill.ran.get(stage.stage_id, ()) if stage.view.is_work(i)]
+
+    # No tasks
+
+    def _rests(self) -> None:
+        first, last = self.a.rests, self.b.rests
+        for cause in {*first, *last}:
+            moved = last.get(cause, 0) - first.get(cause, 0)
+            text = f"{cause}: {duration_text(last.get(cause, 0))}, {duration_text(first.get(cause, 0))} before"
+            code = {"waiting": "slots", "commit": "commit", "nested": "nested", "retry": "retry"}.get(cause, "driver")
+            if cause == "prepare" and _ratio(*(_all_files(each) for each in (self.a, self.b))) >= _FILES_MOVED:
+                code = "files"
+            self._add(code, moved, 0, None, text if moved else "")
+
+    def _broadcasts(self) -> None:
+        first, last = self.a.broadcasts, self.b.broadcasts
+        for key in {*first, *last}:
+            (wall_a, bytes_a), (wall_b, bytes_b) = first.get(key, (0, 0)), last.get(key, (0, 0))
+            if not (wall_a and wall_b):
+                code = "plan" if self.is_another_plan else "broadcast"
+                sizes = f"{bytes_text(bytes_b)}, {bytes_text(bytes_a)} before"
+                self._add(code, wall_b - wall_a, 0, None, f"a broadcast of {sizes}", [key] if key else [])
+                continue
+            parts = shares(
+                {"size": float(max(1, bytes_a)), "per_byte": wall_a / max(1, bytes_a)},
+                {"size": float(max(1, bytes_b)), "per_byte": wall_b / max(1, bytes_b)},
+            )
+            sizes = f"the broadcast has {bytes_text(bytes_b)}, {bytes_text(bytes_a)} before"
+            moved = _ratio(bytes_a, bytes_b) >= _MOVED
+            self._add("data" if moved else "broadcast", parts["size"], 0, None, sizes if moved else "", [key])
+            took = f"the broadcast took {duration_text(wall_b)}, {duration_text(wall_a)} before"
+            self._add("broadcast", parts["per_byte"], 0, None, took, [key])
+
+    # Together
+
+    def _limits(self) -> list[str]:
+        found = []
+        for each in (self.a, self.b):
+            e = each.stored.execution
+            name = execution_name(e)
+            if not each.stored.segments:
+                found.append(f"{name} has no critical path: its stages are unknown")
+            found += [f"{name} is partial: {reason}" for reason in e["incomplete"] or ()]
+            if e["state"] != "succeeded":
+                found.append(f"{name} {e['state']}")
+        if self.a.stored.execution["query_shape"] != self.b.stored.execution["query_shape"]:
+            seconds = sum(x.wall_ms for x, y in self.pairs if x and y)
+            whole = sum(s.wall_ms for s in self.a.stages)
+            share = seconds / whole if whole else 0.0
+            found.append(f"these are different queries: {share:.0%} of the stages' time was matched")
+        return found
+
+    def _scatter(self) -> tuple[float, int]:
+        """How much runs of the query differ without a cause, and from how many runs that is known."""
+        walls = [row["duration_ms"] for row in self.b.stored.earlier if row["duration_ms"] is not None]
+        shorter = min(each.stored.execution["duration_ms"] for each in (self.a, self.b))
+        if len(walls) >= _FEWEST_RUNS:
+            return max(scatter(walls), 0.05 * shorter, float(_LEAST_SCATTER_MS)), len(walls)
+        return max(_GUESSED_SCATTER * shorter, float(_LEAST_SCATTER_MS)), 0
+
+    def _causes(self, is_normal: bool) -> list[Cause]:
+        settings = self._settings()
+        kept: dict[str, _Sum] = {}
+        is_partial = any(each.stored.execution["incomplete"] or not each.stored.segments for each in (self.a, self.b))
+        for code, its in self.found.items():
+            evidence = its.evidence + (settings if code == "plan" else [])
+            is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
+            if not (is_normal or is_small or is_partial) and evidence and code != NOT_EXPLAINED:
+                its.evidence = evidence
+                kept[code] = its
+        walls = rounded({code: its.wall for code, its in kept.items()}, self.difference, NOT_EXPLAINED)
+        tasks = rounded({code: its.task for code, its in kept.items()}, self.tasks, NOT_EXPLAINED)
+        causes = [
+            Cause(code, wall, tasks[code], _place(kept.get(code)), _evidence(kept.get(code)), _ADVICE[code])
+            for code, wall in walls.items()
+            if code != NOT_EXPLAINED or wall or tasks[code]
+        ]
+        return sorted(causes, key=lambda each: (each.code == NOT_EXPLAINED and not is_normal, -abs(each.wall_ms)))
+
+    def _settings(self) -> list[str]:
+        """Settings and versions that differ."""
+        first, last = (each.stored.execution["configuration"] or {} for each in (self.a, self.b))
+        return [
+            f"{name} is {last.get(name, 'not set')}, {first.get(name, 'not set')} before"
+            for name in sorted({*first, *last})
+            if first.get(name) != last.get(name)
+        ]
+
+
+def _place(its: _Sum | None) -> Mapping[str, object]:
+    if its is None or not its.places:
+        return {"operators": [], "stage": None}
+    stage, keys = max(its.places, key=lambda place: abs(its.places[place]))
+    return {"operators": list(keys), "stage": stage}
+
+
+_MOST_EVIDENCE = 4
+
+
+def _evidence(its: _Sum | None) -> Sequence[str]:
+    return [] if its is None else its.evidence[:_MOST_EVIDENCE]
+
+
+def _ratio(a: float, b: float) -> float:
+    """How many times the larger is the smaller."""
+    low, high = sorted((max(a, 1e-9), max(b, 1e-9)))
+    return high / low
+
+
+def _metric(stage: StageRun, name: str) -> int:
+    nodes = (stage.view.facts.nodes[i] for i in stage.view.bill.ran.get(stage.stage_id, ()))
+    return sum(stage.view.facts.total(node, name) or 0 for node in nodes)
+
+
+def _all_files(run: RunPlaces) -> int:
+    return sum(run.view.facts.total(node, "number of files read") or 0 for node in run.view.facts.graph.nodes)
+
+
+def _of_run(stage: StageRun, name: str, scale: float = 1.0) -> float:
+    return stage.total(name) / scale / stage.run_ms if stage.run_ms else 0.0
+
+
+def _witness(code: str, one: StageRun, other: StageRun) -> str:
+    """The number that moved with a cause; empty if none did."""
+    look = _WITNESSES.get(code)
+    return look(one, other) if look else ""
+
+
+def _cpu_per_row(one: StageRun, other: StageRun) -> str:
+    each = [(its.parts["cpu"] + its.parts["python"]) / max(1, its.handled) * 1000 for its in (one, other)]
+    if _ratio(*each) < _MOVED:
+        return ""
+    return f"stage {other.stage_id} took {each[1]:,.1f} us of CPU and Python a row, {each[0]:,.1f} before"
+
+
+def _memory(one: StageRun, other: StageRun) -> str:
+    gc = [_of_run(its, "gc_time_ms") for its in (one, other)]
+    spilled = [its.total("memory_spilled_bytes") for its in (one, other)]
+    texts = []
+    if abs(gc[1] - gc[0]) >= 0.03:
+        texts.append(f"garbage collection took {gc[1]:.0%} of stage {other.stage_id}, {gc[0]:.0%} before")
+    if max(spilled) and _ratio(*spilled) >= _MOVED:
+        texts.append(f"stage {other.stage_id} spilled {bytes_text(spilled[1])}, {bytes_text(spilled[0])} before")
+    return "; ".join(texts)
+
+
+def _fetch(one: StageRun, other: StageRun) -> str:
+    waited = [
+        its.total("shuffle_fetch_wait_ms") + its.total("shuffle_write_time_ns") // 1_000_000 for its in (one, other)
+    ]
+    if abs(waited[1] - waited[0]) < 50 or _ratio(*waited) < _MOVED:
+        return ""
+    return (
+        f"tasks of stage {other.stage_id} waited {duration_text(waited[1])} to read and write shuffle blocks,"
+        f" {duration_text(waited[0])} before"
+    )
+
+
+def _contention(one: StageRun, other: StageRun) -> str:
+    cpu = [_of_run(its, "cpu_time_ns", 1e6) for its in (one, other)]
+    if abs(cpu[1] - cpu[0]) < 0.05:
+        return ""
+    return f"tasks of stage {other.stage_id} had the CPU for {cpu[1]:.0%} of their run time, {cpu[0]:.0%} before"
+
+
+def _skew(one: StageRun, other: StageRun) -> str:
+    if _ratio(one.longest_to_mean, other.longest_to_mean) < _MOVED and abs(one.tail_ms - other.tail_ms) < 100:
+        return ""
+    return (
+        f"the longest task of stage {other.stage_id} took {other.longest_to_mean:,.1f} times the mean,"
+        f" {one.longest_to_mean:,.1f} before"
+    )
+
+
+def _partitions(one: StageRun, other: StageRun) -> str:
+    return "" if one.tasks == other.tasks else f"stage {other.stage_id} had {other.tasks:,} tasks, {one.tasks:,} before"
+
+
+def _slots(one: StageRun, other: StageRun) -> str:
+    used = [its.run_ms / its.wall_ms if its.wall_ms else 0.0 for its in (one, other)]
+    if one.slots == other.slots and (min(used) == 0 or _ratio(*used) < _MOVED):
+        return ""
+    return f"stage {other.stage_id} used {used[1]:,.1f} of {other.slots} slots, {used[0]:,.1f} of {one.slots} before"
+
+
+def _files_moved(one: StageRun, other: StageRun) -> str:
+    files = [_metric(its, "number of files read") for its in (one, other)]
+    return f"stage {other.stage_id} read {files[1]:,} files, {files[0]:,} before"
+
+
+def _other_operators(one: StageRun, other: StageRun) -> str:
+    new, gone = (
+        ", ".join(
+            dict.fromkeys(
+                x.view.facts.nodes[i].name.strip()
+                for i in x.view.bill.ran.get(x.stage_id, ())
+                if x.view.keys.get(i) in x.keys - y.keys
+            )
+        )
+        for x, y in ((other, one), (one, other))
+    )
+    return f"stage {other.stage_id} has {new or 'nothing new'} in place of {gone or 'nothing'}"
+
+
+_WITNESSES: Mapping[str, Callable[[StageRun, StageRun], str]] = {
+    "cpu_per_row": _cpu_per_row,
+    "memory": _memory,
+    "fetch": _fetch,
+    "contention": _contention,
+    "skew": _skew,
+    "partitions": _partitions,
+    "slots": _slots,
+    "files": _files_moved,
+    "plan": _other_operators,
+}
+
+
+def _text(why: Why) -> str:
+    """One or two sentences."""
+    amount = duration_text(abs(why.difference_ms))
+    how = "longer" if why.difference_ms >= 0 else "less long"
+    known = f"from {why.runs} runs" if why.runs else "a guess, since too few earlier runs are known"
+    if why.is_normal:
+        return (
+            f"{why.b} took {amount} {how} than {why.a}: normal scatter, no cause. Runs of this query differ by up to"
+            f" {duration_text(why.scatter_ms)} ({known})."
+        )
+    named = [each for each in why.causes if each.code != NOT_EXPLAINED]
+    if not named:
+        return f"{why.b} took {amount} {how} than {why.a}, and nothing that moved explains it."
+    first = named[0]
+    more = f" ({first.evidence[0]})" if first.evidence else ""
+    sign = "" if first.wall_ms >= 0 else "-"
+    return (
+        f"{why.b} took {amount} {how} than {why.a}. The largest cause is {first.code}:"
+        f" {sign}{duration_text(abs(first.wall_ms))}{more}."
+    )
+
+
+__all__ = ["CODES", "Cause", "Why", "explain"]

@@ -1,0 +1,38 @@
+"""Divides the change of a product over its factors, exactly and in no order: the logarithmic mean Divisia index.
+
+For ``w = x1 * x2 * ... * xn`` the change from ``a`` to ``b`` is the sum over the factors of
+``L(w_b, w_a) * ln(x_b / x_a)``, where ``L(p, q) = (p - q) / ln(p / q)`` is the logarithmic mean. There is no residual,
+the order of the factors does not matter, and the change of a sum is the sum of the changes of its terms (Ang, 2004).
+Where a product is zero, all of the change is that of the factors which were or became zero: the limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+
+def shares(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """How much each factor changed the product of all of them; both have the same factors, none below 0."""
+    first, last = (math.prod(factors.values()) for factors in (before, after))
+    if not (first and last):
+        zero = [name for name in before if not (before[name] and after[name])]
+        return {name: (last - first) / len(zero) if name in zero else 0.0 for name in before}
+    mean = last if math.isclose(first, last, rel_tol=1e-12) else (last - first) / math.log(last / first)
+    return {name: mean * math.log(after[name] / before[name]) for name in before}
+
+
+def rounded(amounts: Mapping[str, float], whole: int, rest: str) -> dict[str, int]:
+    """The amounts as integers that add up to `whole`; what is left over is that of `rest`."""
+    found = {name: round(amount) for name, amount in amounts.items() if name != rest}
+    found[rest] = whole - sum(found.values())
+    return found
+
+
+def scatter(values: Sequence[float]) -> float:
+    """Three robust standard deviations: of 1.4826 times the median distance from the median."""
+    middle = sorted(values)[len(values) // 2]
+    return 3 * 1.4826 * sorted(abs(value - middle) for value in values)[len(values) // 2]
+
+
+__all__ = ["rounded", "scatter", "shares"]

@@ -1,0 +1,178 @@
+"""Where two executions spent their wall time, place by place: stages, matched by their operators' keys, broadcasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from joinsight.plan import operators
+from joinsight.plan.critical_path import STAGE_CAUSES
+from joinsight.plan.operators import OUTPUT_ROWS
+from joinsight.reading import StoredPlan
+from joinsight.tables import Row
+from joinsight.verdict.view import View
+
+_LEAST_ALIKE = 0.3
+"""Share of the operators of two stages that must be the same."""
+_SPILL_PER_MS = 20 * (1 << 20) / 1000
+_MOST_SPILL = 0.7
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """All attempts of a stage of one execution."""
+
+    view: View
+    stage_id: int
+    rows: Sequence[Row]
+    wall_ms: int
+    """How long the execution waited for its tasks, repeated attempts apart."""
+    tail_ms: int
+    keys: frozenset[str]
+    """Keys of its operators."""
+    writes: str | None
+    """Key of the exchange that it writes; None: the result."""
+
+    def total(self, name: str) -> int:
+        """A column, summed over its attempts."""
+        return sum(row[name] or 0 for row in self.rows)
+
+    @property
+    def run_ms(self) -> int:
+        return self.total("run_time_ms")
+
+    @property
+    def tasks(self) -> int:
+        return self.total("succeeded_tasks")
+
+    @cached_property
+    def handled(self) -> int:
+        """Rows that it read, and that its joins and generators made."""
+        made = 0
+        for node_id in self.view.bill.ran.get(self.stage_id, ()):
+            node = self.view.facts.nodes[node_id]
+            if operators.of(node.name).kind == "join" or node.name.startswith("Generate"):
+                made += self.view.facts.total(node, OUTPUT_ROWS) or 0
+        return self.total("input_rows") + self.total("shuffle_read_rows") + made
+
+    @property
+    def longest_to_mean(self) -> float:
+        """Run time of its longest task to the mean."""
+        longest = max((row["run_time_ms_max"] or 0 for row in self.rows), default=0)
+        return longest * max(1, self.tasks) / self.run_ms if self.run_ms else 1.0
+
+    @cached_property
+    def parts(self) -> Mapping[str, float]:
+        """Its tasks' run time by what it went into, in milliseconds; adds up to it."""
+        run = float(self.run_ms)
+        cpu = self.total("cpu_time_ns") / 1e6
+        gc, fetch = float(self.total("gc_time_ms")), float(self.total("shuffle_fetch_wait_ms"))
+        write = self.total("shuffle_write_time_ns") / 1e6
+        python = float(
+            sum(
+                row["task_time_ms"]
+                for row in self.view.stored.task_times
+                if row["stage_id"] == self.stage_id and row["part"] == "python"
+            )
+        )
+        known = {"cpu": cpu, "gc": gc, "fetch": fetch, "write": write, "python": python}
+        whole = sum(known.values())
+        if whole > run > 0:
+            known = {name: value * run / whole for name, value in known.items()}
+            whole = run
+        known["wait"] = max(0.0, run - whole)
+        spill = min(_MOST_SPILL * run, self.total("memory_spilled_bytes") / _SPILL_PER_MS)
+        taken = known["cpu"] + known["wait"]
+        if spill and taken:
+            spill = min(spill, _MOST_SPILL * taken)
+            for name in ("cpu", "wait"):
+                known[name] *= 1 - spill / taken
+        return {**known, "spill": spill if taken else 0.0}
+
+    @property
+    def slots(self) -> int:
+        """Slots that it could use."""
+        declared = [int(row.get("slots") or 0) for row in self.rows]
+        return max([*declared, self.view.slots or 1])
+
+    @property
+    def largest_operators(self) -> list[str]:
+        """The keys of those that took longest."""
+        ran = next((ran for ran in self.view.ran if ran.stage_id == self.stage_id), None)
+        nodes = ran.nodes[:3] if ran else ()
+        return [key for i in nodes if (key := self.view.keys.get(i))]
+
+
+class RunPlaces:
+    """Those of one execution."""
+
+    def __init__(self, stored: StoredPlan) -> None:
+        self.view = View(stored)
+        self.stored = stored
+
+    @cached_property
+    def stages(self) -> Sequence[StageRun]:
+        """Stages that ran."""
+        ran: dict[int, list[Row]] = {}
+        for row in self.stored.stages:
+            if row["run_time_ms"] is not None:
+                ran.setdefault(row["stage_id"], []).append(row)
+        return [self._stage(stage_id, rows) for stage_id, rows in ran.items()]
+
+    def _stage(self, stage_id: int, rows: Sequence[Row]) -> StageRun:
+        its = [s for s in self.stored.segments if s["stage_id"] == stage_id]
+        wall = sum(s["end_ms"] - s["start_ms"] for s in its if s["cause"] in STAGE_CAUSES and s["cause"] != "retry")
+        tail = sum(s["end_ms"] - s["start_ms"] for s in its if s["cause"] == "tail")
+        view = self.view
+        keys = frozenset(key for i in view.bill.ran.get(stage_id, ()) if (key := view.keys.get(i)))
+        written = [row["operator_key"] for row in self.stored.shuffles if stage_id in (row["map_stages"] or ())]
+        return StageRun(view, stage_id, rows, wall, tail, keys, written[0] if written else None)
+
+    @cached_property
+    def rests(self) -> Mapping[str, int]:
+        """Wall time in which no first attempt of a stage ran, by cause; broadcasts apart."""
+        found: dict[str, int] = {}
+        for s in self.stored.segments:
+            if s["cause"] in ("running", "tail") or s["cause"] == "broadcast":
+                continue
+            found[s["cause"]] = found.get(s["cause"], 0) + s["end_ms"] - s["start_ms"]
+        return found
+
+    @cached_property
+    def broadcasts(self) -> Mapping[str, tuple[int, int]]:
+        """Wall time and bytes of each broadcast on the path, by key."""
+        found: dict[str, tuple[int, int]] = {}
+        for s in self.stored.segments:
+            if s["cause"] == "broadcast":
+                node = self.view.facts.nodes.get(s["node_id"])
+                key = self.view.keys.get(s["node_id"], "") if node else ""
+                size = (self.view.facts.total(node, "data size") or 0) if node else 0
+                wall, _ = found.get(key, (0, 0))
+                found[key] = wall + s["end_ms"] - s["start_ms"], size
+        return found
+
+
+def matched(a: RunPlaces, b: RunPlaces) -> Iterator[tuple[StageRun | None, StageRun | None]]:
+    """Pairs of stages that do the same; then those of one execution only."""
+    left, right = list(a.stages), list(b.stages)
+    pairs = sorted(
+        ((_alike(x, y), -abs(i - j), i, j) for i, x in enumerate(left) for j, y in enumerate(right)), reverse=True
+    )
+    taken_a: set[int] = set()
+    taken_b: set[int] = set()
+    for alike, _, i, j in pairs:
+        if alike >= _LEAST_ALIKE and i not in taken_a and j not in taken_b:
+            taken_a.add(i)
+            taken_b.add(j)
+            yield left[i], right[j]
+    yield from ((x, None) for i, x in enumerate(left) if i not in taken_a)
+    yield from ((None, y) for j, y in enumerate(right) if j not in taken_b)
+
+
+def _alike(x: StageRun, y: StageRun) -> float:
+    """How much the operators of two stages are the same, 0 to 1; a bit more if they write the same exchange."""
+    if not x.keys and not y.keys:
+        return 0.5 if x.writes == y.writes else 0.0
+    same = len(x.keys & y.keys) / max(1, len(x.keys | y.keys))
+    return same + (0.25 if x.writes == y.writes and x.writes is not None else 0)
