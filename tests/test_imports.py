@@ -28,6 +28,7 @@ FOLDERS = (
     "queries",
     "verdict",
     "present",
+    "why",
     "terminal",
     "pages",
     "gate",

@@ -20,6 +20,7 @@ ARGUMENTS = {
     ("cost",): ["last"],
     ("verdict",): ["last"],
     ("diff",): ["last"],
+    ("why",): ["last"],
     ("db", "prune"): ["--keep", "400d"],
     ("db", "grant-reader"): ["reader"],
     ("export",): ["--to", "/nowhere"],

@@ -172,6 +172,7 @@ RUNS: Runs = {
     ("plan",): [["1"], ["1", "--json"], ["1", "--metrics", "--all-versions"], ["3"], [HOSTILE], ["9/" + HOSTILE]],
     ("cost",): [["1"], ["1", "--json"], ["3"], [HOSTILE]],
     ("verdict",): [["1"], ["1", "--json"], ["3"], [HOSTILE]],
+    ("why",): [["1", "2"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
     ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
     ("streams",): [[], ["--json"], ["--job", HOSTILE], ["--since", HOSTILE]],
     ("gate",): [[HOSTILE, HOSTILE], [f"/nowhere/{HOSTILE}", "/x"], ["/x", "/x", "--job", HOSTILE]],

@@ -9,13 +9,13 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight import reading
-from joinsight.cli.console import console, print_text
+from joinsight.base.units import duration_text
 from joinsight.cli.options import database_options
-from joinsight.display import duration_text
-from joinsight.present import query_title
+from joinsight.present.values import query_title
+from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
-from joinsight.terminal import to_json, visible_line
+from joinsight.terminal.console import console, print_text
+from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.why import Why, explain
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from joinsight.plan import operators
-from joinsight.plan.critical_path import STAGE_CAUSES
 from joinsight.plan.operators import OUTPUT_ROWS
-from joinsight.reading import StoredPlan
+from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
+from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.verdict.view import View
 
 _LEAST_ALIKE = 0.3
