@@ -13,7 +13,7 @@ docs/why.md has the rules and the codes.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -63,8 +63,11 @@ _LEAST_SHARE = 0.03
 _MOVED = 1.1
 """How much a number must have changed to be a witness."""
 _FILES_MOVED = 2.0
+_UNEVEN = 1.2
+"""How much more unequal the tasks of a stage must be."""
 _FEWEST_RUNS = 4
 """Runs from which on the scatter is known."""
+_LEAST_REST_MS = 20
 _GUESSED_SCATTER, _LEAST_SCATTER_MS = 0.15, 200
 
 
@@ -111,7 +114,8 @@ class _Sum:
     wall: float = 0.0
     task: float = 0.0
     places: dict[tuple[int | None, tuple[str, ...]], float] = field(default_factory=lambda: defaultdict(float))
-    evidence: list[str] = field(default_factory=list)
+    evidence: dict[str, float] = field(default_factory=dict)
+    """What moved, with the time that it stands for."""
 
 
 def explain(a: StoredPlan, b: StoredPlan) -> Why:
@@ -132,6 +136,8 @@ class _Division:
         self.difference = last["duration_ms"] - first["duration_ms"]
         self.tasks = sum(s.run_ms for s in b.stages) - sum(s.run_ms for s in a.stages)
         self.is_another_plan = first["plan_fingerprint"] != last["plan_fingerprint"]
+        self.is_another_shape = _skeleton(a) != _skeleton(b)
+        """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
 
     def result(self) -> Why:
         for one, other in self.pairs:
@@ -172,13 +178,15 @@ class _Division:
         its.wall += wall
         its.task += task
         its.places[None if stage is None else stage.stage_id, tuple(stage.largest_operators if stage else keys)] += wall
-        if evidence and evidence not in its.evidence:
-            its.evidence.append(evidence)
+        if evidence:
+            its.evidence[evidence] = its.evidence.get(evidence, 0.0) + abs(wall)
 
     # A stage of both
 
     def _stage(self, one: StageRun, other: StageRun) -> None:
-        is_same = one.keys == other.keys
+        is_changed = one.keys != other.keys and self.is_another_shape
+        sources = _ratio(one.total("input_rows"), other.total("input_rows"))
+        rows_code = "plan" if is_changed and sources < _MOVED else "data"
         parts = one.parts, other.parts
         for name in parts[0]:
             walls = [
@@ -192,27 +200,26 @@ class _Division:
             ]
             wall = shares(*walls)
             task = shares(*({key: each[key] for key in ("rows", "per_row")} for each in walls))
-            code = _FACTORS[name] if is_same or name in ("gc", "spill", "fetch") else "plan"
+            code = "plan" if is_changed and name in ("cpu", "wait", "write") else _FACTORS[name]
             if code == "cpu_per_row" and self._files(one, other):
                 code = "files"
             if code == "contention" and self._files(one, other):
                 code = "files"
-            self._add("data", wall["rows"], task["rows"], other, self._more_rows(one, other))
+            moved = _other_operators(one, other) if rows_code == "plan" else self._more_rows(one, other)
+            self._add(rows_code, wall["rows"], task["rows"], other, moved)
             self._add(code, wall["per_row"], task["per_row"], other, _witness(code, one, other))
-            spread = self._spread_code(one, other)
+            spread = self._spread_code(one, other, wall["spread"])
             self._add(spread, wall["spread"], 0, other, _witness(spread, one, other))
             self._add("slots", wall["slots"], 0, other, _witness("slots", one, other))
 
-    def _spread_code(self, one: StageRun, other: StageRun) -> str:
-        """Why a stage's slots were used more or less evenly."""
+    def _spread_code(self, one: StageRun, other: StageRun, wall: float) -> str:
+        """Why a stage's slots were used more or less evenly, for `wall` more time."""
         if _ratio(one.tasks, other.tasks) >= 1.5 and min(one.tasks, other.tasks) < max(one.slots, other.slots):
             return "partitions"
-        tail = abs(other.tail_ms - one.tail_ms)
-        if _ratio(one.longest_to_mean, other.longest_to_mean) >= _MOVED or tail >= 0.5 * abs(
-            other.wall_ms - one.wall_ms
-        ):
-            return "skew"
-        return "slots"
+        tail, uneven = other.tail_ms - one.tail_ms, other.longest_to_mean / one.longest_to_mean
+        if wall < 0:
+            tail, uneven = -tail, 1 / uneven
+        return "skew" if uneven >= _UNEVEN and tail >= 0.3 * abs(other.wall_ms - one.wall_ms) else "slots"
 
     @staticmethod
     def _files(one: StageRun, other: StageRun) -> bool:
@@ -253,10 +260,11 @@ class _Division:
         for cause in {*first, *last}:
             moved = last.get(cause, 0) - first.get(cause, 0)
             text = f"{cause}: {duration_text(last.get(cause, 0))}, {duration_text(first.get(cause, 0))} before"
+            text = text if abs(moved) >= _LEAST_REST_MS else ""
             code = {"waiting": "slots", "commit": "commit", "nested": "nested", "retry": "retry"}.get(cause, "driver")
             if cause == "prepare" and _ratio(*(_all_files(each) for each in (self.a, self.b))) >= _FILES_MOVED:
                 code = "files"
-            self._add(code, moved, 0, None, text if moved else "")
+            self._add(code, moved, 0, None, text)
 
     def _broadcasts(self) -> None:
         first, last = self.a.broadcasts, self.b.broadcasts
@@ -309,10 +317,10 @@ class _Division:
         kept: dict[str, _Sum] = {}
         is_partial = any(each.stored.execution["incomplete"] or not each.stored.segments for each in (self.a, self.b))
         for code, its in self.found.items():
-            evidence = its.evidence + (settings if code == "plan" else [])
+            if code == "plan":
+                its.evidence |= dict.fromkeys(settings, float("inf"))
             is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
-            if not (is_normal or is_small or is_partial) and evidence and code != NOT_EXPLAINED:
-                its.evidence = evidence
+            if not (is_normal or is_small or is_partial) and its.evidence and code != NOT_EXPLAINED:
                 kept[code] = its
         walls = rounded({code: its.wall for code, its in kept.items()}, self.difference, NOT_EXPLAINED)
         tasks = rounded({code: its.task for code, its in kept.items()}, self.tasks, NOT_EXPLAINED)
@@ -333,6 +341,12 @@ class _Division:
         ]
 
 
+def _skeleton(run: RunPlaces) -> Mapping[str, int]:
+    """How many joins and exchanges of each kind a plan has."""
+    names = (node.name for node in run.view.facts.graph.nodes)
+    return Counter(name for name in names if operators.of(name).is_exchange or operators.of(name).kind == "join")
+
+
 def _place(its: _Sum | None) -> Mapping[str, object]:
     if its is None or not its.places:
         return {"operators": [], "stage": None}
@@ -344,7 +358,9 @@ _MOST_EVIDENCE = 4
 
 
 def _evidence(its: _Sum | None) -> Sequence[str]:
-    return [] if its is None else its.evidence[:_MOST_EVIDENCE]
+    if its is None:
+        return []
+    return sorted(its.evidence, key=lambda text: -its.evidence[text])[:_MOST_EVIDENCE]
 
 
 def _ratio(a: float, b: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from joinsight.plan import operators
+from joinsight.plan.identity import Identity
 from joinsight.plan.operators import OUTPUT_ROWS
 from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
@@ -15,6 +16,8 @@ from joinsight.verdict.view import View
 
 _LEAST_ALIKE = 0.3
 """Share of the operators of two stages that must be the same."""
+_LABELS = 0.8
+"""What equal labels count: the operators below them may differ."""
 _SPILL_PER_MS = 20 * (1 << 20) / 1000
 _MOST_SPILL = 0.7
 
@@ -31,6 +34,8 @@ class StageRun:
     tail_ms: int
     keys: frozenset[str]
     """Keys of its operators."""
+    labels: frozenset[str]
+    """What each of its operators does, whatever is below it."""
     writes: str | None
     """Key of the exchange that it writes; None: the result."""
 
@@ -110,6 +115,7 @@ class RunPlaces:
     def __init__(self, stored: StoredPlan) -> None:
         self.view = View(stored)
         self.stored = stored
+        self._identity = Identity()
 
     @cached_property
     def stages(self) -> Sequence[StageRun]:
@@ -127,7 +133,8 @@ class RunPlaces:
         view = self.view
         keys = frozenset(key for i in view.bill.ran.get(stage_id, ()) if (key := view.keys.get(i)))
         written = [row["operator_key"] for row in self.stored.shuffles if stage_id in (row["map_stages"] or ())]
-        return StageRun(view, stage_id, rows, wall, tail, keys, written[0] if written else None)
+        labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in view.bill.ran.get(stage_id, ()))
+        return StageRun(view, stage_id, rows, wall, tail, keys, labels, written[0] if written else None)
 
     @cached_property
     def rests(self) -> Mapping[str, int]:
@@ -175,4 +182,6 @@ def _alike(x: StageRun, y: StageRun) -> float:
     if not x.keys and not y.keys:
         return 0.5 if x.writes == y.writes else 0.0
     same = len(x.keys & y.keys) / max(1, len(x.keys | y.keys))
+    like = len(x.labels & y.labels) / max(1, len(x.labels | y.labels))
+    same = max(same, _LABELS * like)
     return same + (0.25 if x.writes == y.writes and x.writes is not None else 0)

@@ -1,0 +1,113 @@
+"""Why real runs of one query took longer: tests/why/documents, where one thing was changed in each."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine
+from tests.documents import application
+
+from joinsight.analysis.rows import execution_rows
+from joinsight.base.errors import JoinsightError
+from joinsight.cli import cli
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+from joinsight.queries.reading import StoredPlan, stored_plan
+from joinsight.store.writer import Writer
+from joinsight.why import CODES, NOT_EXPLAINED, explain
+
+DOCUMENTS = Path(__file__).parent / "documents"
+CHANGED = {
+    "twice0": "data",
+    "tiny0": "files",
+    "hog0": "contention",
+    "slots0": "slots",
+    "udf0": "cpu_per_row",
+    "bcast1": "plan",
+}
+"""What was changed: twice the data, 300 small files for 2, other load on the CPUs, another query in the slots, a Python
+function around the key of a join, and no hint."""
+
+
+def document(name: str) -> Execution:
+    lines = gzip.decompress((DOCUMENTS / f"{name}.ndjson.gz").read_bytes()).splitlines()
+    found = [each for line in lines if isinstance(each := decode_document(line), Execution)]
+    return max(found, key=lambda each: (each.ended_at_ms or 0) - each.started_at_ms)
+
+
+def stored(name: str, **changes: object) -> StoredPlan:
+    """As it is once stored; all ran with two slots."""
+    its = msgspec.structs.replace(document(name), **changes)
+    return replace(stored_plan(execution_rows(its)), slots=2)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_was_changed_is_the_first_cause(name: str) -> None:
+    why = explain(stored("base2"), stored(name))
+    assert why.causes[0].code == CHANGED[name], why
+    assert why.causes[0].evidence
+    assert CHANGED[name] in why.text
+
+
+@pytest.mark.parametrize("name", [*CHANGED, "base4"])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_causes_add_up_to_the_difference(name: str, is_turned: bool) -> None:
+    a, b = stored("base2"), stored(name)
+    why = explain(b, a) if is_turned else explain(a, b)
+    assert sum(cause.wall_ms for cause in why.causes) == why.difference_ms
+    assert sum(cause.task_ms for cause in why.causes) == why.task_difference_ms
+    assert {cause.code for cause in why.causes} <= set(CODES)
+    assert all(cause.evidence for cause in why.causes if cause.code != NOT_EXPLAINED)
+
+
+def test_an_execution_differs_from_itself_by_nothing() -> None:
+    why = explain(stored("base2"), stored("base2"))
+    assert (why.difference_ms, why.is_normal, list(why.causes)) == (0, True, [])
+
+
+def test_a_difference_within_the_scatter_has_no_cause() -> None:
+    walls = [8627, 6124, 6362, 7044, 5493]
+    earlier = [{"duration_ms": wall, "run_time_ms": 1, "cpu_time_ms": 1} for wall in walls]
+    why = explain(stored("base2"), replace(stored("twice0"), earlier=earlier))
+    assert why.is_normal and why.runs == 5
+    assert [cause.code for cause in why.causes] == [NOT_EXPLAINED]
+    assert "normal scatter, no cause" in why.text
+
+
+def test_a_run_whose_numbers_are_partial_has_no_cause() -> None:
+    partial = stored("tiny0", incomplete=["3 of 4 task ends of stage 1 were not seen"])
+    why = explain(stored("base2"), partial)
+    assert [cause.code for cause in why.causes] == [NOT_EXPLAINED]
+    assert any("3 of 4 task ends" in limit for limit in why.limits)
+
+
+def test_a_running_execution_cannot_be_divided() -> None:
+    with pytest.raises(JoinsightError, match="is running"):
+        explain(stored("base2"), stored("tiny0", state="running", ended_at_ms=None))
+
+
+def test_the_command_prints_the_contract(engine: Engine) -> None:
+    first, last = document("base2"), document("tiny0")
+    Writer(engine).write([application(application_id=first.application_id), first, last])
+    url = engine.url.render_as_string(hide_password=False)
+    names = [f"{each.application_id}/{each.execution_id}" for each in (first, last)]
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(cli, ["why", *arguments], env={"JOINSIGHT_DATABASE_URL": url})
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    printed = json.loads(run(*names, "--json"))
+    assert {"a", "b", "difference_ms", "task_difference_ms", "scatter_ms", "causes"} <= set(printed)
+    assert set(printed["causes"][0]) == {"code", "wall_ms", "task_ms", "place", "evidence", "advice"}
+    assert set(printed["causes"][0]["place"]) == {"operators", "stage"}
+    assert sum(cause["wall_ms"] for cause in printed["causes"]) == printed["difference_ms"]
+    assert "read 300 files, 2 before" in " ".join(run(*names).split())
+    alone = json.loads(run(names[1], "--json"))
+    assert alone["a"].endswith(f"/{first.execution_id}"), "the typical run before is chosen"
