@@ -535,7 +535,7 @@ def find_previous(connection: Connection, key: Key) -> Key:
 
 
 def find_typical(connection: Connection, key: Key) -> Key:
-    """Of the latest runs of the same query in the same job that `find_previous` could find, the one of median duration.
+    """The run of median duration among the latest nine that `find_previous` could find, one after the other.
 
     Raises `NotFound` if there is none.
     """
