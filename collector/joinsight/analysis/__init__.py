@@ -1,1 +1,1 @@
-"""Turns documents into rows, and compares executions."""
+"""Turns documents into rows with all derived columns (`rows`), and compares executions (`comparison`)."""

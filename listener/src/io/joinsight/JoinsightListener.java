@@ -412,8 +412,8 @@ public final class JoinsightListener extends SparkListener {
   }
 
   /**
-   * Sets a flag, and interrupts a request that is stuck: the state belongs to the bus's thread, which emits progress at
-   * its next event.
+   * Marks that progress is due, and ends a pause that is over: the state belongs to the bus's thread, which emits
+   * progress at its next event.
    */
   private void tick() {
     try {
