@@ -93,13 +93,13 @@ def application(**changes: Any) -> Application:
 
 
 def execution(**changes: Any) -> Execution:
-    """An execution without a plan that succeeded within a second."""
+    """An execution without a plan that succeeded after a second."""
     standard = {
         **_common(),
         "execution_id": 0,
         "state": "succeeded",
         "started_at_ms": STARTED_AT_MS,
-        "ended_at_ms": STARTED_AT_MS + 1_000,
+        "ended_at_ms": changes.get("started_at_ms", STARTED_AT_MS) + 1_000,
         **changes,
     }
     if standard["state"] == "running" and "ended_at_ms" not in changes:

@@ -1,4 +1,4 @@
-"""Let collectors of schema 1 write until they have been upgraded, too; and more numbers of a stage.
+"""Let collectors of schema 1 write until they have been upgraded, too; more numbers of a stage; comments of columns.
 
 Schema 2 added a required column without a default, so PostgreSQL refused all executions of a collector that did not know
 the column.
@@ -53,3 +53,9 @@ def upgrade() -> None:
     op.execute("ALTER TABLE execution ALTER COLUMN is_sampled SET DEFAULT false")
     for name, (kind, comment) in STAGE.items():
         op.add_column("stage", sa.Column(name, kind, comment=comment))
+    op.execute(
+        "COMMENT ON COLUMN execution.is_outer IS"
+        " 'whether its work is in another execution: a micro-batch in those nested in it, the result of a command in"
+        " that which ran the command; or whether it is the query of joinsight doctor: tables of operators have nothing"
+        " of it, and lists and totals leave it out'"
+    )

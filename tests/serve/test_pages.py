@@ -21,7 +21,7 @@ from tests.findings.recorded import SMALL, recordings
 from tests.serve.real import in_threads, until, writers_that_wait
 
 from joinsight.contract.decode import HEADERS
-from joinsight.contract.document import Execution
+from joinsight.contract.document import Execution, Job
 from joinsight.findings import Finder
 from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
 from joinsight.pages.home import Overview, Summary
@@ -210,6 +210,7 @@ def test_a_long_list_has_pages(engine: Engine, sort: str) -> None:
             started_at_ms=STARTED_AT_MS + i // 3,
             state="running" if i % 7 == 0 else "succeeded",
             ended_at_ms=None if i % 7 == 0 else STARTED_AT_MS + i // 3 + i % 5,
+            jobs=[Job(i, STARTED_AT_MS, [])],
         )
         for i in range(170)
     ]

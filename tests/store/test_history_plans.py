@@ -191,6 +191,16 @@ def test_further_pages_are_found_by_the_index_of_their_order(engine: Engine, sor
     assert not scanned(plan), plan
 
 
+def test_what_a_list_leaves_out_is_counted_by_an_index(engine: Engine) -> None:
+    """A list counts by the index of its order, or by that of its filter."""
+    with engine.connect() as connection:
+        row = reading.read_queries(connection, Filters(limit=50), "recent")[-1]
+    end = reading.cursor_at(row, "recent", is_before=True)
+    for filters, bound in ((Filters(), end), (Filters(job="test7"), None), (Filters(search=query("w77")), None)):
+        (plan,) = plans_of(engine, lambda c: reading.count_hidden(c, filters, None, bound))  # noqa: B023
+        assert not scanned(plan), plan
+
+
 def test_the_home_page(engine: Engine) -> None:
     """Its jobs, their last runs and its failures are read by indexes, in the months of their time."""
     with engine.connect() as connection:

@@ -25,7 +25,17 @@ from typing import Any
 from joinsight.analysis.called_from import called_from
 from joinsight.analysis.search import words
 from joinsight.analysis.title import title
-from joinsight.contract.document import MAX_LONG, NOT_RUN, Accumulator, Application, Execution, JoinHint, Metric, Stage
+from joinsight.contract.document import (
+    DOCTORS_QUERY,
+    MAX_LONG,
+    NOT_RUN,
+    Accumulator,
+    Application,
+    Execution,
+    JoinHint,
+    Metric,
+    Stage,
+)
 from joinsight.contract.micro_batch import MicroBatch, micro_batch
 from joinsight.plan import operators, texts
 from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broadcast
@@ -267,7 +277,8 @@ class _Facts(PlanMetrics):
         wraps = (self.batch is not None and is_root) or [node.name for node in plans.graph.nodes] == [
             operators.COMMAND_RESULT
         ]
-        self.is_outer = wraps and not e.jobs and e.state not in ("failed", "lost")
+        is_outer = wraps and not e.jobs and e.state not in ("failed", "lost")
+        self.is_outer = is_outer or e.description == DOCTORS_QUERY
         self._retried = {stage.id for stage in e.stages if stage.attempt > 0}
         self.threshold = byte_size(
             e.configuration.get("spark.sql.autoBroadcastJoinThreshold"), DEFAULT_BROADCAST_THRESHOLD

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from sqlalchemy import Connection
 
+from joinsight.present.values import hidden_text
 from joinsight.queries import reading
 from joinsight.queries.filters import Filters
 from joinsight.store.database import check_schema, open_database
@@ -26,6 +28,8 @@ class Listing:
     total: int
     is_empty: bool
     """No execution is stored."""
+    hidden: str | None = None
+    """``12 more without work of their own (--show all)``; None for no more."""
 
     @property
     def rest(self) -> str | None:
@@ -49,7 +53,15 @@ def read_listing(database_url: str | None, data: Path | None, name: str, filters
             total = len(rows)
             if filters.limit < total and filters.limit < _COUNTED:
                 total = reading.count(connection, name, filters, sort, _COUNTED + 1)
-            return Listing(rows[: filters.limit], total, not rows and reading.is_empty(connection))
+            hidden = _hidden(connection, filters, rows) if (name, sort) == ("queries", "recent") else None
+            return Listing(rows[: filters.limit], total, not rows and reading.is_empty(connection), hidden)
+
+
+def _hidden(connection: Connection, filters: Filters, rows: list[Row]) -> str | None:
+    last = rows[filters.limit - 1] if len(rows) > filters.limit else None
+    end = reading.cursor_at(last, "recent", is_before=True) if last else None
+    hidden = hidden_text(reading.count_hidden(connection, filters, None, end), reading.MOST_HIDDEN)
+    return f"{hidden} (--show all)" if hidden else None
 
 
 def print_rows(rows: list[Row], limit: int, table: Callable[[list[Row]], None] | None) -> None:

@@ -53,6 +53,8 @@ def print_list(
         click.echo(f"No matching {what}. `joinsight queries` without filters shows the latest executions.", err=True)
     elif listing.rest:
         click.echo(listing.rest, err=True)
+    if listing.hidden:
+        click.echo(listing.hidden, err=True)
 
 
 def print_stored(

@@ -21,8 +21,9 @@ from joinsight.base.errors import ConfigurationError
 from joinsight.cli import check
 from joinsight.cli.check import Check, check_collector
 from joinsight.cli.collector import open_collector, reason_of
+from joinsight.contract.document import DOCTORS_QUERY
 from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
-from joinsight.driver.probe import QUERY, Facts
+from joinsight.driver.probe import Facts
 
 _START_SECONDS = 600
 _STORED_SECONDS = 30.0
@@ -148,7 +149,7 @@ def _spool(facts: Facts) -> Iterator[Check]:
 
 def _stored(client: httpx.Client, url: str, facts: Facts, log: list[str]) -> Check:
     """Waits for the query on the collector's list, which shows it to those who may read."""
-    page = f"/?application={quote(str(facts.application_id))}"
+    page = f"/?application={quote(str(facts.application_id))}&show=all"
     deadline = time.monotonic() + _STORED_SECONDS
     found = ""
     while not found:
@@ -157,7 +158,8 @@ def _stored(client: httpx.Client, url: str, facts: Facts, log: list[str]) -> Che
         except httpx.RequestError as error:
             found = reason_of(error)
             break
-        if answer.status_code == 200 and QUERY in answer.text and f"/executions/{facts.application_id}" in answer.text:
+        is_there = DOCTORS_QUERY in answer.text and f"/executions/{facts.application_id}" in answer.text
+        if answer.status_code == 200 and is_there:
             return Check("query", f"stored and read back: {url.rstrip('/')}{page}")
         if answer.status_code == 401 and not _said(log):
             return Check("query", "sent, and the driver's log has no complaint; a sender's token cannot read it back")

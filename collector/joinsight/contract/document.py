@@ -17,6 +17,9 @@ from msgspec import Meta, Struct
 
 SCHEMA_VERSION = 1
 
+DOCTORS_QUERY = "joinsight doctor"
+"""The description of the query that `joinsight doctor --spark` runs."""
+
 MAX_LONG = 2**63 - 1
 
 Count = Annotated[int, Meta(ge=0, le=MAX_LONG)]

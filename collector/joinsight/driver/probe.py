@@ -16,10 +16,8 @@ from typing import Any
 
 import msgspec
 
+from joinsight.contract.document import DOCTORS_QUERY
 from joinsight.driver.attach import LISTENER, attach, call_with_context, listener_jar
-
-QUERY = "joinsight doctor"
-"""The name of the application and of its query."""
 
 
 class Facts(msgspec.Struct):
@@ -84,7 +82,7 @@ def _look(facts: Facts, url: str, conf: list[tuple[str, str]]) -> None:
     from pyspark.sql import SparkSession
 
     facts.pyspark, facts.home = pyspark.__version__, os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    builder: Any = SparkSession.builder.appName(QUERY)
+    builder: Any = SparkSession.builder.appName(DOCTORS_QUERY)
     for key, value in conf:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -115,7 +113,7 @@ def _attach_and_run(facts: Facts, session: Any, url: str) -> None:
         facts.spool, facts.spool_problem = call_with_context(
             context, listener_jar(), "io.joinsight.SpoolCheck", "run", settings
         )
-    context.setJobDescription(QUERY)
+    context.setJobDescription(DOCTORS_QUERY)
     session.range(1000).selectExpr("id % 10 AS key").groupBy("key").count().collect()
     facts.ran = True
 

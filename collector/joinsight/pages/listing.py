@@ -13,7 +13,7 @@ from joinsight.base.timeparse import parse_moment
 from joinsight.pages.environment import render
 from joinsight.pages.home import Overview, Summary
 from joinsight.queries.filters import SORTS, Filters, filters_of, one_of
-from joinsight.queries.reading import Cursor
+from joinsight.queries.reading import Cursor, cursor_at
 from joinsight.tables import Row
 
 FIELDS = filters_of("queries")
@@ -113,6 +113,18 @@ class Asked:
         after = self.address(after=self._end(rows[-1])) if rows and has_after else None
         return Listed(rows, before, after)
 
+    def bounds(self, listed: Listed) -> tuple[Cursor | None, Cursor | None] | None:
+        """Where the page begins and ends, None for an end of the list; None for the order of another column."""
+        if self.sort != "recent":
+            return None
+        start = end = None
+        if listed.before:
+            is_after = self.cursor is not None and not self.cursor.is_before
+            start = self.cursor if is_after else cursor_at(listed.rows[0], self.sort)
+        if listed.after:
+            end = cursor_at(listed.rows[-1], self.sort, is_before=True)
+        return start, end
+
     def _end(self, row: Row) -> str:
         """A row as `_cursor` reads it; its value, where it is not what the key begins with."""
         by = _SORTS[self.sort]
@@ -149,8 +161,13 @@ def list_page(
     marks: Summary[tuple[int, str]] = NO_MARKS,
     jobs: Sequence[str] = (),
     overview: Overview | None = None,
+    hidden: str = "",
 ) -> str:
-    """The page as HTML; `marks` are the worst severities by the index of the row, `jobs` are offered to choose from."""
+    """The page as HTML.
+
+    `marks` are the worst severities by the index of the row, `jobs` are offered to choose from, `hidden` says how many
+    executions are left out.
+    """
     return render(
         "list.html",
         asked=asked,
@@ -164,4 +181,5 @@ def list_page(
         worst=dict(marks.rows),
         jobs=jobs,
         overview=overview,
+        hidden=hidden,
     )

@@ -39,6 +39,12 @@ def number_text(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def hidden_text(number: int, most: int) -> str:
+    """``12 more without work of their own``: what a list leaves out, counted up to `most`; empty for none."""
+    counted = f"{number:,} or more" if number == most else f"{number:,} more"
+    return f"{counted} without work of their own" if number else ""
+
+
 def ratio_text(value: float | None) -> str:
     """``6.3×``; empty for None."""
     return "" if value is None else f"{value:,.1f}×"

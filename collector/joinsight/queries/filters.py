@@ -50,7 +50,7 @@ class Filter:
     of: Of
     help: str
     placeholder: str = ""
-    """The placeholder in a form."""
+    """The placeholder in a form, or the name of no choice there."""
     metavar: str | None = None
     known: Callable[[], Collection[str]] | None = None
     """Gives the values that it may have; None for any."""
@@ -260,6 +260,14 @@ class Filters:
         **_time(lambda started_at, time: started_at < time),
     )
     shape: str | None = _filter(Of.EXECUTION, f"Only of this query, {_KEY_HELP}", metavar="KEY", **_key("query_shape"))
+    show: str | None = _filter(
+        Of.EXECUTION,
+        "all: also executions without work of their own, such as commands of less than a second without a Spark job",
+        placeholder="with work",
+        known=lambda: ("all",),
+        is_selective=_never,
+        lists=("queries",),
+    )
     limit: int = 20
 
     def given(self, of: Of) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from joinsight.tables import (
     delivery,
     execution,
     finding,
+    has_work,
     joins,
     stage,
 )
@@ -64,6 +65,9 @@ EMPTY = (
     "No executions are stored yet. `joinsight demo` runs an example, `joinsight listener-jar --conf` prints the options"
     " that attach the listener to your jobs, and `joinsight backfill` imports event logs."
 )
+
+
+_NONE_WITH_WORK = "No stored execution did work of its own. `joinsight queries --show all` lists them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,13 @@ class Cursor:
             return or_(column.is_not(None), same) if self.is_before else same
         same = and_(column == self.value, follows)
         return or_(column > self.value, same) if self.is_before else or_(column < self.value, same, column.is_(None))
+
+
+def cursor_at(row: Row, sort: str, *, is_before: bool = False) -> Cursor:
+    """The cursor at this row of a list of executions."""
+    by = SORTS["queries"][sort]
+    key = (row["started_at"], row["application_id"], row["attempt_id"], row["execution_id"])
+    return Cursor(row[by.column.name] if by.is_nullable else None, key, is_before)
 
 
 def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cursor | None = None) -> list[Row]:
@@ -131,6 +142,25 @@ def count(connection: Connection, name: str, filters: Filters, sort: str, most: 
     return connection.scalar(select(func.count()).select_from(rows)) or 0
 
 
+MOST_HIDDEN = 1_000
+"""No more are counted by `count_hidden`."""
+
+
+def count_hidden(connection: Connection, filters: Filters, start: Cursor | None, end: Cursor | None) -> int:
+    """The number of executions without work of their own that a list in the order ``recent`` leaves out.
+
+    Between these cursors, if any: to reach its end, the list has read them all.
+    """
+    if filters.show == "all":
+        return 0
+    by = SORTS["queries"]["recent"]
+    bounds = (cursor.condition(by) for cursor in (start, end) if cursor is not None)
+    hidden: Select[Any] = (
+        select(literal_column("1")).select_from(execution).where(~has_work(execution), *_conditions(filters), *bounds)
+    )
+    return connection.scalar(select(func.count()).select_from(hidden.limit(MOST_HIDDEN).subquery())) or 0
+
+
 def is_empty(connection: Connection) -> bool:
     """Whether no execution is stored."""
     return connection.execute(select(execution.c.started_at).limit(1)).first() is None
@@ -150,19 +180,23 @@ def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Sel
 def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Select[Any]:
     """Executions; those before a cursor in reverse order."""
     executions, by = _executions(filters), SORTS["queries"][sort]
+    listed = has_work
+    if filters.show == "all":
+        executions, listed = select(execution).where(*_conditions(filters)), lambda executions: true()
     if cursor is not None:
         executions = executions.where(cursor.condition(by))
 
-    def first(statement: Select[Any]) -> Select[Any]:
+    def ordered(statement: Select[Any]) -> Select[Any]:
         if cursor is None or not cursor.is_before:
-            return _first(statement, [by.order], execution, filters)
-        key = [execution.c[name].asc() for name in EXECUTION_KEY]
-        return statement.order_by(by.reverse, *key).limit(filters.limit)
+            return statement.order_by(by.order, *(execution.c[name].desc() for name in EXECUTION_KEY))
+        return statement.order_by(by.reverse, *(execution.c[name].asc() for name in EXECUTION_KEY))
 
-    if filters.is_selective(Of.EXECUTION) and sort != "recent":
-        its = executions.offset(0).subquery(execution.name)
-        return first(_whole(first(select(its)), execution))
-    return first(executions)
+    if filters.is_selective(Of.EXECUTION) and sort != "recent":  # sort the keys, then look up as many rows as are shown
+        keys = ordered(executions).offset(0).subquery(execution.name)
+        run = execution.alias("run")
+        row = select(run).where(_same_execution(run, keys), listed(run)).offset(0).lateral("row")
+        return ordered(select(row).select_from(keys.join(row, true()))).limit(filters.limit)
+    return ordered(executions.where(listed(execution))).limit(filters.limit)
 
 
 FINDING_DAYS = 30
@@ -223,8 +257,11 @@ def finding_since(now: datetime) -> datetime:
 
 
 def _executions(filters: Filters) -> Select[Any]:
-    conditions = (*filters.conditions(Of.EXECUTION, execution), *filters.conditions(Of.BOTH, execution))
-    return select(execution).where(~execution.c.is_outer, *conditions)
+    return select(execution).where(~execution.c.is_outer, *_conditions(filters))
+
+
+def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    return [*filters.conditions(Of.EXECUTION, execution), *filters.conditions(Of.BOTH, execution)]
 
 
 def _operators(
@@ -318,7 +355,9 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
     c = execution.c
     statement = select(*(c[name] for name in EXECUTION_KEY)).order_by(c.started_at.desc()).limit(1)
     parts = text.split("/")
-    if text != "last":
+    if text == "last":
+        statement = statement.where(has_work(execution))
+    else:
         if len(parts) > 3 or not parts[-1].isdecimal() or len(parts[-1]) > 18 or not all(parts):
             raise ConfigurationError("EXECUTION", text, "not a valid execution id", "Write 12, APPLICATION/12 or last.")
         statement = statement.where(c.execution_id == int(parts[-1]))
@@ -330,7 +369,9 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
         statement = statement.where(c.started_at == started_at)
     found = connection.execute(statement).first()
     if found is None:
-        raise NotFound(EMPTY if text == "last" else f"No execution {text}. `joinsight queries` lists the stored ones.")
+        if text != "last":
+            raise NotFound(f"No execution {text}. `joinsight queries` lists the stored ones.")
+        raise NotFound(EMPTY if is_empty(connection) else _NONE_WITH_WORK)
     return (found[0], found[1], found[2], found[3])
 
 

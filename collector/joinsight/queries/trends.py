@@ -39,7 +39,7 @@ _FAILED = text(
     " (array_agg(application_id ORDER BY started_at DESC))[1] AS application_id,"
     " (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,"
     " (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"
-    " FROM (SELECT * FROM execution WHERE state <> 'succeeded' AND state IN ('failed', 'lost')"
+    " FROM (SELECT * FROM execution WHERE state <> 'succeeded' AND state IN ('failed', 'lost') AND NOT is_outer"
     " AND started_at >= :since AND (CAST(:job AS text) IS NULL OR job_name = :job)"
     f" ORDER BY started_at DESC LIMIT {_RECENT_FAILURES}) AS failed"
     " GROUP BY job_name, query_shape, CASE WHEN query_shape IS NULL THEN title END"

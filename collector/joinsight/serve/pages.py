@@ -40,6 +40,7 @@ from joinsight.pages.listing import Asked, list_page
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View, number
+from joinsight.present.values import hidden_text
 from joinsight.queries import reading, trends
 from joinsight.queries.filters import FILTERS, Filters, one_of
 from joinsight.serve.access import SAFE_HEADERS, forbidden
@@ -128,7 +129,10 @@ class Pages:
             overview = None
             if listed.rows and (asked.is_home or asked.is_job):
                 overview = self._summaries.overview(connection, asked.filters.job, jobs)
-            return list_page(asked, listed, marks, [job["job_name"] for job in jobs.rows], overview)
+            bounds = asked.bounds(listed)
+            hidden = reading.count_hidden(connection, asked.filters, *bounds) if bounds else 0
+            left_out = hidden_text(hidden, reading.MOST_HIDDEN)
+            return list_page(asked, listed, marks, [job["job_name"] for job in jobs.rows], overview, left_out)
 
         return await self._answer(request, read)
 
@@ -159,7 +163,7 @@ class Pages:
             until = parse_moment("until", asked["until"]) if asked.get("until") else None
             limit = int(one_of("limit", asked.get("limit", str(LIMITS[0])), tuple(map(str, LIMITS))))
             given = FILTERS["shape"].value("key", request.path_params["key"])
-            filters = Filters(shape=given, job=asked.get("job") or None, limit=1)
+            filters = Filters(shape=given, job=asked.get("job") or None, show="all", limit=1)
             newest = reading.read_queries(connection, filters, "recent")
             if not newest:
                 raise NotFound(f"No execution of query {given}" + (f" in job {filters.job}." if filters.job else "."))

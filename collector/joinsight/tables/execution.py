@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import get_args
 
-from sqlalchemy import Index, text
+from sqlalchemy import ColumnElement, FromClause, Index, or_, text
 
 from joinsight.contract.document import ExecutionState, Origin
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Long, Ms, Strings, column, largest, required, table_of
@@ -55,7 +55,8 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
     streaming_batch_id: Long | None = column("Structured Streaming: the number of the micro-batch")
     is_outer: bool = required(
         "whether its work is in another execution: a micro-batch in those nested in it, the result of a command in"
-        " that which ran the command; tables of operators have nothing of it, and lists and totals leave it out"
+        " that which ran the command; or whether it is the query of joinsight doctor: tables of operators have nothing"
+        " of it, and lists and totals leave it out"
     )
     tags: Strings | None = column("spark.joinsight.tag.*")
     configuration: Strings | None = column("allow-listed settings of the session that differ from the defaults")
@@ -125,3 +126,13 @@ execution = table_of(
     largest("execution", "shuffle_write_bytes"),
     largest("execution", "disk_spilled_bytes"),
 )
+
+WITHOUT_WORK_MS = 1_000
+"""A success that took less, without a Spark job, did no work of its own: `CREATE VIEW`, `SHOW TABLES`."""
+
+
+def has_work(executions: FromClause) -> ColumnElement[bool]:
+    """Whether lists and `last` show an execution: whether it may have done work of its own."""
+    c = executions.c
+    may_have_run_jobs = or_(c.state != "succeeded", c.jobs.is_distinct_from(0), c.incomplete.is_not(None))
+    return ~c.is_outer & (may_have_run_jobs | (c.duration_ms >= WITHOUT_WORK_MS))
