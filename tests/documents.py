@@ -183,6 +183,8 @@ def measure(metric: Metric, values: Sequence[int], stage: int = 7) -> Accumulato
     """What the listener reports for these values of the tasks 70, 71, ... of a stage."""
     ordered = sorted(values)
     count = len(ordered)
+    positive = [value for value in ordered if value > 0]
+    some_are_zero = 0 < len(positive) < count
     return Accumulator(
         metric.id,
         metric.type,
@@ -196,6 +198,8 @@ def measure(metric: Metric, values: Sequence[int], stage: int = 7) -> Accumulato
         0,
         stage * 10 + values.index(ordered[-1]),
         stages=[stage],
+        positive=len(positive) if some_are_zero else None,
+        positive_median=positive[len(positive) // 2] if some_are_zero else None,
     )
 
 

@@ -48,14 +48,33 @@ STAGE = {
     "cpu_time_ms_max": (sa.BigInteger(), "executor CPU time of a task: max"),
 }
 
+COMMENTS = {
+    "execution.is_outer": (
+        "whether its work is in another execution: a micro-batch in those nested in it, the result of a command in that"
+        " which ran the command; or whether it is the query of joinsight doctor: tables of operators have nothing of it,"
+        " and lists and totals leave it out"
+    ),
+    "shuffle.rows_read_median": (
+        "rows that the median task read; where tasks of other branches of a UNION are in its stages, the median of the"
+        " tasks that read any"
+    ),
+    "shuffle.skew_ratio": (
+        "rows_read_max / rows_read_median; NULL: not read by several tasks, or the median is 0 or unknown"
+    ),
+    "joins.left_rows": (
+        "rows of the left input, from the nearest operator below that counts them; NULL: not measured, or counted"
+        " repeatedly (cartesian product without a shuffle)"
+    ),
+    "joins.cost_task_ms": "the same in time of tasks, summed; NULL: unknown, or only its broadcast is known",
+    "joins.cost_is_partial": (
+        "whether the costs are a lower bound: operators of its stage could not be told apart, or no sample saw the join"
+    ),
+}
+
 
 def upgrade() -> None:
     op.execute("ALTER TABLE execution ALTER COLUMN is_sampled SET DEFAULT false")
     for name, (kind, comment) in STAGE.items():
         op.add_column("stage", sa.Column(name, kind, comment=comment))
-    op.execute(
-        "COMMENT ON COLUMN execution.is_outer IS"
-        " 'whether its work is in another execution: a micro-batch in those nested in it, the result of a command in"
-        " that which ran the command; or whether it is the query of joinsight doctor: tables of operators have nothing"
-        " of it, and lists and totals leave it out'"
-    )
+    for column, comment in COMMENTS.items():
+        op.execute(f"COMMENT ON COLUMN {column} IS '{comment}'")

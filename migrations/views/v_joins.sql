@@ -95,7 +95,7 @@ COMMENT ON COLUMN v_joins.is_skew IS 'whether AQE marked it as a skew join';
 COMMENT ON COLUMN v_joins.hint IS 'the strategy hint of each side that has one, as Spark prints it, e.g. broadcast left; NULL: none, or unknown';
 COMMENT ON COLUMN v_joins.output_rows IS 'output rows';
 COMMENT ON COLUMN v_joins.output_ratio IS 'output_rows / the larger of left_rows and right_rows; NULL: not measured';
-COMMENT ON COLUMN v_joins.left_rows IS 'rows of the left input, from the nearest operator below that counts them';
+COMMENT ON COLUMN v_joins.left_rows IS 'rows of the left input, from the nearest operator below that counts them; NULL: not measured, or counted repeatedly (cartesian product without a shuffle)';
 COMMENT ON COLUMN v_joins.right_rows IS 'rows of the right input';
 COMMENT ON COLUMN v_joins.left_bytes IS 'bytes of the left input, from the exchange or broadcast that feeds it';
 COMMENT ON COLUMN v_joins.right_bytes IS 'bytes of the right input';
@@ -110,5 +110,5 @@ COMMENT ON COLUMN v_joins.broadcast_verdict IS 'was_broadcast: it is a broadcast
 COMMENT ON COLUMN v_joins.broadcast_side IS 'left or right: the side that was broadcast, or the smaller measured side that may be';
 COMMENT ON COLUMN v_joins.broadcast_side_bytes IS 'was_broadcast: size of the relation in memory, many times that of its rows if they are few. Otherwise the size that AQE would compare with the threshold: data size of the shuffle that feeds the side, whose rows are only sorted, filtered or aggregated in between. Without AQE Spark compares an estimate';
 COMMENT ON COLUMN v_joins.cost_wall_ms IS 'how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed (docs/cost.md); NULL: unknown';
-COMMENT ON COLUMN v_joins.cost_task_ms IS 'the same in time of tasks, summed; NULL: unknown';
-COMMENT ON COLUMN v_joins.cost_is_partial IS 'whether the costs are a lower bound, because operators of its stage could not be told apart';
+COMMENT ON COLUMN v_joins.cost_task_ms IS 'the same in time of tasks, summed; NULL: unknown, or only its broadcast is known';
+COMMENT ON COLUMN v_joins.cost_is_partial IS 'whether the costs are a lower bound: operators of its stage could not be told apart, or no sample saw the join';

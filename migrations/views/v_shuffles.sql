@@ -135,10 +135,10 @@ COMMENT ON COLUMN v_shuffles.local_merged_chunks_read IS 'push-based: merged chu
 COMMENT ON COLUMN v_shuffles.remote_merged_bytes_read IS 'push-based: merged bytes read over the network';
 COMMENT ON COLUMN v_shuffles.local_merged_bytes_read IS 'push-based: merged bytes read from the same host';
 COMMENT ON COLUMN v_shuffles.remote_merged_requests_ms IS 'push-based: duration of remote merged requests, summed, milliseconds';
-COMMENT ON COLUMN v_shuffles.rows_read_median IS 'rows that the median task read';
+COMMENT ON COLUMN v_shuffles.rows_read_median IS 'rows that the median task read; where tasks of other branches of a UNION are in its stages, the median of the tasks that read any';
 COMMENT ON COLUMN v_shuffles.rows_read_max IS 'rows that the largest task read';
 COMMENT ON COLUMN v_shuffles.rows_read_max_task_id IS 'the task that read most rows';
-COMMENT ON COLUMN v_shuffles.skew_ratio IS 'rows_read_max / rows_read_median; NULL unless several tasks read it';
+COMMENT ON COLUMN v_shuffles.skew_ratio IS 'rows_read_max / rows_read_median; NULL: not read by several tasks, or the median is 0 or unknown';
 COMMENT ON COLUMN v_shuffles.aqe_read IS 'how AQE reads it: coalesced, skewed, local; NULL: as planned';
 COMMENT ON COLUMN v_shuffles.aqe_partitions IS 'partitions after AQE coalesced and split';
 COMMENT ON COLUMN v_shuffles.aqe_coalesced_partitions IS 'partitions that AQE made by coalescing';

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from msgspec import structs
 from tests.documents import (
     LISTENER,
     STARTED_AT_MS,
@@ -135,18 +136,29 @@ def in_union(values: str, read: str = "", above: str = "") -> Row:
     ("row", "median", "ratio"),
     [
         (in_union("2+2+8"), 2, 4.0),  # each task reads a partition of each branch
-        (in_union("2+2+8+0"), None, None),
-        (in_union("0+0+0+0+2+2+8"), None, None),
-        (in_union("2+8+0", read="AQEShuffleRead | coalesced | number of partitions=2"), None, None),
+        (in_union("2+2+8+0"), 2, 4.0),
+        (in_union("0+0+0+0+0+0+0+2+2+8"), 2, 4.0),
+        (in_union("2+8+0", read="AQEShuffleRead | coalesced | number of partitions=2"), 8, 1.0),
+        (in_union("8+0+0+0"), None, None),
         (in_union("2+2+8", above="Exchange | hashpartitioning(k#1, 5)"), 2, 4.0),
-        (in_union("2+2+8+0", above="Exchange | hashpartitioning(k#1, 5)"), None, None),
+        (in_union("2+2+8+0", above="Exchange | hashpartitioning(k#1, 5)"), 2, 4.0),
     ],
 )
 def test_tasks_of_other_branches_of_a_union_do_not_count_as_readers(
     row: Row, median: int | None, ratio: float | None
 ) -> None:
-    """Spark counts 0 rows for each of them, so the median is unknown; the largest task is not."""
+    """Spark counts 0 rows for each of them, so the median is that of the tasks that read any."""
     assert some(row, "rows_read_median", "rows_read_max", "skew_ratio") == (median, 8, ratio)
+
+
+def test_documents_of_earlier_listeners_have_no_median_of_readers() -> None:
+    """The median over a UNION's tasks is then unknown."""
+    drawing = UNION.format(above="", indent="", read="", metrics="records read=2+2+8+0")
+    document = planned(drawing)
+    assert document.accumulators[0].positive == 3
+    old = [structs.replace(each, positive=None, positive_median=None) for each in document.accumulators]
+    (row,) = stored_rows(structs.replace(document, accumulators=old))["shuffle"]
+    assert some(row, "rows_read_median", "rows_read_max", "skew_ratio") == (None, 8, None)
 
 
 def test_a_shuffle_that_both_branches_of_a_union_read_has_the_median_of_all_tasks() -> None:

@@ -25,6 +25,14 @@ public final class HistogramTest {
       check(histogram.count() == values.length, "count");
       check(histogram.sum() == sum, "sum");
       check(histogram.min() == values[0] && histogram.max() == values[values.length - 1], "min, max");
+      long positive = Arrays.stream(values).filter(value -> value > 0).count();
+      check(histogram.positive() == positive, "positive");
+      Summary exact = Summary.of(values.clone(), values.length);
+      Summary approximate = Summary.of(histogram);
+      check(exact.positive == positive && approximate.positive == positive, "positive values");
+      long median = positive == 0 ? 0 : values[(int) (values.length - positive + positive / 2)];
+      check(exact.positiveMedian == median, "their median");
+      check(Math.abs(approximate.positiveMedian - median) <= median / 100.0, "their median from a histogram");
       for (int place = 0; place < values.length; place++) {
         long found = histogram.at(place);
         check(
@@ -36,6 +44,7 @@ public final class HistogramTest {
     zeros.add(0, 5);
     zeros.add(-7);
     zeros.add(3, 0);
+    check(zeros.positive() == 0 && Summary.of(zeros).positive == 0, "no positive ones");
     check(zeros.count() == 6 && zeros.at(0) == -7 && zeros.at(1) == 0 && zeros.at(5) == 0, "zeros");
     System.out.println("ok");
   }

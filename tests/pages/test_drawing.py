@@ -104,16 +104,18 @@ def test_time_skew_and_findings_are_at_their_nodes() -> None:
     assert not any(box.node.findings for box in drawing_of(recordings()["skewed"], 0).boxes)
 
 
-def test_a_shuffle_that_only_some_tasks_of_its_stage_read_has_no_skew() -> None:
+def test_a_shuffle_that_only_some_tasks_of_its_stage_read_has_the_skew_of_these() -> None:
     """The tasks of the other branch count as 0 rows, so that the median would be one of theirs."""
     drawing = drawing_of(
         planned("""
             Union
-              Exchange | hashpartitioning(k#1, 4), REPARTITION_BY_NUM | records read=30+40+40+50+0+0
+              Exchange | hashpartitioning(k#1, 4), REPARTITION_BY_NUM | records read=30+40+40+120+0+0+0+0+0+0
               Range | (0, 9)
             """)
     )
-    assert (box(drawing, "Exchange").node.skew, box(drawing, "Exchange").spread) == ("", None)
+    shown = box(drawing, "Exchange")
+    assert (shown.node.skew, shown.spread) == ("3.0×", (40 / 120, 1.0))
+    assert "tasks read 40 rows in the median and 120 at most" in shown.title
 
 
 def test_a_finding_about_the_whole_execution_is_at_no_box() -> None:

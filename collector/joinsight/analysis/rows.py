@@ -477,9 +477,11 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
     if read is not None and read.count > 1 and read.max:
         columns["rows_read_max"] = read.max
         columns["rows_read_max_task_id"] = read.max_task
-        if not _has_other_tasks(facts, node, read, columns["partitions"]):
-            columns["rows_read_median"] = read.median
-            columns["skew_ratio"] = read.max / read.median if read.median else None
+        median = read.median
+        if _has_other_tasks(facts, node, read, columns["partitions"]):
+            median = read.positive_median if (read.positive or 0) > 1 else None
+        columns["rows_read_median"] = median
+        columns["skew_ratio"] = read.max / median if median else None
     reads = [facts.nodes[i] for i in facts.consumers(node) if _is_aqe_read(facts.nodes[i])]
     for aqe_read in reads[:1]:
         columns["aqe_read"] = re.findall(r"coalesced|skewed|local", aqe_read.simple)

@@ -131,6 +131,12 @@ class Accumulator(Struct, frozen=True):
     approximate: Annotated[
         bool, Meta(description="median and p95 are within 1 %, because a memory limit was reached")
     ] = False
+    positive: Annotated[
+        Count | None, Meta(description="how many values are above 0; absent: all, none, or from an older listener")
+    ] = None
+    positive_median: Annotated[Long | None, Meta(description="the median of these, approximate if the median is")] = (
+        None
+    )
 
 
 class Job(Struct, frozen=True):

@@ -162,7 +162,8 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
             continue
         operator = operators.of(node.name)
         _measure(node, operator, operator.by_sparks_names(tree.metrics(node.row)))
-        node.read = next((row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known), None)
+        read = (row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known)
+        node.read = next((_read(row, skew_known[row["accumulator_id"]]) for row in read), None)
     total = sum(node.time_ms or 0 for node in tree.nodes.values())
     for node in tree.nodes.values():
         node.time_share = (node.time_ms or 0) / total if total else 0.0
@@ -205,12 +206,17 @@ def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> 
         node.time_ms = sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
 
 
-def _skew_known(plan: StoredPlan) -> set[int]:
-    """The accumulators of the rows that tasks read of shuffles whose skew is known; plan versions share them."""
-    known = {row["node_id"] for row in plan.shuffles if row["skew_ratio"] is not None}
+def _read(metric: Row, median: int) -> Row:
+    """The rows that its tasks read: the metric has tasks of other branches of a UNION, too, as zeros."""
+    return {**metric, "median": median, "p95": max(median, metric["p95"])}
+
+
+def _skew_known(plan: StoredPlan) -> dict[int, int]:
+    """The median of the rows that tasks read, by the accumulator of a shuffle whose skew is known; plans share them."""
+    known = {row["node_id"]: row["rows_read_median"] for row in plan.shuffles if row["skew_ratio"] is not None}
     final = plan.version(None)
     return {
-        accumulator
+        accumulator: known[node["id"]]
         for node in (final["nodes"] if final and known else ())
         if node["id"] in known
         for accumulator, name, _ in node["metrics"]

@@ -43,7 +43,10 @@ class JoinRow(ExecutionKey, frozen=True, kw_only=True):
     )
     output_rows: Rows | None = metric("number of output rows", "output rows")
     output_ratio: Ratio | None = column("output_rows / the larger of left_rows and right_rows; NULL: not measured")
-    left_rows: Rows | None = column("rows of the left input, from the nearest operator below that counts them")
+    left_rows: Rows | None = column(
+        "rows of the left input, from the nearest operator below that counts them; NULL: not measured, or counted"
+        " repeatedly (cartesian product without a shuffle)"
+    )
     right_rows: Rows | None = column("rows of the right input")
     left_bytes: Bytes | None = column("bytes of the left input, from the exchange or broadcast that feeds it")
     right_bytes: Bytes | None = column("bytes of the right input")
@@ -88,9 +91,9 @@ class JoinRow(ExecutionKey, frozen=True, kw_only=True):
         "how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed"
         " (docs/cost.md); NULL: unknown"
     )
-    cost_task_ms: Ms | None = column("the same in time of tasks, summed; NULL: unknown")
+    cost_task_ms: Ms | None = column("the same in time of tasks, summed; NULL: unknown, or only its broadcast is known")
     cost_is_partial: bool | None = column(
-        "whether the costs are a lower bound, because operators of its stage could not be told apart"
+        "whether the costs are a lower bound: operators of its stage could not be told apart, or no sample saw the join"
     )
 
 

@@ -79,10 +79,15 @@ class ShuffleRow(ExecutionKey, frozen=True, kw_only=True):
     remote_merged_requests_ms: Ms | None = metric(
         "remote merged reqs duration", "push-based: duration of remote merged requests, summed, milliseconds"
     )
-    rows_read_median: Rows | None = column("rows that the median task read")
+    rows_read_median: Rows | None = column(
+        "rows that the median task read; where tasks of other branches of a UNION are in its stages, the median of the"
+        " tasks that read any"
+    )
     rows_read_max: Rows | None = column("rows that the largest task read")
     rows_read_max_task_id: Long | None = column("the task that read most rows")
-    skew_ratio: Ratio | None = column("rows_read_max / rows_read_median; NULL unless several tasks read it")
+    skew_ratio: Ratio | None = column(
+        "rows_read_max / rows_read_median; NULL: not read by several tasks, or the median is 0 or unknown"
+    )
     aqe_read: list[str] | None = column("how AQE reads it: coalesced, skewed, local; NULL: as planned")
     aqe_partitions: Long | None = metric(
         "number of partitions", "partitions after AQE coalesced and split", of=AQE_READ

@@ -203,6 +203,10 @@ final class Documents {
     if (summary != null) {
       g.writeNumberField("sum", summary.sum);
       summary(g, summary);
+      if (summary.positive > 0 && summary.positive < summary.count) {
+        g.writeNumberField("positive", summary.positive);
+        g.writeNumberField("positive_median", summary.positiveMedian);
+      }
     }
     if (s.isApproximate) g.writeBooleanField("approximate", true);
     if (s.isMaxOfTask) {

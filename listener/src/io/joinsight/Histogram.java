@@ -55,6 +55,11 @@ final class Histogram {
     return count;
   }
 
+  /** How many values are above 0; exact. */
+  long positive() {
+    return count - negatives - (octaves[0] == null ? 0 : octaves[0][0]);
+  }
+
   long sum() {
     return sum;
   }

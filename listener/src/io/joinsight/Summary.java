@@ -1,8 +1,9 @@
 package io.joinsight;
 
 import java.util.Arrays;
+import java.util.function.LongUnaryOperator;
 
-/** The distribution of values: count, sum, minimum, quartiles, 95th percentile, maximum. */
+/** The distribution of values: count, sum, minimum, quartiles, 95th percentile, maximum; and of those above 0. */
 final class Summary {
   final long count;
   final long sum;
@@ -12,16 +13,21 @@ final class Summary {
   final long p75;
   final long p95;
   final long max;
+  final long positive; // how many are above 0
+  final long positiveMedian; // 0 for none
 
-  private Summary(long count, long sum, long min, long p25, long median, long p75, long p95, long max) {
+  /** {@code at}: the value at an index of the sorted values. */
+  private Summary(long count, long sum, long min, long max, long positive, LongUnaryOperator at) {
     this.count = count;
     this.sum = sum;
     this.min = min;
-    this.p25 = p25;
-    this.median = median;
-    this.p75 = p75;
-    this.p95 = p95;
+    p25 = at.applyAsLong(percentile(25, count));
+    median = at.applyAsLong(median(count));
+    p75 = at.applyAsLong(percentile(75, count));
+    p95 = at.applyAsLong(percentile(95, count));
     this.max = max;
+    this.positive = positive;
+    positiveMedian = positive > 0 ? at.applyAsLong(count - positive + median(positive)) : 0;
   }
 
   /** Summarises the first {@code n} values, and sorts them; null if there are none. */
@@ -30,18 +36,15 @@ final class Summary {
     Arrays.sort(values, 0, n);
     long sum = 0;
     for (int i = 0; i < n; i++) sum += values[i];
-    return new Summary(
-        n, sum, values[0], values[(int) percentile(25, n)], values[(int) median(n)], values[(int) percentile(75, n)],
-        values[(int) percentile(95, n)], values[n - 1]);
+    int positive = n;
+    while (positive > 0 && values[n - positive] <= 0) positive--;
+    return new Summary(n, sum, values[0], values[n - 1], positive, i -> values[(int) i]);
   }
 
   /** Summarises a histogram; median and percentiles are within 1 %. */
   static Summary of(Histogram h) {
-    long n = h.count();
-    if (n == 0) return null;
-    return new Summary(
-        n, h.sum(), h.min(), h.at(percentile(25, n)), h.at(median(n)), h.at(percentile(75, n)), h.at(percentile(95, n)),
-        h.max());
+    if (h.count() == 0) return null;
+    return new Summary(h.count(), h.sum(), h.min(), h.max(), h.positive(), h::at);
   }
 
   /** The index of the median among n sorted values: the rule of Spark's SQLMetrics.stringValue. */
