@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.eventlog.recorded import log_at, read
 
-from joinsight.contract.document import Execution, Spread
+from joinsight.contract.document import Execution, Slowest, Spread
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 METRICS = [{"name": f"metric {number}", "accumulatorId": number, "metricType": "sum"} for number in (7, 8)]
@@ -32,6 +32,21 @@ def test_times_of_tasks_are_those_of_sparks_ui(tmp_path: Path) -> None:
     assert stage.result_serialization_time_ms == 6
     assert stage.cpu_time == Spread(0, 0, 31, 31, 100)
     assert stage.run_time == Spread(40, 40, 90, 90, 102, 40, 90)
+
+
+def test_an_executor_without_a_name_is_unknown_and_times_below_zero_are_zero(tmp_path: Path) -> None:
+    """No Spark writes either; the document is valid nevertheless."""
+
+    def task(executor: object, host: object, run_time: int) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+        return [], {"Executor Run Time": run_time}, {"Executor ID": executor, "Host": host}
+
+    slow = [task("1", "a", 5), task("1", "a", 5), task("1", "a", -100)]
+    (stage,) = execution_of(tmp_path, *slow, *(task("2é", "b", -1_000) for _ in range(3))).stages
+    assert (stage.executors, stage.hosts, stage.run_time_ms) == (2, 2, 0)
+    assert stage.slowest == Slowest("a", 3, 0, 0, 5, 0, 15, "1")
+    for executor, host in (("", "a"), (None, "a"), ("3", ""), ("3", None), (1, ["a"])):
+        (stage,) = execution_of(tmp_path, *slow, task(executor, host, 5)).stages
+        assert (stage.executors, stage.hosts, stage.slowest) == (None, None, None)
 
 
 def execution_of(folder: Path, *tasks: Sequence[Any]) -> Execution:

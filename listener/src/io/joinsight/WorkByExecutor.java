@@ -67,8 +67,8 @@ final class WorkByExecutor {
       executor = work.executor;
       host = work.host;
       tasks = work.tasks;
-      runTime = work.runTime;
-      cpuTime = work.cpuTime;
+      runTime = Math.max(0, work.runTime);
+      cpuTime = Math.max(0, work.cpuTime);
       numbers = work.numbers;
       this.excess = (long) excess;
     }
@@ -106,7 +106,7 @@ final class WorkByExecutor {
     Work work = byExecutor.get(executor);
     if (work == null) {
       int number = byExecutor.size();
-      if (number == MAX || executor == null || host == null) {
+      if (number == MAX || executor == null || executor.isEmpty() || host == null || host.isEmpty()) {
         memory.add(-heapBytes());
         byExecutor = null;
         return 0;
