@@ -36,7 +36,7 @@ from tests.waiting import until
 
 from bench.plugin import compiled, measured, run, session
 from joinsight.analysis.rows import Rows
-from joinsight.queries.reading import stored_plan
+from joinsight.analysis.stored import stored_plan
 
 CORES = 8
 TASKS = 3

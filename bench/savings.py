@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sink import listening
 
 from bench.plugin import run, session
-from joinsight.queries.reading import stored_plan
+from joinsight.analysis.stored import stored_plan
 
 TABLES = ("shuffled", "bucketed")
 KEYS = 8

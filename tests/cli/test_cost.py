@@ -16,9 +16,9 @@ from tests.documents import application
 from tests.timing.test_cost import MERGED, ended, ran
 
 from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import stored_plan
 from joinsight.cli import cli
 from joinsight.cli.cost import print_bill
-from joinsight.queries.reading import stored_plan
 from joinsight.store.writer import Writer
 
 SAMPLED = MERGED.format(left="REPARTITION_BY_COL", sorted="false")

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from joinsight.analysis.comparison import Run
 from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.contract.document import Execution
 from joinsight.findings import Finder, Thresholds
-from joinsight.queries.reading import StoredPlan, stored_plan
 from joinsight.tables import as_columns
 
 

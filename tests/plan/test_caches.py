@@ -10,13 +10,13 @@ from tests.documents import planned
 from tests.timing.test_cost import ran
 
 from joinsight.analysis.rows import Plans, execution_rows
+from joinsight.analysis.stored import stored_plan
 from joinsight.contract.document import Execution, Job
 from joinsight.pages.panel import panel_of
 from joinsight.plan.caches import Cache, caches
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.present.caches import line
 from joinsight.present.tree import plan_tree
-from joinsight.queries.reading import stored_plan
 from joinsight.tables import CacheRow
 
 FILTERED = """\

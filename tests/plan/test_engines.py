@@ -14,8 +14,8 @@ import pytest
 from tests.documents import planned
 
 from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.analysis.stored import stored_plan
 from joinsight.present.tree import plan_tree
-from joinsight.queries.reading import stored_plan
 
 
 class Case(NamedTuple):

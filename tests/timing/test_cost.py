@@ -18,13 +18,13 @@ from tests.test_fuzz import CORPUS, RELAXED, executions
 from tests.timing.test_critical_path import broadcasts, jobs, nested, stages
 
 from joinsight.analysis.rows import Plans, execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import DocumentError
 from joinsight.cli.cost import print_bill
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import ENDED, MAX_LONG, Execution, Job, Stage
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.present.cost import Labels
-from joinsight.queries.reading import StoredPlan, stored_plan
 from joinsight.tables import BroadcastRow, JoinRow, ShuffleRow
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_execution

@@ -13,10 +13,10 @@ from sqlalchemy import Engine
 from tests.documents import application
 
 from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.cli import cli
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
-from joinsight.queries.reading import StoredPlan, stored_plan
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
 

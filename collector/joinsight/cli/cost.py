@@ -12,12 +12,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan.operators import PYTHON_TIME
 from joinsight.present.cost import Labels
 from joinsight.queries import reading
-from joinsight.queries.reading import StoredPlan
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at, print_text

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import JoinsightError
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
@@ -28,7 +29,6 @@ from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import Operator
 from joinsight.pages.notebook import notebook
 from joinsight.present.values import query_title
-from joinsight.queries.reading import StoredPlan, stored_plan
 from joinsight.tables import (
     AqeDecisionRow,
     BroadcastRow,

@@ -10,6 +10,7 @@ from typing import Any
 
 from joinsight.analysis.comparison import Change, Comparison, Measure, compare
 from joinsight.analysis.comparison import Run as ComparedRun
+from joinsight.analysis.stored import StoredPlan
 from joinsight.pages.boxes import box_of
 from joinsight.pages.environment import render
 from joinsight.plan import operators
@@ -17,7 +18,6 @@ from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity
 from joinsight.present.comparison import difference, value, verdicts
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 MAX_DEPTH = 24

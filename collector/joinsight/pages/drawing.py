@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.pages.boxes import WIDTH, Box, box_of, fold_of, reuse_of
 from joinsight.pages.folding import chains
 from joinsight.pages.layout import Place, place
 from joinsight.pages.view import View
 from joinsight.plan import operators
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 GAP = 22

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joinsight.analysis.comparison import Run
+from joinsight.analysis.stored import StoredPlan
 from joinsight.analysis.title import is_sparks_own
 from joinsight.base.errors import NotFound
 from joinsight.base.units import bytes_text, duration_text, percent_text
@@ -27,7 +28,6 @@ from joinsight.present.decisions import lines, moment
 from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
 from joinsight.present.values import execution_name, number_text, one_line, query_title
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.timing.cost import Bill, Item, JoinCost
 from joinsight.verdict import judge

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.pages.drawing import draw
 from joinsight.pages.environment import render
@@ -14,7 +15,6 @@ from joinsight.pages.view import DEFAULT
 from joinsight.present.findings import at_stake
 from joinsight.present.time_spent import by_cause
 from joinsight.present.values import execution_name, one_line, query_title
-from joinsight.queries.reading import StoredPlan
 from joinsight.verdict import judge
 
 

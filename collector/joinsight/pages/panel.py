@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import value_text
 from joinsight.present.caches import use
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 STATISTICS = ("min", "median", "p95", "max")

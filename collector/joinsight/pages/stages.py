@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from joinsight.analysis.comparison import Run
+from joinsight.analysis.stored import StoredPlan
 from joinsight.plan import operators
-from joinsight.queries.reading import StoredPlan
 
 
 def stages_of_nodes(plan: StoredPlan, run: Run) -> dict[int, list[int]]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.time_spent import TimeSpent, by_cause
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 MAX_STAGES = 200

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
 from joinsight.present.tree import clean
-from joinsight.queries.reading import StoredPlan
 from joinsight.timing.cost import Item
 
 _LONGEST = 90

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.plan import texts
 from joinsight.plan.decisions import KINDS, About
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 

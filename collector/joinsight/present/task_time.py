@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 
 _MOST = 20

@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.findings import skewed_shuffle
 from joinsight.plan import operators
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present.values import ratio_text
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.timing.cost import Bill
 

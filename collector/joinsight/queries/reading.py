@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
-from functools import cached_property
 from typing import Any
 
 from sqlalchemy import (
@@ -27,13 +26,10 @@ from sqlalchemy import (
     tuple_,
 )
 
-from joinsight.analysis.bill import read_bill, read_facts, savings
 from joinsight.analysis.comparison import Run
-from joinsight.analysis.rows import Rows
+from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import rank
-from joinsight.plan import operators
-from joinsight.plan.caches import not_run
 from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.store.delivery import missing
 from joinsight.tables import (
@@ -43,7 +39,6 @@ from joinsight.tables import (
     Row,
     application,
     aqe_decision,
-    as_columns,
     broadcast,
     cache,
     delivery,
@@ -55,8 +50,6 @@ from joinsight.tables import (
 )
 from joinsight.tables import shuffle as shuffle_table
 from joinsight.tables.views import node_metric, plan_version, segment, task_time, v_finding_groups
-from joinsight.timing.cost import Bill
-from joinsight.timing.savings import Savings
 
 Key = tuple[datetime, str, str, int]
 
@@ -375,73 +368,6 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
     return (found[0], found[1], found[2], found[3])
 
 
-@dataclass(frozen=True)
-class StoredPlan:
-    """An execution with its plan versions, AQE's decisions, all metrics by node and accumulator, and findings."""
-
-    execution: Row
-    versions: list[Row]
-    decisions: list[Row]
-    metrics: list[Row]
-    findings: list[Row]
-    """The worst first."""
-    segments: list[Row]
-    """The critical path, in the order of time."""
-    task_times: list[Row]
-    """What the run time of its stages went into."""
-    stages: list[Row]
-    shuffles: list[Row]
-    caches: list[Row]
-    """The cached tables that it filled or read, and how all executions of the application use each."""
-    slots: int | None = None
-    """How many tasks the application could run at once, by its settings; None: unknown."""
-    earlier: Sequence[Row] = ()
-    """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
-
-    @cached_property
-    def bill(self) -> Bill:
-        """What the execution cost."""
-        return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
-
-    def not_run(self, version: Row) -> frozenset[int]:
-        """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
-        if not any(operators.of(node["name"]).kind == "cached_scan" for node in version["nodes"]):
-            return frozenset()
-        return not_run(read_facts(version, self.metrics))
-
-    @cached_property
-    def savings(self) -> Savings:
-        """How much less time it would have taken without an operator."""
-        return savings(self.bill, self.stages)
-
-    def version(self, number: int | None) -> Row | None:
-        """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
-        if not self.versions:
-            return None
-        if number is None:
-            return self.versions[-1]
-        if not 0 <= number < len(self.versions):
-            raise NotFound(f"No plan version {number}; the versions are 0 to {len(self.versions) - 1}.")
-        return self.versions[number]
-
-
-def stored_plan(rows: Rows) -> StoredPlan:
-    """What `read_plan` reads, once these rows are stored."""
-    by_table = {table: [as_columns(row) for row in each] for table, each in rows.by_table().items()}
-    return StoredPlan(
-        by_table["execution"][0],
-        by_table["plan_version"],
-        by_table["aqe_decision"],
-        by_table["node_metric"],
-        by_table["finding"],  # the Finder has ranked them
-        by_table["segment"],
-        by_table["task_time"],
-        by_table["stage"],
-        by_table["shuffle"],
-        [{**row, **_uses_of([row])} for row in by_table["cache"]],
-    )
-
-
 _RANKED_BY = ("severity", "wall_ms", "impact_ms", "impact_bytes")
 
 
@@ -514,17 +440,7 @@ def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:
     uses: defaultdict[int, list[Row]] = defaultdict(list)
     for use in _rows(connection, select(cache).where(*same).order_by(*cache.primary_key)):
         uses[use["cache_id"]].append(use)
-    return [{**row, **_uses_of(uses[row["cache_id"]])} for row in rows]
-
-
-def _uses_of(rows: Sequence[Row]) -> Row:
-    fills = [row for row in rows if row["fill_stages"] is not None]
-    return {
-        "filled_by": [row["execution_id"] for row in fills],
-        "all_fill_wall_ms": sum(row["fill_wall_ms"] or 0 for row in fills),
-        "all_fill_task_ms": sum(row["fill_task_ms"] or 0 for row in fills),
-        "reads": len(rows) - len(fills),
-    }
+    return [{**row, **uses_of(uses[row["cache_id"]])} for row in rows]
 
 
 def worst_findings(connection: Connection, executions: Sequence[Row]) -> dict[int, str]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.present import caches, decisions
 from joinsight.present.task_time import by_operator
 from joinsight.present.time_spent import by_cause
 from joinsight.present.values import execution_name, one_line, query_title, when
-from joinsight.queries.reading import StoredPlan
 from joinsight.terminal import findings, tree
 from joinsight.terminal.console import cut_at, paragraph_width, print_text
 from joinsight.terminal.escaping import visible_line

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.present.display import row_text
 from joinsight.present.tree import HOT, PlanTree, TreeNode, plan_tree
 from joinsight.present.values import number_text
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.terminal.escaping import visible_line
 

@@ -7,14 +7,11 @@ where the time went (an operator's own work, the driver) counts half: what expla
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-
-from joinsight.base.errors import NotFound
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
-from joinsight.queries.reading import StoredPlan, find_execution, read_plan
 from joinsight.verdict import names
 from joinsight.verdict.mechanisms import PLACES, Cause, Code, causes
 from joinsight.verdict.view import View
@@ -60,20 +57,6 @@ def judge(stored: StoredPlan) -> Verdict:
     return Verdict(
         best.code, round(wall / whole, 4), wall, keys, best.stage_id, best.evidence, text, best.next, best.nodes
     )
-
-
-def read_verdict(connection: Connection, stored: StoredPlan) -> Verdict:
-    """The verdict on a stored execution, with that on the execution that it waited for, if that explains more."""
-    found = judge(stored)
-    number = found.evidence.get("longest_execution") if found.code == "nested" else None
-    if not number:
-        return found
-    try:
-        key = find_execution(connection, f"{stored.execution['application_id']}/{number}")
-    except NotFound:
-        return found
-    inner = judge(read_plan(connection, key))
-    return replace(found, text=f"{found.text} In execution {number}: {inner.text}", next=inner.next)
 
 
 def _text(view: View, cause: Cause, wall: int, found: Sequence[Cause]) -> str:
@@ -135,4 +118,4 @@ def _even(view: View, found: list[Cause]) -> Verdict:
     )
 
 
-__all__ = ["Verdict", "judge", "read_verdict"]
+__all__ = ["Verdict", "judge"]

@@ -9,12 +9,12 @@ from datetime import datetime
 from functools import cached_property
 
 from joinsight.analysis.bill import read_facts
+from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED, Accumulator
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.timing.cost import Account
 from joinsight.timing.critical_path import STAGE_CAUSES

@@ -17,12 +17,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.errors import JoinsightError
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.values import execution_name
-from joinsight.queries.reading import StoredPlan
 from joinsight.why.division import rounded, scatter, shares
 from joinsight.why.places import RunPlaces, StageRun, matched
 

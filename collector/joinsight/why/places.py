@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.plan import operators
 from joinsight.plan.identity import Identity
 from joinsight.plan.operators import OUTPUT_ROWS
-from joinsight.queries.reading import StoredPlan
 from joinsight.tables import Row
 from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.verdict.view import View

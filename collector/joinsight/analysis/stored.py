@@ -1,0 +1,94 @@
+"""An execution as it is stored, read from the database or just measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from joinsight.analysis.bill import read_bill, read_facts, savings
+from joinsight.analysis.rows import Rows
+from joinsight.base.errors import NotFound
+from joinsight.plan import operators
+from joinsight.plan.caches import not_run
+from joinsight.tables import Row, as_columns
+from joinsight.timing.cost import Bill
+from joinsight.timing.savings import Savings
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """An execution with its plan versions, AQE's decisions, all metrics by node and accumulator, and findings."""
+
+    execution: Row
+    versions: list[Row]
+    decisions: list[Row]
+    metrics: list[Row]
+    findings: list[Row]
+    """The worst first."""
+    segments: list[Row]
+    """The critical path, in the order of time."""
+    task_times: list[Row]
+    """What the run time of its stages went into."""
+    stages: list[Row]
+    shuffles: list[Row]
+    caches: list[Row]
+    """The cached tables that it filled or read, and how all executions of the application use each."""
+    slots: int | None = None
+    """How many tasks the application could run at once, by its settings; None: unknown."""
+    earlier: Sequence[Row] = ()
+    """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
+
+    @cached_property
+    def bill(self) -> Bill:
+        """What the execution cost."""
+        return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
+
+    def not_run(self, version: Row) -> frozenset[int]:
+        """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
+        if not any(operators.of(node["name"]).kind == "cached_scan" for node in version["nodes"]):
+            return frozenset()
+        return not_run(read_facts(version, self.metrics))
+
+    @cached_property
+    def savings(self) -> Savings:
+        """How much less time it would have taken without an operator."""
+        return savings(self.bill, self.stages)
+
+    def version(self, number: int | None) -> Row | None:
+        """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
+        if not self.versions:
+            return None
+        if number is None:
+            return self.versions[-1]
+        if not 0 <= number < len(self.versions):
+            raise NotFound(f"No plan version {number}; the versions are 0 to {len(self.versions) - 1}.")
+        return self.versions[number]
+
+
+def stored_plan(rows: Rows) -> StoredPlan:
+    """What `read_plan` reads, once these rows are stored."""
+    by_table = {table: [as_columns(row) for row in each] for table, each in rows.by_table().items()}
+    return StoredPlan(
+        by_table["execution"][0],
+        by_table["plan_version"],
+        by_table["aqe_decision"],
+        by_table["node_metric"],
+        by_table["finding"],  # the Finder has ranked them
+        by_table["segment"],
+        by_table["task_time"],
+        by_table["stage"],
+        by_table["shuffle"],
+        [{**row, **uses_of([row])} for row in by_table["cache"]],
+    )
+
+
+def uses_of(rows: Sequence[Row]) -> Row:
+    """How all executions of an application use a cached table, from its rows."""
+    fills = [row for row in rows if row["fill_stages"] is not None]
+    return {
+        "filled_by": [row["execution_id"] for row in fills],
+        "all_fill_wall_ms": sum(row["fill_wall_ms"] or 0 for row in fills),
+        "all_fill_task_ms": sum(row["fill_task_ms"] or 0 for row in fills),
+        "reads": len(rows) - len(fills),
+    }
