@@ -100,8 +100,8 @@ class Bill:
     """The largest first, too; then those of which nothing is known."""
     waits: Mapping[Attempt, Mapping[int, int]]
     """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
-    parts: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
-    """How long the execution waited for the stage attempts on its path, by what their tasks were at."""
+    weights: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
+    """The run time of each stage attempt, by what its tasks were at."""
     holds: Mapping[Account, Sequence[int]] = field(default_factory=dict)
     """The operators that a shared account may be of."""
     ran: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -152,12 +152,10 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         else:
             wall[Account("rest", segment.cause)] += ms
     waits: dict[Attempt, Mapping[int, int]] = {}
-    by_attempt: dict[Attempt, Mapping[Account, int]] = {}
     for attempt, ms in waited.items():
         its = weights[attempt]
         parts = divide(ms, its) if any(its.values()) else {Account("shared", stage_id=attempt[0]): ms}
         wall.update(parts)
-        by_attempt[attempt] = parts
         waits[attempt] = {
             account.node_id: part
             for account, part in parts.items()
@@ -169,7 +167,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
     holds = {account: stages.holds(account) for account in {**wall, **tasks} if account.kind == "shared"}
-    return Bill(items, _joins(facts, items), waits, by_attempt, holds, stages.ran)
+    return Bill(items, _joins(facts, items), waits, weights, holds, stages.ran)
 
 
 def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:

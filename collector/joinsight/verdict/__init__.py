@@ -16,8 +16,6 @@ from joinsight.verdict import names
 from joinsight.verdict.mechanisms import PLACES, Cause, Code, causes
 from joinsight.verdict.view import View
 
-_LEAST_SHARE = 0.2
-"""Share of the wall time that a cause must explain."""
 _ALSO_SHARE = 0.15
 """Share of the wall time from which on a second cause is named."""
 
@@ -48,7 +46,7 @@ def judge(stored: StoredPlan) -> Verdict:
     found = [each for each in causes(view) if each.wall_ms > 0]
     whole = max(1, view.wall_ms)
     found.sort(key=lambda each: -each.weight)
-    best = next((each for each in found if max(each.wall_ms, each.seen_ms) >= _LEAST_SHARE * whole), None)
+    best = next((each for each in found if max(each.wall_ms, each.seen_ms) >= each.least_share * whole), None)
     if best is None:
         return _even(view, found)
     wall = min(best.wall_ms, whole)

@@ -8,7 +8,7 @@ went; the others say why, and go before these.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from joinsight.base.units import bytes_text, duration_text
@@ -45,6 +45,7 @@ PLACES: tuple[Code, ...] = ("compute", "scan", "shuffle", "driver", "python")
 """Codes that say where the time went; how much of it a repair would save is not known."""
 
 _PLACE_WEIGHT = 0.5
+_LEAST_TOGETHER = 0.5
 _SEEN_WEIGHT = 0.6
 _MB = 1 << 20
 _LEAST_RATIO = 4.0
@@ -63,6 +64,8 @@ _STARTING_MS = 1_000
 """What the driver takes for a short query."""
 _UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
 """Ends of names of files that one task has to read whole."""
+_MOST_ROWS = 0.5
+"""Share of the rows that are read which a broadcast has, where it is little but read."""
 _SPILL_PER_SECOND = 20 * _MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
@@ -91,6 +94,9 @@ class Cause:
     is_place: bool | None = None
     """Whether it only says where the time went; by default, what its code is."""
 
+    least_share: float = 0.2
+    """Share of the wall time that it must explain to be the verdict."""
+
     @property
     def weight(self) -> float:
         """By this, causes are compared."""
@@ -99,9 +105,38 @@ class Cause:
 
 
 def causes(view: View) -> Iterator[Cause]:
-    """Those of all mechanisms, in no order."""
+    """Those of all mechanisms, in no order; with several of a code that add up, also all of them together."""
     for mechanism in MECHANISMS:
-        yield from mechanism(view)
+        found = list(mechanism(view))
+        yield from found
+        for code, call in _TOGETHER.items():
+            its = sorted((each for each in found if each.code == code and each.wall_ms), key=lambda each: -each.wall_ms)
+            if len(its) > 1:
+                yield _together(its, call)
+
+
+_TOGETHER: Mapping[Code, str] = {
+    "shuffle": "shuffles",
+    "broadcast": "broadcasts",
+    "scan": "scans",
+    "python": "Python functions",
+    "slow_host": "stages with a task that ran much longer than the others, with no more data",
+    "tiny_tasks": "stages of many short tasks",
+    "few_tasks": "stages of fewer tasks than could run",
+}
+"""Codes whose causes happen one after the other, and what they are called together."""
+
+
+def _together(its: Sequence[Cause], call: str) -> Cause:
+    wall, first = sum(each.wall_ms for each in its), its[0]
+    nodes = tuple(dict.fromkeys(i for each in its for i in each.nodes))
+    what = f"{len(its)} {call} took {duration_text(wall)}; in the largest, {first.what}"
+    evidence = {**first.evidence, "number": len(its)}
+    seen = sum(each.seen_ms for each in its)
+    least = _LEAST_TOGETHER if first.code in PLACES else first.least_share
+    return replace(
+        first, least_share=least, seen_ms=seen, wall_ms=wall, nodes=nodes, what=what, evidence=evidence, stage_id=None
+    )
 
 
 # Rows
@@ -510,7 +545,25 @@ def exchanges(view: View) -> Iterator[Cause]:
             "Broadcast fewer rows and columns, or let Spark shuffle this join: remove the broadcast hint, or lower"
             " spark.sql.autoBroadcastJoinThreshold.",
             {"bytes": size, "rows": rows, **{f"{name}_ms": ms for name, ms in times.items()}},
+            seen_ms=_made_for(view, node.id) if _only_sends(view, node) else 0,
         )
+
+
+def _made_for(view: View, broadcast: int) -> int:
+    """The time on the path of the stages that make its rows, and of the driver for it."""
+    return sum(s["end_ms"] - s["start_ms"] for s in view.stored.segments if s["node_id"] == broadcast)
+
+
+def _only_sends(view: View, broadcast: Node) -> bool:
+    """Whether what is below a broadcast does little but read its rows."""
+    todo, read = list(view.facts.inputs(broadcast)), 0
+    while todo:
+        node = view.facts.nodes[todo.pop()]
+        if operators.of(node.name).kind in ("join", "aggregate", "shuffle"):
+            return False
+        read = max(read, view.rows(node.id) or 0)
+        todo += view.facts.inputs(node)
+    return (view.rows(broadcast.id) or 0) >= _MOST_ROWS * read
 
 
 # No tasks
@@ -667,18 +720,18 @@ def contention(view: View) -> Iterator[Cause]:
 def work(view: View) -> Iterator[Cause]:
     """Operators' own work. Of those that cannot be told apart, the likeliest one goes first."""
     known: dict[int, int] = {}
-    for item in view.bill.items:
-        if item.kind == "operator" and item.node_id is not None:
-            known[item.node_id] = known.get(item.node_id, 0) + item.wall_ms
-    for item in view.bill.items:
-        if item.kind != "shared" or not item.wall_ms:
+    for account, ms in view.walls.items():
+        if account.kind == "operator" and account.node_id is not None:
+            known[account.node_id] = ms
+    for account, ms in view.walls.items():
+        if account.kind != "shared" or not ms:
             continue
-        parts = view.guesses(item.operators)
+        parts = view.guesses(view.bill.holds.get(account, ()) or view.bill.ran.get(account.stage_id or 0, ()))
         first = max(parts, key=lambda i: parts[i], default=None)
         if first is None:
             continue
         its = known.pop(first, 0)
-        yield _own_work(view, first, item.wall_ms + its, is_guess=len(parts) > 1 and its < item.wall_ms)
+        yield _own_work(view, first, ms + its, is_guess=len(parts) > 1 and its < ms)
     for node_id, ms in known.items():
         node = view.facts.nodes[node_id]
         if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or names.is_python(node):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 
 from joinsight.analysis.bill import read_facts
 from joinsight.analysis.stored import StoredPlan
@@ -16,7 +17,7 @@ from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row
-from joinsight.timing.cost import Account
+from joinsight.timing.cost import Account, divide
 from joinsight.timing.critical_path import STAGE_CAUSES
 
 _FRAMES = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
@@ -100,12 +101,38 @@ class View:
 
     @cached_property
     def rests(self) -> Mapping[str, int]:
-        """Wall time in which no tasks ran, by cause."""
+        """Wall time in which no tasks of it ran, by cause."""
         found: dict[str, int] = defaultdict(int)
         for item in self.bill.items:
             if item.kind == "rest":
                 found[item.name] += item.wall_ms
+        found["waiting"] -= sum(self._beside.values())
         return found
+
+    @cached_property
+    def _beside(self) -> Mapping[tuple[int, int], int]:
+        """Wall time in which a stage on the path waited because others of the execution ran: that of the others."""
+        found: dict[tuple[int, int], int] = defaultdict(int)
+        ran = [
+            (self._ms(row["first_launch_at"]), self._ms(row["last_finish_at"]), (row["stage_id"], row["stage_attempt"]))
+            for row in self.stored.stages
+            if row["first_launch_at"] is not None and row["last_finish_at"] is not None
+        ]
+        for segment in self.stored.segments:
+            if segment["cause"] != "waiting":
+                continue
+            start, end = segment["start_ms"], segment["end_ms"]
+            beside = [each for each in ran if each[0] < end and each[1] > start and each[2][0] != segment["stage_id"]]
+            cuts = sorted({start, end, *(min(max(t, start), end) for each in beside for t in each[:2])})
+            for first, last in pairwise(cuts):
+                its = [key for begin, finish, key in beside if begin <= first and finish >= last]
+                for key, ms in divide(last - first, dict.fromkeys(its, 1)).items() if its else ():
+                    found[key] += ms
+        return found
+
+    def _ms(self, time: datetime) -> int:
+        started: datetime = self.execution["started_at"]
+        return round((time - started).total_seconds() * 1000)
 
     @cached_property
     def slots(self) -> int | None:
@@ -124,6 +151,8 @@ class View:
                 its = waited[segment["stage_id"], segment["stage_attempt"]]
                 its[0] += ms
                 its[1] += ms if segment["cause"] == "tail" else 0
+        for key, ms in self._beside.items():
+            waited[key][0] += ms
         if not self.has_ended:
             slots = max(1, self.slots or 1)
             for row in self.stored.stages:
@@ -131,11 +160,27 @@ class View:
                     waited[row["stage_id"], row["stage_attempt"]][0] += row["run_time_ms"] // slots
         rows = {(row["stage_id"], row["stage_attempt"]): row for row in self.stored.stages}
         found = [
-            Ran(rows[key], wall, tail, self.bill.parts.get(key, {}), self._nodes(key[0]))
+            Ran(rows[key], wall, tail, self._parts(key, wall), self._nodes(key[0]))
             for key, (wall, tail) in waited.items()
             if key in rows
         ]
         return sorted(found, key=lambda each: -each.wall_ms)
+
+    def _parts(self, attempt: tuple[int, int], wall_ms: int) -> Mapping[Account, int]:
+        weights = self.bill.weights.get(attempt, {})
+        return divide(wall_ms, weights) if any(weights.values()) else {Account("shared", stage_id=attempt[0]): wall_ms}
+
+    @cached_property
+    def walls(self) -> Mapping[Account, int]:
+        """Wall time by what tasks were at, and that of broadcasts."""
+        found: dict[Account, int] = defaultdict(int)
+        for ran in self.ran:
+            for account, ms in ran.parts.items():
+                found[account] += ms
+        for s in self.stored.segments:
+            if s["cause"] == "broadcast" and s["node_id"] in self.facts.nodes:
+                found[Account("operator", node_id=s["node_id"])] += s["end_ms"] - s["start_ms"]
+        return found
 
     def _nodes(self, stage_id: int) -> tuple[int, ...]:
         its = [i for i in self.bill.ran.get(stage_id, ()) if self.is_work(i)]
@@ -151,7 +196,7 @@ class View:
     def _weights(self, stage_id: int) -> Mapping[int, float]:
         """How much of a stage each of its operators may be: measured, else estimated from its rows."""
         weight: dict[int, float] = defaultdict(float)
-        for (stage, _), parts in self.bill.parts.items():
+        for (stage, _), parts in self.bill.weights.items():
             if stage != stage_id:
                 continue
             for account, ms in parts.items():
@@ -210,10 +255,10 @@ class View:
         """Wall time of these operators and activities, as far as it is known by operator."""
         wanted, activities = set(nodes), set(names)
         return sum(
-            item.wall_ms
-            for item in self.bill.items
-            if (item.kind == "operator" and item.node_id in wanted)
-            or (item.kind == "activity" and item.name in activities)
+            ms
+            for account, ms in self.walls.items()
+            if (account.kind == "operator" and account.node_id in wanted)
+            or (account.kind == "activity" and account.name in activities)
         )
 
 
