@@ -43,6 +43,7 @@ from joinsight.tables import (
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_execution
 from joinsight.timing.cost import Bill
+from joinsight.verdict import Verdict, judge
 
 _Self = TypeVar("_Self", bound="Measured")
 _MEASUREMENT = "io.joinsight.Measurement"
@@ -106,6 +107,11 @@ class MeasuredExecution:
     def cost(self) -> Bill:
         """Wall time and task time by operator, and of each join with what it made necessary: docs/cost.md."""
         return self._stored.bill
+
+    @property
+    def verdict(self) -> Verdict:
+        """Where the time went, why, and what to do first: docs/verdict.md."""
+        return judge(self._stored)
 
     @property
     def findings(self) -> Sequence[FindingRow]:

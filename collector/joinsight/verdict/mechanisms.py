@@ -50,6 +50,10 @@ _SEEN_WEIGHT = 0.6
 _MB = 1 << 20
 _LEAST_RATIO = 4.0
 """Rows out of a join to rows of its larger side."""
+_SLOW = 1.5
+"""The median task of an executor to that of the others."""
+_MUCH_EXCESS = 0.1
+"""Share of a stage's run time."""
 _SKEWED = 2.5
 """The longest task to the mean of the others."""
 _TINY_MS = 100
@@ -179,11 +183,16 @@ def imbalance(view: View) -> Iterator[Cause]:
         usable = max(1, slots or ran.number("width") or 1)
         spared = ran.wall_ms - round(ran.run_ms / usable)
         longest, others = ran.number("run_time_ms_max"), ran.others_mean("run_time_ms", "run_time_ms_max")
+        slow = _slow(ran)
+        if slow is not None:
+            yield slow
+            continue
         mean = ran.run_ms / max(1, ran.tasks)
         if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS:
             useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
         elif others is not None and longest >= _SKEWED * max(others, 1) and spared > 0:
+            spared = min(spared, round(longest - mean))
             yield _skew(view, ran, spared, longest / max(others, 1))
         elif ran.tasks < usable and spared > 0:
             yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
@@ -298,24 +307,55 @@ def _skew(view: View, ran: Ran, spared: int, ratio: float) -> Cause:
             ran.stage_id,
             seen_ms,
         )
-    slow = _slow_host(view, ran)
-    where = f" on {slow}" if slow else ""
+    cpu = _cpu_ratio(ran)
+    if cpu is not None and cpu >= 0.5 * ratio:
+        return Cause(
+            "output_skew",
+            spared,
+            ran.nodes[:3],
+            f"{longest}, {times}: its rows took {_times(cpu)} as much CPU, although all read about as much",
+            "Look at what its rows have more of: long texts, large arrays, values that are slow to compute.",
+            {**evidence, "cpu_ratio": round(cpu, 1)},
+            ran.stage_id,
+            seen_ms,
+        )
     return Cause(
         "slow_host",
         spared,
         ran.nodes[:3],
-        f"{longest}{where}, {times}, with no more data than they had",
+        f"{longest}, {times}, with no more data than they had",
         "Look at the host: other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere.",
         evidence,
         ran.stage_id,
     )
 
 
-def _slow_host(view: View, ran: Ran) -> str:
-    host, executor = ran.row.get("slowest_host"), ran.row.get("slowest_executor")
-    if not host:
-        return ""
-    return f"executor {executor} on {host}" if executor else str(host)
+def _cpu_ratio(ran: Ran) -> float | None:
+    """CPU time of the task that had most, to the mean of the others; None where it is not known."""
+    largest, whole = ran.number("cpu_time_ms_max"), ran.number("cpu_time_ns") / 1e6
+    return largest / max(1.0, (whole - largest) / (ran.tasks - 1)) if largest and ran.tasks > 1 else None
+
+
+def _slow(ran: Ran) -> Cause | None:
+    """An executor or host that took longer for its tasks than others for the same work."""
+    host, excess = ran.row.get("slowest_host"), ran.number("slowest_excess_ms")
+    median, others = ran.number("slowest_median_ms"), ran.number("slowest_others_median_ms")
+    tasks = ran.number("slowest_tasks")
+    if not host or tasks < 2 or median < _SLOW * max(1, others) or excess < _MUCH_EXCESS * ran.run_ms:
+        return None
+    executor = ran.row.get("slowest_executor")
+    where = f"executor {executor} on {host}" if executor else str(host)
+    return Cause(
+        "slow_host",
+        round(ran.wall_ms * min(1.0, excess / ran.run_ms)),
+        ran.nodes[:3],
+        f"{where} took {duration_text(median)} for the median task, {_times(median / max(1, others))} as long as the"
+        " others for as much work",
+        "Look at that host: other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere.",
+        {"tasks": tasks, "median_ms": median, "others_median_ms": others, "excess_ms": excess},
+        ran.stage_id,
+        seen_ms=min(ran.wall_ms, excess),
+    )
 
 
 def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | None:
