@@ -27,7 +27,7 @@ _READY = b"ready\n"
 _OPTIONS: tuple[str, ...] = ("-XX:+UseSerialGC", "-Xms64m", "-Xmx2g", "-Xss4m", "-Dfile.encoding=UTF-8")
 _OPTIONS += ("-Dslf4j.provider=org.slf4j.helpers.NOP_FallbackServiceProvider",)
 _SMALL = 2 << 30
-"""Bytes of events below which the JVM's optimizing compiler costs more CPU than it saves (docs/benchmarks.md)."""
+"""Bytes of events below which the JVM's optimizing compiler costs more CPU than it saves (docs/decisions/012)."""
 
 
 class Reader:

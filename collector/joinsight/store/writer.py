@@ -4,7 +4,7 @@ An application's row is the lock that serializes collectors: a batch locks those
 applications, in the order of their keys, before anything else. Then it reads what is stored, and
 `replacement` decides. The child rows of executions that are replaced are deleted, findings of those that have ended are
 computed, and one statement writes all rows, each table's from a JSON parameter: that takes half the CPU of a COPY for
-each table where a batch is one document, and less up to twenty (docs/benchmarks.md). Findings that another execution
+each table where a batch is one document, and less up to twenty (docs/decisions/024). Findings that another execution
 refutes are removed.
 
 A document that cannot be stored is refused on its own: because no rows can be made of it, or because
