@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.versions import NEWEST
 
-SECTIONS = ("Queries", "Plan", "A query through time", "Shuffles", "Broadcasts", "Joins", "Findings", "More")
+SECTIONS = ("Queries", "Plan", "History of a query", "Shuffles", "Broadcasts", "Joins", "Findings", "More")
 
 
 @pytest.mark.spark
@@ -32,6 +32,6 @@ def test_the_report_has_all_sections_and_four_kinds_of_findings(
     assert list(dict.fromkeys(found)) == list(SECTIONS)
     kinds = set(re.findall(r"^(?:critical|warning|info)  ([a-z-]+)", report, re.MULTILINE))
     assert len(kinds) >= 4, kinds
-    nights = report.partition("A query through time")[2].partition("Shuffles, largest")[0]
+    nights = report.partition("History of a query")[2].partition("Shuffles, largest")[0]
     assert nights.count(" ok ") == 6
     assert "Another plan: " in nights

@@ -91,7 +91,7 @@ def test_what_changed_is_shown(filled: Engine) -> None:
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     expected = EXPECTED.format(**keys).splitlines()
     assert lines[: len(expected)] == expected
-    assert "Shown is what changed by 20 %" in shown
+    assert "Hidden: changes below 20 %" in shown
     assert max(map(len, shown.splitlines())) <= 100
 
 

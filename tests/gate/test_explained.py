@@ -43,7 +43,7 @@ def test_the_cause_of_a_new_strategy_comes_first() -> None:
         "spark.sql.autoBroadcastJoinThreshold was 10485760, is now not set.",
         "The join on store_id has a new hint (merge right).",
         "The join on store_id was broadcast, is now sort-merge.",
-        "1 less broadcast.",
+        "1 fewer broadcast.",
     ]
     back = said(MERGED, TEXT)
     assert "The join on store_id lost its hint (merge right)." in back
@@ -72,12 +72,12 @@ def test_the_cause_of_a_new_strategy_comes_first() -> None:
         (
             "hashpartitioning(region)",
             "hashpartitioning(region, city)",
-            ["1 more shuffle: by region, city; 1 less shuffle: by region."],
+            ["1 more shuffle: by region, city; 1 fewer shuffle: by region."],
         ),
         (
             "(region)",
             "(region) REPARTITION_BY_COL",
-            ["1 more shuffle: by region (asked for); 1 less shuffle: by region."],
+            ["1 more shuffle: by region (asked for); 1 fewer shuffle: by region."],
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_join_that_is_gone() -> None:
     assert said(THREE, without) == [
         "customers is no longer read.",
         "The join on c (broadcast) is gone.",
-        "1 less broadcast.",
+        "1 fewer broadcast.",
     ]
     assert "A join on c (broadcast) is new." in said(without, THREE)
     hinted = THREE.replace("(c = c)", "(c = c) hint: broadcast right")

@@ -38,7 +38,7 @@ def test_a_difference_is_explained_before_its_lines() -> None:
         "spark.sql.autoBroadcastJoinThreshold was 20k, is now -1.",
         "The filter EndsWith(name, ?) is gone.",
         "The join on key was broadcast, is now shuffled hash.",
-        "1 less broadcast.",
+        "1 fewer broadcast.",
     ]
     assert "- BroadcastHashJoin by AQE Inner (key = key)\n+ ShuffledHashJoin BuildRight Inner (key = key)\n" in lines
 

@@ -103,7 +103,7 @@ def test_a_query_leads_to_a_comparison(browser: Browser, url: str, pages: dict[s
         page.wait_for_url(re.compile("/compare[?]"))
         assert "BroadcastHashJoin → SortMergeJoin" in page.locator("tr.changed").all_inner_texts()[-1]
         assert page.locator("tr.added").count() == 4 and page.locator("tr.removed").count() == 1
-        page.get_by_role("link", name="through time").click()
+        page.get_by_role("link", name="history").click()
         assert page.locator("h1").inner_text() == "Sales by region"
         page.locator("table.runs a").first.click()
         assert page.locator("svg.plan").count() == 1

@@ -76,7 +76,7 @@ def test_plans_of_aqe_are_compared() -> None:
         for change in line.changes
     )
     page = compare_page(side("A", e, 0), side("B", e))
-    assert "All in all" not in page and "two plans compared" in page
+    assert ">Totals<" not in page and "two plans compared" in page
     assert re.search(r'name="a_version"><option value="0" selected>0</option>', page)
 
 

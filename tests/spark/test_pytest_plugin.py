@@ -73,7 +73,7 @@ def test_budgets_and_golden_plans(
     assert (
         "The join on customer_id has a new hint (merge left).\n"
         "The join on customer_id was broadcast, is now sort-merge.\n"
-        "2 more shuffles: by customer_id twice; 1 less broadcast.\n" in changed
+        "2 more shuffles: by customer_id twice; 1 fewer broadcast.\n" in changed
     )
     assert "\n- BroadcastHashJoin BuildRight Inner (customer_id = customer_id)\n" in changed
     assert "\n+ SortMergeJoin Inner (customer_id = customer_id) hint: merge left\n" in changed

@@ -100,7 +100,7 @@ def report(out: Console, engine: Engine, application: str) -> None:
         execution.print_header(out, plan)
         execution.print_plan(out, plan, None)
         out.print()
-    out.print(Rule("A query through time"))
+    out.print(Rule("History of a query"))
     read.print_table(out, read.query_table(nights), nights)
     out.print()
     diff.print_comparison(out, compare(*last_two))

@@ -26,10 +26,10 @@ _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "
 _STYLES = {True: "red", False: "green", None: ""}
 _SETTING_WIDTH = 60
 _FOOTNOTE = (
-    f"Shown is what changed by {MIN_RATIO * 100:.0f} % of the larger value and by "
+    f"Hidden: changes below {MIN_RATIO * 100:.0f} % of the larger value, or below "
     f"{MIN_CHANGE['bytes'] / 2**20:.0f} MiB, "
     f"{MIN_CHANGE['rows']:,} rows,\n{MIN_CHANGE['ms']:.0f} ms, {MIN_CHANGE['count']} in number or "
-    f"{MIN_CHANGE['ratio']} in skew; all else with --all."
+    f"{MIN_CHANGE['ratio']} in skew. --all shows them."
 )
 
 

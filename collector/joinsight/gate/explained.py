@@ -187,15 +187,15 @@ def _gone_and_new(old: Counter[str], now: Counter[str], the: str = "", a: str = 
 
 
 def _of_exchanges(a: Facts, b: Facts) -> Iterator[str]:
-    for old, now, more in ((a.shuffles, b.shuffles, "more"), (b.shuffles, a.shuffles, "less")):
+    for old, now, more in ((a.shuffles, b.shuffles, "more"), (b.shuffles, a.shuffles, "fewer")):
         found = now - old
         if found:
             keys = ", ".join(f"{text} {_times(n)}" if n > 1 else text for text, n in sorted(found.items()))
             yield f"{_count(found.total(), more, 'shuffle')}: {keys}"
     if a.broadcasts != b.broadcasts:
-        yield _count(abs(b.broadcasts - a.broadcasts), "more" if b.broadcasts > a.broadcasts else "less", "broadcast")
+        yield _count(abs(b.broadcasts - a.broadcasts), "more" if b.broadcasts > a.broadcasts else "fewer", "broadcast")
     if a.reused != b.reused:
-        verb = "more" if b.reused > a.reused else "less"
+        verb = "more" if b.reused > a.reused else "fewer"
         yield _count(abs(b.reused - a.reused), verb, "exchange") + " reused"
 
 

@@ -111,8 +111,8 @@ class Variants:
 
     def _about(self) -> str:
         first = self.variants[0]
-        runs = f"Medians of {len(first.runs)} runs each, in turns, after one that does not count"
-        return f"{runs}; compared with {first.name}."
+        runs = f"Median of {len(first.runs)} alternating runs after a warm-up"
+        return f"{runs}; baseline: {first.name}."
 
 
 def compare(variants: Mapping[str, Callable[[], Any]], runs: int, check: bool) -> Variants:

@@ -1,4 +1,4 @@
-"""The page of a query through time: its runs as charts and a table, what changed between them, a form to compare."""
+"""The page of a query's history: its runs as charts and a table, what changed between them, a form to compare."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ RESTS: Mapping[str, str] = {
     "nested": "executions that this one started",
     "waiting": "no slot was free for its tasks",
 }
-"""What nobody but the driver and the scheduler did, by cause."""
+"""What the driver and the scheduler did, by cause."""
 ACTIVITIES: Mapping[str, str] = {
     "file_write": "writing files",
     "cache_build": "filling a cache",
