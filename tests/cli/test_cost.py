@@ -60,8 +60,8 @@ Joins, each with the sorts, shuffles and broadcasts that only it needed:
 wall time  % wall  task time  error    % tasks  node  what
  ≥ 162 ms    16.2   ≥ 231 ms  ± 37 ms     23.1     1  SortMergeJoin [k], [k], Inner
    162 ms             231 ms  ± 37 ms              1    the join itself
-                                                        and an unknown part of stage 7 (108 ms wall time, 154 ms task time)
-                                                   4    not counted: Exchange, which the query asks for or other operators read
+                                                        and a part of stage 7 (108 ms wall time, 154 ms task time)
+                                                   4    not counted: Exchange, asked for by the query or read by others
 
 Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost.
 """
@@ -93,7 +93,7 @@ def test_what_a_shuffle_would_have_saved() -> None:
 def test_without_samples_a_joins_stage_is_one_line(url: str) -> None:
     """The join's stage is one line, and the join costs at least what Spark measured; how to learn more is printed."""
     shown = cost(url, "2")
-    assert "≥ 35 ms" in shown and "and an unknown part of stage 7 (658 ms wall time, 940 ms task time)" in shown
+    assert "≥ 35 ms" in shown and "and a part of stage 7 (658 ms wall time, 940 ms task time)" in shown
     assert "joinsight docs task-time" in shown
 
 

@@ -123,13 +123,13 @@ def test_what_it_waited_for(is_sampled: bool) -> None:
     if is_sampled:
         assert "no operator: starting up, compiling code 350 ms, 35 % SortMergeJoin (1) 210 ms, 21 % prepare" in waits
         assert "Cost: 210 ms of wall time, 21 %; 300 ms of task time" in text and "21 % wall" in text
-        assert "With its own sorts, shuffles and broadcasts: ≥ 210 ms of wall time, 21 %; ≥ 300 ms of task time" in text
+        assert "With its sorts, shuffles, broadcasts: ≥ 210 ms of wall time, 21 %; ≥ 300 ms of task time" in text
         assert "h53.8" in page[page.index('<path class="share"') :]  # 21 % of 256
         assert re.search(r'node=1#n1">SortMergeJoin \(1\)</a> <span>210 ms', page)
     else:
         assert "stage 7: HashAggregate, SortMergeJoin, 2 Sort 658 ms, 66 % prepare" in waits
         assert "Cost: " not in text
-        assert "With its own sorts, shuffles and broadcasts: ≥ 42 ms of wall time, 4 %; ≥ 60 ms of task time" in text
+        assert "With its sorts, shuffles, broadcasts: ≥ 42 ms of wall time, 4 %; ≥ 60 ms of task time" in text
     assert text.count("≥ 210 ms" if is_sampled else "≥ 42 ms") == 2  # also in the table of joins
     assert "joinsight cost local-1767225600000/0 lists all." in text
 
@@ -143,7 +143,7 @@ def test_only_the_final_plan_has_costs() -> None:
     plan, run = stored(msgspec.structs.replace(e, plans=[early, *e.plans]))
     for version, count in ((0, 0), (1, 1)):
         text = shown(execution_page(plan, run, View(version=version, node=1)))
-        assert text.count("With its own sorts, shuffles and broadcasts") == count
+        assert text.count("With its sorts, shuffles, broadcasts") == count
         assert text.count("share of the wall time") == count
         assert "Where the wall time went" in text
 

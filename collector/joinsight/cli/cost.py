@@ -197,7 +197,7 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
     for item in join.shared:
         times = ((item.wall_ms, "wall time"), (item.task_time_ms, "task time"))
         amounts = ", ".join(f"{duration_text(ms)} {name}" for ms, name in times if ms)
-        yield _Line(Text(f"  and an unknown part of {visible_line(labels.place(item))} ({amounts})", "dim"))
+        yield _Line(Text(f"  and a part of {visible_line(labels.place(item))} ({amounts})", "dim"))
     for node_id, ms in _savings(join, stored, labels).items():
         if ms >= _LEAST_SAVING * wall:
             what = f"  without shuffle {node_id}, the query would have taken about {duration_text(ms)} less"
@@ -207,7 +207,7 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
         yield _Line(Text("  the join itself: not measured" if is_known else "  not measured", "dim"))
     for node_id in join.not_its_own:
         name = visible_line(labels.name(node_id))
-        yield _Line(Text(f"  not counted: {name}, which the query asks for or other operators read", "dim"), str(node_id))
+        yield _Line(Text(f"  not counted: {name}, asked for by the query or read by others", "dim"), str(node_id))
 
 
 def _price_text(task_time_ms: int | None, core_hour_price: float | None) -> str:

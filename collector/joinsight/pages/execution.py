@@ -193,7 +193,7 @@ def _charged(bill: Bill, node: int) -> list[tuple[str, str]]:
     join = next((join for join in bill.joins if join.node_id == node), None)
     found = [("Cost", _times(item, "", bill))] if item else []
     if join and join.wall_ms is not None:
-        found.append(("With its own sorts, shuffles and broadcasts", _times(join, "≥ " if join.is_partial else "", bill)))
+        found.append(("With its sorts, shuffles, broadcasts", _times(join, "≥ " if join.is_partial else "", bill)))
     return found
 
 
