@@ -42,7 +42,6 @@ DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.plugins": "io.joinsight.JoinsightPlugin",
     "spark.joinsight.spool": "none",
 }
 
@@ -135,8 +134,10 @@ class _Recording:
             twins: list[int] = []
             if planted.before:
                 before, _ = self._documents(planted.before)
-            elif not is_apart and planted.repaired and rounds > 1:
-                self._twin(planted.repaired)  # compiles
+            elif is_apart:
+                planted.run()  # compiles, as the twin does
+            elif planted.repaired and rounds > 1:
+                self._twin(planted.repaired)
             for _ in range(rounds):
                 runs.append(self._documents(planted.run))
                 if planted.settle:

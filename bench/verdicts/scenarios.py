@@ -115,6 +115,7 @@ def sink(frame: DataFrame) -> None:
 
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 NO_AQE = {"spark.sql.adaptive.enabled": "false"}
+SIXTEEN_PARTITIONS = {"spark.sql.shuffle.partitions": "16", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
 FOUR_SLOTS = {"spark.master": "local[4]"}
 """So that one long task is a quarter of what could run."""
 
@@ -184,7 +185,7 @@ def join_with_or(c: Case) -> Planted:
     ("SortMergeJoin", "customer_id"),
     ("Exchange", "customer_id"),
     ("Sort", "customer_id"),
-    conf={**NO_BROADCAST, "spark.sql.adaptive.skewJoin.enabled": "false"},
+    conf={**NO_BROADCAST, **SIXTEEN_PARTITIONS, "spark.sql.adaptive.skewJoin.enabled": "false"},
     repaired_conf={
         "spark.sql.adaptive.skewJoin.enabled": "true",
         "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "4m",
@@ -275,7 +276,7 @@ def broadcast_of_one_task(c: Case) -> Planted:
 def repeated_broadcast(c: Case) -> Planted:
     """Each branch of a union broadcasts the same table, with another column."""
     columns = [f"concat('text {i} ', id) AS c{i}" for i in range(4)]
-    c.table("texts", c.range(400_000 * c.n, "id AS key", *columns))
+    c.table("texts", c.range(150_000 * c.n, "id AS key", *columns))
     c.table("small", c.range(5_000, "id * 50 AS key", "id % 10 AS g"))
     one = "SELECT /*+ BROADCAST(texts) */ g, sum(crc32(c{0})) AS m FROM small JOIN texts USING (key) GROUP BY g"
     query = " UNION ALL ".join(one.format(i) for i in range(4))
@@ -310,7 +311,14 @@ def skewed_repartition(c: Case) -> Planted:
     return Planted(lambda: query("country"), lambda: query("id"))
 
 
-@scenario("data_skew", ("Window", "shop"), ("Sort", "shop"), ("Exchange", "shop"), settings=FOUR_SLOTS)
+@scenario(
+    "data_skew",
+    ("Window", "shop"),
+    ("Sort", "shop"),
+    ("Exchange", "shop"),
+    conf=SIXTEEN_PARTITIONS,
+    settings=FOUR_SLOTS,
+)
 def skewed_window(c: Case) -> Planted:
     """Running totals of shops of which one has nearly all rows."""
     c.table(
@@ -383,7 +391,9 @@ def exploded_dates(c: Case) -> Planted:
     return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(better).collect())
 
 
-@scenario("compute shuffle spill", ("Expand", ""), ("HashAggregate", ""), ("ObjectHashAggregate", ""))
+@scenario(
+    "compute shuffle spill", ("Expand", ""), ("Exchange", "c1"), ("HashAggregate", ""), ("ObjectHashAggregate", "")
+)
 def several_distinct_counts(c: Case) -> Planted:
     """Exact distinct counts of six columns: Expand makes six rows of each."""
     columns = [f"pmod(hash(id, {i}), {20_000 + i}) AS c{i}" for i in range(6)]
@@ -535,7 +545,7 @@ def pandas_udf_by_row(c: Case) -> Planted:
 @scenario("compute", ("Filter", "RLIKE"))
 def backtracking(c: Case) -> Planted:
     """A regular expression that tries everything before it fails, beside an aggregation."""
-    texts = "concat(repeat('ab', 7), if(id % 50 = 0, '', '!'), '') AS code"
+    texts = "concat(repeat('ab', 10), if(id % 50 = 0, '', '!'), '') AS code"
     c.table("codes", c.range(120_000 * c.n, texts, "id % 1000 AS g"))
     query = "SELECT g, count(*) FROM codes WHERE code RLIKE '{}' GROUP BY g"
     return Planted(
@@ -578,7 +588,7 @@ def cleaning_with_expressions(c: Case) -> Planted:
 @scenario("compute shuffle", ("Sort", "note"), ("Exchange", "rangepartitioning"))
 def needless_sort(c: Case) -> Planted:
     """All rows are sorted, and then aggregated by another key."""
-    rows = c.table("wide", c.range(500_000 * c.n, "concat(sha2(string(id), 256), sha2(string(id + 1), 256)) AS note"))
+    rows = c.table("wide", c.range(250_000 * c.n, "concat(sha2(string(id), 256), sha2(string(id + 1), 256)) AS note"))
     return Planted(lambda: sink(rows.orderBy("note", "id")), lambda: sink(rows))
 
 
@@ -638,7 +648,7 @@ def one_field_of_json(c: Case) -> Planted:
     rows = c.table("lines", c.range(200_000 * c.n, *columns))
     rows.write.json(str(c.folder / "json"))
     frame = c.spark.read.schema(rows.schema).json(str(c.folder / "json"))
-    return Planted(frame.groupBy("c3").count().collect, rows.groupBy("c3").count().collect)
+    return Planted(lambda: frame.groupBy("c3").count().collect(), lambda: rows.groupBy("c3").count().collect())
 
 
 @scenario("scan few_tasks", ("Scan csv", ""), ("Scan text", ""), settings=FOUR_SLOTS)
@@ -646,7 +656,7 @@ def csv_of_many_lines(c: Case) -> Planted:
     """multiLine keeps Spark from splitting a CSV file, whose values have no line breaks."""
     path = c.folder / "plain.csv"
     with path.open("w") as file:
-        for i in range(300_000 * c.n):
+        for i in range(800_000 * c.n):
             file.write(f"{i},{i % 97},customer {i % 1000},some longer text for line {i}\n")
 
     def query(is_multi_line: bool) -> object:
@@ -691,9 +701,12 @@ def sort_that_spills(c: Case) -> Planted:
 )
 def small_heap(c: Case) -> Planted:
     """Lists that hardly fit into the heap."""
-    rows = c.table("events", c.range(1_500_000, "id % 50 AS g", "concat('event', id) AS e"))
-    groups = rows.groupBy("g").agg(f.collect_list("e").alias("l")).selectExpr("max(size(l))")
-    return Planted(groups.collect, groups.collect)
+    rows = c.table("events", c.range(1_100_000 + 200_000 * c.n, "id % 50 AS g", "concat('event', id) AS e"))
+
+    def query() -> object:
+        return rows.groupBy("g").agg(f.collect_list("e").alias("l")).selectExpr("max(size(l))").collect()
+
+    return Planted(query, query)
 
 
 @scenario(
@@ -707,8 +720,11 @@ def small_heap(c: Case) -> Planted:
 def aggregation_that_spills(c: Case) -> Planted:
     """Groups that do not fit into memory."""
     rows = c.table("visits", c.range(700_000 * c.n, "sha2(string(id), 256) AS user_id", "id % 9 AS v"))
-    query = rows.groupBy("user_id").agg(f.sum("v").alias("v"), f.max("id")).agg(f.max("v"))
-    return Planted(query.collect, query.collect)
+
+    def query() -> object:
+        return rows.groupBy("user_id").agg(f.sum("v").alias("v"), f.max("id")).agg(f.max("v")).collect()
+
+    return Planted(query, query)
 
 
 # Slots and tasks
@@ -745,7 +761,7 @@ def tiny_partitions(c: Case) -> Planted:
         c.spark.conf.set("spark.sql.shuffle.partitions", parts)
         return rows.groupBy("k").agg(f.max("id")).collect()
 
-    return Planted(lambda: query(1500 * c.n), lambda: query(4))
+    return Planted(lambda: query(1000 * c.n), lambda: query(4))
 
 
 @scenario("contention")
@@ -834,32 +850,32 @@ def hogs(count: int) -> Iterator[None]:
 @scenario("driver")
 def large_result(c: Case) -> Planted:
     """All rows are collected into the driver's Python."""
-    rows = c.table(
-        "people", c.range(500_000 * c.n, "concat('name', id) AS name", "id % 90 AS age", "sha2(string(id), 256) AS h")
+    rows = c.range(700_000 * c.n, "concat('name', id) AS name", "id % 90 AS age", "id * 3 AS visits", "id % 7 AS day")
+    return Planted(
+        lambda: rows.select("*").collect(), lambda: rows.groupBy("age").agg(f.sum("visits"), f.max("day")).collect()
     )
-    return Planted(rows.collect, rows.groupBy("age").agg(f.count("*"), f.sum(f.crc32("h"))).collect)
 
 
 @scenario("driver")
 def large_result_for_pandas(c: Case) -> Planted:
     """toPandas of all rows without Arrow."""
-    rows = c.table("people", c.range(500_000 * c.n, "concat('name', id) AS name", "id % 90 AS age"))
-    return Planted(rows.toPandas, rows.groupBy("age").count().toPandas)
+    rows = c.range(700_000 * c.n, "concat('name', id) AS name", "id % 90 AS age")
+    return Planted(lambda: rows.select("*").toPandas(), lambda: rows.groupBy("age").count().toPandas())
 
 
 @scenario("driver tiny_tasks")
 def union_of_many(c: Case) -> Planted:
     """A union of many small aggregations, which AQE plans again after each of their stages."""
     c.table("lines", c.range(1_000, "id % 50 AS k"))
-    query = " UNION ALL ".join(f"SELECT k, max(id) AS m FROM lines WHERE k = {i} GROUP BY k" for i in range(25 * c.n))
-    better = f"SELECT k, max(id) AS m FROM lines WHERE k < {25 * c.n} GROUP BY k"
+    query = " UNION ALL ".join(f"SELECT k, max(id) AS m FROM lines WHERE k = {i} GROUP BY k" for i in range(30 * c.n))
+    better = f"SELECT k, max(id) AS m FROM lines WHERE k < {30 * c.n} GROUP BY k"
     return Planted(lambda: c.spark.sql(query).collect(), lambda: c.spark.sql(better).collect())
 
 
-@scenario("commit small_files", ("Execute InsertIntoHadoopFsRelationCommand", ""), ("WriteFiles", ""))
+@scenario("small_files commit", ("Execute InsertIntoHadoopFsRelationCommand", ""), ("WriteFiles", ""))
 def too_many_partitions_written(c: Case) -> Planted:
     """Each task writes a file into each of hundreds of partitions."""
-    rows = c.table("lines", c.range(100_000 * c.n, f"pmod(hash(id), {250 * c.n}) AS day"), files=4)
+    rows = c.table("lines", c.range(100_000 * c.n, f"pmod(hash(id), {100 * c.n}) AS day"), files=4)
 
     def write(frame: DataFrame, *by: str) -> None:
         frame.write.mode("overwrite").partitionBy(*by).parquet(str(c.folder / "out"))
@@ -878,7 +894,7 @@ def too_many_partitions_written(c: Case) -> Planted:
 )
 def evicted_cache(c: Case) -> Planted:
     """A cache that does not fit, and is computed again by each query that reads it."""
-    rows = c.table("lines", c.range(500_000 * c.n, "id % 100 AS g"))
+    rows = c.table("lines", c.range(300_000 * c.n, "id % 100 AS g"))
 
     def cached(level: StorageLevel) -> DataFrame:
         frame = rows.selectExpr("g", "sha2(sha2(string(id), 512), 512) AS h", "sha2(string(id + 1), 512) AS i").persist(
@@ -902,14 +918,14 @@ def evicted_cache(c: Case) -> Planted:
 @scenario("cache compute", ("InMemoryTableScan", ""), ("Scan In-memory", ""))
 def cache_for_one_use(c: Case) -> Planted:
     """A table is cached, and read once."""
-    rows = c.table("lines", c.range(300_000 * c.n, *(f"sha2(string(id + {i}), 256) AS c{i}" for i in range(8))))
+    rows = c.table("lines", c.range(150_000 * c.n, *(f"sha2(string(id + {i}), 256) AS c{i}" for i in range(8))))
 
     def query() -> None:
         frame = rows.selectExpr("*", "c1 AS d1").persist()
         frame.where("id = 7").collect()
         frame.unpersist(blocking=True)
 
-    return Planted(query, rows.where("id = 7").collect)
+    return Planted(query, lambda: rows.where("id = 7").collect())
 
 
 @scenario("nested")
