@@ -54,6 +54,10 @@ COMMENTS = {
         " which ran the command; or whether it is the query of joinsight doctor: tables of operators have nothing of it,"
         " and lists and totals leave it out"
     ),
+    "broadcast.outcome": (
+        "succeeded, failed (its execution failed before it was ready, and worked on it or says so), running, or unknown"
+        " (not measured here: AQE did not need it, or an earlier execution of the same DataFrame made it)"
+    ),
     "shuffle.rows_read_median": (
         "rows that the median task read; where tasks of other branches of a UNION are in its stages, the median of the"
         " tasks that read any"

@@ -74,7 +74,7 @@ COMMENT ON COLUMN v_broadcasts.spark_version IS 'version of Spark';
 COMMENT ON COLUMN v_broadcasts.node_id IS 'node of the final plan';
 COMMENT ON COLUMN v_broadcasts.operator_key IS 'key of the broadcast, equal in all runs';
 COMMENT ON COLUMN v_broadcasts.mode IS 'HashedRelationBroadcastMode(...) for hash joins, IdentityBroadcastMode for nested-loop joins';
-COMMENT ON COLUMN v_broadcasts.outcome IS 'succeeded, failed (its execution failed before it was ready), running, or unknown (not measured here: AQE did not need it, or an earlier execution of the same DataFrame made it)';
+COMMENT ON COLUMN v_broadcasts.outcome IS 'succeeded, failed (its execution failed before it was ready, and worked on it or says so), running, or unknown (not measured here: AQE did not need it, or an earlier execution of the same DataFrame made it)';
 COMMENT ON COLUMN v_broadcasts.size_bytes IS 'size of the relation in memory';
 COMMENT ON COLUMN v_broadcasts.rows IS 'rows';
 COMMENT ON COLUMN v_broadcasts.collect_ms IS 'time from the driver''s request for the rows until it had them, including the tasks that produce them';

@@ -313,7 +313,7 @@ def test_a_broadcast_has_its_size_times_mode_and_joins() -> None:
         ("data size=1000", "failed", "succeeded"),  # something else failed
         ("data size=0", "succeeded", "succeeded"),
         ("data size=?", "running", "running"),
-        ("data size=?", "failed", "failed"),
+        ("data size=?", "failed", "unknown"),  # an earlier execution of the same DataFrame may have made it
         ("data size=?", "succeeded", "unknown"),
         ("data size=?", "lost", "unknown"),
         ("", "succeeded", "unknown"),
@@ -324,6 +324,29 @@ def test_outcome_of_a_broadcast(metrics: str, state: str, outcome: str) -> None:
     row = broadcast(metrics, state=state)
     assert row["outcome"] == outcome
     assert row["collect_ms"] is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "outcome"),
+    [
+        ("5+7", "Job aborted due to stage failure", "failed"),
+        ("0+0", "Job aborted due to stage failure", "unknown"),
+        ("?", "Job aborted due to stage failure", "unknown"),
+        ("?", "java.util.concurrent.TimeoutException: Could not execute broadcast in 300 secs.", "failed"),
+        ("?", "Cannot broadcast the table that is larger than 8.0 GiB: 9 GiB.", "failed"),
+        ("?", None, "unknown"),
+    ],
+)
+def test_a_broadcast_failed_if_its_query_worked_on_it_or_says_so(rows: str, error: str | None, outcome: str) -> None:
+    """Else an earlier execution of the same DataFrame made it: its operators did nothing here."""
+    drawing = f"""
+        BroadcastHashJoin | [id#1L], [id#2L], Inner, BuildRight, false
+          Range | (0, 9) | number of output rows=9
+          BroadcastExchange | HashedRelationBroadcastMode(List(input[0, bigint, false]),false) | data size=?
+            Project
+              Scan | parquet t | number of output rows={rows}
+        """
+    assert only(rows_of(drawing, state="failed", error=error)["broadcast"])["outcome"] == outcome
 
 
 def test_a_reused_broadcast_is_one_row() -> None:

@@ -88,6 +88,7 @@ DEFAULT_SHUFFLE_PARTITIONS = 200
 _NOT_MEASURED = Accumulator(0, "", 0)
 _TABLES = re.compile(r"`[^`]+`|(?<=/)[^/\],\s]+(?=[\],])")
 """Names in quotes, and the last parts of paths."""
+_BROADCAST = re.compile("broadcast", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -542,6 +543,8 @@ def _broadcast(facts: _Facts, node: Node, costs: Costs) -> BroadcastRow:
         outcome = "succeeded"
     else:
         outcome = {"failed": "failed", "running": "running"}.get(facts.execution.state, "unknown")
+    if outcome == "failed" and not _BROADCAST.search(facts.execution.error or "") and not _has_run(facts, node):
+        outcome = "unknown"
     return BroadcastRow(
         **facts.key,
         node_id=node.id,
@@ -555,6 +558,19 @@ def _broadcast(facts: _Facts, node: Node, costs: Costs) -> BroadcastRow:
         **measured,
         **costs.get(node.id, {}),
     )
+
+
+def _has_run(facts: _Facts, exchange: Node) -> bool:
+    """Whether an operator below measured something in this execution."""
+    todo, seen = list(facts.children.get(exchange.id, ())), set()
+    while todo:
+        node = facts.nodes[todo.pop()]
+        if node.id not in seen:
+            seen.add(node.id)
+            todo += facts.children.get(node.id, ())
+            if any((measured.sum or 0) > 0 for measured in facts.metrics(node).values()):
+                return True
+    return False
 
 
 def _shuffled_bytes(facts: _Facts, broadcast: Node) -> int | None:

@@ -49,8 +49,8 @@ class BroadcastRow(ExecutionKey, frozen=True, kw_only=True):
         "HashedRelationBroadcastMode(...) for hash joins, IdentityBroadcastMode for nested-loop joins"
     )
     outcome: str = required(
-        "succeeded, failed (its execution failed before it was ready), running, or unknown (not measured here: AQE"
-        " did not need it, or an earlier execution of the same DataFrame made it)",
+        "succeeded, failed (its execution failed before it was ready, and worked on it or says so), running, or"
+        " unknown (not measured here: AQE did not need it, or an earlier execution of the same DataFrame made it)",
         one_of=("succeeded", "failed", "running", "unknown"),
     )
     size_bytes: Bytes | None = metric("data size", "size of the relation in memory")
