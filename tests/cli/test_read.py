@@ -307,7 +307,7 @@ WRONG = [
     (["plan", "77"], NotFound, "No execution 77"),
     (["plan", "elsewhere/1"], NotFound, "No execution elsewhere/1"),
     (["plan", "x"], ConfigurationError, "APPLICATION/12"),
-    (["plan", "1/2/3/4"], ConfigurationError, "APPLICATION/12"),
+    (["plan", "/4"], ConfigurationError, "APPLICATION/12"),
     (["plan", "9999999999999999999999"], ConfigurationError, "APPLICATION/12"),
     (["queries", "--shape", "abc"], ConfigurationError, "the first 4 or more"),
     (["joins", "--operator", "SortMergeJoin"], ConfigurationError, "16 hexadecimal digits"),

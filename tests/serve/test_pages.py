@@ -49,6 +49,8 @@ def filled(engine: Engine) -> Iterator[None]:
         [
             SKEWED,
             planned("Scan", application_id="app-plain", execution_id=12, description="without an attempt"),
+            planned("Scan", application_id="team/a\r\nb", execution_id=2**63 - 1, description="an odd id"),
+            planned("Scan", application_id="//odd", attempt_id="1", execution_id=5, description="an attempt of it"),
             planned("Scan", application_id="app-tried", attempt_id="2", execution_id=12, description="attempt two"),
             execution(
                 **twice,
@@ -99,6 +101,9 @@ def password(user: str, token: str) -> str:
         "app-plain//12": "without an attempt",
         "app-tried/2/12": "attempt two",
         "app-tried/12": "attempt two",
+        "team/a%0D%0Ab/9223372036854775807": "an odd id",
+        "team/a%0D%0Ab//9223372036854775807": "an odd id",
+        "%2F%2Fodd/1/5": "an attempt of it",
         "app-twice/3": "the later one",
         "app-twice/3?started_at=2026-01-01T00:00:00Z": "the earlier one",
         "last": SKEWED.description,

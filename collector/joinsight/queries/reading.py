@@ -30,6 +30,7 @@ from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import rank
+from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.store.delivery import missing
 from joinsight.tables import (
@@ -342,22 +343,24 @@ def _rows(connection: Connection, statement: Select[Any]) -> list[Row]:
 def find_execution(connection: Connection, text: str, started_at: datetime | None = None) -> Key:
     """The key of the execution with this name, the newest if several have it; `started_at` selects one exactly.
 
-    ``last``, ``APPLICATION/ID``, ``APPLICATION/ATTEMPT/ID``, or ``ID`` of the newest application that has it. ``-`` as
-    attempt is the empty one. Raises `NotFound`, or `ConfigurationError` for a text of another form.
+    ``last``, ``APPLICATION/ID``, ``APPLICATION/ATTEMPT/ID``, or ``ID`` of the newest application that has it. ``-`` or
+    nothing as attempt is the empty one. Raises `NotFound`, or `ConfigurationError` for a text of another form.
     """
     c = execution.c
     statement = select(*(c[name] for name in EXECUTION_KEY)).order_by(c.started_at.desc()).limit(1)
-    parts = text.split("/")
     if text == "last":
         statement = statement.where(has_work(execution))
     else:
-        if len(parts) > 3 or not parts[-1].isdecimal() or len(parts[-1]) > 18 or not all(parts):
+        name, slash, number = text.rpartition("/")
+        if not re.fullmatch("[0-9]{1,19}", number) or int(number) > MAX_LONG or (slash and not name):
             raise ConfigurationError("EXECUTION", text, "not a valid execution id", "Write 12, APPLICATION/12 or last.")
-        statement = statement.where(c.execution_id == int(parts[-1]))
-    if len(parts) > 1:
-        statement = statement.where(c.application_id == parts[0])
-    if len(parts) > 2:
-        statement = statement.where(c.attempt_id == ("" if parts[1] == "-" else parts[1]))
+        statement = statement.where(c.execution_id == int(number))
+        application_id, _, attempt = name.rpartition("/")
+        if application_id:
+            of_attempt = and_(c.application_id == application_id, c.attempt_id == ("" if attempt == "-" else attempt))
+            statement = statement.where(or_(of_attempt, c.application_id == name))  # an application id may have slashes
+        elif name:
+            statement = statement.where(c.application_id == name)
     if started_at is not None:
         statement = statement.where(c.started_at == started_at)
     found = connection.execute(statement).first()

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -72,6 +73,15 @@ HEADERS = {
 log = logging.getLogger("joinsight")
 
 
+class _Text(StringConvertor):
+    """A part of an address that may have any character: `path` stops at line breaks."""
+
+    regex = "(?s:.+)"
+
+
+register_url_convertor("text", _Text())
+
+
 class _Problem(NamedTuple):
     status: int
     heading: str
@@ -107,7 +117,7 @@ class Pages:
         """The routes."""
         return [
             Route("/", self.listing),
-            Route("/executions/{name:path}", self.execution),
+            Route("/executions/{name:text}", self.execution),
             Route("/queries/{key}", self.query),
             Route("/compare", self.comparison),
         ]
@@ -141,7 +151,7 @@ class Pages:
 
         def read(connection: Connection) -> str | Response:
             asked = request.query_params
-            name = request.path_params["name"].replace("//", "/-/")  # an empty attempt in a template of an address
+            name = request.path_params["name"]
             started_at = asked.get("started_at")
             moment = parse_moment("started_at", started_at) if started_at else None
             view = View.of(asked)
