@@ -16,7 +16,7 @@ from joinsight.contract.decode import MAX_REQUEST_BYTES
 from joinsight.demo.runner import collector
 from joinsight.serve import admission, app, ingest
 from joinsight.serve.admission import MAX_SENDER_WRITING, MAX_WRITING, Admission, Busy, WriteSlots
-from joinsight.serve.pending import Pending, Sender
+from joinsight.serve.ingest_request import IngestRequest, Sender
 
 GREEDY, GOOD = "127.0.0.2", "127.0.0.3"
 
@@ -89,8 +89,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def pending(address: str, token: str | None = None, size: int = 100) -> Pending:
-    return Pending(bytearray(size), {"client": address, "token": token})
+def pending(address: str, token: str | None = None, size: int = 100) -> IngestRequest:
+    return IngestRequest(bytearray(size), {"client": address, "token": token})
 
 
 class Writing:
@@ -98,10 +98,10 @@ class Writing:
 
     def __init__(self, several_tokens: bool = False) -> None:
         self.slots = WriteSlots(self._write, lambda: several_tokens)
-        self.groups: list[list[Pending]] = []
+        self.groups: list[list[IngestRequest]] = []
         self._ends: list[asyncio.Event] = []
 
-    async def _write(self, group: list[Pending]) -> None:
+    async def _write(self, group: list[IngestRequest]) -> None:
         self.groups.append(group)
         self._ends.append(asyncio.Event())
         await self._ends[-1].wait()
@@ -155,10 +155,13 @@ def test_requests_that_wait_for_a_slot_are_written_together() -> None:
         ([pending(name) for name in "cdefghi"], ["cdef", "ghi"]),  # the number of requests
         ([pending("c"), pending("d", size=950), pending("e", size=50)], ["c", "de"]),  # their size
         ([pending("c", size=2_000), pending("d", size=2_000), pending("e")], ["c", "d", "e"]),
-        ([pending("c"), Pending(bytearray(), {"client": "d", "token": None}, alone=True), pending("e")], list("cde")),
+        (
+            [pending("c"), IngestRequest(bytearray(), {"client": "d", "token": None}, alone=True), pending("e")],
+            list("cde"),
+        ),
     ],
 )
-def test_groups_are_limited(monkeypatch: pytest.MonkeyPatch, waiting: list[Pending], groups: list[str]) -> None:
+def test_groups_are_limited(monkeypatch: pytest.MonkeyPatch, waiting: list[IngestRequest], groups: list[str]) -> None:
     """In requests and in bytes; a larger request, and one that failed together with others, is written alone."""
     monkeypatch.setattr(admission, "MAX_GROUP_REQUESTS", 4)
     monkeypatch.setattr(admission, "MAX_GROUP_BYTES", 1_000)
@@ -209,11 +212,11 @@ def test_tokens_take_turns_before_addresses_do(monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(scenario()) == "abcxdxaybcd"
 
 
-def admitted(lease: Admission, sender: Sender, most: int = 1_000) -> int:
+def admitted(ticket: Admission, sender: Sender, most: int = 1_000) -> int:
     """How many requests of a sender are admitted to the queue, one after the other."""
     for number in range(most):
         try:
-            lease.lease(sender).enqueue()
+            ticket.ticket(sender).enqueue()
         except Busy:
             return number
     return most
@@ -234,11 +237,11 @@ def test_bytes_are_shared_like_the_queue() -> None:
     shared = Admission()
 
     def hold(sender: Sender) -> int:
-        lease = shared.lease(sender)
+        ticket = shared.ticket(sender)
         with suppress(Busy):
-            while len(lease.body) < MAX_REQUEST_BYTES:
-                lease.add(bytes(1 << 20))
-        return len(lease.body)
+            while len(ticket.body) < MAX_REQUEST_BYTES:
+                ticket.add(bytes(1 << 20))
+        return len(ticket.body)
 
     for number in range(20):
         hold((f"first-{number}", "first"))

@@ -242,7 +242,7 @@ def test_too_many_requests_get_429(engine: Engine, monkeypatch: pytest.MonkeyPat
 
 
 def test_every_request_releases_its_lease(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request releases its lease, regardless of its outcome."""
+    """Every request releases its ticket, regardless of its outcome."""
     monkeypatch.setattr(admission, "MAX_CLIENT_WAITING", 1)
     app = make_app(engine)
     good = request(execution(application_id="places"))
@@ -449,7 +449,7 @@ def test_metrics_of_a_request(engine: Engine) -> None:
 
 
 def test_broken_requests_are_counted(engine: Engine) -> None:
-    """A sender that hangs up in its request releases its lease; the server continues."""
+    """A sender that hangs up in its request releases its ticket; the server continues."""
     with collector(engine, 0, []) as (url, _):
         batch = request(execution(application_id="cut"))
         head_of_batch = head(0).partition(b"Content-Length")[0]

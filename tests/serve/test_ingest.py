@@ -17,15 +17,15 @@ from joinsight.demo.runner import collector
 from joinsight.findings import Finder
 from joinsight.serve import admission, ingest
 from joinsight.serve.ingest import Ingest
+from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
 from joinsight.serve.metrics import Metrics
-from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
 from joinsight.store import writer
 
 LONG = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=5_000))  # too long for an index
 
 
-def pending(body: bytes, alone: bool = False) -> Pending:
-    return Pending(bytearray(body), {"client": "127.0.0.1", "token": None}, alone)
+def pending(body: bytes, alone: bool = False) -> IngestRequest:
+    return IngestRequest(bytearray(body), {"client": "127.0.0.1", "token": None}, alone)
 
 
 def of(name: str, number: int = 0) -> bytes:
@@ -83,7 +83,7 @@ def test_a_lock_that_one_needs(engine: Engine, monkeypatch: pytest.MonkeyPatch) 
     with held(engine, "lock-stuck"):
         group = [pending(of(name)) for name in ("lock-stuck", "lock-good")]
         shared.ingest(group)
-        assert all(isinstance(each.result.exception(), WriteAlone) for each in group)
+        assert all(isinstance(each.result.exception(), RetryAlone) for each in group)
         assert "lock-good" not in stored(engine, "lock-")
         shared.ingest([good := pending(of("lock-good"), alone=True)])
         assert good.result.result() == Ingested(1, [])

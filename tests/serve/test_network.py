@@ -464,7 +464,7 @@ def test_many_connections_and_few_files(engine: Engine) -> None:
 
 def test_who_shows_no_right_has_less_room(engine: Engine, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections without a token are limited in number, however much room there is for others."""
-    monkeypatch.setattr(protocol, "MAX_UNENTITLED", 3)
+    monkeypatch.setattr(protocol, "MAX_UNAUTHORISED", 3)
     with collector(engine, 0, ["good"]) as (url, _), ExitStack() as stack:
         kept = idle(stack, url, 10)
         silent = [stack.enter_context(dial(url, f"127.0.0.{each + 10}")) for each in range(8)]

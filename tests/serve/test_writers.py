@@ -22,8 +22,8 @@ from joinsight.base.errors import DocumentError
 from joinsight.findings import Thresholds
 from joinsight.serve import writers as writers_module
 from joinsight.serve.admission import MAX_WRITING
+from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone, WorkerDied
 from joinsight.serve.metrics import Metrics
-from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
 from joinsight.serve.writers import Writers
 from joinsight.store.database import reason
 
@@ -43,7 +43,7 @@ def processes() -> list[int]:
     return [each.pid or 0 for each in multiprocessing.active_children() if each.name == "joinsight-writer"]
 
 
-def group(prefix: str) -> list[Pending]:
+def group(prefix: str) -> list[IngestRequest]:
     """Good and bad requests of several senders."""
     mixed = (
         execution(application_id=f"{prefix}b"),
@@ -98,7 +98,7 @@ def test_a_process_is_killed(engine: Engine, alone: bool) -> None:
         until(lambda: writers.writing == len(lost), "the process has the requests")
         os.kill(killed, signal.SIGKILL)
         thread.join()
-        assert [type(each.result.exception()) for each in lost] == ([Lost] if alone else [WriteAlone] * 2)
+        assert [type(each.result.exception()) for each in lost] == ([WorkerDied] if alone else [RetryAlone] * 2)
         until(lambda: processes() and killed not in processes(), "another one has started")
         for number in range(MAX_WRITING):
             writers.ingest([again := pending(of(f"{prefix}again", number))])
@@ -154,7 +154,7 @@ def test_a_process_that_hangs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -
         thread.start()
         until(lambda: writers._free.qsize() == MAX_WRITING - 1, "it has a slot")
     thread.join()
-    assert isinstance(stuck.result.exception(), Lost)
+    assert isinstance(stuck.result.exception(), WorkerDied)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
@@ -173,7 +173,7 @@ def test_an_idle_process_that_ends_or_stands_still_is_replaced(
         large = pending(os.urandom(4 << 20))
         if end == signal.SIGSTOP:
             writers.ingest([large])
-            assert isinstance(large.result.exception(), WriteAlone)
+            assert isinstance(large.result.exception(), RetryAlone)
             monkeypatch.setattr(writers_module, "STILL_SECONDS", 1_200)
         until(lambda: processes() and idle not in processes(), "another one has started")
         writers.ingest([again := pending(of("idle", 1))])

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import cast
 
-from joinsight.serve.pending import Pending, Sender
+from joinsight.serve.ingest_request import IngestRequest, Sender
 
 MAX_WAITING = 96
 """Maximum requests waiting to be written, including those being written."""
@@ -79,12 +79,12 @@ class Admission:
         self.bytes = _Quota("bytes of requests", MAX_HELD_BYTES, MAX_CLIENT_BYTES)
         self.waiting = _Quota("concurrent requests", MAX_WAITING, MAX_CLIENT_WAITING)
 
-    def lease(self, sender: Sender) -> Lease:
-        """A lease for one request: a context manager that releases everything at its end."""
-        return Lease(self, sender)
+    def ticket(self, sender: Sender) -> QuotaTicket:
+        """A ticket for one request: a context manager that releases everything at its end."""
+        return QuotaTicket(self, sender)
 
 
-class Lease:
+class QuotaTicket:
     """The body of one request and its place in the queue."""
 
     def __init__(self, admission: Admission, sender: Sender) -> None:
@@ -106,7 +106,7 @@ class Lease:
         self._admission.waiting.take(self._sender, 1)
         self._waiting = 1
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> QuotaTicket:
         return self
 
     def __exit__(
@@ -125,27 +125,29 @@ class WriteSlots:
     """
 
     def __init__(
-        self, write: Callable[[list[Pending]], Awaitable[None]], several_tokens: Callable[[], bool] = lambda: False
+        self,
+        write: Callable[[list[IngestRequest]], Awaitable[None]],
+        several_tokens: Callable[[], bool] = lambda: False,
     ) -> None:
         """`write` writes a group; it must not raise. `several_tokens`: whether to keep a slot for other tokens."""
         self._write = write
         self._several_tokens = several_tokens
         self._writing: Counter[Sender] = Counter()  # groups with requests of a sender
         self._writing_tokens: Counter[str | None] = Counter()
-        self._waiting: dict[Sender, deque[Pending]] = {}  # in the order of rotation
+        self._waiting: dict[Sender, deque[IngestRequest]] = {}  # in the order of rotation
         self._turns: dict[str | None, int] = {}  # the number of each token's last turn
         self._turn = 0
-        self._starts: dict[Pending, asyncio.Future[None]] = {}  # of those that wait
+        self._starts: dict[IngestRequest, asyncio.Future[None]] = {}  # of those that wait
         self._groups: set[asyncio.Future[None]] = set()
 
-    def add(self, request: Pending) -> asyncio.Future[None]:
+    def add(self, request: IngestRequest) -> asyncio.Future[None]:
         """Wait for a slot: the future is done when the request has one."""
         start = self._starts[request] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(request.key, deque()).append(request)
         self._assign()
         return start
 
-    def remove(self, request: Pending) -> None:
+    def remove(self, request: IngestRequest) -> None:
         """Stop waiting, if it still waits."""
         if self._starts.pop(request, None) is None:
             return
@@ -159,9 +161,9 @@ class WriteSlots:
             task = asyncio.ensure_future(self._run(group, {request.key for request in group}))
             self._groups.add(task)
 
-    def _next_group(self) -> list[Pending]:
+    def _next_group(self) -> list[IngestRequest]:
         """Requests that may be written together, one of each sender in turn."""
-        group: list[Pending] = []
+        group: list[IngestRequest] = []
         senders: set[Sender] = set()
         size = 0
         of_token = MAX_TOKEN_WRITING if self._several_tokens() else MAX_WRITING
@@ -197,7 +199,7 @@ class WriteSlots:
         self._writing_tokens.update({token for _, token in senders})
         return group
 
-    async def _run(self, group: list[Pending], senders: set[Sender]) -> None:
+    async def _run(self, group: list[IngestRequest], senders: set[Sender]) -> None:
         try:
             await self._write(group)
         finally:

@@ -46,15 +46,15 @@ from joinsight.base.errors import DocumentError, TooLarge
 from joinsight.contract.decode import MAX_REQUEST_BYTES
 from joinsight.findings import Finder
 from joinsight.serve.access import forbidden, guarded, unsupported_media_type
-from joinsight.serve.admission import Admission, Busy, Lease, WriteSlots
+from joinsight.serve.admission import Admission, Busy, QuotaTicket, WriteSlots
 from joinsight.serve.cached import Cached
 from joinsight.serve.health import Health
 from joinsight.serve.ingest import Ingest
+from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone, WorkerDied
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
 from joinsight.serve.pages import Pages
-from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
-from joinsight.serve.protocol import entitle
+from joinsight.serve.protocol import authorise
 from joinsight.serve.refusals import DOCTOR, Refusals
 from joinsight.serve.tokens import Tokens
 from joinsight.serve.writers import Writers
@@ -171,7 +171,7 @@ class Collector:
             log.exception("internal error, the sender will retry", extra=fields(**sender))
             response = JSONResponse({"error": "internal error; the collector's log has the details"}, 500)
         if response.status_code == 200:
-            entitle(request.scope)
+            authorise(request.scope)
         self.metrics.count("joinsight_requests_total", 1, str(response.status_code))
         if request.headers.get("user-agent") != DOCTOR:  # which reports it
             self._refusals.add(client, str(response.status_code))
@@ -189,7 +189,7 @@ class Collector:
                 self._throttled.unauthenticated(client)
                 raise HTTPException(401, "the bearer token is missing or wrong")
             self.metrics.count("joinsight_token_requests_total", 1, token)
-            entitle(request.scope)
+            authorise(request.scope)
         if reason := unsupported_media_type(request):
             self._throttled.warning("request with an unsupported media type refused", client, reason)
             raise HTTPException(415, reason)
@@ -197,18 +197,18 @@ class Collector:
 
     async def _store(self, request: Request, sender: dict[str, str | None]) -> Ingested:
         try:
-            with self._admission.lease((sender["client"] or "", sender["token"])) as lease:
-                await self._receive(request, lease)
+            with self._admission.ticket((sender["client"] or "", sender["token"])) as ticket:
+                await self._receive(request, ticket)
                 try:
-                    ingested = await self._write(Pending(lease.body, sender))
-                except WriteAlone:
-                    ingested = await self._write(Pending(lease.body, sender, alone=True))
+                    ingested = await self._write(IngestRequest(ticket.body, sender))
+                except RetryAlone:
+                    ingested = await self._write(IngestRequest(ticket.body, sender, alone=True))
         except Busy as busy:
             raise _retry_later(429, str(busy)) from None
         except SQLAlchemyError as error:
             self._health.database_failed(error)
             raise _retry_later(503, "the database is unavailable or does not accept the batch") from None
-        except Lost:
+        except WorkerDied:
             raise _retry_later(503, "the process that wrote the batch ended") from None
         except (asyncio.CancelledError, Closed):
             if not self._closed:
@@ -217,15 +217,15 @@ class Collector:
         self._health.database_answered()
         return ingested
 
-    async def _receive(self, request: Request, lease: Lease) -> None:
+    async def _receive(self, request: Request, ticket: QuotaTicket) -> None:
         try:
-            await self._within(BODY_SECONDS, _read(request, lease))
+            await self._within(BODY_SECONDS, _read(request, ticket))
         except _Late:
             reason = f"the body did not arrive within {BODY_SECONDS} s"
             raise HTTPException(408, reason, {"Connection": "close"}) from None
-        lease.enqueue()
+        ticket.enqueue()
 
-    async def _write(self, pending: Pending) -> Ingested:
+    async def _write(self, pending: IngestRequest) -> Ingested:
         """The result, when it is committed."""
         start = self._slots.add(pending)
         try:
@@ -254,16 +254,16 @@ class Collector:
         raise Closed if self._closed else _Late
 
 
-async def _read(request: Request, lease: Lease) -> None:
-    """Read the body into the lease; raises `Busy`, and `TooLarge`, before reading if the request has a
+async def _read(request: Request, ticket: QuotaTicket) -> None:
+    """Read the body into the ticket; raises `Busy`, and `TooLarge`, before reading if the request has a
     Content-Length."""
     too_large = f"the request is larger than {MAX_REQUEST_BYTES} bytes"
     if int(request.headers.get("content-length", 0)) > MAX_REQUEST_BYTES:  # h11 refuses anything but digits
         raise TooLarge(too_large)
     async for chunk in request.stream():
-        if len(lease.body) + len(chunk) > MAX_REQUEST_BYTES:
+        if len(ticket.body) + len(chunk) > MAX_REQUEST_BYTES:
             raise TooLarge(too_large)
-        lease.add(chunk)
+        ticket.add(chunk)
 
 
 def _unreadable(reason: str, status: int, sender: dict[str, str | None]) -> JSONResponse:

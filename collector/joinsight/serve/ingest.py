@@ -20,9 +20,9 @@ from joinsight.base.errors import DocumentError, TooLarge
 from joinsight.contract.decode import Batch, Stamp, decode_request
 from joinsight.contract.document import Document
 from joinsight.findings import Finder
+from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Counts
-from joinsight.serve.pending import Closed, Ingested, Pending, WriteAlone
 from joinsight.store.writer import Writer, Written
 
 LOCK_SECONDS = 10
@@ -48,7 +48,7 @@ class Writing:
         return sum(list(self._by_thread.values()))
 
     @contextmanager
-    def of(self, requests: Sequence[Pending]) -> Iterator[None]:
+    def of(self, requests: Sequence[IngestRequest]) -> Iterator[None]:
         """Count these until the context ends."""
         self._by_thread[threading.get_ident()] = len(requests)
         try:
@@ -80,10 +80,10 @@ class Ingest:
         """Number of requests that are being decoded and written."""
         return self._writing.requests
 
-    def ingest(self, requests: Sequence[Pending]) -> None:
+    def ingest(self, requests: Sequence[IngestRequest]) -> None:
         """Commit the documents of each request, except those that will never be accepted, and set its result."""
-        together: Sequence[tuple[Pending, Batch]]
-        waiting: Sequence[Pending]
+        together: Sequence[tuple[IngestRequest, Batch]]
+        waiting: Sequence[IngestRequest]
         with self._writing.of(requests):
             try:
                 waiting = sorted(requests, key=lambda each: len(each.body))  # quick ones first
@@ -106,9 +106,11 @@ class Ingest:
         if self._closed:
             raise Closed
 
-    def _decode(self, requests: Sequence[Pending]) -> tuple[list[tuple[Pending, Batch]], Sequence[Pending]]:
+    def _decode(
+        self, requests: Sequence[IngestRequest]
+    ) -> tuple[list[tuple[IngestRequest, Batch]], Sequence[IngestRequest]]:
         """Those of the first requests that are written together; and the rest, not decoded, as it would take memory."""
-        together: list[tuple[Pending, Batch]] = []
+        together: list[tuple[IngestRequest, Batch]] = []
         parts = 0
         for position, request in enumerate(requests):
             self._check_cancelled()
@@ -127,7 +129,7 @@ class Ingest:
             together.append((request, batch))
         return together, ()
 
-    def _count_received(self, request: Pending, batch: Batch | None = None, seconds: float = 0) -> None:
+    def _count_received(self, request: IngestRequest, batch: Batch | None = None, seconds: float = 0) -> None:
         if request.alone:
             return  # it was counted together with others
         self._metrics.count("joinsight_received_bytes_total", len(request.body))
@@ -135,7 +137,7 @@ class Ingest:
             self._metrics.observe("joinsight_decode_seconds", seconds)
             self._metrics.observe("joinsight_batch_documents", len(batch.documents) + len(batch.refused))
 
-    def _write(self, together: Sequence[tuple[Pending, Batch]]) -> None:
+    def _write(self, together: Sequence[tuple[IngestRequest, Batch]]) -> None:
         """Write these requests in one transaction, and set their results."""
         started = time.perf_counter()
         documents = [document for _, batch in together for _, document in batch.documents]
@@ -174,10 +176,10 @@ class Ingest:
             metrics.finished(rows)
 
 
-def fail(requests: Sequence[Pending], error: BaseException, *, is_group: bool) -> None:
+def fail(requests: Sequence[IngestRequest], error: BaseException, *, is_group: bool) -> None:
     """Let requests fail; after a group, nobody knows yet which of them is at fault."""
     for request in requests:
-        request.result.set_exception(WriteAlone() if is_group and not isinstance(error, Closed) else error)
+        request.result.set_exception(RetryAlone() if is_group and not isinstance(error, Closed) else error)
 
 
 def _limit_locks(connection: Any, _: object) -> None:

@@ -46,7 +46,7 @@ from joinsight.queries import reading, trends
 from joinsight.queries.filters import FILTERS, Filters, one_of
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
-from joinsight.serve.protocol import entitle
+from joinsight.serve.protocol import authorise
 from joinsight.serve.summaries import MOST_REGRESSIONS, Summaries, summary, took_too_long
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
@@ -232,7 +232,7 @@ class Pages:
             return None
         shown = request.headers.get("authorization", "")
         if self._tokens.reader(shown):
-            entitle(request.scope)
+            authorise(request.scope)
             return None
         if shown:
             self._throttled.unauthenticated(request.client.host if request.client else "")

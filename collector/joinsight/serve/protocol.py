@@ -5,11 +5,11 @@ the application and notifies the connection when a request begins and when its r
 application. All other time belongs to the client: sending a request's head, sending the rest of a body after the
 response, reading a response.
 
-When there are too many connections, unentitled ones are closed first. A client becomes entitled by a token or, without
-tokens, by a stored batch; the application says so (`entitle`). Among unentitled connections, the oldest one of the
-address with the most connections is closed, so that a client with a token has time to send it, however many others
-connect. Idle entitled connections are next. Rejected clients get 503, as do new clients when all
-connections are entitled and busy. How many connections are too many depends on the limit of open files (`Limits`).
+When there are too many connections, unauthorised ones are closed first. A client becomes authorised by a token or,
+without tokens, by a stored batch; the application says so (`authorise`). Among unauthorised connections, the oldest
+one of the address with the most connections is closed, so that a client with a token has time to send it, however many
+others connect. Idle authorised connections are next. Rejected clients get 503, as do new clients when all connections
+are authorised and busy. How many connections are too many depends on the limit of open files (`Limits`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ GOODBYE_SECONDS = 3
 MAX_CONNECTIONS = 4_096
 MAX_CLIENT_CONNECTIONS = 1_024
 """`MAX_CONNECTIONS` for one address."""
-MAX_UNENTITLED = 1_024
-"""`MAX_CONNECTIONS` for unentitled clients, because a connection with TLS takes 256 KiB of memory."""
+MAX_UNAUTHORISED = 1_024
+"""`MAX_CONNECTIONS` for unauthorised clients, because a connection with TLS takes 256 KiB of memory."""
 FEW_CONNECTIONS = 10
 """Up to this number, an address, such as a machine that runs a few jobs, does not count as holding many."""
 MAX_LEAVING = 512
@@ -86,10 +86,10 @@ def observed(app: ASGIApp) -> ASGIApp:
     return call
 
 
-def entitle(scope: Scope) -> None:
-    """Mark the client of this request as entitled."""
+def authorise(scope: Scope) -> None:
+    """Mark the client of this request as authorised."""
     if connection := scope.get("state", {}).get(_CONNECTION):
-        connection.entitle()
+        connection.authorise()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Limits:
 
     connections: int
     of_client: int
-    unentitled: int
+    unauthorised: int
     leaving: int
     accepted: int
 
@@ -108,7 +108,7 @@ class Limits:
         return cls(
             connections=min(MAX_CONNECTIONS, files // 2),
             of_client=min(MAX_CLIENT_CONNECTIONS, files // 8),
-            unentitled=min(MAX_UNENTITLED, files // 4),
+            unauthorised=min(MAX_UNAUTHORISED, files // 4),
             leaving=min(MAX_LEAVING, files // 16),
             accepted=min(MAX_ACCEPTED, files // 64),
         )
@@ -134,7 +134,7 @@ class Connections:
         self.tls = tls
         self.open: set[Connection] = set()
         self._staying = _Group()
-        self._unentitled = _Group()
+        self._unauthorised = _Group()
         self._leaving: dict[Connection, None] = {}  # in this order
         self._log_again_at = 0.0
 
@@ -155,7 +155,7 @@ class Connections:
         first = self._first_to_go(new)
         self.open.add(new)
         self._staying.add(new)
-        self._unentitled.add(new)
+        self._unauthorised.add(new)
         if first is None:
             return
         now = asyncio.get_running_loop().time()
@@ -175,15 +175,15 @@ class Connections:
         if (
             of is None
             and len(self._staying) < self.limits.connections
-            and len(self._unentitled) < self.limits.unentitled
+            and len(self._unauthorised) < self.limits.unauthorised
         ):
             return None
-        return self._unentitled.first(of) or _Group(each for each in self._staying if each.idle).first(of) or new
+        return self._unauthorised.first(of) or _Group(each for each in self._staying if each.idle).first(of) or new
 
     def _leave(self, connection: Connection) -> None:
         """Count a connection as one that is turned away."""
         self._staying.discard(connection)
-        self._unentitled.discard(connection)
+        self._unauthorised.discard(connection)
         connection.leaving = True
         self._leaving[connection] = None
         if len(self._leaving) > self.limits.leaving:
@@ -191,16 +191,16 @@ class Connections:
             del self._leaving[first]
             first.abort()
 
-    def entitle(self, connection: Connection) -> None:
-        """Count a connection no longer as unentitled."""
-        self._unentitled.discard(connection)
+    def authorise(self, connection: Connection) -> None:
+        """Count a connection no longer as unauthorised."""
+        self._unauthorised.discard(connection)
 
     def remove(self, connection: Connection) -> None:
         """Remove a connection that is closed."""
         self.open.discard(connection)
         self._leaving.pop(connection, None)
         self._staying.discard(connection)
-        self._unentitled.discard(connection)
+        self._unauthorised.discard(connection)
 
 
 class _Group:
@@ -339,9 +339,9 @@ class Connection(asyncio.Protocol):
         self._cancel_deadline("head")
         self._cancel_deadline("idle")
 
-    def entitle(self) -> None:
+    def authorise(self) -> None:
         """Note that the client has shown that it may be here."""
-        self._connections.entitle(self)
+        self._connections.authorise(self)
 
     def request_ends(self) -> None:
         """Note that all of the response has been sent."""

@@ -29,9 +29,9 @@ from joinsight.base.gc_tuning import collect_seldom
 from joinsight.findings import Finder, Thresholds
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.ingest import Ingest, Writing, fail
+from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone, WorkerDied
 from joinsight.serve.logs import configure, fields
 from joinsight.serve.metrics import Call, Metrics, Recorder
-from joinsight.serve.pending import Closed, Ingested, Lost, Pending, WriteAlone
 from joinsight.store.database import embedded_folder, engine_for
 
 END_SECONDS = 5
@@ -104,7 +104,7 @@ class Writers:
         for each in self._processes:
             each.end()
 
-    def ingest(self, requests: Sequence[Pending]) -> None:
+    def ingest(self, requests: Sequence[IngestRequest]) -> None:
         """Commit the documents of each request, except those that will never be accepted, and set its result."""
         with self._writing.of(requests):
             free = self._free.get()
@@ -123,9 +123,9 @@ class Writers:
                         error, where = result
                         error.__cause__ = _Remote(where)
                         request.result.set_exception(error)
-            except Lost as lost:
+            except WorkerDied as lost:
                 for request in requests:
-                    request.result.set_exception(lost if request.alone else WriteAlone())
+                    request.result.set_exception(lost if request.alone else RetryAlone())
             except BaseException as error:
                 fail([each for each in requests if not each.result.done()], error, is_group=len(requests) > 1)
             finally:
@@ -178,7 +178,7 @@ class _Process:
         return process, [ours for ours, _ in pipes]
 
     def ask(self, slot: int, requests: list[_Request]) -> _Reply:
-        """What the process replies. Raises `Lost` if it ends."""
+        """What the process replies. Raises `WorkerDied` if it ends."""
         process, pipes = self._running
         try:
             pipes[slot].send(requests)
@@ -186,7 +186,7 @@ class _Process:
             return reply
         except (EOFError, OSError):
             self._replace(process)
-            raise Lost(f"a process that wrote documents ended with exit code {process.exitcode}") from None
+            raise WorkerDied(f"a process that wrote documents ended with exit code {process.exitcode}") from None
 
     def _replace(self, ended: BaseProcess) -> None:
         """Start another process instead, unless that was done already."""
@@ -240,13 +240,13 @@ def _serve(pipe: Connection, ingest: Ingest, recorder: Recorder) -> None:
     """The work of a slot."""
     with suppress(EOFError, OSError):
         while True:
-            pendings = [Pending(bytearray(body), sender, alone) for body, sender, alone in pipe.recv()]
+            pendings = [IngestRequest(bytearray(body), sender, alone) for body, sender, alone in pipe.recv()]
             ingest.ingest(pendings)
             pipe.send(([_result(each) for each in pendings], recorder.take()))
             del pendings  # before it waits
 
 
-def _result(pending: Pending) -> _Result:
+def _result(pending: IngestRequest) -> _Result:
     error = pending.result.exception()
     if error is None:
         return pending.result.result()

@@ -24,11 +24,11 @@ class Ingested:
     """Refused lines in order: number, from 1, and reason."""
 
 
-class WriteAlone(Exception):
+class RetryAlone(Exception):
     """Requests could not be written, or not together; this one should be written alone."""
 
 
-class Lost(Exception):
+class WorkerDied(Exception):
     """A process that wrote requests has ended; nothing of them is committed, or all."""
 
 
@@ -39,7 +39,7 @@ def _running() -> Future[Ingested]:
 
 
 @dataclass(eq=False, slots=True)
-class Pending:
+class IngestRequest:
     """A request whose body has arrived, and its result when it is known."""
 
     body: bytearray
@@ -48,9 +48,9 @@ class Pending:
     alone: bool = False
     """Whether it is written alone, after it failed together with others."""
     result: Future[Ingested] = field(default_factory=_running)
-    """Or an exception: `TooLarge` or `DocumentError` for a body that cannot be decoded at all, `Closed`, `WriteAlone`,
-    `Lost`, SQLAlchemy's errors when the database is unavailable. Nothing is committed then, unless the process or the
-    connection ended during the commit."""
+    """Or an exception: `TooLarge` or `DocumentError` for a body that cannot be decoded at all, `Closed`, `RetryAlone`,
+    `WorkerDied`, SQLAlchemy's errors when the database is unavailable. Nothing is committed then, unless the process
+    or the connection ended during the commit."""
 
     @property
     def key(self) -> Sender:
