@@ -43,7 +43,7 @@ from joinsight.base.gc_tuning import collect_seldom
 from joinsight.contract.document import Document, Execution
 from joinsight.findings import Finder
 from joinsight.findings.finding import NoHistory
-from joinsight.plan.keys import REMEMBERED
+from joinsight.plan.keys import KEY_CACHE
 from joinsight.store import partitions
 from joinsight.store.database import open_database
 from joinsight.store.writer import Writer
@@ -162,7 +162,7 @@ class Bench:
     def run(self, what: str, size: int) -> tuple[float, float, float]:
         """Seconds of wall time, CPU of the client and CPU of PostgreSQL for all documents in batches of this size."""
         empty(self._engine)
-        REMEMBERED.forget()  # what a round before has seen must not count as plans that come again
+        KEY_CACHE.forget()  # what a round before has seen must not count as plans that come again
         bodies = list(requests(self.made, size)) if what == "collector" else []
         postgres = postgres_pids(self._collector.folder)
         client = with_children(self._collector.pid) if what == "collector" else [os.getpid()]

@@ -179,12 +179,12 @@ def test_a_log_that_cannot_be_opened_fails_alone(
     for name in ("local-1", "local-2"):
         (tmp_path / name).write_bytes(plain)
 
-    def share_out(*arguments: Any) -> Any:
+    def assign_logs(*arguments: Any) -> Any:
         (tmp_path / "local-2").rename(tmp_path / "away")  # after it was listed
-        return planner.share_out(*arguments)
+        return planner.assign_logs(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("joinsight.backfill.run.share_out", share_out)
+        patch.setattr("joinsight.backfill.run.assign_logs", assign_logs)
         report = backfill(by, empty, [str(tmp_path)])
     assert told(report) == {"local-1": "whole", "local-2": "failed"}
     assert not report.is_complete

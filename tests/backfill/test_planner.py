@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joinsight.backfill.log_file import LogFile, Status
-from joinsight.backfill.planner import share_out
+from joinsight.backfill.planner import assign_logs
 
 
 def log(number: int, *sizes: int, name: str = "app") -> LogFile:
@@ -20,7 +20,7 @@ def log(number: int, *sizes: int, name: str = "app") -> LogFile:
 def test_each_log_is_in_one_task(sizes: list[int], tasks: int) -> None:
     """Every task has a log."""
     logs = [log(number, size) for number, size in enumerate(sizes)]
-    shares = share_out(logs, tasks)
+    shares = assign_logs(logs, tasks)
     assert len(shares) <= tasks
     assert all(shares)
     assert sorted(each.application_id for each in chain(*shares)) == sorted(each.application_id for each in logs)
@@ -29,7 +29,7 @@ def test_each_log_is_in_one_task(sizes: list[int], tasks: int) -> None:
 def test_tasks_are_of_about_the_same_weight() -> None:
     """Packed files hold more than they seem; the heaviest log is read first."""
     logs = [log(0, 4 << 20), log(1, 30 << 20, 30 << 20), log(2, 8 << 20, name="x.zstd"), log(3, 5 << 20)]
-    assert [[each.application_id for each in share] for share in share_out(logs, 2)] == [
+    assert [[each.application_id for each in share] for share in assign_logs(logs, 2)] == [
         ["app-2"],
         ["app-1", "app-3", "app-0"],
     ]

@@ -13,7 +13,7 @@ from tests.documents import planned
 from joinsight.analysis.rows import Plans
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
-from joinsight.plan.keys import Keys, Remembered, digest
+from joinsight.plan.keys import KeyCache, Keys, digest
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 RUNS = 3
@@ -45,7 +45,7 @@ def with_other_ids(e: Execution, run: int) -> Execution:
     return msgspec.structs.replace(e, nodes=nodes)
 
 
-def keys(e: Execution, remembered: Remembered) -> Keys:
+def keys(e: Execution, remembered: KeyCache) -> Keys:
     return remembered.keys(e, Plans(e).graphs)
 
 
@@ -56,11 +56,11 @@ def test_ids_do_not_count(path: Path) -> None:
         e = decode_document(line)
         if not isinstance(e, Execution):
             continue
-        remembered = Remembered()
+        remembered = KeyCache()
         first = keys(e, remembered)
         for run in range(RUNS):
             other = with_other_ids(e, run)
-            assert keys(other, Remembered()) == first
+            assert keys(other, KeyCache()) == first
             assert keys(other, remembered) is first
 
 
@@ -104,31 +104,31 @@ def test_filters_of_partitions_count() -> None:
 
 def test_what_looks_like_an_id_in_a_title_is_kept() -> None:
     """Tables and paths may have names with a number sign."""
-    remembered = Remembered()
+    remembered = KeyCache()
     one, two = (
         planned(f"Execute InsertIntoHadoopFsRelationCommand | file:/data/run#{run}, false, Parquet, [path=x]")
         for run in (1, 2)
     )
     assert "#1" in keys(one, remembered).outline
-    assert keys(two, remembered) == keys(two, Remembered())
+    assert keys(two, remembered) == keys(two, KeyCache())
 
 
 def test_memory_is_bounded() -> None:
     """When it is full it starts again, and never holds plans with more keys than it may."""
-    remembered = Remembered(most=10)
+    remembered = KeyCache(most=10)
     first, second, third = (planned(SCAN.replace("t#1", f"t{n}")) for n in range(3))  # 5 keys each
     known = keys(first, remembered)
     keys(second, remembered)
     assert keys(first, remembered) is known
     keys(third, remembered)
     assert keys(first, remembered) is not known
-    small = Remembered(most=2)
+    small = KeyCache(most=2)
     assert keys(first, small) is not keys(first, small)
 
 
 def test_long_texts_are_not_remembered() -> None:
     """The digest of texts that are all ids would take many times their memory."""
-    remembered = Remembered()
+    remembered = KeyCache()
     long = planned(f"Scan parquet t | [v#1] {'x' * 1_100_000}")
     short = planned("Scan parquet t | [v#1]")
     assert keys(long, remembered) is not keys(long, remembered)

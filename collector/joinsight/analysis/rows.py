@@ -43,7 +43,7 @@ from joinsight.plan.caches import Cache, caches, not_run
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
 from joinsight.plan.identity import disambiguate
-from joinsight.plan.keys import REMEMBERED
+from joinsight.plan.keys import KEY_CACHE
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS, ROWS_READ
 from joinsight.tables import (
@@ -232,7 +232,7 @@ class Plans:
             nodes = [e.nodes[i] for i in plan.nodes]
             self.graphs.append(build(nodes, plan.parents, keep_duplicate_subquery_edges=old))
         self.graph = self.graphs[-1] if self.graphs else Graph((), ())
-        self.keys = REMEMBERED.keys(e, self.graphs, check_cancelled)
+        self.keys = KEY_CACHE.keys(e, self.graphs, check_cancelled)
         check_cancelled()
         self.changes = Changes(self.graphs, self.keys.bases)
         check_cancelled()

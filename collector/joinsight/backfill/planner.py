@@ -11,7 +11,7 @@ _EACH = 1 << 20
 """The fixed cost of a log, as a number of bytes."""
 
 
-def share_out(logs: Iterable[LogFile], tasks: int) -> list[list[LogFile]]:
+def assign_logs(logs: Iterable[LogFile], tasks: int) -> list[list[LogFile]]:
     """The logs of each task, for at most this number of tasks of about equal weight; the heaviest logs come first."""
     loads = [(0, task) for task in range(tasks)]
     shared: list[list[LogFile]] = [[] for _ in loads]

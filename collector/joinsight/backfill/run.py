@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from joinsight.backfill.jvm import spark_jars
 from joinsight.backfill.listing import Hadoop, Local, find
 from joinsight.backfill.log_file import LogFile
-from joinsight.backfill.planner import share_out
+from joinsight.backfill.planner import assign_logs
 from joinsight.backfill.processes import read_in_processes
 from joinsight.backfill.tasks import LogResult, Store, read_logs, write_logs
 from joinsight.base.errors import JoinsightError
@@ -178,14 +178,14 @@ def _read(spark: SparkSession | None, logs: list[LogFile], store: Store, connect
 
 def _read_here(logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:
     """Read in one process per core, each with its own JVM."""
-    shares = share_out(logs, min(connections, os.cpu_count() or 1))
+    shares = assign_logs(logs, min(connections, os.cpu_count() or 1))
     if len(shares) == 1:
         return list(read_logs(store, shares[0]))
     return read_in_processes(store, shares)
 
 
 def _read_by_spark(spark: SparkSession, logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:
-    shares = share_out(logs, connections)
+    shares = assign_logs(logs, connections)
     spark.sql(f"ADD JAR '{listener_jar()}'")
     conf = {_SETTING: json.dumps([[log.request() for log in share] for share in shares])}
     context: Any = spark.sparkContext

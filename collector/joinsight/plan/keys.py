@@ -39,7 +39,7 @@ class Keys(Struct, frozen=True):
     """See `Identity.operator_bases`, by plan."""
 
 
-class Remembered:
+class KeyCache:
     """The keys of plans that were seen, by `digest`; starts again when it has `most`. Several threads may use it."""
 
     def __init__(self, most: int = _MOST) -> None:
@@ -101,5 +101,5 @@ def _keys(graphs: Sequence[Graph], check_cancelled: Callable[[], None]) -> Keys:
     return Keys(query_shape, its_outline, fingerprints, bases)
 
 
-REMEMBERED = Remembered()
+KEY_CACHE = KeyCache()
 """Those of this process."""

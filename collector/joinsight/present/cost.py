@@ -16,7 +16,7 @@ _LONGEST = 90
 """Characters of an operator with its arguments."""
 _MOST_NAMES = 8
 """Names of operators that share a line."""
-RESTS: Mapping[str, str] = {
+UNATTRIBUTED: Mapping[str, str] = {
     "prepare": "the driver, before anything ran",
     "replan": "the driver, between query stages of AQE",
     "driver": "the driver, between stages",
@@ -45,7 +45,7 @@ class Labels:
     def item(self, item: Item) -> str:
         """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting: no slot was free``."""
         if item.kind == "rest":
-            return f"{item.name}: {RESTS.get(item.name, 'no stage is known')}"
+            return f"{item.name}: {UNATTRIBUTED.get(item.name, 'no stage is known')}"
         if item.kind == "activity":
             return ACTIVITIES[item.name]
         if item.kind == "operator" and item.node_id is not None:
