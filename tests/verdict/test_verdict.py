@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
+from joinsight.verdict.view import View
 
 DOCUMENTS = Path(__file__).parent / "documents"
 EXPECTED = {
@@ -70,6 +72,32 @@ def test_no_verdict_explains_more_than_the_wall_time(name: str) -> None:
 def test_the_text_has_the_numbers_that_prove_it() -> None:
     assert "made 225.0 M rows from 15,000 rows and 15,000 rows" in judge(stored("selfjoin")).text
     assert "3,000 tasks" in judge(stored("tiny")).text
+
+
+def test_a_plan_whose_inputs_are_read_twice_at_each_level_is_judged() -> None:
+    """The number of ways through it is 2 to the 60."""
+    its = stored("selfjoin")
+    names = ["BroadcastExchange", *["Union"] * 60]
+    nodes = [
+        {"id": i, "name": name, "simple": name, "metrics": [], "cluster": None, "is_cluster": False}
+        for i, name in enumerate(names)
+    ]
+    edges = [[i + 1, i] for i in range(60) for _ in range(2)]
+    version = {**its.versions[-1], "nodes": nodes, "edges": edges}
+    assert judge(replace(its, versions=[version])).text
+
+
+def test_a_stage_that_waits_for_others_of_its_execution_waits_for_no_slot() -> None:
+    """While its stage waited, other stages of the execution had the slots: that time is theirs."""
+    its = stored("selfjoin")
+    first, last = its.stages[0], {**its.stages[1], "first_launch_at": None, "last_finish_at": None}
+    start = its.execution["started_at"]
+    first = {**first, "first_launch_at": start, "last_finish_at": start + timedelta(milliseconds=600)}
+    segment = dict.fromkeys(its.segments[0])
+    waiting = {**segment, "cause": "waiting", "start_ms": 0, "end_ms": 1_000, "stage_id": last["stage_id"]}
+    view = View(replace(its, stages=[first, last], segments=[waiting]))
+    assert view.rests["waiting"] == 400
+    assert [(ran.stage_id, ran.wall_ms) for ran in view.ran] == [(first["stage_id"], 600)]
 
 
 def test_keys_of_operators_are_the_same_in_the_plan(engine: Engine) -> None:

@@ -596,13 +596,11 @@ def _made_for(view: View, broadcast: int) -> int:
 
 def _only_sends(view: View, broadcast: Node) -> bool:
     """Whether what is below a broadcast does little but read its rows."""
-    todo, read = list(view.facts.inputs(broadcast)), 0
-    while todo:
-        node = view.facts.nodes[todo.pop()]
+    read = 0
+    for node in view.below(broadcast.id):
         if operators.of(node.name).kind in ("join", "aggregate", "shuffle"):
             return False
         read = max(read, view.rows(node.id) or 0)
-        todo += view.facts.inputs(node)
     return (view.rows(broadcast.id) or 0) >= _MOST_ROWS * read
 
 

@@ -15,6 +15,7 @@ from joinsight.verdict.view import View
 ALL_ROWS = "the window over all rows"
 _LONGEST = 70
 _MOST_KEYS = 5
+_MOST_SOURCES = 3
 _AGGREGATE = re.compile(r"keys=\[(.*?)\],? functions=\[", re.DOTALL)
 _FUNCTION = re.compile(r"([A-Za-z_]\w*)\(")
 
@@ -95,15 +96,9 @@ def _listed(text: str) -> str:
 
 
 def _sources(view: View, node_id: int) -> str:
-    found: list[str] = []
-    todo = list(view.facts.inputs(view.facts.nodes[node_id]))
-    while todo and len(found) < 3:
-        node = view.facts.nodes[todo.pop(0)]
-        if operators.of(node.name).kind == "scan":
-            found.append(source_name(node) or "files")
-        else:
-            todo += view.facts.inputs(node)
-    return ", ".join(dict.fromkeys(found)) or "rows"
+    scans = (node for node in view.below(node_id) if operators.of(node.name).kind == "scan")
+    found = dict.fromkeys(source_name(node) or "files" for node in scans)
+    return ", ".join(list(found)[:_MOST_SOURCES]) or "rows"
 
 
 __all__ = ["is_python", "normalized", "operator", "place", "python_function"]

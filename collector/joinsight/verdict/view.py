@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,6 +123,7 @@ class View:
                 continue
             start, end = segment["start_ms"], segment["end_ms"]
             beside = [each for each in ran if each[0] < end and each[1] > start and each[2][0] != segment["stage_id"]]
+            beside = sorted(beside, key=lambda each: each[0] - each[1])[:_MOST_BESIDE]
             cuts = sorted({start, end, *(min(max(t, start), end) for each in beside for t in each[:2])})
             for first, last in pairwise(cuts):
                 its = [key for begin, finish, key in beside if begin <= first and finish >= last]
@@ -184,7 +185,7 @@ class View:
 
     def _nodes(self, stage_id: int) -> tuple[int, ...]:
         its = [i for i in self.bill.ran.get(stage_id, ()) if self.is_work(i)]
-        weight = self._weights(stage_id)
+        weight = self._weights.get(stage_id, {})
         return tuple(sorted(its, key=lambda i: (-weight.get(i, 0.0), i)))
 
     def is_work(self, node_id: int) -> bool:
@@ -193,19 +194,19 @@ class View:
         operator = operators.of(node.name)
         return not (node.is_cluster or operator.is_wrapper or operator.kind in _FRAMES)
 
-    def _weights(self, stage_id: int) -> Mapping[int, float]:
-        """How much of a stage each of its operators may be: measured, else estimated from its rows."""
-        weight: dict[int, float] = defaultdict(float)
-        for (stage, _), parts in self.bill.weights.items():
-            if stage != stage_id:
-                continue
+    @cached_property
+    def _weights(self) -> Mapping[int, Mapping[int, float]]:
+        """By stage, how much of it each of its operators may be: measured, else estimated from its rows."""
+        weights: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        for (stage_id, _), parts in self.bill.weights.items():
+            weight = weights[stage_id]
             for account, ms in parts.items():
                 if account.kind == "operator" and account.node_id is not None:
                     weight[account.node_id] += ms
                 elif account.kind == "shared":
                     for node_id, part in self.guesses(self.bill.holds.get(account, ())).items():
                         weight[node_id] += part * ms
-        return weight
+        return weights
 
     def guesses(self, nodes: Sequence[int]) -> Mapping[int, float]:
         """How operators that cannot be told apart may share their time, by the rows that each handled: adds up to 1.
@@ -251,6 +252,17 @@ class View:
                     if not operators.of(self.facts.nodes[above].name).is_exchange:
                         todo.append(above)
 
+    def below(self, node_id: int) -> Iterator[Node]:
+        """All nodes whose rows reach a node, each once, nearest first."""
+        seen = {node_id}
+        todo = deque([node_id])
+        while todo:
+            for child in self.facts.inputs(self.facts.nodes[todo.popleft()]):
+                if child not in seen:
+                    seen.add(child)
+                    todo.append(child)
+                    yield self.facts.nodes[child]
+
     def wall_of(self, nodes: Iterable[int], names: Iterable[str] = ()) -> int:
         """Wall time of these operators and activities, as far as it is known by operator."""
         wanted, activities = set(nodes), set(names)
@@ -262,6 +274,8 @@ class View:
         )
 
 
+_MOST_BESIDE = 100
+"""Stages that are considered while another waits, the longest ones: a document may hold anything."""
 _WEIGHTS: Mapping[str, float] = {"join": 3.0, "aggregate": 3.0, "sort": 4.0, "scan": 1.5, "shuffle": 2.0}
 _HEAVY = 8.0
 _HEAVY_WORDS = (
