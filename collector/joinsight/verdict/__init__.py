@@ -67,7 +67,7 @@ def _text(view: View, cause: Cause, wall: int, found: Sequence[Cause]) -> str:
         is_guess = cause.evidence.get("is_estimate")
         name = names.operator(view, cause.nodes[0])
         text = (
-            f"{amount} went into stage {cause.stage_id}, probably most of it into {name}: {cause.what}."
+            f"{amount} went into operators of stage {cause.stage_id} that cannot be told apart; {cause.what} ({name})."
             if is_guess
             else f"{amount} went into {name} in stage {cause.stage_id}: {cause.what}."
         )

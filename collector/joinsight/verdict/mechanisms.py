@@ -793,7 +793,7 @@ def _own_work(view: View, node_id: int, wall_ms: int, *, is_guess: bool) -> Caus
     rows = max([view.rows(i) or 0 for i in (node_id, *view.facts.inputs(node))])
     what = f"its own work on {_rows(rows)}" if rows else "its own work"
     if is_guess:
-        what = "which holds several operators whose times are not known; this one handles most rows"
+        what = "probably most of it into the one that handled most rows"
     return Cause(
         "compute",
         wall_ms,
