@@ -78,7 +78,7 @@ def test_a_plan_whose_inputs_are_read_twice_at_each_level_is_judged() -> None:
     """The number of ways through it is 2 to the 60."""
     its = stored("selfjoin")
     names = ["BroadcastExchange", *["Union"] * 60]
-    nodes = [
+    nodes: list[dict[str, object]] = [
         {"id": i, "name": name, "simple": name, "metrics": [], "cluster": None, "is_cluster": False}
         for i, name in enumerate(names)
     ]
