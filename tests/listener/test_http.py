@@ -112,6 +112,23 @@ def test_an_expired_certificate_is_refused(engine: Engine, classes: str, batch: 
         assert "validity check failed" in post(batch)
 
 
+def test_new_certificates_are_read_again(engine: Engine, classes: str, batch: Path, tmp_path: Path) -> None:
+    """After a failed handshake the listener reads its file and sends again; a bad file changes nothing."""
+    authority, former, own = trustme.CA(), trustme.CA(), tmp_path / "ca.pem"
+    issued = authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "certificate.pem"))
+    issued.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    (tmp_path / "key.pem").chmod(0o600)
+    files = "--tls-certificate", str(tmp_path / "certificate.pem"), "--tls-key", str(tmp_path / "key.pem")
+    former.cert_pem.write_to_path(str(own))
+    with service(database(engine), *files) as collector, poster(classes, collector.url, caFile=str(own)) as post:
+        assert "unable to find valid certification path" in post(batch)
+        own.write_text("no certificate")
+        assert "unable to find valid certification path" in post(batch)
+        authority.cert_pem.write_to_path(str(own))
+        assert post(batch) == "200 true 0"
+
+
 class Server:
     """A server that handles each connection, after its request, with what `behaviour` is then."""
 

@@ -12,6 +12,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import javax.net.ssl.HttpsURLConnection;
+import javax.net.ssl.SSLException;
 
 /**
  * Requests to the collector, one at a time.
@@ -37,10 +38,16 @@ final class Http implements Transport {
     this.settings = settings;
   }
 
-  /** Posts the batch; again if the collector does not accept the token and its file has a new one. */
+  /** Posts the batch; again after a problem with the token or the certificate, if the file of either has changed. */
   @Override
   public Reply post(byte[] body) throws IOException {
-    Reply reply = request(body);
+    Reply reply;
+    try {
+      reply = request(body);
+    } catch (SSLException e) {
+      if (settings.trust == null || !settings.trust.hasChanged()) throw e;
+      reply = request(body);
+    }
     return reply.status == UNAUTHORIZED && settings.token.hasChanged() ? request(body) : reply;
   }
 
@@ -110,8 +117,8 @@ final class Http implements Transport {
     private Reply send() throws IOException {
       URL url = new URL(settings.url + "/v1/documents");
       http = (HttpURLConnection) (settings.useProxy ? url.openConnection() : url.openConnection(Proxy.NO_PROXY));
-      if (settings.trusted != null && http instanceof HttpsURLConnection) {
-        ((HttpsURLConnection) http).setSSLSocketFactory(settings.trusted);
+      if (settings.trust != null && http instanceof HttpsURLConnection) {
+        ((HttpsURLConnection) http).setSSLSocketFactory(settings.trust.sockets());
       }
       http.setConnectTimeout(Math.min(MAX_CONNECT_MS, settings.requestTimeoutMs));
       http.setReadTimeout(settings.requestTimeoutMs);

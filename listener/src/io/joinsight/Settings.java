@@ -1,7 +1,6 @@
 package io.joinsight;
 
 import java.io.IOException;
-import java.io.InputStream;
 import java.net.MalformedURLException;
 import java.net.Proxy;
 import java.net.ProxySelector;
@@ -13,9 +12,6 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
-import java.security.KeyStore;
-import java.security.cert.Certificate;
-import java.security.cert.CertificateFactory;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -24,9 +20,6 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import javax.net.ssl.SSLContext;
-import javax.net.ssl.SSLSocketFactory;
-import javax.net.ssl.TrustManagerFactory;
 import org.apache.spark.SparkConf;
 
 /** The listener's settings, read once from the SparkConf; {@link #problems} lists all errors in them. */
@@ -54,7 +47,7 @@ final class Settings {
   final long shutdownTimeoutMs;
   final int requestTimeoutMs;
   final boolean useProxy; // the JVM's, such as -Dhttp.proxyHost
-  final SSLSocketFactory trusted; // null: the JVM's default
+  final Trust trust; // null: the JVM's default
   final Path spool;
   final long spoolLimit;
   final long memoryLimit;
@@ -81,7 +74,7 @@ final class Settings {
     isLocal = isLocal(conf);
     hasPlugin = Arrays.asList(conf.get(PLUGINS, "").split("\\s*,\\s*")).contains(JoinsightPlugin.class.getName());
     useProxy = useProxy(conf);
-    trusted = trusted(conf);
+    trust = trust(conf);
     spool = spool(conf);
     spoolLimit = bytes(conf, SPOOL_LIMIT, "256m", 1 << 20);
     memoryLimit = bytes(conf, PREFIX + "memoryLimit", "64m", 4 << 20);
@@ -177,22 +170,11 @@ final class Settings {
     return null;
   }
 
-  private SSLSocketFactory trusted(SparkConf conf) {
+  private Trust trust(SparkConf conf) {
     String file = conf.get(CA_FILE, "");
     if (file.isEmpty()) return null;
-    try (InputStream in = Files.newInputStream(Paths.get(file))) {
-      KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
-      store.load(null, null);
-      for (Certificate certificate : CertificateFactory.getInstance("X.509").generateCertificates(in)) {
-        store.setCertificateEntry("ca-" + store.size(), certificate);
-      }
-      if (store.size() == 0)
-        problems.add(CA_FILE + "=" + file + " contains no certificate; it must be a file with PEM certificates");
-      TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-      managers.init(store);
-      SSLContext context = SSLContext.getInstance("TLS");
-      context.init(null, managers.getTrustManagers(), null);
-      return context.getSocketFactory();
+    try {
+      return new Trust(Paths.get(file));
     } catch (IOException | GeneralSecurityException | RuntimeException e) {
       problems.add(CA_FILE + "=" + file + " cannot be read as PEM certificates (" + e + ")");
       return null;
