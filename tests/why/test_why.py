@@ -87,6 +87,15 @@ def test_a_run_whose_numbers_are_partial_has_no_cause() -> None:
     assert any("3 of 4 task ends" in limit for limit in why.limits)
 
 
+def test_stages_without_a_distribution_of_their_tasks_are_divided() -> None:
+    """As documents of an execution whose tasks told no run time have them."""
+    stages = [msgspec.structs.replace(stage, run_time=None) for stage in document("tiny0").stages]
+    why = explain(stored("base2"), stored("tiny0", stages=stages))
+    assert sum(cause.wall_ms for cause in why.causes) == why.difference_ms
+    why = explain(stored("tiny0", stages=stages), stored("base2"))
+    assert sum(cause.wall_ms for cause in why.causes) == why.difference_ms
+
+
 def test_a_running_execution_cannot_be_divided() -> None:
     with pytest.raises(JoinsightError, match="is running"):
         explain(stored("base2"), stored("tiny0", state="running", ended_at_ms=None))

@@ -11,6 +11,7 @@ from typing import Any
 from joinsight.analysis.comparison import Change, Comparison, Measure, compare
 from joinsight.analysis.comparison import Run as ComparedRun
 from joinsight.analysis.stored import StoredPlan
+from joinsight.contract.document import ENDED
 from joinsight.pages.boxes import box_of
 from joinsight.pages.environment import render
 from joinsight.plan import operators
@@ -19,6 +20,7 @@ from joinsight.plan.identity import Identity
 from joinsight.present.comparison import difference, value, verdicts
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.tables import Row
+from joinsight.why import Why, explain
 
 MAX_DEPTH = 24
 """Deeper operators are indented as much as this."""
@@ -104,6 +106,7 @@ def compare_page(a: Side, b: Side) -> str:
         a=a,
         b=b,
         same_run=same_run,
+        why=_why(a.stored, b.stored) if not same_run else None,
         verdicts=[] if same_run else list(verdicts(comparison)),
         settings=comparison.configuration,
         totals=[] if same_run else [(_words(change), change.is_large) for change in totals if _is_known(change)],
@@ -111,6 +114,12 @@ def compare_page(a: Side, b: Side) -> str:
         counts=Counter(line.kind for line in tree),
         max_depth=MAX_DEPTH,
     )
+
+
+def _why(a: StoredPlan, b: StoredPlan) -> Why | None:
+    """The causes of the difference; None before both have ended."""
+    ended = (each.execution["state"] in ENDED and each.execution["duration_ms"] is not None for each in (a, b))
+    return explain(a, b) if all(ended) else None
 
 
 def _key(side: Side) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isinf
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.errors import JoinsightError
@@ -179,7 +180,7 @@ class _Division:
         its.task += task
         its.places[None if stage is None else stage.stage_id, tuple(stage.largest_operators if stage else keys)] += wall
         if evidence:
-            its.evidence[evidence] = its.evidence.get(evidence, 0.0) + abs(wall)
+            its.evidence[evidence] = its.evidence.get(evidence, 0.0) + wall
 
     # A stage of both
 
@@ -320,7 +321,7 @@ class _Division:
             if code == "plan":
                 its.evidence |= dict.fromkeys(settings, float("inf"))
             is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
-            if not (is_normal or is_small or is_partial) and its.evidence and code != NOT_EXPLAINED:
+            if not (is_normal or is_small or is_partial) and _evidence(its) and code != NOT_EXPLAINED:
                 kept[code] = its
         walls = rounded({code: its.wall for code, its in kept.items()}, self.difference, NOT_EXPLAINED)
         tasks = rounded({code: its.task for code, its in kept.items()}, self.tasks, NOT_EXPLAINED)
@@ -360,7 +361,8 @@ _MOST_EVIDENCE = 4
 def _evidence(its: _Sum | None) -> Sequence[str]:
     if its is None:
         return []
-    return sorted(its.evidence, key=lambda text: -its.evidence[text])[:_MOST_EVIDENCE]
+    same = {text: abs(wall) for text, wall in its.evidence.items() if wall * its.wall >= 0 or isinf(wall)}
+    return sorted(same, key=lambda text: -same[text])[:_MOST_EVIDENCE]
 
 
 def _ratio(a: float, b: float) -> float:

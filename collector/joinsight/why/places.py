@@ -65,7 +65,7 @@ class StageRun:
     def longest_to_mean(self) -> float:
         """Run time of its longest task to the mean."""
         longest = max((row["run_time_ms_max"] or 0 for row in self.rows), default=0)
-        return longest * max(1, self.tasks) / self.run_ms if self.run_ms else 1.0
+        return longest * max(1, self.tasks) / self.run_ms if longest and self.run_ms else 1.0
 
     @cached_property
     def parts(self) -> Mapping[str, float]:
