@@ -97,7 +97,7 @@ public final class Histories {
   private final class Driver {
     final Settings settings;
     final Sender sender;
-    final Mailbox mailbox;
+    final SnapshotQueue queue;
     final long[] started = new long[EXECUTIONS];
     final String listener;
     final Application application;
@@ -111,22 +111,22 @@ public final class Histories {
       application.name = "history";
       Documents documents = new Documents(application);
       listener = documents.listenerId;
-      Account account = new Account() {
+      SequenceTracker tracker = new SequenceTracker() {
         @Override
-        Stamp next(long executionId, boolean isFinal) {
-          Stamp stamp = super.next(executionId, isFinal);
+        SequenceNumber next(long executionId, boolean isFinal) {
+          SequenceNumber stamp = super.next(executionId, isFinal);
           OUT.println(
               "{\"what\": \"made\", \"listener\": \"" + listener + "\", \"number\": " + stamp.number
               + ", \"execution\": " + executionId + "}");
           return stamp;
         }
       };
-      mailbox = new Mailbox(dice.nextInt(3) == 0 ? 3_000 : 1 << 20);
+      queue = new SnapshotQueue(dice.nextInt(3) == 0 ? 3_000 : 1 << 20);
       long folderLimit = dice.nextInt(3) == 0 ? 3_000 : 1 << 20;
       long memoryLimit = dice.nextInt(3) == 0 ? 1_000 : 1 << 20;
       Path place = dice.nextInt(5) == 0 ? null : folder;
-      Spool spool = new Spool(place, folderLimit, memoryLimit, listener, account);
-      sender = new Sender(settings, documents, account, mailbox, spool, new Network(), () -> now);
+      Spool spool = new Spool(place, folderLimit, memoryLimit, listener, tracker);
+      sender = new Sender(settings, documents, tracker, queue, spool, new Network(), () -> now);
       sender.open();
     }
 

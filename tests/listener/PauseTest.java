@@ -33,7 +33,7 @@ public final class PauseTest {
     SparkConf conf = new SparkConf(false)
                          .set("spark.joinsight.url", "http://collector:1")
                          .set("spark.joinsight.progressInterval", "100ms");
-    listener = new JoinsightListener(conf, (settings, application) -> new Sink() {
+    listener = new JoinsightListener(conf, (settings, application) -> new SnapshotConsumer() {
       @Override
       public void start() {}
 

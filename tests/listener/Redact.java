@@ -62,7 +62,7 @@ public final class Redact {
     Pattern pattern = Pattern.compile(question.get("pattern").asText());
     String how = question.get("how").asText();
     for (JsonNode each : question.path("texts")) {
-      OwnersPattern.Counted text = new OwnersPattern.Counted(each.asText(), Long.MAX_VALUE);
+      UserPattern.Counted text = new UserPattern.Counted(each.asText(), Long.MAX_VALUE);
       Matcher m = pattern.matcher(text);
       if (how.equals("find")) {
         while (m.find()) {}

@@ -65,9 +65,9 @@ public final class SenderTest {
     AtomicInteger failures = new AtomicInteger();
     AtomicInteger delivered = new AtomicInteger();
     int limit = 3 * FailureLimit.MAX;
-    Account account = new Account() {
+    SequenceTracker tracker = new SequenceTracker() {
       @Override
-      Stamp next(long executionId, boolean isFinal) {
+      SequenceNumber next(long executionId, boolean isFinal) {
         if (failures.get() < limit) {
           failures.incrementAndGet();
           throw new IllegalStateException("injected");
@@ -75,8 +75,9 @@ public final class SenderTest {
         return super.next(executionId, isFinal);
       }
     };
-    Mailbox mailbox = new Mailbox(ended(settings, 1).heapBytes * 3 / 2); // one snapshot ends the pause after a failure
-    Spool spool = new Spool(null, 1 << 20, 1 << 20, "me", account);
+    SnapshotQueue queue =
+        new SnapshotQueue(ended(settings, 1).heapBytes * 3 / 2); // one snapshot ends the pause after a failure
+    Spool spool = new Spool(null, 1 << 20, 1 << 20, "me", tracker);
     Transport transport = new Transport() {
       @Override
       public Reply post(byte[] body) {
@@ -87,10 +88,10 @@ public final class SenderTest {
       @Override
       public void abort() {}
     };
-    Sender sender = new Sender(settings, documents(settings), account, mailbox, spool, transport, System::nanoTime);
+    Sender sender = new Sender(settings, documents(settings), tracker, queue, spool, transport, System::nanoTime);
     sender.start();
     until(() -> {
-      if (mailbox.isEmpty()) sender.offer(ended(settings, 1));
+      if (queue.isEmpty()) sender.offer(ended(settings, 1));
       return delivered.get() > 0;
     }, "a delivery after " + limit + " failures");
     check(failures.get() == limit, failures + " failures");
@@ -99,11 +100,11 @@ public final class SenderTest {
   /** Snapshots that do not fit are counted, in little memory. */
   private static void manyEvictions() {
     Settings settings = new Settings(new SparkConf(false).set("spark.joinsight.url", "http://collector:1"));
-    Mailbox mailbox = new Mailbox(1);
+    SnapshotQueue queue = new SnapshotQueue(1);
     int many = 1_000_000;
-    for (int id = 0; id < many; id++) mailbox.put(ended(settings, id));
-    check(mailbox.isEmpty() && mailbox.takeEvicted(false).isEmpty(), "one is left");
-    check(mailbox.takeEvicted(true).size() == many && mailbox.takeEvicted(true).isEmpty(), "they are not counted once");
+    for (int id = 0; id < many; id++) queue.put(ended(settings, id));
+    check(queue.isEmpty() && queue.takeEvicted(false).isEmpty(), "one is left");
+    check(queue.takeEvicted(true).size() == many && queue.takeEvicted(true).isEmpty(), "they are not counted once");
   }
 
   private static Documents documents(Settings settings) {

@@ -4,7 +4,7 @@ import static io.joinsight.Check.check;
 
 import java.util.Collections;
 
-/** The mailbox's limit includes the texts of a snapshot. */
+/** The queue's limit includes the texts of a snapshot. */
 public final class SnapshotTest {
   public static void main(String[] arguments) {
     LiveExecution e = new LiveExecution(1);

@@ -27,7 +27,7 @@ import java.util.zip.GZIPOutputStream;
 public final class SpoolTest {
   private static final long ROOM = 1 << 20;
   private static Path folder;
-  private static Account account;
+  private static SequenceTracker tracker;
   private static int documents;
 
   public static void main(String[] arguments) throws Exception {
@@ -53,7 +53,7 @@ public final class SpoolTest {
              SpoolTest::fullDisk,
          }) {
       folder = base.resolve("spool-" + documents++);
-      account = new Account();
+      tracker = new SequenceTracker();
       test.run();
     }
     System.out.println("ok");
@@ -64,7 +64,7 @@ public final class SpoolTest {
   }
 
   private static void order() throws IOException {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     Batch a = batch(true, 1, 2);
     Batch b = batch(false, 3);
     spool.add(a, true);
@@ -79,17 +79,17 @@ public final class SpoolTest {
     check(same(spool.next(), b), "not the second");
     spool.delivered();
     check(spool.next() == null && names().isEmpty() && spool.waiting(false) == 0, "not empty");
-    check(account.dropped().isEmpty(), "drops");
+    check(tracker.dropped().isEmpty(), "drops");
   }
 
   private static void takenOver() {
-    Spool first = new Spool(folder, ROOM, ROOM, "one", account);
+    Spool first = new Spool(folder, ROOM, ROOM, "one", tracker);
     first.open();
     Batch a = batch(true, 1);
     Batch b = batch(false, 2);
     first.add(b, false);
     first.add(a, true);
-    Spool second = new Spool(folder, ROOM, ROOM, "two", account);
+    Spool second = new Spool(folder, ROOM, ROOM, "two", tracker);
     second.open();
     check(second.waiting(false) == 2 && second.waiting(true) == 0, "nothing was taken over");
     Batch own = batch(true, 2);
@@ -111,14 +111,14 @@ public final class SpoolTest {
       Files.write(path, new byte[] {1});
       if (path != recent) Files.setLastModifiedTime(path, FileTime.fromMillis(System.currentTimeMillis() - 7_200_000));
     }
-    new Spool(folder, ROOM, ROOM, "two", account).open();
+    new Spool(folder, ROOM, ROOM, "two", tracker).open();
     check(!Files.exists(old), "what a killed driver was writing is there for ever");
     check(Files.exists(recent), "another driver may be writing it");
     check(Files.exists(foreign), "it is not ours");
   }
 
   private static void bounded() {
-    Spool spool = new Spool(folder, 10_000, ROOM, "me", account);
+    Spool spool = new Spool(folder, 10_000, ROOM, "me", tracker);
     List<Batch> finals = new ArrayList<>();
     for (int i = 0; i < 4; i++) spool.add(large(100 + i), false);
     for (int i = 0; i < 4; i++) {
@@ -134,14 +134,14 @@ public final class SpoolTest {
   }
 
   private static void boundedInMemory() {
-    Spool spool = new Spool(null, ROOM, 10_000, "me", account);
+    Spool spool = new Spool(null, ROOM, 10_000, "me", tracker);
     for (int i = 0; i < 7; i++) spool.add(large(i), i % 2 == 0);
     check(spool.inMemory() == 4, spool.inMemory() + " in memory");
     check(dropped().equals("{memory={2=2, 4=4, 6=6}}"), dropped());
   }
 
   private static void superseded() {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.add(batch(false, 1, 2), false);
     spool.add(batch(false, 2, 3), false);
     check(names().size() == 2, "execution 1 has nothing newer");
@@ -149,7 +149,7 @@ public final class SpoolTest {
     check(names().size() == 2, "nothing of the first is needed: " + names());
     spool.add(batch(false, 3), false);
     check(names().size() == 3, "execution 2 has nothing newer");
-    check(account.dropped().isEmpty(), "what was superseded is not lost: " + dropped());
+    check(tracker.dropped().isEmpty(), "what was superseded is not lost: " + dropped());
   }
 
   private static void damaged() throws IOException {
@@ -157,7 +157,7 @@ public final class SpoolTest {
     Files.write(folder.resolve("final-1000000000000-he-1.ndjson.gz"), new byte[] {1, 2, 3});
     Files.write(folder.resolve("final-1000000000001-he-2.ndjson.gz.tmp"), new byte[] {1, 2, 3});
     Files.write(folder.resolve("notes.txt"), new byte[] {1, 2, 3});
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.open();
     Batch good = batch(true, 1);
     spool.add(good, true);
@@ -168,7 +168,7 @@ public final class SpoolTest {
   }
 
   private static void vanished() throws IOException {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.add(batch(true, 1), true);
     Batch second = batch(true, 2);
     spool.add(second, true);
@@ -181,7 +181,7 @@ public final class SpoolTest {
 
   private static void notWritable() throws IOException {
     Files.write(folder, new byte[0]); // a file where the folder should be
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     Batch a = batch(true, 1);
     spool.add(a, true);
     check(spool.inMemory() == 1 && same(spool.next(), a), "it is not held in memory");
@@ -193,7 +193,7 @@ public final class SpoolTest {
   }
 
   private static void setAside() {
-    Spool spool = new Spool(folder, 6_000, ROOM, "me", account);
+    Spool spool = new Spool(folder, 6_000, ROOM, "me", tracker);
     spool.setAside(large(1));
     check(names().size() == 1 && names().get(0).endsWith(".ndjson.gz.refused"), names().toString());
     check(spool.next() == null && spool.waiting(false) == 0, "a refused one is not sent again");
@@ -201,8 +201,8 @@ public final class SpoolTest {
     spool.add(large(3), true);
     check(
         names().stream().noneMatch(name -> name.endsWith(".refused")) && names().size() == 2, "refused ones go first");
-    check(account.dropped().isEmpty(), "a refused one is no dropped one: " + dropped());
-    new Spool(null, ROOM, ROOM, "me", account).setAside(large(1));
+    check(tracker.dropped().isEmpty(), "a refused one is no dropped one: " + dropped());
+    new Spool(null, ROOM, ROOM, "me", tracker).setAside(large(1));
   }
 
   private static void halves() throws IOException {
@@ -241,7 +241,7 @@ public final class SpoolTest {
   }
 
   private static void checkHeldInMemory(String what) {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.open();
     spool.add(batch(true, 1), true);
     check(spool.inMemory() == 1 && names().isEmpty(), what + " is used: " + names());
@@ -268,7 +268,7 @@ public final class SpoolTest {
       Files.setAttribute(another, "unix:uid", 65534);
     }
     List<String> before = names();
-    Spool spool = new Spool(folder, 100, ROOM, "me", account);
+    Spool spool = new Spool(folder, 100, ROOM, "me", tracker);
     spool.open();
     check(spool.waiting(false) == 0 && spool.next() == null, "it waits to be sent");
     Batch own = large(7);
@@ -278,7 +278,7 @@ public final class SpoolTest {
 
   /** A file that was replaced since it was listed is checked again when it is read. */
   private static void replaced() throws IOException {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.add(batch(true, 1), true);
     Path file = folder.resolve(names().get(0));
     Files.delete(file);
@@ -301,7 +301,7 @@ public final class SpoolTest {
       byte[] zeros = new byte[1 << 20];
       for (int i = 0; i < 256; i++) out.write(zeros);
     }
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.open();
     check(spool.waiting(false) == 1, "it is not taken over");
     check(spool.next() == null, "it is sent");
@@ -309,14 +309,14 @@ public final class SpoolTest {
   }
 
   private static void permissions() throws IOException {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     spool.add(batch(true, 1), true);
     String mode = PosixFilePermissions.toString(Files.getPosixFilePermissions(folder.resolve(names().get(0))));
     check(mode.equals("rw-------"), mode);
   }
 
   private static void postponed() {
-    Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+    Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
     Batch a = batch(true, 1);
     Batch b = batch(true, 2);
     spool.add(a, true);
@@ -335,7 +335,7 @@ public final class SpoolTest {
     if (new ProcessBuilder("mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", disk).start().waitFor() != 0) return;
     try {
       folder = folder.resolve("spool");
-      Spool spool = new Spool(folder, ROOM, ROOM, "me", account);
+      Spool spool = new Spool(folder, ROOM, ROOM, "me", tracker);
       for (int i = 0; i < 20; i++) spool.add(large(100 + i), false);
       check(spool.inMemory() > 0, "the disk is not full");
       spool.persist();
@@ -354,14 +354,14 @@ public final class SpoolTest {
   }
 
   private static String dropped() {
-    return account.dropped().toString();
+    return tracker.dropped().toString();
   }
 
   private static Batch batch(boolean isFinal, long... executions) {
     List<Batch.Line> lines = new ArrayList<>();
     for (long id : executions) {
       byte[] line = ("{\"document\":" + documents++ + "}\n").getBytes(StandardCharsets.UTF_8);
-      lines.add(new Batch.Line(line, account.next(id, isFinal), isFinal));
+      lines.add(new Batch.Line(line, tracker.next(id, isFinal), isFinal));
     }
     return Batch.of(lines);
   }
@@ -373,7 +373,7 @@ public final class SpoolTest {
     for (int i = 0; i < line.length; i++)
       if (line[i] == '\n') line[i] = 0;
     line[line.length - 1] = '\n';
-    return Batch.of(Collections.singletonList(new Batch.Line(line, account.next(execution, true), true)));
+    return Batch.of(Collections.singletonList(new Batch.Line(line, tracker.next(execution, true), true)));
   }
 
   private static boolean same(Batch a, Batch b) {

@@ -66,8 +66,8 @@ INJECTED = {
         "Joinsight could not process an event",
     ),
     "a constructor that fails": (
-        "package io.joinsight; final class Mailbox {"
-        ' Mailbox(long limit) { throw new NoSuchMethodError("injected"); } }',
+        "package io.joinsight; final class SnapshotQueue {"
+        ' SnapshotQueue(long limit) { throw new NoSuchMethodError("injected"); } }',
         "Joinsight is off, the job runs without it: it could not start",
     ),
 }

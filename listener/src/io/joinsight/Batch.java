@@ -16,10 +16,10 @@ final class Batch {
   /** A document as a line of a batch. */
   static final class Line {
     final byte[] bytes;
-    final Account.Stamp stamp;
+    final SequenceTracker.SequenceNumber stamp;
     final boolean isFinal;
 
-    Line(byte[] bytes, Account.Stamp stamp, boolean isFinal) {
+    Line(byte[] bytes, SequenceTracker.SequenceNumber stamp, boolean isFinal) {
       this.bytes = bytes;
       this.stamp = stamp;
       this.isFinal = isFinal;
@@ -40,9 +40,9 @@ final class Batch {
   final int documents;
 
   /** One for each document; empty if another driver created them. */
-  final List<Account.Stamp> stamps;
+  final List<SequenceTracker.SequenceNumber> stamps;
 
-  private Batch(byte[] body, int documents, List<Account.Stamp> stamps) {
+  private Batch(byte[] body, int documents, List<SequenceTracker.SequenceNumber> stamps) {
     this.body = body;
     this.documents = documents;
     this.stamps = stamps;
@@ -50,7 +50,7 @@ final class Batch {
 
   static Batch of(List<Line> lines) {
     List<byte[]> bytes = new ArrayList<>();
-    List<Account.Stamp> stamps = new ArrayList<>();
+    List<SequenceTracker.SequenceNumber> stamps = new ArrayList<>();
     for (Line line : lines) {
       bytes.add(line.bytes);
       stamps.add(line.stamp);
@@ -59,7 +59,7 @@ final class Batch {
   }
 
   /** The batch in a file's contents; fails if they are damaged or unpack to more than any listener writes. */
-  static Batch ofBody(byte[] body, List<Account.Stamp> stamps) throws IOException {
+  static Batch ofBody(byte[] body, List<SequenceTracker.SequenceNumber> stamps) throws IOException {
     int documents = 0;
     long unpacked = 0;
     byte[] buffer = new byte[64 * 1024];
@@ -74,7 +74,7 @@ final class Batch {
     return new Batch(body, documents, stamps);
   }
 
-  private static Batch pack(List<byte[]> lines, List<Account.Stamp> stamps) {
+  private static Batch pack(List<byte[]> lines, List<SequenceTracker.SequenceNumber> stamps) {
     ByteArrayOutputStream body = new ByteArrayOutputStream();
     try (GZIPOutputStream gzip = new GZIPOutputStream(body) {
       { def.setLevel(LEVEL); }
@@ -108,8 +108,8 @@ final class Batch {
   }
 
   /** The stamps of the lines with these numbers, counted from 1, or of all other lines. */
-  List<Account.Stamp> stamps(Set<Integer> numbers, boolean included) {
-    List<Account.Stamp> selected = new ArrayList<>();
+  List<SequenceTracker.SequenceNumber> stamps(Set<Integer> numbers, boolean included) {
+    List<SequenceTracker.SequenceNumber> selected = new ArrayList<>();
     for (int i = 0; i < stamps.size(); i++)
       if (numbers.contains(i + 1) == included) selected.add(stamps.get(i));
     return selected;

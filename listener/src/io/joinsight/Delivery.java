@@ -21,14 +21,14 @@ final class Delivery {
 
   private final Settings settings;
   private final Transport transport;
-  private final Account account;
+  private final SequenceTracker tracker;
   private final Spool spool;
   private final Backoff backoff;
 
-  Delivery(Settings settings, Transport transport, Account account, Spool spool, Backoff backoff) {
+  Delivery(Settings settings, Transport transport, SequenceTracker tracker, Spool spool, Backoff backoff) {
     this.settings = settings;
     this.transport = transport;
-    this.account = account;
+    this.tracker = tracker;
     this.spool = spool;
     this.backoff = backoff;
   }
@@ -86,9 +86,9 @@ final class Delivery {
     if (refused.isEmpty() && reply.status != 200) {
       for (int line = 1; line <= batch.documents; line++) refused.add(line);
     }
-    account.arrived(batch.stamps(refused, false));
+    tracker.arrived(batch.stamps(refused, false));
     if (refused.isEmpty()) return;
-    account.refused(batch.stamps(refused, true));
+    tracker.refused(batch.stamps(refused, true));
     Batch bad = batch.only(refused);
     spool.setAside(bad);
     LOG.warn(

@@ -39,7 +39,7 @@ final class Documents {
     void write(JsonGenerator g) throws Throwable;
   }
 
-  private byte[] document(String kind, Account.Stamp stamp, Body body) throws Throwable {
+  private byte[] document(String kind, SequenceTracker.SequenceNumber stamp, Body body) throws Throwable {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(16 * 1024);
     // Jackson's byte generator throws at half a surrogate pair in a user's text; a Writer replaces it with "?".
     try (JsonGenerator g = json.createGenerator(new OutputStreamWriter(bytes, StandardCharsets.UTF_8))) {
@@ -68,8 +68,8 @@ final class Documents {
     return bytes.toByteArray();
   }
 
-  /** {@code account}: the listener's; null for an event log. */
-  byte[] application(Account.Stamp stamp, Account account) throws Throwable {
+  /** {@code tracker}: the listener's; null for an event log. */
+  byte[] application(SequenceTracker.SequenceNumber stamp, SequenceTracker tracker) throws Throwable {
     return document("application", stamp, g -> {
       g.writeStringField("state", application.endedAt == null ? "running" : "ended");
       g.writeNumberField("started_at_ms", application.startedAt);
@@ -78,22 +78,22 @@ final class Documents {
       g.writeStringField("master", application.settings.redaction.text(application.settings.master));
       strings(g, "tags", application.settings.tags);
       strings(g, "configuration", application.settings.configuration);
-      if (account == null) return;
-      g.writeNumberField("documents_made", account.made());
+      if (tracker == null) return;
+      g.writeNumberField("documents_made", tracker.made());
       g.writeObjectFieldStart("dropped");
-      for (Map.Entry<String, Numbers> entry : account.dropped().entrySet()) {
+      for (Map.Entry<String, IdRanges> entry : tracker.dropped().entrySet()) {
         g.writeFieldName(entry.getKey());
         entry.getValue().write(g);
       }
       g.writeEndObject();
       g.writeFieldName("refused");
-      account.refused().write(g);
+      tracker.refused().write(g);
       g.writeNumberField("listener_failures", application.failures);
       number(g, "events_dropped", application.droppedEvents());
     });
   }
 
-  byte[] execution(Account.Stamp stamp, Snapshot s) throws Throwable {
+  byte[] execution(SequenceTracker.SequenceNumber stamp, Snapshot s) throws Throwable {
     return document("execution", stamp, g -> {
       g.writeNumberField("execution_id", s.executionId);
       g.writeNumberField("root_execution_id", s.rootId);

@@ -177,7 +177,8 @@ public final class EventLogReader implements Closeable {
     executions.finish(isOpen, why);
     if (events.isStarted()) {
       try {
-        ready.add(documents.application(Account.Stamp.ofLog(lines, Account.APPLICATION), null));
+        ready.add(
+            documents.application(SequenceTracker.SequenceNumber.ofLog(lines, SequenceTracker.APPLICATION), null));
       } catch (Throwable e) {
         problems.add("the document of the application could not be created: " + e);
       }
@@ -189,7 +190,7 @@ public final class EventLogReader implements Closeable {
 
   private void emit(Snapshot snapshot) {
     try {
-      ready.add(documents.execution(Account.Stamp.ofLog(lines, snapshot.executionId), snapshot));
+      ready.add(documents.execution(SequenceTracker.SequenceNumber.ofLog(lines, snapshot.executionId), snapshot));
     } catch (Throwable e) {
       refused.add("execution " + snapshot.executionId + " could not be converted to a document: " + e);
     }

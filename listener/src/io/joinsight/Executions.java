@@ -525,7 +525,7 @@ final class Executions {
   /** Keeps a finished execution whole for late jobs, and as many earlier ones as the limit allows. */
   private void keep(LiveExecution e) {
     long limit = memory.limit / FINISHED_PART;
-    long bytes = e.bytesWithoutValues(); // the mailbox's limit includes the values until they are aggregated
+    long bytes = e.bytesWithoutValues(); // the queue's limit includes the values until they are aggregated
     if (bytes > limit / FINISHED_PART) {
       evict(e);
       return;

@@ -68,7 +68,7 @@ public final class JoinsightListener extends SparkListener {
   private Application application;
   private Executions executions;
   private SparkEvents events;
-  private Sink sink;
+  private SnapshotConsumer consumer;
   private boolean applicationKnown;
   private boolean executorsMissed; // those that were added before it listened, or while it was paused
   private final LongSupplier time; // nanoseconds
@@ -88,11 +88,12 @@ public final class JoinsightListener extends SparkListener {
     this(conf, (settings, application) -> new Sender(settings, new Documents(application)));
   }
 
-  JoinsightListener(SparkConf conf, BiFunction<Settings, Application, Sink> makeSink) {
-    this(conf, makeSink, System::nanoTime);
+  JoinsightListener(SparkConf conf, BiFunction<Settings, Application, SnapshotConsumer> makeConsumer) {
+    this(conf, makeConsumer, System::nanoTime);
   }
 
-  JoinsightListener(SparkConf conf, BiFunction<Settings, Application, Sink> makeSink, LongSupplier time) {
+  JoinsightListener(
+      SparkConf conf, BiFunction<Settings, Application, SnapshotConsumer> makeConsumer, LongSupplier time) {
     this.time = time;
     failures = new FailureLimit(time);
     try {
@@ -108,8 +109,8 @@ public final class JoinsightListener extends SparkListener {
         return;
       }
       application = new Application(settings.application, true);
-      sink = makeSink.apply(settings, application);
-      executions = new Executions(application, settings.memoryLimit / 2, sink::offer);
+      consumer = makeConsumer.apply(settings, application);
+      executions = new Executions(application, settings.memoryLimit / 2, consumer::offer);
       events = new SparkEvents(executions);
       clock = new Thread(this::tick, "joinsight-clock");
       clock.setDaemon(true);
@@ -139,7 +140,7 @@ public final class JoinsightListener extends SparkListener {
 
   /** Whether it reports to a collector; false for that of a {@link Measurement}. */
   public boolean delivers() {
-    return sink instanceof Sender;
+    return consumer instanceof Sender;
   }
 
   /** Describes its settings that differ from those in {@code conf}; empty if none does. */
@@ -235,13 +236,13 @@ public final class JoinsightListener extends SparkListener {
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd event) {
-    if (sink == null || application.endedAt != null) return;
+    if (consumer == null || application.endedAt != null) return;
     try {
       isPaused = false;
       clock.interrupt();
       emitLast();
       application.endedAt = event.time();
-      if (applicationKnown) sink.close(settings.shutdownTimeoutMs);
+      if (applicationKnown) consumer.close(settings.shutdownTimeoutMs);
     } catch (Throwable t) {
       failed(t);
     }
@@ -405,7 +406,7 @@ public final class JoinsightListener extends SparkListener {
     application.user = user;
     application.startedAt = time;
     applicationKnown = true;
-    sink.start();
+    consumer.start();
     if (settings.isLocal && settings.sampleIntervalMs > 0) sampler = LocalTasks.start(this, settings.sampleIntervalMs);
     if (delivers()) LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
     LOG.info("Joinsight {}", settings.sampling());

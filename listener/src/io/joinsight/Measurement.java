@@ -25,15 +25,15 @@ public final class Measurement {
   private final SparkContext context;
   private final JoinsightListener listener;
   private Application application;
-  private Mailbox mailbox;
+  private SnapshotQueue queue;
   private ByteArrayInputStream documents;
 
   private Measurement(SparkContext context, SparkConf conf) {
     this.context = context;
     listener = new JoinsightListener(conf, (settings, itsApplication) -> {
       application = itsApplication;
-      mailbox = new Mailbox(settings.memoryLimit / 4);
-      return new Kept();
+      queue = new SnapshotQueue(settings.memoryLimit / 4);
+      return new InMemory();
     });
   }
 
@@ -56,11 +56,12 @@ public final class Measurement {
     Documents made = new Documents(application);
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     int number = 0;
-    bytes.write(made.application(Account.Stamp.ofLog(++number, Account.APPLICATION), null));
-    List<Snapshot> whole = mailbox.take();
+    bytes.write(made.application(SequenceTracker.SequenceNumber.ofLog(++number, SequenceTracker.APPLICATION), null));
+    List<Snapshot> whole = queue.take();
     whole.removeIf(snapshot -> !snapshot.startSeen);
     whole.sort((a, b) -> Long.compare(a.executionId, b.executionId));
-    for (Snapshot each : whole) bytes.write(made.execution(Account.Stamp.ofLog(++number, each.executionId), each));
+    for (Snapshot each : whole)
+      bytes.write(made.execution(SequenceTracker.SequenceNumber.ofLog(++number, each.executionId), each));
     documents = new ByteArrayInputStream(bytes.toByteArray());
     return all;
   }
@@ -74,18 +75,18 @@ public final class Measurement {
 
   /** Executions whose documents did not fit into the memory limit. */
   public int dropped() {
-    Set<Long> evicted = new HashSet<>(mailbox.takeEvicted(false));
-    evicted.addAll(mailbox.takeEvicted(true));
+    Set<Long> evicted = new HashSet<>(queue.takeEvicted(false));
+    evicted.addAll(queue.takeEvicted(true));
     return evicted.size();
   }
 
-  private final class Kept implements Sink {
+  private final class InMemory implements SnapshotConsumer {
     @Override
     public void start() {}
 
     @Override
     public void offer(Snapshot snapshot) {
-      mailbox.put(snapshot);
+      queue.put(snapshot);
     }
 
     @Override

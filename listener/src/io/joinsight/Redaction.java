@@ -15,7 +15,7 @@ import java.util.regex.PatternSyntaxException;
  * rules in {@code redaction.json}; {@link NamedSecrets} applies its rules about names. Literals are removed only if
  * {@code spark.joinsight.redactLiterals} is set.
  *
- * <p>If redaction fails (see {@link OwnersPattern}), the whole text is masked.
+ * <p>If redaction fails (see {@link UserPattern}), the whole text is masked.
  */
 final class Redaction {
   static final String REDACT_LITERALS = Settings.PREFIX + "redactLiterals";
@@ -35,24 +35,24 @@ final class Redaction {
   private static final Pattern URL = RedactionRules.pattern("url");
 
   final boolean redactsLiterals;
-  private final OwnersPattern properties;
-  private final OwnersPattern options;
-  private final List<OwnersPattern> strings;
+  private final UserPattern properties;
+  private final UserPattern options;
+  private final List<UserPattern> strings;
   private final SecretNames names;
   private final RedactedTexts known; // null: of a session with patterns of its own, of which there may be many
 
   /** Reads the redaction settings of Spark and Joinsight, and adds errors in them to {@code problems}. */
   Redaction(Map<String, String> conf, List<String> problems) {
     this(
-        redactsLiterals(conf, problems), pattern(conf, PROPERTIES, OwnersPattern.SPARK_PROPERTIES, problems),
-        pattern(conf, SQL_OPTIONS, OwnersPattern.SPARK_OPTIONS, problems), new ArrayList<>(), new RedactedTexts());
+        redactsLiterals(conf, problems), pattern(conf, PROPERTIES, UserPattern.SPARK_PROPERTIES, problems),
+        pattern(conf, SQL_OPTIONS, UserPattern.SPARK_OPTIONS, problems), new ArrayList<>(), new RedactedTexts());
     for (String key : Arrays.asList(STRINGS, SQL_STRINGS)) {
       if (!conf.getOrDefault(key, "").isEmpty()) strings.add(pattern(conf, key, null, problems));
     }
   }
 
   private Redaction(
-      boolean redactsLiterals, OwnersPattern properties, OwnersPattern options, List<OwnersPattern> strings,
+      boolean redactsLiterals, UserPattern properties, UserPattern options, List<UserPattern> strings,
       RedactedTexts known) {
     this.redactsLiterals = redactsLiterals;
     this.properties = properties;
@@ -71,15 +71,14 @@ final class Redaction {
     return isTrue;
   }
 
-  private static OwnersPattern pattern(
-      Map<String, String> conf, String key, OwnersPattern unset, List<String> problems) {
+  private static UserPattern pattern(Map<String, String> conf, String key, UserPattern unset, List<String> problems) {
     if (!conf.containsKey(key)) return unset;
     String regex = conf.get(key);
     try {
-      return OwnersPattern.of(regex);
+      return UserPattern.of(regex);
     } catch (PatternSyntaxException e) {
       problems.add(key + "=" + regex + " is not a valid regular expression (" + e.getDescription() + ")");
-      return OwnersPattern.EVERYTHING;
+      return UserPattern.EVERYTHING;
     }
   }
 
@@ -91,9 +90,9 @@ final class Redaction {
     String sessionStrings = changed.getOrDefault(SQL_STRINGS, "");
     String sessionOptions = changed.get(SQL_OPTIONS);
     if (sessionStrings.isEmpty() && sessionOptions == null) return this;
-    List<OwnersPattern> all = new ArrayList<>(strings);
-    if (!sessionStrings.isEmpty()) all.add(OwnersPattern.ofOrEverything(sessionStrings));
-    OwnersPattern patternForOptions = sessionOptions == null ? options : OwnersPattern.ofOrEverything(sessionOptions);
+    List<UserPattern> all = new ArrayList<>(strings);
+    if (!sessionStrings.isEmpty()) all.add(UserPattern.ofOrEverything(sessionStrings));
+    UserPattern patternForOptions = sessionOptions == null ? options : UserPattern.ofOrEverything(sessionOptions);
     return new Redaction(redactsLiterals, properties, patternForOptions, all, null);
   }
 
@@ -127,7 +126,7 @@ final class Redaction {
   private String masked(String raw) {
     try {
       String text = raw;
-      for (OwnersPattern pattern : strings) text = pattern.mask(text, MASK);
+      for (UserPattern pattern : strings) text = pattern.mask(text, MASK);
       text = masked(URL, withoutShapes(text));
       return names.mayBeIn(text) ? new NamedSecrets(text, names).masked() : text;
     } catch (StackOverflowError | RuntimeException e) {

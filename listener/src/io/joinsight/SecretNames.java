@@ -11,10 +11,10 @@ final class SecretNames {
   private static final Pattern CIPHER = RedactionRules.pattern("ciphers");
   private static final List<String> STEMS = stems();
 
-  private final OwnersPattern properties;
-  private final OwnersPattern options;
+  private final UserPattern properties;
+  private final UserPattern options;
 
-  SecretNames(OwnersPattern properties, OwnersPattern options) {
+  SecretNames(UserPattern properties, UserPattern options) {
     this.properties = properties;
     this.options = options;
   }
@@ -45,7 +45,7 @@ final class SecretNames {
 
   /** Whether the text may contain a secret's name or a cipher; most texts do not. */
   boolean mayBeIn(String text) {
-    if (properties != OwnersPattern.SPARK_PROPERTIES || options != OwnersPattern.SPARK_OPTIONS) return true;
+    if (properties != UserPattern.SPARK_PROPERTIES || options != UserPattern.SPARK_OPTIONS) return true;
     if (!RedactionRules.containsAny(text.toLowerCase(Locale.ROOT), STEMS)) return false;
     return contains(text) || isCipher(text);
   }

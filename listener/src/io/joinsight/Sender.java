@@ -13,9 +13,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>The listener's thread only calls {@link #offer}, which does not block. Documents go directly to the collector;
  * after a failure they go to the {@link Spool}, and from there to the collector once it accepts them again. A document
- * is numbered when it is written; {@link Account} records which numbers were dropped or refused.
+ * is numbered when it is written; {@link SequenceTracker} records which numbers were dropped or refused.
  */
-final class Sender implements Sink {
+final class Sender implements SnapshotConsumer {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
 
   private static final int BATCH_BYTES = 4 << 20;
@@ -26,8 +26,8 @@ final class Sender implements Sink {
   private static final int SPOOL_PART = 5;
 
   private final Documents documents;
-  private final Account account;
-  private final Mailbox mailbox;
+  private final SequenceTracker tracker;
+  private final SnapshotQueue queue;
   private final Spool spool;
   private final Transport transport;
   private final LongSupplier clock; // nanoseconds
@@ -44,29 +44,29 @@ final class Sender implements Sink {
   private final Backoff retry; // after a failure of its own, not of a delivery
 
   Sender(Settings settings, Documents documents) {
-    this(settings, documents, new Account());
+    this(settings, documents, new SequenceTracker());
   }
 
-  private Sender(Settings settings, Documents documents, Account account) {
+  private Sender(Settings settings, Documents documents, SequenceTracker tracker) {
     this(
-        settings, documents, account, new Mailbox(settings.memoryLimit / 4),
-        new Spool(settings.spool, settings.spoolLimit, settings.memoryLimit / 4, documents.listenerId, account),
+        settings, documents, tracker, new SnapshotQueue(settings.memoryLimit / 4),
+        new Spool(settings.spool, settings.spoolLimit, settings.memoryLimit / 4, documents.listenerId, tracker),
         new Http(settings), System::nanoTime);
   }
 
   Sender(
-      Settings settings, Documents documents, Account account, Mailbox mailbox, Spool spool, Transport transport,
-      LongSupplier clock) {
+      Settings settings, Documents documents, SequenceTracker tracker, SnapshotQueue queue, Spool spool,
+      Transport transport, LongSupplier clock) {
     this.documents = documents;
-    this.account = account;
-    this.mailbox = mailbox;
+    this.tracker = tracker;
+    this.queue = queue;
     this.spool = spool;
     this.transport = transport;
     this.clock = clock;
     backoff = new Backoff(clock);
     retry = new Backoff(clock);
     failures = new FailureLimit(clock);
-    delivery = new Delivery(settings, transport, account, spool, backoff);
+    delivery = new Delivery(settings, transport, tracker, spool, backoff);
     signOfLifeMs = Math.max(MIN_SIGN_OF_LIFE_MS, settings.progressIntervalMs);
     nextSignOfLife = clock.getAsLong();
     thread = new Thread(this::run, "joinsight-sender");
@@ -81,7 +81,7 @@ final class Sender implements Sink {
   /** Queues a snapshot; does not block. */
   @Override
   public void offer(Snapshot snapshot) {
-    mailbox.put(snapshot);
+    queue.put(snapshot);
   }
 
   /** Delivers all documents within the timeout, or spools them, whatever a request is waiting for. */
@@ -98,7 +98,7 @@ final class Sender implements Sink {
 
   void closeWithin(long timeoutMs) {
     closeBy = Math.max(1, clock.getAsLong() + 1_000_000 * timeoutMs);
-    mailbox.wake();
+    queue.wake();
   }
 
   private void run() {
@@ -122,8 +122,8 @@ final class Sender implements Sink {
   /** One step, with pauses; false when everything is done. */
   private boolean goOn() throws InterruptedException {
     if (closeBy == 0) {
-      mailbox.await(pauseMs());
-      mailbox.linger(LINGER_MS);
+      queue.await(pauseMs());
+      queue.awaitBatch(LINGER_MS);
     }
     try {
       if (!step()) return false;
@@ -135,7 +135,7 @@ final class Sender implements Sink {
     } catch (Throwable t) {
       if (isLate()) return false;
       failed(t);
-      mailbox.linger(untilClose(millis(retry.nextAttempt())));
+      queue.awaitBatch(untilClose(millis(retry.nextAttempt())));
     }
     return true;
   }
@@ -172,11 +172,11 @@ final class Sender implements Sink {
   boolean step() {
     boolean closing = closeBy != 0;
     for (boolean isFinal : new boolean[] {false, true}) { // before the newer snapshots, which supersede them
-      for (long id : mailbox.takeEvicted(isFinal)) drop("memory", id, isFinal);
+      for (long id : queue.takeEvicted(isFinal)) drop("memory", id, isFinal);
     }
     List<Batch.Line> lines = new ArrayList<>();
     long bytes = 0;
-    Iterator<Snapshot> snapshots = mailbox.take().iterator();
+    Iterator<Snapshot> snapshots = queue.take().iterator();
     try {
       while (snapshots.hasNext()) {
         bytes += write(lines, snapshots.next());
@@ -196,22 +196,22 @@ final class Sender implements Sink {
     }
     send(lines);
     if (closing) return !finish();
-    while (closeBy == 0 && spool.waiting(false) > 0 && due(backoff.nextAttempt()) && ship() && mailbox.isEmpty()) {}
+    while (closeBy == 0 && spool.waiting(false) > 0 && due(backoff.nextAttempt()) && ship() && queue.isEmpty()) {}
     return true;
   }
 
   private void drop(String cause, long executionId, boolean isFinal) {
-    account.dropped(cause, Collections.singletonList(account.next(executionId, isFinal)));
+    tracker.dropped(cause, Collections.singletonList(tracker.next(executionId, isFinal)));
   }
 
   private long write(List<Batch.Line> lines, Snapshot snapshot) {
-    Account.Stamp stamp = account.next(snapshot.executionId, snapshot.isFinal());
+    SequenceTracker.SequenceNumber stamp = tracker.next(snapshot.executionId, snapshot.isFinal());
     try {
       byte[] line = documents.execution(stamp, snapshot);
       lines.add(new Batch.Line(line, stamp, snapshot.isFinal()));
       return line.length;
     } catch (Throwable t) {
-      if (account.dropped("failure", Collections.singletonList(stamp)) == 1) {
+      if (tracker.dropped("failure", Collections.singletonList(stamp)) == 1) {
         LOG.warn("Joinsight: could not write the document of execution {}", snapshot.executionId, t);
       }
       return 0;
@@ -219,11 +219,11 @@ final class Sender implements Sink {
   }
 
   private void writeApplication(List<Batch.Line> lines) {
-    Account.Stamp stamp = account.next(Account.APPLICATION, applicationClosed);
+    SequenceTracker.SequenceNumber stamp = tracker.next(SequenceTracker.APPLICATION, applicationClosed);
     try {
-      lines.add(new Batch.Line(documents.application(stamp, account), stamp, applicationClosed));
+      lines.add(new Batch.Line(documents.application(stamp, tracker), stamp, applicationClosed));
     } catch (Throwable t) {
-      account.dropped("failure", Collections.singletonList(stamp));
+      tracker.dropped("failure", Collections.singletonList(stamp));
       LOG.warn("Joinsight: could not write the document of the application", t);
     }
   }
@@ -241,7 +241,7 @@ final class Sender implements Sink {
         if (!selected.isEmpty()) spool.add(Batch.of(selected), isFinal);
       }
     } catch (Throwable t) { // such as no memory to pack them
-      for (Batch.Line line : lines) account.dropped("failure", Collections.singletonList(line.stamp));
+      for (Batch.Line line : lines) tracker.dropped("failure", Collections.singletonList(line.stamp));
       throw t;
     }
   }

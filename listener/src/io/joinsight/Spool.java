@@ -36,10 +36,10 @@ final class Spool {
     String name; // of its file; null: in memory
     Batch batch; // null: in the folder
     final long bytes;
-    final List<Account.Stamp> stamps; // empty if another driver made it
+    final List<SequenceTracker.SequenceNumber> stamps; // empty if another driver made it
     final Set<Long> executions = new HashSet<>(); // without a newer document in the spool
 
-    Entry(SpoolName.Kind kind, String name, Batch batch, long bytes, List<Account.Stamp> stamps) {
+    Entry(SpoolName.Kind kind, String name, Batch batch, long bytes, List<SequenceTracker.SequenceNumber> stamps) {
       this.kind = kind;
       this.name = name;
       this.batch = batch;
@@ -56,19 +56,19 @@ final class Spool {
   private final long folderLimit;
   private final long memoryLimit;
   private final String listenerId;
-  private final Account account;
+  private final SequenceTracker tracker;
   private final List<Entry> entries = new LinkedList<>(); // oldest first
   private Entry current; // whose batch next() returned last
   private int written;
   private boolean hasWarned;
 
   /** {@code folder}: null to keep all batches in memory. */
-  Spool(Path folder, long folderLimit, long memoryLimit, String listenerId, Account account) {
+  Spool(Path folder, long folderLimit, long memoryLimit, String listenerId, SequenceTracker tracker) {
     this.folder = folder;
     this.folderLimit = folderLimit;
     this.memoryLimit = memoryLimit;
     this.listenerId = listenerId;
-    this.account = account;
+    this.tracker = tracker;
   }
 
   /** Adds the files that earlier drivers left, and deletes abandoned unfinished ones. */
@@ -105,7 +105,7 @@ final class Spool {
   /** Adds a batch, and drops batches of running executions if each of their documents is superseded by a newer one. */
   void add(Batch batch, boolean isFinal) {
     Set<Long> executions = new HashSet<>();
-    for (Account.Stamp stamp : batch.stamps) executions.add(stamp.executionId);
+    for (SequenceTracker.SequenceNumber stamp : batch.stamps) executions.add(stamp.executionId);
     supersede(executions);
     if (isFinal) makeRoom(batch.body.length);
     Entry entry = keep(batch, isFinal ? SpoolName.Kind.ended : SpoolName.Kind.running);
@@ -137,7 +137,7 @@ final class Spool {
       if (folder.toFile().getUsableSpace() >= bytes + DISK_BLOCK) return;
       i.remove();
       delete(entry);
-      account.dropped("spool", entry.stamps);
+      tracker.dropped("spool", entry.stamps);
     }
   }
 
@@ -206,7 +206,7 @@ final class Spool {
         i.remove();
         delete(entry);
         bytes -= entry.bytes;
-        if (kind != SpoolName.Kind.refused) account.dropped(cause, entry.stamps);
+        if (kind != SpoolName.Kind.refused) tracker.dropped(cause, entry.stamps);
       }
     }
   }

@@ -11,15 +11,15 @@ import java.util.Map;
  * A queue of snapshots from the bus's thread to the sender's. A newer snapshot of an execution replaces a queued one.
  * Limited in bytes: beyond the limit it evicts snapshots of running executions, then of ended ones, the oldest first.
  */
-final class Mailbox {
+final class SnapshotQueue {
   private final long limit;
   private final Map<Long, Snapshot> waiting = new LinkedHashMap<>(); // by execution id, oldest first
-  private Numbers evictedRunning = new Numbers(); // ids of executions, as ranges: they may become many
-  private Numbers evictedEnded = new Numbers();
+  private IdRanges evictedRunning = new IdRanges(); // ids of executions, as ranges: they may become many
+  private IdRanges evictedEnded = new IdRanges();
   private long bytes;
   private boolean woken;
 
-  Mailbox(long limit) {
+  SnapshotQueue(long limit) {
     this.limit = limit;
   }
 
@@ -44,7 +44,7 @@ final class Mailbox {
     }
   }
 
-  /** Ends {@link #await} or {@link #linger}. */
+  /** Ends {@link #await} or {@link #awaitBatch}. */
   synchronized void wake() {
     woken = true;
     notifyAll();
@@ -58,7 +58,7 @@ final class Mailbox {
   }
 
   /** Waits for more snapshots until {@link #wake} is called, half the limit is used or the time has passed. */
-  synchronized void linger(long ms) throws InterruptedException {
+  synchronized void awaitBatch(long ms) throws InterruptedException {
     long end = System.nanoTime() + 1_000_000 * ms;
     for (long left = ms; !woken && bytes < limit / 2 && left > 0; left = (end - System.nanoTime()) / 1_000_000)
       wait(left);
@@ -79,10 +79,10 @@ final class Mailbox {
 
   /** Takes out the ids of the executions of which a snapshot was evicted; {@code isFinal}: of ended ones. */
   synchronized List<Long> takeEvicted(boolean isFinal) {
-    Numbers taken = isFinal ? evictedEnded : evictedRunning;
+    IdRanges taken = isFinal ? evictedEnded : evictedRunning;
     if (taken.isEmpty()) return Collections.emptyList();
-    if (isFinal) evictedEnded = new Numbers();
-    else evictedRunning = new Numbers();
+    if (isFinal) evictedEnded = new IdRanges();
+    else evictedRunning = new IdRanges();
     return taken.toList();
   }
 }

@@ -1,7 +1,7 @@
 package io.joinsight;
 
 /** Where a listener puts what it measures. */
-interface Sink {
+interface SnapshotConsumer {
   /** Called once the application is known. */
   void start();
 

@@ -10,8 +10,8 @@ import java.util.List;
 import java.util.Random;
 import java.util.Set;
 
-/** Numbers are kept as a set would keep them, and answers are told apart. */
-public final class AccountTest {
+/** Ranges are kept as a set would keep them, and answers are told apart. */
+public final class SequenceTrackerTest {
   public static void main(String[] arguments) {
     numbers();
     superseded();
@@ -25,7 +25,7 @@ public final class AccountTest {
   private static void numbers() {
     Random dice = new Random(1);
     for (int round = 0; round < 2_000; round++) {
-      Numbers numbers = new Numbers();
+      IdRanges numbers = new IdRanges();
       Set<Long> truth = new HashSet<>();
       for (int i = 0; i < 20; i++) {
         long first = 1 + dice.nextInt(30);
@@ -33,7 +33,7 @@ public final class AccountTest {
           numbers.removeUpTo(first);
           truth.removeIf(number -> number <= first);
         } else {
-          Numbers more = new Numbers();
+          IdRanges more = new IdRanges();
           for (long n = first; n < first + 1 + dice.nextInt(4); n++) {
             more.add(n);
             truth.add(n);
@@ -41,7 +41,7 @@ public final class AccountTest {
           numbers.addAll(more);
         }
         check(numbers.count() == truth.size() && numbers.isEmpty() == truth.isEmpty(), numbers + " is not " + truth);
-        Numbers again = numbers.copy();
+        IdRanges again = numbers.copy();
         for (long n : truth) again.add(n);
         check(again.toString().equals(numbers.toString()), numbers + " is not " + truth);
       }
@@ -53,43 +53,43 @@ public final class AccountTest {
   }
 
   private static void superseded() {
-    Account account = new Account();
-    Account.Stamp first = account.next(7, false);
-    Account.Stamp second = account.next(7, false);
-    account.next(8, false);
-    check(account.next(7, false).supersedes.toString().equals("{1=2}"), "those of the same execution");
-    account.arrived(Collections.singletonList(second));
-    check(account.next(7, true).supersedes.toString().equals("{4=4}"), "what a newer one has superseded needs no more");
-    check(first.supersedes.isEmpty() && account.made() == 5, "the first");
+    SequenceTracker tracker = new SequenceTracker();
+    SequenceTracker.SequenceNumber first = tracker.next(7, false);
+    SequenceTracker.SequenceNumber second = tracker.next(7, false);
+    tracker.next(8, false);
+    check(tracker.next(7, false).supersedes.toString().equals("{1=2}"), "those of the same execution");
+    tracker.arrived(Collections.singletonList(second));
+    check(tracker.next(7, true).supersedes.toString().equals("{4=4}"), "what a newer one has superseded needs no more");
+    check(first.supersedes.isEmpty() && tracker.made() == 5, "the first");
   }
 
   private static void givenUp() {
-    Account account = new Account();
-    account.next(7, false);
-    List<Account.Stamp> last = Collections.singletonList(account.next(7, true));
-    check(account.dropped("spool", last) == 2, "what it superseded goes with it");
-    account.refused(last);
-    check(account.refused().toString().equals("{1=2}"), "what it superseded goes with it");
+    SequenceTracker tracker = new SequenceTracker();
+    tracker.next(7, false);
+    List<SequenceTracker.SequenceNumber> last = Collections.singletonList(tracker.next(7, true));
+    check(tracker.dropped("spool", last) == 2, "what it superseded goes with it");
+    tracker.refused(last);
+    check(tracker.refused().toString().equals("{1=2}"), "what it superseded goes with it");
   }
 
   private static void endedTwice() {
-    Account account = new Account();
-    account.next(7, true);
-    check(account.next(7, true).supersedes.toString().equals("{1=1}"), "a job outlived it");
-    for (int i = 0; i < 5_000; i++) account.next(100 + i, true);
-    check(account.next(7, true).supersedes.isEmpty(), "those that ended are remembered for ever");
+    SequenceTracker tracker = new SequenceTracker();
+    tracker.next(7, true);
+    check(tracker.next(7, true).supersedes.toString().equals("{1=1}"), "a job outlived it");
+    for (int i = 0; i < 5_000; i++) tracker.next(100 + i, true);
+    check(tracker.next(7, true).supersedes.isEmpty(), "those that ended are remembered for ever");
   }
 
   /** A set keeps its newest ranges, so that the documents that list them stay valid. */
   private static void manyRanges() {
-    Account account = new Account();
-    for (int i = 0; i < 2 * Account.MAX_RANGES; i++) {
-      account.dropped("spool", Collections.singletonList(account.next(2 * i, true)));
-      account.next(2 * i + 1, true);
+    SequenceTracker tracker = new SequenceTracker();
+    for (int i = 0; i < 2 * SequenceTracker.MAX_RANGES; i++) {
+      tracker.dropped("spool", Collections.singletonList(tracker.next(2 * i, true)));
+      tracker.next(2 * i + 1, true);
     }
-    Numbers dropped = account.dropped().get("spool");
-    check(dropped.count() == Account.MAX_RANGES, dropped.count() + " are reported");
-    check(dropped.toString().contains(", " + (account.made() - 1) + "="), "not the newest");
+    IdRanges dropped = tracker.dropped().get("spool");
+    check(dropped.count() == SequenceTracker.MAX_RANGES, dropped.count() + " are reported");
+    check(dropped.toString().contains(", " + (tracker.made() - 1) + "="), "not the newest");
   }
 
   private static void answers() {

@@ -8,14 +8,14 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /** A set of document numbers, stored as ranges because most are consecutive. */
-final class Numbers {
+final class IdRanges {
   private final TreeMap<Long, Long> ranges = new TreeMap<>(); // first to last, both included
 
   void add(long number) {
     add(number, number);
   }
 
-  void addAll(Numbers others) {
+  void addAll(IdRanges others) {
     for (Map.Entry<Long, Long> range : others.ranges.entrySet()) add(range.getKey(), range.getValue());
   }
 
@@ -62,8 +62,8 @@ final class Numbers {
     return elements;
   }
 
-  Numbers copy() {
-    Numbers copy = new Numbers();
+  IdRanges copy() {
+    IdRanges copy = new IdRanges();
     copy.ranges.putAll(ranges);
     return copy;
   }

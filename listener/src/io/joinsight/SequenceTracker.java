@@ -14,29 +14,29 @@ import java.util.TreeMap;
  * <p>A document of an execution replaces all earlier ones, so it lists those not known to have arrived. Once it
  * arrives, none of them is missing, whether they were sent, superseded in the spool or lost.
  */
-class Account {
+class SequenceTracker {
   /** Stands in for the execution id in documents of the application. */
   static final long APPLICATION = -1;
 
   /** A document's number, its execution, and the earlier documents that it supersedes. */
-  static final class Stamp {
+  static final class SequenceNumber {
     final long number;
     final long executionId;
-    final Numbers supersedes;
+    final IdRanges supersedes;
 
     /** The stamp of a document read from an event log, which supersedes no known document. */
-    static Stamp ofLog(long number, long executionId) {
-      return new Stamp(number, executionId, NONE);
+    static SequenceNumber ofLog(long number, long executionId) {
+      return new SequenceNumber(number, executionId, NONE);
     }
 
-    private Stamp(long number, long executionId, Numbers supersedes) {
+    private SequenceNumber(long number, long executionId, IdRanges supersedes) {
       this.number = number;
       this.executionId = executionId;
       this.supersedes = supersedes;
     }
   }
 
-  private static final Numbers NONE = new Numbers();
+  private static final IdRanges NONE = new IdRanges();
 
   /**
    * The newest ranges that a set keeps; the schema allows 100,000. Heartbeats repeat them, and the collector has merged
@@ -48,56 +48,56 @@ class Account {
   private static final int MAX_ENDED = 1000;
 
   private long made;
-  private final Map<Long, Numbers> running = new HashMap<>(); // documents not known to have arrived, by execution
-  private final Map<Long, Numbers> ended = new LinkedHashMap<Long, Numbers>() {
+  private final Map<Long, IdRanges> running = new HashMap<>(); // documents not known to have arrived, by execution
+  private final Map<Long, IdRanges> ended = new LinkedHashMap<Long, IdRanges>() {
     @Override
-    protected boolean removeEldestEntry(Map.Entry<Long, Numbers> eldest) {
+    protected boolean removeEldestEntry(Map.Entry<Long, IdRanges> eldest) {
       return size() > MAX_ENDED;
     }
   };
-  private final Map<String, Numbers> dropped = new TreeMap<>(); // by cause
-  private final Numbers refused = new Numbers();
+  private final Map<String, IdRanges> dropped = new TreeMap<>(); // by cause
+  private final IdRanges refused = new IdRanges();
 
   /** Stamps the next document of an execution; {@code isFinal}: the execution has ended. */
-  Stamp next(long executionId, boolean isFinal) {
-    Numbers earlier = running.remove(executionId);
+  SequenceNumber next(long executionId, boolean isFinal) {
+    IdRanges earlier = running.remove(executionId);
     if (earlier == null) earlier = ended.remove(executionId);
-    Stamp stamp = new Stamp(++made, executionId, earlier == null ? NONE : earlier.copy());
-    if (earlier == null) earlier = new Numbers();
+    SequenceNumber stamp = new SequenceNumber(++made, executionId, earlier == null ? NONE : earlier.copy());
+    if (earlier == null) earlier = new IdRanges();
     earlier.add(stamp.number);
     earlier.keepNewest(MAX_RANGES);
     (isFinal ? ended : running).put(executionId, earlier);
     return stamp;
   }
 
-  void arrived(List<Stamp> stamps) {
-    for (Stamp stamp : stamps) {
+  void arrived(List<SequenceNumber> stamps) {
+    for (SequenceNumber stamp : stamps) {
       arrived(running, stamp);
       arrived(ended, stamp);
     }
   }
 
-  private static void arrived(Map<Long, Numbers> pending, Stamp stamp) {
-    Numbers earlier = pending.get(stamp.executionId);
+  private static void arrived(Map<Long, IdRanges> pending, SequenceNumber stamp) {
+    IdRanges earlier = pending.get(stamp.executionId);
     if (earlier == null) return;
     earlier.removeUpTo(stamp.number);
     if (earlier.isEmpty()) pending.remove(stamp.executionId);
   }
 
   /** Records that the driver dropped these documents; returns the total dropped for this cause. */
-  long dropped(String cause, List<Stamp> stamps) {
-    Numbers numbers = dropped.computeIfAbsent(cause, name -> new Numbers());
+  long dropped(String cause, List<SequenceNumber> stamps) {
+    IdRanges numbers = dropped.computeIfAbsent(cause, name -> new IdRanges());
     add(numbers, stamps);
     return numbers.count();
   }
 
   /** Records that the collector will never take these documents. */
-  void refused(List<Stamp> stamps) {
+  void refused(List<SequenceNumber> stamps) {
     add(refused, stamps);
   }
 
-  private static void add(Numbers numbers, List<Stamp> stamps) {
-    for (Stamp stamp : stamps) {
+  private static void add(IdRanges numbers, List<SequenceNumber> stamps) {
+    for (SequenceNumber stamp : stamps) {
       numbers.add(stamp.number);
       numbers.addAll(stamp.supersedes); // these were not sent because of it
     }
@@ -108,11 +108,11 @@ class Account {
     return made;
   }
 
-  Map<String, Numbers> dropped() {
+  Map<String, IdRanges> dropped() {
     return Collections.unmodifiableMap(dropped);
   }
 
-  Numbers refused() {
+  IdRanges refused() {
     return refused;
   }
 }

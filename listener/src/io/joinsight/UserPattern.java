@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
  * {@link Exhausted}, and the whole text is masked. After {@link #MAX_FAILURES} such failures a pattern is not used
  * again.
  */
-final class OwnersPattern {
+final class UserPattern {
   private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
   private static final long READS = 10_000_000;
   private static final long READS_PER_CHARACTER = 100;
@@ -23,15 +23,15 @@ final class OwnersPattern {
   private static final int CACHED = 100;
 
   /** Matches every text. */
-  static final OwnersPattern EVERYTHING = new OwnersPattern(Pattern.compile("(?s).+"), true);
+  static final UserPattern EVERYTHING = new UserPattern(Pattern.compile("(?s).+"), true);
 
   /** Spark's defaults. */
-  static final OwnersPattern SPARK_PROPERTIES = sparkDefault("properties");
-  static final OwnersPattern SPARK_OPTIONS = sparkDefault("options");
+  static final UserPattern SPARK_PROPERTIES = sparkDefault("properties");
+  static final UserPattern SPARK_OPTIONS = sparkDefault("options");
 
-  private static final Map<String, OwnersPattern> CACHE = new LinkedHashMap<String, OwnersPattern>() {
+  private static final Map<String, UserPattern> CACHE = new LinkedHashMap<String, UserPattern>() {
     @Override
-    protected boolean removeEldestEntry(Map.Entry<String, OwnersPattern> eldest) {
+    protected boolean removeEldestEntry(Map.Entry<String, UserPattern> eldest) {
       return size() > CACHED;
     }
   };
@@ -40,26 +40,26 @@ final class OwnersPattern {
   private final boolean isTrusted; // reads are not counted
   private final AtomicInteger failures = new AtomicInteger();
 
-  private OwnersPattern(Pattern pattern, boolean isTrusted) {
+  private UserPattern(Pattern pattern, boolean isTrusted) {
     this.pattern = pattern;
     this.isTrusted = isTrusted;
   }
 
-  private static OwnersPattern sparkDefault(String name) {
-    return new OwnersPattern(Pattern.compile(RedactionRules.sparkDefault(name)), true);
+  private static UserPattern sparkDefault(String name) {
+    return new UserPattern(Pattern.compile(RedactionRules.sparkDefault(name)), true);
   }
 
   /** The compiled pattern; the same object for the same expression. */
-  static OwnersPattern of(String regex) throws PatternSyntaxException {
+  static UserPattern of(String regex) throws PatternSyntaxException {
     if (regex.equals(SPARK_PROPERTIES.pattern.pattern())) return SPARK_PROPERTIES;
     if (regex.equals(SPARK_OPTIONS.pattern.pattern())) return SPARK_OPTIONS;
     synchronized (CACHE) {
-      return CACHE.computeIfAbsent(regex, key -> new OwnersPattern(Pattern.compile(key), false));
+      return CACHE.computeIfAbsent(regex, key -> new UserPattern(Pattern.compile(key), false));
     }
   }
 
   /** The compiled pattern; {@link #EVERYTHING} if the expression is invalid. */
-  static OwnersPattern ofOrEverything(String regex) {
+  static UserPattern ofOrEverything(String regex) {
     try {
       return of(regex);
     } catch (PatternSyntaxException e) {
