@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from joinsight.plan import operators, texts
 from joinsight.plan.graph import Node
-from joinsight.plan.identity import normalized
 from joinsight.plan.outline import shortened, source_name
 from joinsight.plan.texts import join_on, without_ids
 from joinsight.verdict.view import View
@@ -99,6 +98,3 @@ def _sources(view: View, node_id: int) -> str:
     scans = (node for node in view.below(node_id) if operators.of(node.name).kind == "scan")
     found = dict.fromkeys(source_name(node) or "files" for node in scans)
     return ", ".join(list(found)[:_MOST_SOURCES]) or "rows"
-
-
-__all__ = ["is_python", "normalized", "operator", "place", "python_function"]

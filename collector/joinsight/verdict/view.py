@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from joinsight.analysis.bill import read_facts
 from joinsight.analysis.stored import StoredPlan
-from joinsight.contract.document import ENDED, Accumulator
+from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
@@ -60,16 +60,6 @@ class Ran:
         if self.tasks < 2 or self.row.get(total) is None or self.row.get(largest) is None:
             return None
         return max(0.0, float(self.row[total] - self.row[largest]) / (self.tasks - 1))
-
-    def share(self, nodes: Iterable[int], *, activities: Iterable[str] = ()) -> int:
-        """Wall time of these operators in it, of shared items that hold one of them a proportional part."""
-        wanted, names = set(nodes), set(activities)
-        return sum(
-            ms
-            for account, ms in self.parts.items()
-            if (account.kind == "operator" and account.node_id in wanted)
-            or (account.kind == "activity" and account.name in names)
-        )
 
 
 class View:
@@ -232,10 +222,6 @@ class View:
     def rows(self, node_id: int) -> int | None:
         """Rows that a node gives to its consumer."""
         return self.facts.fed_by(node_id).rows
-
-    def measured(self, node: Node, name: str) -> Accumulator | None:
-        """A metric of a node."""
-        return self.facts.metrics(node).get(name)
 
     def of_kind(self, *kinds: str) -> Iterator[Node]:
         """The nodes of these kinds."""
