@@ -10,7 +10,7 @@ import pytest
 from tests.comparable import NUMBERS, PLAN
 from tests.documents import planned, stored_rows
 
-from joinsight.analysis.comparison import Change, Measure, Run, compare
+from joinsight.analysis.comparison import Measure, MeasureChange, Run, compare
 from joinsight.contract.document import Execution
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -128,9 +128,9 @@ CHANGES = [
 @pytest.mark.parametrize(("unit", "before", "after", "large"), CHANGES)
 def test_a_little_is_a_share_and_an_amount(unit: str, before: Any, after: Any, large: bool) -> None:
     """Only what exceeds both is more than a little; what was not measured counts as nothing."""
-    assert Change(Measure("x", "x", unit), before, after).is_large is large
+    assert MeasureChange(Measure("x", "x", unit), before, after).is_large is large
 
 
 def test_what_was_not_measured_is_neither_better_nor_worse() -> None:
     """NULL is not 0: a missing value is neither better nor worse."""
-    assert Change(Measure("x", "x", "bytes", True), None, 5 << 20).is_worse is None
+    assert MeasureChange(Measure("x", "x", "bytes", True), None, 5 << 20).is_worse is None

@@ -7,12 +7,14 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joinsight.backfill.log_file import LogFile, Status
+from joinsight.backfill.log_file import FileStatus, LogFile
 from joinsight.backfill.planner import assign_logs
 
 
 def log(number: int, *sizes: int, name: str = "app") -> LogFile:
-    files = tuple(Status(f"file:/logs/{number}/events_{i}_{name}", False, size, 0) for i, size in enumerate(sizes, 1))
+    files = tuple(
+        FileStatus(f"file:/logs/{number}/events_{i}_{name}", False, size, 0) for i, size in enumerate(sizes, 1)
+    )
     return LogFile(f"file:/logs/{number}", files, f"app-{number}")
 
 

@@ -15,7 +15,7 @@ from tests.eventlog.record import FORMS
 from tests.eventlog.recorded import log_at, read, recorded
 from tests.versions import NEWEST
 
-from joinsight.backfill.log_file import Status, log_of_folder
+from joinsight.backfill.log_file import FileStatus, log_of_folder
 from joinsight.contract.document import Document, Execution, Stage
 
 SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
@@ -194,7 +194,9 @@ def test_a_rolling_log_is_read_in_order_from_its_last_compacted_file(plain: byte
     assert [e.accumulators for e in executions(found).values()] == [e.accumulators for e in whole.values()]
     (folder / "events_3_app-1-1_2").unlink()
     assert read(log_at(folder))[1].problems == ["file 3 of the rolling log is missing"]
-    files = [Status(f"/x/eventlog_v2_a/events_{name}", False, 1, 1) for name in ("1_a", "2_a.compact", "2_a", "3_a")]
+    files = [
+        FileStatus(f"/x/eventlog_v2_a/events_{name}", False, 1, 1) for name in ("1_a", "2_a.compact", "2_a", "3_a")
+    ]
     compacted = log_of_folder("/x/eventlog_v2_a", files)
     assert [file.name for file in compacted.files] == ["events_2_a.compact", "events_3_a"]
     assert compacted.is_compacted

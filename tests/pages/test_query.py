@@ -14,7 +14,7 @@ from tests.pages import history
 from tests.pages.plans import HOSTILE
 
 from joinsight.pages.history import LEFT, RIGHT, WIDTH, draw_history
-from joinsight.pages.home import Summary
+from joinsight.pages.home import PageSection
 from joinsight.pages.query import QueryRuns, query_page
 from joinsight.pages.runs import runs_of
 from joinsight.tables import Row
@@ -37,7 +37,7 @@ USUAL: Row = {"runs": 14, "median": 41_000.0, "spread": 1_500.0, "alarm_above": 
 def page(found: list[Row], **details: Any) -> str:
     """The page of these runs, the oldest first."""
     jobs = [{"job_name": found[0]["job_name"], "executions": len(found), "last_at": found[-1]["started_at"]}]
-    query = {"usual": None, "regressions": Summary(), **details}
+    query = {"usual": None, "regressions": PageSection(), **details}
     return query_page(QueryRuns(SHAPE, found[0]["job_name"], query.pop("jobs", jobs), found[::-1], **query))
 
 
@@ -136,7 +136,7 @@ def test_two_runs_are_chosen_to_compare() -> None:
         **{"measure": "duration_ms", "subject": "query", "baseline": 41_000.0, "current": 118_000.0, "factor": 2.9},
         **{"kind": "plan_changed", "first_bad_at": found[20]["started_at"], "bad_runs": 8, "cost_ms": 600_000},
     }
-    text = page(found, usual=USUAL, regressions=Summary([regression]))
+    text = page(found, usual=USUAL, regressions=PageSection([regression]))
     assert chosen(text) == ["app-027-shop/0", "app-005-shop/0"]
     assert "/compare?a=app-005-shop/0@" in text and "plan changed, since" in text
     assert "This is the only run." in page(found[:1])

@@ -24,7 +24,7 @@ from joinsight.contract.decode import HEADERS
 from joinsight.contract.document import Execution, Job
 from joinsight.findings import Finder
 from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
-from joinsight.pages.home import Overview, Summary
+from joinsight.pages.home import Overview, PageSection
 from joinsight.pages.listing import Asked
 from joinsight.queries.filters import SORTS
 from joinsight.queries.reading import read_queries
@@ -567,7 +567,7 @@ def test_expensive_parts_are_computed_once_a_minute(make_store: Callable[[], str
 
         def overview(job: str | None = None) -> Overview:
             with engine.connect() as connection:
-                return cache.overview(connection, job, Summary())
+                return cache.overview(connection, job, PageSection())
 
         first = overview()
         assert overview("another").regressions is not first.regressions

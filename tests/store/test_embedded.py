@@ -23,7 +23,7 @@ from tests.waiting import until
 
 from joinsight.base.errors import DatabaseError
 from joinsight.store import embedded
-from joinsight.store.embedded import Status, default_folder, embedded_postgres, status, stop
+from joinsight.store.embedded import ServerStatus, default_folder, embedded_postgres, status, stop
 
 ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not ROOT, reason="only root runs the server as somebody else")
@@ -119,7 +119,7 @@ def ask(url: str, sql: str) -> Any:
         return cursor.fetchone() if cursor.description else None
 
 
-def running(folder: Path) -> Status:
+def running(folder: Path) -> ServerStatus:
     server = status(folder)
     assert server
     return server

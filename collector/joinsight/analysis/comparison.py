@@ -6,7 +6,7 @@
         configuration ──► settings that differ
         joins, shuffles, broadcasts ──► Pair: an operator in both, or in one only
         stages ──► Pair: the totals of all stages of each
-    a Pair ──► Change: a measure before and after, where it differs
+    a Pair ──► MeasureChange: a measure before and after, where it differs
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MeasureChange:
     """A measure in both executions; None where it was not measured."""
 
     measure: Measure
@@ -154,7 +154,7 @@ class Pair:
     table: str
     a: Row | None
     b: Row | None
-    changes: Sequence[Change] = ()
+    changes: Sequence[MeasureChange] = ()
     """All measures, equal ones too; empty if only one execution has the operator."""
 
     @property
@@ -236,7 +236,7 @@ def _match_by_key(table: str, a: Sequence[Row], b: Sequence[Row]) -> list[Pair]:
 
 
 def _pair(table: str, a: Row, b: Row) -> Pair:
-    changes = [Change(measure, a[measure.name], b[measure.name]) for measure in MEASURES[table]]
+    changes = [MeasureChange(measure, a[measure.name], b[measure.name]) for measure in MEASURES[table]]
     return Pair(table, a, b, sorted(changes, key=lambda change: -change.weight))
 
 

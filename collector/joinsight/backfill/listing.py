@@ -12,7 +12,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Protocol
 
-from joinsight.backfill.log_file import ROLLING, LogFile, Status, is_log_name, log_of_file, log_of_folder
+from joinsight.backfill.log_file import ROLLING, FileStatus, LogFile, is_log_name, log_of_file, log_of_folder
 from joinsight.base.errors import JoinsightError, LogError
 
 if TYPE_CHECKING:
@@ -44,28 +44,28 @@ class Listing:
 class FileSystem(Protocol):
     """Lists files and folders; raises `OSError` with a readable message."""
 
-    def matches(self, path: str) -> list[Status]:
+    def matches(self, path: str) -> list[FileStatus]:
         """Everything that matches a path or Hadoop pattern (``/logs/2026-*``)."""
 
-    def children(self, folder: Status) -> list[Status]:
+    def children(self, folder: FileStatus) -> list[FileStatus]:
         """The contents of a folder."""
 
 
 class Local:
     """This machine's disks."""
 
-    def matches(self, path: str) -> list[Status]:
+    def matches(self, path: str) -> list[FileStatus]:
         found = []
         for pattern in _without_braces(path.removeprefix(LOCAL)):
             names = sorted(glob.glob(pattern)) if _GLOB.intersection(pattern) else [pattern]  # noqa: PTH207
             found += _statuses(Path(os.path.abspath(name)) for name in names)  # noqa: PTH100
         return found
 
-    def children(self, folder: Status) -> list[Status]:
+    def children(self, folder: FileStatus) -> list[FileStatus]:
         return _statuses(Path(folder.path.removeprefix(LOCAL)).iterdir())
 
 
-def _statuses(paths: Iterable[Path]) -> list[Status]:
+def _statuses(paths: Iterable[Path]) -> list[FileStatus]:
     found = []
     for path in paths:
         try:
@@ -74,7 +74,7 @@ def _statuses(paths: Iterable[Path]) -> list[Status]:
             if error.errno in (errno.ENOENT, errno.ELOOP):  # a link to nothing or to itself, or renamed in the meantime
                 continue
             raise
-        found.append(Status(f"{LOCAL}{path}", S_ISDIR(each.st_mode), each.st_size, each.st_mtime_ns // 1_000_000))
+        found.append(FileStatus(f"{LOCAL}{path}", S_ISDIR(each.st_mode), each.st_size, each.st_mtime_ns // 1_000_000))
     return found
 
 
@@ -95,20 +95,20 @@ class Hadoop:
         self._path = context._jvm.org.apache.hadoop.fs.Path
         self._configuration = context._jsc.hadoopConfiguration()
 
-    def matches(self, path: str) -> list[Status]:
+    def matches(self, path: str) -> list[FileStatus]:
         return self._list(path, "globStatus")
 
-    def children(self, folder: Status) -> list[Status]:
+    def children(self, folder: FileStatus) -> list[FileStatus]:
         return self._list(folder.path, "listStatus")
 
-    def _list(self, path: str, method: str) -> list[Status]:
+    def _list(self, path: str, method: str) -> list[FileStatus]:
         from py4j.protocol import Py4JJavaError
 
         try:
             at = self._path(path)
             found = getattr(at.getFileSystem(self._configuration), method)(at) or ()
             return [
-                Status(each.getPath().toString(), each.isDirectory(), each.getLen(), each.getModificationTime())
+                FileStatus(each.getPath().toString(), each.isDirectory(), each.getLen(), each.getModificationTime())
                 for each in found
             ]
         except Py4JJavaError as error:
@@ -151,7 +151,9 @@ def _missing(path: str) -> JoinsightError:
     return JoinsightError(f"{path} does not exist; it must be an event log, or a folder of event logs")
 
 
-def _add_below(listing: Listing, top: Status, file_system: FileSystem, visited: set[object], *, is_named: bool) -> None:
+def _add_below(
+    listing: Listing, top: FileStatus, file_system: FileSystem, visited: set[object], *, is_named: bool
+) -> None:
     """Raises `OSError` if `top` is named and cannot be listed."""
     folders = [top]
     while folders:
@@ -183,7 +185,7 @@ def _add_below(listing: Listing, top: Status, file_system: FileSystem, visited: 
         folders += reversed([child for child in visible if child.is_folder])
 
 
-def _identity(folder: Status) -> object:
+def _identity(folder: FileStatus) -> object:
     """The same for all paths of a folder: links may form loops."""
     if not folder.path.startswith(LOCAL):
         return folder.path
@@ -191,7 +193,7 @@ def _identity(folder: Status) -> object:
     return status.st_dev, status.st_ino
 
 
-def _add_file(listing: Listing, file: Status, *, is_named: bool = False) -> None:
+def _add_file(listing: Listing, file: FileStatus, *, is_named: bool = False) -> None:
     if is_named or is_log_name(file.name):
         _add(listing, log_of_file(file))
         return

@@ -26,7 +26,7 @@ _PACKED_TIMES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class FileStatus:
     """A file or folder as listed by its file system."""
 
     path: str
@@ -45,7 +45,7 @@ class LogFile:
     """The event log of an application attempt: its files in the order in which they are read."""
 
     path: str
-    files: tuple[Status, ...]
+    files: tuple[FileStatus, ...]
     application_id: str
     """From the log's name; its events take precedence."""
     attempt_id: str = ""
@@ -84,16 +84,16 @@ class LogFile:
         return {**own, "files": files}
 
 
-def log_of_file(file: Status) -> LogFile:
+def log_of_file(file: FileStatus) -> LogFile:
     """The log in a single file."""
     application_id, attempt_id = _ids(file.name.removesuffix(IN_PROGRESS))
     return LogFile(file.path, (file,), application_id, attempt_id, is_open=file.name.endswith(IN_PROGRESS))
 
 
-def log_of_folder(path: str, files: Iterable[Status]) -> LogFile:
+def log_of_folder(path: str, files: Iterable[FileStatus]) -> LogFile:
     """The rolling log in a folder with these files. Raises `LogError` if none of them contains events."""
     path = path.rstrip("/")
-    numbered: dict[int, Status] = {}
+    numbered: dict[int, FileStatus] = {}
     compacted = 0
     is_open = True  # until its status file shows that it is finished
     for file in sorted(files, key=lambda file: file.name):

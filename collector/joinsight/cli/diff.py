@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight.analysis.comparison import MIN_CHANGE, MIN_RATIO, Change, Comparison, Pair, Run, compare
+from joinsight.analysis.comparison import MIN_CHANGE, MIN_RATIO, Comparison, MeasureChange, Pair, Run, compare
 from joinsight.base.units import duration_text
 from joinsight.cli.options import database_options
 from joinsight.present.comparison import difference, value, verdicts
@@ -136,7 +136,7 @@ def _label(pair: Pair) -> str:
     return str(pair.row["mode"] or "").partition("(")[0]
 
 
-def _style(change: Change) -> str:
+def _style(change: MeasureChange) -> str:
     return _STYLES[change.is_worse] if change.is_large else ""
 
 

@@ -146,7 +146,7 @@ def _check_default_partition(misdated: list[Row]) -> Iterator[Check]:
         )
 
 
-def _check_event_logs(logs: event_logs.Summary) -> Iterator[Check]:
+def _check_event_logs(logs: event_logs.LogTotals) -> Iterator[Check]:
     if logs.last_read_at is not None:
         ago = _ago(datetime.now(timezone.utc) - logs.last_read_at)
         parts = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from joinsight.analysis.comparison import Change, Comparison, Measure, compare
+from joinsight.analysis.comparison import Comparison, Measure, MeasureChange, compare
 from joinsight.analysis.comparison import Run as ComparedRun
 from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED
@@ -47,7 +47,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class TreeOperator:
     """An operator in a tree."""
 
     node: TreeNode
@@ -83,8 +83,8 @@ class Words:
 class Line:
     """An operator of both plans, or of one of them."""
 
-    a: Operator | None
-    b: Operator | None
+    a: TreeOperator | None
+    b: TreeOperator | None
     changes: Sequence[Words] = ()
 
     @property
@@ -127,14 +127,14 @@ def _key(side: Side) -> tuple[Any, ...]:
     return e["started_at"], e["application_id"], e["attempt_id"], e["execution_id"]
 
 
-def _is_known(change: Change) -> bool:
+def _is_known(change: MeasureChange) -> bool:
     return bool(change.before or change.after)
 
 
 def lines(a: Side, b: Side, comparison: Comparison) -> list[Line]:
     """Both plans from the root down, in one order: what only A has stands before what only B has in its place."""
     before, after = list(_operators(a)), list(_operators(b))
-    pairs: dict[int, Sequence[Change]] = {}
+    pairs: dict[int, Sequence[MeasureChange]] = {}
     if a.is_final and b.is_final:
         for table in ("joins", "shuffle", "broadcast"):
             pairs |= {pair.b["node_id"]: pair.changes for pair in comparison.pairs[table] if pair.a and pair.b}
@@ -150,27 +150,27 @@ def lines(a: Side, b: Side, comparison: Comparison) -> list[Line]:
     return found
 
 
-def _changes(a: Operator, b: Operator, measured: Sequence[Change] | None) -> Iterator[Words]:
+def _changes(a: TreeOperator, b: TreeOperator, measured: Sequence[MeasureChange] | None) -> Iterator[Words]:
     if a.reuses or b.reuses:
         return
     changes = list(measured or ())
     if a.node.name != b.node.name and not any(each.measure.name == "strategy" and each.is_large for each in changes):
-        changes.append(Change(Measure("name", "operator", "text"), a.node.name, b.node.name))
+        changes.append(MeasureChange(Measure("name", "operator", "text"), a.node.name, b.node.name))
     named = {each.measure.unit.replace("ns", "ms") for each in changes if each.is_large}
     changes += [
-        Change(measure, read(a.node), read(b.node))
+        MeasureChange(measure, read(a.node), read(b.node))
         for measure, read in _MEASURES
         if measure.unit not in named and not {read(a.node), read(b.node)} & {None}
     ]
     yield from (_words(change) for change in changes if change.is_large)
 
 
-def _words(change: Change) -> Words:
+def _words(change: MeasureChange) -> Words:
     before, after = value(change, change.before), value(change, change.after)
     return Words(change.measure.title, before, after, difference(change), change.is_worse)
 
 
-def _operators(side: Side) -> Iterator[Operator]:
+def _operators(side: Side) -> Iterator[TreeOperator]:
     """The operators of a plan, each before its inputs."""
     if side.version is None:
         return
@@ -184,7 +184,7 @@ def _operators(side: Side) -> Iterator[Operator]:
         node, reuses = tree.nodes[node_id], node_id in seen
         base = keys.get(node_id) or (above, node.name, reuses)
         times[base] += 1
-        yield Operator(node, depth, (base, times[base]), reuses)
+        yield TreeOperator(node, depth, (base, times[base]), reuses)
         if not reuses:
             seen.add(node_id)
             is_join = operators.of(node.name).kind == "join"

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Generic[T]):
+class PageSection(Generic[T]):
     """A part of a page that it can do without."""
 
     rows: Sequence[T] = ()
@@ -44,11 +44,11 @@ class Overview:
 
     days: int
     job: str | None
-    regressions: Summary[Row]
+    regressions: PageSection[Row]
     """The most costly one of each query, by `worst_of_queries`."""
-    failures: Summary[Row]
-    findings: Summary[Row]
-    jobs: Summary[JobLine]
+    failures: PageSection[Row]
+    findings: PageSection[Row]
+    jobs: PageSection[JobLine]
     """None on the page of a job."""
     number_of_jobs: int
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from joinsight.base.errors import ConfigurationError
 from joinsight.base.timeparse import parse_moment
 from joinsight.pages.environment import render
-from joinsight.pages.home import Overview, Summary
+from joinsight.pages.home import Overview, PageSection
 from joinsight.queries.filters import SORTS, Filters, filters_of, one_of
 from joinsight.queries.reading import Cursor, cursor_at
 from joinsight.tables import Row
@@ -152,13 +152,13 @@ def _cursor(parameters: Mapping[str, str], sort: str) -> Cursor | None:
     return None
 
 
-NO_MARKS: Summary[tuple[int, str]] = Summary()
+NO_MARKS: PageSection[tuple[int, str]] = PageSection()
 
 
 def list_page(
     asked: Asked,
     listed: Listed,
-    marks: Summary[tuple[int, str]] = NO_MARKS,
+    marks: PageSection[tuple[int, str]] = NO_MARKS,
     jobs: Sequence[str] = (),
     overview: Overview | None = None,
     hidden: str = "",

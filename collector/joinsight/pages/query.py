@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from joinsight.pages.environment import render
 from joinsight.pages.history import draw_history
-from joinsight.pages.home import Summary
+from joinsight.pages.home import PageSection
 from joinsight.pages.runs import Run, runs_of
 from joinsight.tables import Row
 
@@ -29,7 +29,7 @@ class QueryRuns:
     rows: Sequence[Row]
     """The newest first; may be one more than `limit`."""
     usual: Row | None
-    regressions: Summary[Row]
+    regressions: PageSection[Row]
     limit: int = LIMITS[0]
     until: datetime | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from joinsight.analysis.comparison import Change, Comparison
+from joinsight.analysis.comparison import Comparison, MeasureChange
 from joinsight.base.units import bytes_text, duration_text
 
 
@@ -30,7 +30,7 @@ def verdicts(comparison: Comparison) -> Iterator[tuple[str, bool]]:
     yield (f"Spark {after}.", False) if before == after else (f"Another Spark: {before} → {after}.", True)
 
 
-def value(change: Change, value: Any) -> str:
+def value(change: MeasureChange, value: Any) -> str:
     """A value of a change, in the unit of its measure."""
     if value is None:
         return "–"
@@ -46,7 +46,7 @@ def value(change: Change, value: Any) -> str:
     return str(value) if unit == "text" else f"{value:,}"
 
 
-def difference(change: Change) -> str:
+def difference(change: MeasureChange) -> str:
     """``+35 %``, ``3.3×``; empty for a text, without a value after, and from nothing."""
     if change.measure.unit == "text" or not change.before or change.after is None:
         return ""

@@ -16,7 +16,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, Summary, job_lines, worst_of_queries
+from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, PageSection, job_lines, worst_of_queries
 from joinsight.present.regressions import none_found
 from joinsight.queries import reading, trends
 from joinsight.queries.filters import Filters
@@ -49,7 +49,7 @@ class Summaries:
         self._lock = threading.Lock()
         self._cached: dict[Hashable, _Cached] = {}  # the most recently used last
 
-    def overview(self, connection: Connection, job: str | None, jobs: Summary[Row]) -> Overview:
+    def overview(self, connection: Connection, job: str | None, jobs: PageSection[Row]) -> Overview:
         """What happened to a job, or to all if it is None; `jobs` are those of `read_jobs`."""
         since = datetime.now(timezone.utc) - trends.WINDOW
         of_job = f" --job {shlex.quote(job)}" if job else ""
@@ -81,7 +81,7 @@ class Summaries:
                 lambda: trends.read_failures(connection, since, MAX_SHOWN + 1, job),
             ),
             findings=self._fresh(connection, "Findings", f"joinsight findings{of_job}", findings, job),
-            jobs=Summary(problem=jobs.problem) if job or jobs.problem else summary(connection, "Jobs", "", lines),
+            jobs=PageSection(problem=jobs.problem) if job or jobs.problem else summary(connection, "Jobs", "", lines),
             number_of_jobs=len(jobs.rows),
         )
 
@@ -93,7 +93,7 @@ class Summaries:
         read: Callable[[], Sequence[Row]],
         job: str | None,
         nothing: Callable[[], str] = str,
-    ) -> Summary[Row]:
+    ) -> PageSection[Row]:
         """The summary as of the last minute; of several readers who need it, one computes it."""
         with self._lock:
             cached = self._cached.pop((name, job), None) or _Cached()
@@ -112,7 +112,7 @@ class _Cached:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.summary: Summary[Row] | None = None
+        self.summary: PageSection[Row] | None = None
         self.expires = 0.0
 
 
@@ -122,7 +122,7 @@ def summary(
     command: str,
     read: Callable[[], Sequence[T]],
     nothing: Callable[[], str] = str,
-) -> Summary[T]:
+) -> PageSection[T]:
     """What `read` returns, or why it is missing; `command` prints the same in a terminal.
 
     `nothing` returns the sentence for no rows.
@@ -136,13 +136,13 @@ def summary(
             text("SELECT set_config('statement_timeout', :limit, true)"), {"limit": f"{STATEMENT_SECONDS}s"}
         )
         rows = read()
-        return Summary(rows, "" if rows else nothing(), command=command, as_of=now)
+        return PageSection(rows, "" if rows else nothing(), command=command, as_of=now)
     except SQLAlchemyError as error:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             raise
         log.warning("part of a page not computed", extra=fields(part=name.lower(), reason=reason(error)))
         why = "took too long to compute." if took_too_long(error) else "could not be computed; see the collector's log."
-        return Summary(problem=f"{name} {why}", command=command, as_of=now)
+        return PageSection(problem=f"{name} {why}", command=command, as_of=now)
     finally:
         savepoint.rollback()  # restores the page's own timeout
 

@@ -82,7 +82,7 @@ log_line_prefix = '%m [%p] '
 _PROBE = 'for d; do cd "$d" 2>/dev/null || { printf %s "$d"; exit 1; }; done; exec "$0" --version'
 
 
-class Status(NamedTuple):
+class ServerStatus(NamedTuple):
     """A server that takes connections."""
 
     pid: int
@@ -138,7 +138,7 @@ def alive(folder: Path) -> bool:
         return server.lives() or server.started_by_hand() is True
 
 
-def status(folder: Path) -> Status | None:
+def status(folder: Path) -> ServerStatus | None:
     """The server in ``folder``; None if none is running and ready."""
     with _explained(folder):
         server = _Server(folder)
@@ -276,10 +276,10 @@ class _Server:
         with self._opened("server.lock") as lock:
             return not _try_lock(lock, fcntl.LOCK_SH)
 
-    def status(self) -> Status | None:
+    def status(self) -> ServerStatus | None:
         """The server that ``lives``, once it is ready."""
         lines = self._pid_file()
-        return Status(int(lines[0]), int(lines[3])) if len(lines) > 7 and lines[7].strip() == "ready" else None
+        return ServerStatus(int(lines[0]), int(lines[3])) if len(lines) > 7 and lines[7].strip() == "ready" else None
 
     def started_by_hand(self) -> bool | None:
         """Whether a server runs that does not hold server.lock; it is used, and not stopped. None: unknown.

@@ -23,7 +23,7 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class LogTotals:
     """Totals over all event logs."""
 
     logs: int
@@ -88,8 +88,8 @@ def done(engine: Engine, since: datetime) -> tuple[int, int]:
     return number, int(size)
 
 
-def summary(connection: Connection) -> Summary:
+def summary(connection: Connection) -> LogTotals:
     """Totals over all logs that were ever read."""
     c = event_log.c
     partial, failed = (func.count().filter(c.outcome == outcome) for outcome in ("partial", "failed"))
-    return Summary(*connection.execute(select(func.count(), partial, failed, func.max(c.read_at))).one())
+    return LogTotals(*connection.execute(select(func.count(), partial, failed, func.max(c.read_at))).one())
