@@ -316,7 +316,7 @@ def _skew() -> Panel:
     return series(
         "Skew of shuffles",
         "Median and 95th percentile of the largest task's rows over the median task's. The dashboard Shuffles names the"
-        f" skewed ones. The dashed line, at {limit('skew_ratio')}, is where findings begin.",
+        f" skewed ones. The dashed line, at {limit('skew_ratio')}, is where this page calls it skewed.",
         [
             promql(_quantile(0.5, "joinsight_shuffle_skew_ratio"), "median"),
             promql(_quantile(0.95, "joinsight_shuffle_skew_ratio"), "p95", "B"),

@@ -114,7 +114,7 @@ def _skew_over_time() -> Panel:
         "Skew by job",
         "The largest ratio of the largest task to the median task among a job's shuffles of which a task read"
         f" {limit('skew_rows')} rows, of the ten jobs with the most. A step is a key that has come to dominate: often"
-        f" NULL or a default. The dashed line, at {limit('skew_ratio')}, is where findings begin.",
+        f" NULL or a default. The dashed line, at {limit('skew_ratio')}, is where this page calls it skewed.",
         [
             Sql(
                 ten_jobs("v_shuffles", "max(skew_ratio)", f"{OF_OPERATORS} AND {LARGE}", ranked_by="max"),

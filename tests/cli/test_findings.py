@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine
-from tests.findings.recorded import SMALL, recordings
+from tests.findings.recorded import SMALL, UNLIMITED, recordings
 
 from joinsight.cli import cli
 from joinsight.findings import Finder
@@ -19,7 +19,7 @@ from joinsight.present.findings import impact, occurrence
 from joinsight.queries.filters import SORTS
 from joinsight.store.writer import Writer
 
-NAMES = ("clean", "skewed", "broadcast-timeout", "cache-filled", "spill")
+NAMES = ("clean", "collected", "broadcast-timeout", "cache-filled", "broadcast-slow")
 Invoke = Callable[..., Result]
 
 
@@ -30,7 +30,7 @@ def filled(engine: Engine) -> Engine:
         msgspec.structs.replace(recordings()[name], application_id="app", execution_id=number)
         for number, name in enumerate(NAMES)
     ]
-    Writer(engine, Finder(SMALL)).write(documents)
+    Writer(engine, Finder(SMALL, UNLIMITED)).write(documents)
     return engine
 
 
@@ -52,7 +52,7 @@ def found(result: Result) -> list[tuple[str, str]]:
     return [(row["description"], row["finding"]) for row in rows]
 
 
-BY_TIME = ["cache-filled", "spill", "spill", "skewed", "broadcast-timeout"]
+BY_TIME = ["cache-filled", "collected", "broadcast-timeout", "broadcast-slow", "broadcast-slow"]
 EARLY = ("--since", "2026-01-01")
 EACH = ("--each", "--json")
 
@@ -76,13 +76,15 @@ def test_findings_are_filtered(invoke: Invoke, grouping: tuple[str, ...]) -> Non
     def ask(*arguments: str) -> list[tuple[str, str]]:
         return found(invoke("findings", *grouping, "--json", *arguments))
 
-    assert ask("--finding", "spill") == [("spill", "spill")]
+    assert ask("--finding", "broadcast-not-worth-it") == [("broadcast-slow", "broadcast-not-worth-it")]
     assert ask("--severity", "info") == [("cache-filled", "cache-read-once")]
     assert ask("--state", "failed") == [("broadcast-timeout", "broadcast-failed")]
-    assert ask("--execution", "app/1") == [("skewed", "skewed-shuffle")]
+    assert ask("--execution", "app/1") == [("collected", "driver-collect")]
     assert len(ask("--application", "app")) == len(BY_TIME)
-    key = json.loads(invoke("findings", "--each", "--finding", "skewed-shuffle", "--json").stdout)["operator_key"]
-    assert ask("--operator", key[:8]) == [("skewed", "skewed-shuffle")]
+    key = json.loads(invoke("findings", "--each", "--finding", "broadcast-not-worth-it", "--json").stdout)[
+        "operator_key"
+    ]
+    assert ask("--operator", key[:8]) == [("broadcast-slow", "broadcast-not-worth-it")]
     assert ask("--limit", "2", "--since", "2026-01-01")[0] == ("broadcast-timeout", "broadcast-failed")
     assert ask("--job", "another") == []
     assert "'skew' is not one of 'broadcast-failed'" in invoke("findings", "--finding", "skew").output
@@ -132,12 +134,12 @@ def test_findings_in_full(invoke: Invoke) -> None:
 
 def test_a_group_says_how_often_and_since_when(invoke: Invoke) -> None:
     """Before its texts; then what is at stake, and how to draw the plan of the newest run."""
-    lines = invoke("findings", *EARLY, "--finding", "spill").stdout.splitlines()
+    lines = invoke("findings", *EARLY, "--finding", "broadcast-not-worth-it").stdout.splitlines()
     assert lines[1].startswith("  in 1 run, 2026-")
-    assert lines[2].endswith("; impact 4.8 MiB")
+    assert lines[2].endswith("; impact 35.1 MiB")
     cached = invoke("findings", *EARLY, "--finding", "cache-read-once").stdout.splitlines()
     assert cached[2] == "  623 ms at stake, 56 % of the time; impact 917 ms"
-    assert lines[-1] == "  joinsight plan app/4 | joinsight docs findings#spill"
+    assert lines[-1] == "  joinsight plan app/4 | joinsight docs findings#broadcast-not-worth-it"
 
 
 DAY = datetime(2026, 11, 20, 8, 30, tzinfo=timezone.utc)
@@ -179,6 +181,6 @@ def test_a_plan_is_followed_by_what_was_found(invoke: Invoke) -> None:
     shown = invoke("plan", "app/4").stdout
     assert shown.count("Findings:") == 1
     assert shown.index("Findings:") > shown.index("FileScan")
-    assert "Tasks spilled 4.8 MiB to disk" in shown
+    assert "has 400,000 rows" in shown
     assert "Findings" not in invoke("plan", "app/0").stdout
     assert len(json.loads(invoke("plan", "app/4", "--json").stdout)["findings"]) == 2

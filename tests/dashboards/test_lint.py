@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from dashboards import GRAFANA
-from dashboards.limits import NEAR_MAX_BYTES
+from dashboards.limits import LIMITS, NEAR_MAX_BYTES
 from dashboards.style import ANNOTATIONS
 from tests.dashboards.grafana import (
     FOLDER,
@@ -25,7 +25,6 @@ from tests.dashboards.grafana import (
 )
 
 from joinsight import pages
-from joinsight.findings import Thresholds
 
 PAGES = dashboards()
 SOURCES = {SQL: "${postgresql}", PROMETHEUS: "${prometheus}"}
@@ -143,8 +142,8 @@ def test_sql_is_limited_by_the_time_that_is_shown() -> None:
 
 
 def test_no_panel_has_a_limit_of_its_own() -> None:
-    """What a query compares with, and where a colour begins, is a threshold of findings; or it is a 0 or 1 of any."""
-    limits = {float(value) for value in asdict(Thresholds()).values()} | {0, 1, NEAR_MAX_BYTES}
+    """What a query compares with, and where a colour begins, is one of `dashboards.limits`, or 0 or 1."""
+    limits = {float(value) for value in asdict(LIMITS).values()} | {0, 1, NEAR_MAX_BYTES}
     for page in (PAGES[uid] for uid in PAGES if uid != "joinsight-collector"):
         for panel in panels(page):
             where = f"{page['title']}/{panel['title']}"
@@ -181,9 +180,9 @@ def test_limits_of_findings_are_drawn() -> None:
         if panel["fieldConfig"]["defaults"].get("custom", {}).get("thresholdsStyle", {}).get("mode") == "dashed"
     }
     assert {name: each["steps"][-1]["value"] for name, each in drawn.items()} == {
-        "shuffles/Skew by job": Thresholds().skew_ratio,
+        "shuffles/Skew by job": LIMITS.skew_ratio,
         "broadcasts/Largest broadcast of each job": NEAR_MAX_BYTES,
-        "collector/Skew of shuffles": Thresholds().skew_ratio,
+        "collector/Skew of shuffles": LIMITS.skew_ratio,
     }
 
 

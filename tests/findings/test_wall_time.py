@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from msgspec import structs
-from tests.findings.recorded import SMALL, recordings
+from tests.findings.recorded import SMALL, UNLIMITED, recordings
 
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.base.severity import rank
@@ -18,8 +18,7 @@ from joinsight.tables import FindingRow, ShuffleRow
 def found(execution: Execution, kind: str) -> tuple[Rows, FindingRow]:
     """The rows of an execution, and its finding of this kind."""
     rows = execution_rows(execution)
-    (row,) = (row for row in Finder(SMALL).rows(rows) if row.finding == kind)
-    return rows, row
+    return rows, next(row for row in Finder(SMALL, UNLIMITED).rows(rows) if row.finding == kind)
 
 
 def spent(rows: Rows, *causes: str, stages: tuple[int, ...] = ()) -> int:
@@ -40,9 +39,6 @@ def of_broadcast(rows: Rows) -> int | None:
         ("broadcast-slow", "driver-collect", lambda rows: spent(rows, "broadcast")),
         ("collected", "driver-collect", lambda rows: spent(rows, "finish")),
         ("broadcast-missed", "missed-broadcast", lambda rows: rows.joins[0].cost_wall_ms),
-        ("join-exploding", "exploding-join", lambda rows: rows.joins[0].cost_wall_ms),
-        ("partitions-tiny", "tiny-partitions", lambda rows: spent(rows, "running", stages=(96,))),
-        ("partitions-single", "spill", lambda rows: spent(rows, "running", stages=(108,))),
         ("fetch-wait", "fetch-wait", lambda rows: max(row.cost_wall_ms for row in rows.shuffle if row.cost_wall_ms)),
         ("cache-filled", "cache-read-once", lambda rows: spent(rows, "running", stages=(173, 175))),
     ],
@@ -51,7 +47,7 @@ def test_it_is_what_the_execution_waited_for(name: str, kind: str, expected: Cal
     """Each kind says what it waits for; joins of stages without samples are known in part."""
     rows, row = found(recordings()[name], kind)
     assert row.wall_ms == expected(rows) > 0
-    assert row.wall_is_partial == (kind in ("missed-broadcast", "exploding-join"))
+    assert row.wall_is_partial == (kind == "missed-broadcast")
 
 
 def test_of_repeated_shuffles_those_after_the_first_count() -> None:
@@ -69,31 +65,10 @@ def test_of_repeated_shuffles_those_after_the_first_count() -> None:
     assert case.waited_for_exchanges([costing(None)]) == (None, False)
 
 
-def test_of_skew_the_tail_counts() -> None:
-    """Only that of the skewed stage; unknown where the stage's tasks were not counted over time."""
-    skewed = recordings()["skewed"]
-    assert found(skewed, "skewed-shuffle")[1].wall_ms is None
-
-    def with_tail(tail_ms: int | None) -> FindingRow:
-        its = [
-            structs.replace(
-                stage,
-                width=2,
-                first_launch_at_ms=stage.submitted_at_ms,
-                last_finish_at_ms=stage.completed_at_ms,
-                tail_at_ms=(stage.completed_at_ms or 0) - tail_ms if tail_ms and stage.tasks == 16 else None,
-            )
-            for stage in skewed.stages
-        ]
-        return found(structs.replace(skewed, stages=its), "skewed-shuffle")[1]
-
-    assert (with_tail(120).wall_ms, with_tail(None).wall_ms) == (120, 0)
-
-
 def test_without_a_critical_path_it_is_unknown() -> None:
     """An end before the start leaves no time to divide."""
-    spilled = recordings()["partitions-single"]
-    _, row = found(structs.replace(spilled, ended_at_ms=spilled.started_at_ms), "spill")
+    cached = recordings()["cache-filled"]
+    _, row = found(structs.replace(cached, ended_at_ms=cached.started_at_ms), "cache-read-once")
     assert (row.wall_ms, row.wall_is_partial) == (None, False)
 
 
@@ -110,8 +85,8 @@ def test_findings_are_ranked() -> None:
         ("info", 10**9, 10**9, 10**9),
     ]
     assert sorted(ranked[3:] + ranked[:3], key=lambda row: rank(*row)) == ranked
-    for name in ("partitions-single", "broadcast-slow"):
-        rows = Finder(SMALL).rows(execution_rows(recordings()[name]))
+    for name in ("broadcast-slow",):
+        rows = Finder(SMALL, UNLIMITED).rows(execution_rows(recordings()[name]))
         assert len(rows) == 2
         assert rows == sorted(rows, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 from playwright.sync_api import sync_playwright
-from tests.findings.recorded import SMALL, recordings
+from tests.findings.recorded import SMALL, UNLIMITED, recordings
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.demo.runner import collector
@@ -31,7 +31,7 @@ def main() -> None:
     token = "picture"
     with tempfile.TemporaryDirectory() as folder, embedded_postgres(Path(folder)) as url, connect(url) as engine:
         upgrade(engine)
-        Writer(engine, Finder(SMALL)).write([shown])
+        Writer(engine, Finder(SMALL, UNLIMITED)).write([shown])
         with collector(engine, 0, [f"read:{token}"]) as (served, _), sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page(

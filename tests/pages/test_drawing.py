@@ -8,7 +8,7 @@ import pytest
 from tests.documents import execution, planned, replanned
 from tests.findings.recorded import SMALL, recordings
 from tests.pages.plans import HOSTILE, hostile, large
-from tests.pages.stored import stored
+from tests.pages.stored import skewed, stored
 
 from joinsight.base.errors import NotFound
 from joinsight.contract.document import Execution
@@ -89,10 +89,11 @@ def test_rows_go_up_through_operators_that_do_not_count_them() -> None:
 
 def test_time_skew_and_findings_are_at_their_nodes() -> None:
     """The shares of time add up to 1, and the skewed shuffle has its finding in the final version only."""
-    skewed = drawing_of(recordings()["skewed"])
-    assert sum(box.node.time_share for box in skewed.boxes) == pytest.approx(1)
-    assert [b.node.id for b in skewed.expensive][:2] == [6, 15]
-    [marked] = [box for box in skewed.boxes if box.node.findings]
+    plan, _ = skewed()
+    drawing = draw(plan, plan.versions[-1])
+    assert sum(box.node.time_share for box in drawing.boxes) == pytest.approx(1)
+    assert [b.node.id for b in drawing.expensive][:2] == [6, 15]
+    [marked] = [box for box in drawing.boxes if box.node.findings]
     assert (marked.name, marked.node.severity, marked.node.is_skewed, marked.node.skew) == (
         "Exchange",
         "warning",
@@ -101,7 +102,7 @@ def test_time_skew_and_findings_are_at_their_nodes() -> None:
     )
     assert (marked.text, marked.wall) == ("by customer_id · 16 parti…", "2 % wall")
     assert "tasks read 17,630 rows in the median and 137,450 at most" in marked.title
-    assert not any(box.node.findings for box in drawing_of(recordings()["skewed"], 0).boxes)
+    assert not any(box.node.findings for box in draw(plan, plan.versions[0]).boxes)
 
 
 def test_a_shuffle_that_only_some_tasks_of_its_stage_read_has_the_skew_of_these() -> None:
@@ -120,7 +121,7 @@ def test_a_shuffle_that_only_some_tasks_of_its_stage_read_has_the_skew_of_these(
 
 def test_a_finding_about_the_whole_execution_is_at_no_box() -> None:
     """A finding about the whole execution is at no box, not even at a reused exchange, whose number is below 0, too."""
-    plan, _ = stored(recordings()["skewed"], SMALL)
+    plan, _ = skewed()
     plan.findings.append({**plan.findings[0], "node_id": WHOLE_EXECUTION})
     version = plan.versions[-1]
     version["edges"] = [*version["edges"], version["edges"][-1]]

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from markupsafe import escape
 from tests.documents import execution, planned, request
 from tests.findings.recorded import SMALL, recordings
-from tests.pages.stored import stored
+from tests.pages.stored import skewed, stored
 from tests.test_fuzz import executions
 from tests.timing.test_cost import MERGED, ended, ran
 
@@ -175,7 +175,7 @@ def test_a_lost_execution_has_the_last_known_plan() -> None:
 
 def test_findings_come_with_open_advice() -> None:
     """In their order; findings with the same advice show it once, each links."""
-    plan, run = stored(recordings()["skewed"], SMALL)
+    plan, run = skewed()
     [row] = plan.findings
     mild = {**row, "severity": "info", "finding": "mild", "title": "Mild", "impact_ms": 10**9}
     cheap = {**row, "node_id": 18, "title": "Cheap", "impact_ms": 0, "impact_bytes": 0}
@@ -200,7 +200,7 @@ def test_findings_come_with_open_advice() -> None:
 )
 def test_findings_come_with_what_is_at_stake(wall_ms: int | None, is_partial: bool, expected: str) -> None:
     """On the page, in the terminal and in notebooks: how long the query waited for it, if that is known."""
-    plan, run = stored(recordings()["skewed"], SMALL)
+    plan, run = skewed()
     plan.findings[0] |= {"wall_ms": wall_ms, "wall_is_partial": is_partial}
     plan.execution["duration_ms"] = 1_000
     assert at_stake(plan.findings[0], 1_000) == expected
@@ -283,11 +283,11 @@ def test_a_number_is_the_same_wherever_it_is() -> None:
 
 def test_a_skew_is_red_where_it_is_a_finding() -> None:
     """A skew is red only with a finding, by the thresholds of the collector that computed the findings."""
-    found, run = stored(recordings()["skewed"], SMALL)
+    found, run = skewed()
     [node] = skewed_nodes(found.findings)
     assert 'class="num large"' in execution_page(found, run)
     assert [box.node.id for box in draw(found, found.versions[-1]).boxes if box.node.is_skewed] == [node]
-    plain, run = stored(recordings()["skewed"], SMALL.overridden(["skew_ratio=8"]))
+    plain, run = stored(recordings()["skewed"])
     page = execution_page(plain, run)
     assert "7.8×" in page and "large" not in page.split("</style>")[1]
     assert "No findings." in page

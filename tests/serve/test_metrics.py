@@ -17,7 +17,7 @@ from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, text
 from tests.documents import planned
-from tests.findings.recorded import SMALL, Earlier, recordings
+from tests.findings.recorded import SMALL, UNLIMITED, Earlier, recordings
 from tests.serve.real import get, until
 
 from joinsight import __version__
@@ -39,7 +39,7 @@ from joinsight.tables import EXECUTION_KEY
 
 GOLDEN = Path(__file__).parent / "metrics.golden"
 CORPUS = Path(__file__).parents[1] / "corpus"
-MAX_SERIES = 2_820
+MAX_SERIES = 4_100
 """Maximum series of a collector with the default number of job names, as in docs/metrics.md."""
 SPILLING = """
     SortMergeJoin | [k#1], [k#2], Inner | spill size=700
@@ -55,7 +55,7 @@ def recorded() -> list[Rows]:
         executions += [document for document in documents if isinstance(document, Execution)]
     executions.append(planned(SPILLING, incomplete=["a reason"]))
     found = []
-    finder = Finder(SMALL)
+    finder = Finder(SMALL, UNLIMITED)
     for execution in executions:
         rows = execution_rows(execution)
         found.append(replace(rows, finding=finder.rows(rows, Earlier(*[100] * 5))))

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, planned, request
-from tests.findings.recorded import SMALL, recordings
+from tests.findings.recorded import SMALL, UNLIMITED, recordings
 from tests.serve.real import in_threads, until, writers_that_wait
 
 from joinsight.contract.decode import HEADERS
@@ -43,7 +43,7 @@ def filled(engine: Engine) -> Iterator[None]:
     """Executions with and without an attempt, two of one name, and one with findings."""
     nodes, _ = draw("Project\n  Exchange | hashpartitioning(k#1, 8)")
     twice: dict[str, Any] = {"application_id": "app-twice", "execution_id": 3}
-    writer = Writer(engine, Finder(SMALL))
+    writer = Writer(engine, Finder(SMALL, UNLIMITED))
     writer.write([planned("Scan", **twice, sequence=1, description="the earlier one")])
     writer.write(
         [
@@ -525,7 +525,7 @@ def test_parts_of_the_home_page_are_independent(
     signature, command = PARTS[part]
     with connect(make_store()) as engine:
         now = int(time.time() * 1000)
-        Writer(engine, Finder(SMALL)).write(
+        Writer(engine, Finder(SMALL, UNLIMITED)).write(
             [
                 planned("Scan", execution_id=i, job_name="my job", started_at_ms=now - HOUR, state=ended)
                 for i, ended in enumerate(["succeeded", "failed"])
@@ -563,7 +563,7 @@ def test_expensive_parts_are_computed_once_a_minute(make_store: Callable[[], str
     now = 0.0
     cache = summaries.Summaries(lambda: now)
     with connect(make_store()) as engine:
-        Writer(engine, Finder(SMALL)).write([SKEWED])
+        Writer(engine, Finder(SMALL, UNLIMITED)).write([SKEWED])
 
         def overview(job: str | None = None) -> Overview:
             with engine.connect() as connection:

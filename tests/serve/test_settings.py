@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a folder below a file": ({"data": Path(__file__) / "data"}, "is not a folder. Name a folder of your own"),
     "a threshold that is none": (
         {"finding_thresholds": ["skew=3"]},
-        "--finding-threshold='skew=3': there is no threshold 'skew'. Write NAME=VALUE, one of broadcast_near_share,",
+        "--finding-threshold='skew=3': there is no threshold 'skew'. Write NAME=VALUE, one of wall_share,",
     ),
     "no URL": ({"database_url": "nonsense"}, "not a valid database URL. Write it like postgresql"),
     "a URL with a bad port": ({"database_url": "postgresql://user:password@host:port/db"}, "not a valid database URL"),
@@ -77,9 +77,9 @@ def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
 
 def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds come from options, then the variable, then the defaults; an error in the variable names it."""
-    monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio=8, spill_bytes=10g")
+    monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio=8, broadcast_bytes=10g")
     with open_listener("127.0.0.1", 0, finding_thresholds=["skew_ratio=9"]) as listener:
-        assert listener.thresholds == Thresholds(skew_ratio=9, spill_bytes=10 << 30)
+        assert listener.thresholds == Thresholds(skew_ratio=9, broadcast_bytes=10 << 30)
     monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio")
     with pytest.raises(ConfigurationErrors, match=r"JOINSIGHT_FINDING_THRESHOLDS='skew_ratio'"):
         open_listener("127.0.0.1", 0).__enter__()
@@ -88,14 +88,14 @@ def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> None:
     """The thresholds of a service decide whether the same document has a finding."""
     url = engine.url.render_as_string(hide_password=False)
-    low = [part for name in ("skew_ratio=3", "skew_rows=1", "skew_ms=0") for part in ("--finding-threshold", name)]
+    low = [part for name in ("wall_share=0.01", "wall_ms=1") for part in ("--finding-threshold", name)]
     for number, settings in enumerate(((), low)):
-        document = msgspec.structs.replace(recordings()["skewed"], application_id=f"app-{number}")
+        document = msgspec.structs.replace(recordings()["cache-filled-read-twice"], application_id=f"app-{number}")
         with service(url, *settings) as running:
             assert post(running.url, request(document)).status_code == 200
     with engine.connect() as connection:
         found = connection.execute(text("SELECT application_id, finding FROM finding ORDER BY node_id")).all()
-    assert [tuple(row) for row in found] == [("app-1", "skewed-shuffle")]
+    assert [tuple(row) for row in found] == [("app-1", "tiny-tasks")] * 2
 
 
 def test_the_log_of_a_service(engine: Engine) -> None:

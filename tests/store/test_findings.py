@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError
 from tests.documents import STARTED_AT_MS, stored_rows
-from tests.findings.recorded import SMALL, recordings
+from tests.findings.recorded import SMALL, UNLIMITED, recordings
 
 from joinsight import tables
 from joinsight.analysis.rows import execution_rows
@@ -45,10 +45,10 @@ def stored(engine: Engine, app: str) -> list[Row]:
 def test_findings_are_stored_with_their_execution(engine: Engine, app: str) -> None:
     """Column by column what the finder says; the numbers of the evidence too."""
     documents = [document(name, app) for name in recordings() if name != "cache-read"]
-    finder = Finder(SMALL)
+    finder = Finder(SMALL, UNLIMITED)
     Writer(engine, finder).write(documents)
     expected = [as_columns(row) for each in documents for row in finder.rows(execution_rows(each))]
-    assert len(expected) > 20
+    assert len(expected) > 15
     order = ("started_at", "finding", "node_id")
     found = stored(engine, app)
     for rows in (expected, found):
@@ -58,14 +58,14 @@ def test_findings_are_stored_with_their_execution(engine: Engine, app: str) -> N
 
 def test_a_running_execution_has_none_until_it_ends(engine: Engine, app: str) -> None:
     """They come with the last document; repeated, it changes nothing."""
-    ended = document("skewed", app)
+    ended = document("collected", app)
     running = msgspec.structs.replace(ended, state="running", ended_at_ms=None, sequence=ended.sequence - 1)
-    writer = Writer(engine, Finder(SMALL))
+    writer = Writer(engine, Finder(SMALL, UNLIMITED))
     writer.write([running])
     assert stored(engine, app) == []
     for _ in range(2):
         writer.write([ended])
-        assert [row["finding"] for row in stored(engine, app)] == ["skewed-shuffle"]
+        assert [row["finding"] for row in stored(engine, app)] == ["driver-collect"]
 
 
 @pytest.mark.parametrize("order", [("filled", "read"), ("read", "filled"), ("filled", "read", "filled")], ids=str)
@@ -74,7 +74,7 @@ def test_a_cached_table_that_another_execution_reads_is_no_finding(
 ) -> None:
     """Whichever arrives first, in one batch or several; in another application it stays one."""
     documents = [document(f"cache-{name}", app, sequence=number) for number, name in enumerate(order, 1)]
-    writer = Writer(engine, Finder(SMALL))
+    writer = Writer(engine, Finder(SMALL, UNLIMITED))
     for each in documents:
         writer.write([each])
     assert stored(engine, app) == []
@@ -86,18 +86,18 @@ def test_a_cached_table_that_another_execution_reads_is_no_finding(
 
 def test_findings_are_replaced_with_their_execution(engine: Engine, app: str) -> None:
     """Those of an older document are gone."""
-    before = document("skewed", app)
+    before = document("collected", app)
     same = {"execution_id": before.execution_id, "started_at_ms": before.started_at_ms}
-    after = document("spill", app, sequence=before.sequence + 1, **same)
-    writer = Writer(engine, Finder(SMALL))
+    after = document("broadcast-slow", app, sequence=before.sequence + 1, **same)
+    writer = Writer(engine, Finder(SMALL, UNLIMITED))
     writer.write([before])
     writer.write([after])
-    assert [row["finding"] for row in stored(engine, app)] == ["huge-partitions", "spill"]
+    assert [row["finding"] for row in stored(engine, app)] == ["broadcast-not-worth-it"]
 
 
 def test_thresholds_decide_what_is_stored(engine: Engine, app: str) -> None:
     """With the default thresholds, this small query has no finding."""
-    Writer(engine).write([document("skewed", app)])
+    Writer(engine).write([document("collected", app)])
     assert stored(engine, app) == []
 
 
@@ -185,8 +185,10 @@ def test_a_heuristic_that_fails_loses_no_execution(engine: Engine, app: str) -> 
     def fine(case: Case) -> Iterator[Finding]:
         yield Finding("fine", "info", "All is well.", {"answer": 42.5}, "Go on.")
 
-    finder = Finder(SMALL, (Heuristic("broken", broken), Heuristic("fine", fine)))
-    assert Writer(engine, finder).write([document("skewed", app)]).stored == 1
+    finder = Finder(
+        SMALL, (Heuristic("broken", broken, is_about_time=False), Heuristic("fine", fine, is_about_time=False))
+    )
+    assert Writer(engine, finder).write([document("collected", app)]).stored == 1
     assert [(row["finding"], row["evidence"]) for row in stored(engine, app)] == [("fine", {"answer": 42.5})]
 
 
@@ -198,7 +200,7 @@ def test_a_database_that_fails_while_findings_are_looked_for_fails_the_batch(eng
         yield from ()
 
     with pytest.raises(DBAPIError):
-        Writer(engine, Finder(SMALL, (Heuristic("ask", ask),))).write([document("skewed", app)])
+        Writer(engine, Finder(SMALL, (Heuristic("ask", ask, is_about_time=False),))).write([document("collected", app)])
     with engine.connect() as connection:
         count = text("SELECT count(*) FROM execution WHERE application_id = :app")
         assert connection.scalar(count, {"app": app}) == 0

@@ -54,9 +54,7 @@ def demo(database_url: str | None, data: Path | None, port: int, keep_serving: b
     with open_database(database_url, data, create=True) as engine:
         upgrade(engine)
         with (
-            runner.collector(
-                engine, port, [token, f"read:{password}"], runner.small_thresholds(), or_any_port=True
-            ) as (url, server),
+            runner.collector(engine, port, [token, f"read:{password}"], or_any_port=True) as (url, server),
             background_tasks(engine, server.collector.metrics),
         ):
             with progress() as bar:
@@ -113,9 +111,6 @@ def report(out: Console, engine: Engine, application: str) -> None:
             out.print(Rule(title))
             read.print_table(out, render(rows), rows)
     out.print(Rule("Findings, worst first"))
-    out.print(
-        f"The demo has little data, so the thresholds of findings are divided by {runner.SMALLER} here.", style="dim"
-    )
     kinds = {finding["finding"]: finding for finding in reversed(findings)}
     for finding in sorted(kinds.values(), key=findings.index):
         for line in execution_lines(finding, paragraph_width(out)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -21,14 +20,11 @@ from sqlalchemy import Engine, func, select
 
 from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.driver.attach import LISTENER, listener_jar
-from joinsight.findings import Thresholds
 from joinsight.serve.server import Listener, Server, bind, make_server
 from joinsight.serve.tokens import Tokens
 from joinsight.tables import application
 
 APPLICATION = "joinsight demo"
-SMALLER = 100
-"""How many times smaller the demo's data is than what the default thresholds of findings are meant for."""
 _START_SECONDS = 10
 _ARRIVE_SECONDS = 20
 _OUTPUT_LINES = 30
@@ -52,7 +48,7 @@ def check_requirements() -> None:
 
 @contextmanager
 def collector(
-    engine: Engine, port: int, tokens: list[str], thresholds: Thresholds | None = None, *, or_any_port: bool = False
+    engine: Engine, port: int, tokens: list[str], *, or_any_port: bool = False
 ) -> Iterator[tuple[str, Server]]:
     """A collector in a thread of this process; yields its URL and the server."""
     try:
@@ -61,7 +57,7 @@ def collector(
         if not or_any_port:
             raise
         bound = bind("127.0.0.1", 0)
-    listener = Listener(bound, Tokens("\n".join(tokens)), thresholds=thresholds or Thresholds())
+    listener = Listener(bound, Tokens("\n".join(tokens)))
     server = make_server(engine, listener)
     url = listener.url  # the server closes the socket when it ends
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, name="collector", daemon=True)
@@ -77,17 +73,6 @@ def collector(
         server.should_exit = True
         thread.join()
         bound.close()
-
-
-def small_thresholds() -> Thresholds:
-    """The default thresholds, divided by `SMALLER`, but for the size that a partition should have."""
-    defaults = Thresholds()
-    scaled = {
-        field.name: getattr(defaults, field.name) / SMALLER
-        for field in dataclasses.fields(defaults)
-        if field.metadata["unit"] in ("bytes", "rows", "ms", "pairs") and "partition" not in field.name
-    }
-    return dataclasses.replace(defaults, **scaled)
 
 
 def run_workload(url: str, environment: Mapping[str, str], on_step: Callable[[int, int, str], None]) -> None:

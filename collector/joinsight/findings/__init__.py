@@ -17,18 +17,14 @@ from joinsight.findings import (
     broadcast_near_threshold,
     broadcast_not_worth_it,
     cache_read_once,
+    causes,
     driver_collect,
-    exploding_join,
     fetch_wait,
     hidden_skew,
-    huge_partitions,
     late_replan,
     missed_broadcast,
     nested_loop_join,
     repeated_shuffle,
-    skewed_shuffle,
-    spill,
-    tiny_partitions,
 )
 from joinsight.findings.finding import Case, Finding, Heuristic, History, NoHistory
 from joinsight.findings.thresholds import Thresholds
@@ -39,18 +35,14 @@ HEURISTICS: tuple[Heuristic, ...] = (
     broadcast_near_threshold.HEURISTIC,
     broadcast_not_worth_it.HEURISTIC,
     missed_broadcast.HEURISTIC,
-    skewed_shuffle.HEURISTIC,
     hidden_skew.HEURISTIC,
-    tiny_partitions.HEURISTIC,
-    huge_partitions.HEURISTIC,
     repeated_shuffle.HEURISTIC,
     fetch_wait.HEURISTIC,
-    spill.HEURISTIC,
-    exploding_join.HEURISTIC,
     nested_loop_join.HEURISTIC,
     cache_read_once.HEURISTIC,
     driver_collect.HEURISTIC,
     late_replan.HEURISTIC,
+    *causes.HEURISTICS,
 )
 
 log = logging.getLogger("joinsight")
@@ -74,15 +66,19 @@ class Finder:
             return []
         case = Case(rows, self._thresholds, history or NoHistory())
         key = {name: getattr(execution, name) for name in EXECUTION_KEY}
-        found = [finding for heuristic in self._heuristics for finding in self._look(heuristic, case)]
+        found: list[Finding] = []
+        for heuristic in self._heuristics:
+            if not {each.finding for each in found} & set(heuristic.unless):
+                found += self._look(heuristic, case)
         made = [FindingRow(**key, **finding.columns()) for finding in _one_a_node(found).values()]
         return sorted(made, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 
     def _look(self, heuristic: Heuristic, case: Case) -> list[Finding]:
-        if heuristic.needs_whole and not case.is_whole:
+        if (heuristic.needs_whole and not case.is_whole) or (heuristic.is_about_time and not case.takes_long):
             return []
         try:
-            return list(heuristic.look(case))
+            found = map(case.limited, heuristic.look(case))
+            return [each for each in found if not heuristic.is_about_time or case.is_worth_it(each)]
         except case.history.errors:
             raise
         except Exception:

@@ -82,4 +82,4 @@ def _number(text: str) -> float:
     return float(number) * (byte_size(f"1{unit}", 1) or 1)
 
 
-HEURISTIC = Heuristic("broadcast-failed", look, "the whole query, which failed", needs_whole=False)
+HEURISTIC = Heuristic("broadcast-failed", look, "the whole query, which failed", needs_whole=False, is_about_time=False)

@@ -129,4 +129,4 @@ def _growth(case: Case, broadcast: BroadcastRow) -> _Growth | None:
     return _Growth(len(earlier), usual, ratio) if ratio >= case.limits.broadcast_growth_ratio else None
 
 
-HEURISTIC = Heuristic("broadcast-near-threshold", look, "the broadcast")
+HEURISTIC = Heuristic("broadcast-near-threshold", look, "the broadcast", is_about_time=False)

@@ -12,19 +12,17 @@ from joinsight.tables import JoinRow
 
 
 def look(case: Case) -> Iterator[Finding]:
-    """Sizes decide, unless it took little time. Much time proves nothing: a driver may wait for its turn."""
+    """Sizes decide. Much time proves nothing: a driver may wait for its turn."""
     for broadcast in case.rows.broadcast:
         used_by = [found for node in broadcast.join_nodes or () if (found := case.joins.get(node))]
         others = [_other_rows(found) for found in used_by]
         size, sent, took = broadcast.size_bytes, broadcast.rows, broadcast.driver_ms
         if size is None or sent is None or took is None or not used_by or None in others:
             continue
-        if took < case.limits.broadcast_not_worth_ms:
-            continue
         if broadcast.consumers != len(used_by):
             continue  # it prunes partitions too, and may have saved their reading
         other = sum(each or 0 for each in others)
-        if size < case.limits.broadcast_not_worth_bytes or sent < case.limits.broadcast_not_worth_ratio * max(other, 1):
+        if size < case.limits.broadcast_bytes or sent < case.limits.broadcast_not_worth_ratio * max(other, 1):
             continue
         yield Finding(
             HEURISTIC.id,

@@ -18,7 +18,7 @@ def look(case: Case) -> Iterator[Finding]:
     """One for each cached table that it filled."""
     for cache in case.rows.cache:
         took = cache.fill_task_ms
-        if cache.scans > 1 or took is None or took < case.limits.cache_ms:
+        if cache.scans > 1 or took is None:
             continue
         what = f"The cached table {cache.table_name}" if cache.table_name else "A cached table"
         yield Finding(

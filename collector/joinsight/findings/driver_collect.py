@@ -20,7 +20,7 @@ def look(case: Case) -> Iterator[Finding]:
     if duration is None or not duration:
         return
     took = min(broadcasts + result_ms, duration)  # broadcasts are collected side by side
-    if took < case.limits.driver_alone_ms or took < case.limits.driver_share * duration:
+    if not took:
         return
     parts = [
         *([f"for {duration_text(result_ms)} on a result of {bytes_text(result_bytes)}"] if result_ms else []),

@@ -14,7 +14,7 @@ def look(case: Case) -> Iterator[Finding]:
     for row in case.rows.shuffle:
         wait = row.fetch_wait_ms
         ran = sum(stage.totals.run_time_ms for stage in case.stages(row.reduce_stages or ()) if stage.totals)
-        if wait is None or not ran or wait < case.limits.fetch_wait_ms or wait < case.limits.fetch_wait_share * ran:
+        if not wait or not ran or wait < case.limits.fetch_wait_share * ran:
             continue
         remote = row.remote_bytes_read
         of = "" if remote is None else f"; {bytes_text(remote)} came from other machines"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from joinsight.analysis.rows import Rows
+from joinsight.analysis.stored import stored_plan
 from joinsight.contract.incomplete import APPROXIMATED
 from joinsight.findings.thresholds import Thresholds
 from joinsight.plan import operators
@@ -23,6 +24,8 @@ from joinsight.tables import (
     StageRow,
 )
 from joinsight.timing.critical_path import STAGE_CAUSES
+from joinsight.verdict.mechanisms import Cause, causes
+from joinsight.verdict.view import View
 
 WHOLE_EXECUTION = -1
 """`node_id` of a finding that is about no single node."""
@@ -112,6 +115,46 @@ class Case:
         unseen = incomplete and codes != [APPROXIMATED]
         again = any(stage.stage_attempt > 0 for stage in self.rows.stage)
         return self.execution.state == "succeeded" and not unseen and not again
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether a finding about time can be made at all."""
+        duration = self.execution.duration_ms
+        return duration is not None and duration >= self.limits.wall_ms
+
+    def limited(self, finding: Finding) -> Finding:
+        """With no more wall time at stake than the execution took."""
+        wall, is_partial = finding.waited
+        duration = self.execution.duration_ms
+        if wall is None or duration is None or wall <= duration:
+            return finding
+        return replace(finding, waited=Waited(duration, is_partial))
+
+    def is_worth_it(self, finding: Finding) -> bool:
+        """Whether enough wall time is at stake for a finding about time."""
+        wall, duration = finding.waited.wall_ms, self.execution.duration_ms
+        if wall is None or duration is None:
+            return False
+        return wall >= self.limits.wall_ms and wall >= self.limits.wall_share * duration
+
+    @cached_property
+    def view(self) -> View:
+        """The execution as the verdict sees it."""
+        return View(stored_plan(self.rows))
+
+    @cached_property
+    def causes(self) -> Sequence[Cause]:
+        """Those of the verdict; of several about one operator that say why, the one that explains most."""
+        found: dict[tuple[int, ...] | str, Cause] = {}
+        places = []
+        for cause in causes(self.view):
+            if cause.only_says_where:
+                places.append(cause)
+                continue
+            about = cause.nodes[:1] or cause.code
+            if about not in found or found[about].wall_ms < cause.wall_ms:
+                found[about] = cause
+        return [*found.values(), *places]
 
     @cached_property
     def nodes(self) -> Mapping[int, PlanNodeRow]:
@@ -215,3 +258,7 @@ class Heuristic:
     needs_whole: bool = True
     """Whether a finding could be due to missing measurements, because the execution failed or is incomplete. Otherwise
     the measured values are lower bounds, which are sufficient."""
+    is_about_time: bool = True
+    """Whether a finding is made only from a share of the wall time on. Others are about what fails, or soon will."""
+    unless: tuple[str, ...] = ()
+    """Where a finding of one of these kinds was made, it says more."""

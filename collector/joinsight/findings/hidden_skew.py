@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.skew import evidence, is_hidden, skews, waited_ms
-from joinsight.findings.skewed_shuffle import title
+from joinsight.findings.skew import evidence, is_hidden, skews, title, waited_ms
 
 
 def look(case: Case) -> Iterator[Finding]:

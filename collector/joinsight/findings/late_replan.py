@@ -18,7 +18,7 @@ def look(case: Case) -> Iterator[Finding]:
     for decision in case.rows.aqe_decision:
         found = by_key.get(decision.operator_key)  # the join of the final plan that it is about
         wasted = _wasted(case, decision, found)
-        if wasted is None or wasted < case.limits.late_replan_bytes:
+        if not wasted:
             continue
         after_ms = round((decision.decided_at - case.execution.started_at).total_seconds() * 1000)
         yield Finding(

@@ -19,8 +19,6 @@ def look(case: Case) -> Iterator[Finding]:
         size, other = found.broadcast_side_bytes, found.right_bytes if is_left else found.left_bytes
         if size is None or found.threshold_bytes is None or other is None:
             continue
-        if other < case.limits.missed_broadcast_bytes:
-            continue
         shuffle = case.shuffles.get(found.right_exchange if is_left else found.left_exchange)
         costs = found.sort_ms or 0
         if shuffle is not None:
@@ -48,7 +46,7 @@ def _advice(case: Case, found: JoinRow) -> str:
             f" spark.sql.adaptive.nonEmptyPartitionRatioForBroadcastJoin allows. To broadcast it anyway, {hint}."
         )
     if found.broadcast_verdict == "hinted":
-        return f"It has a hint ({found.hint}) for another join: remove it, or {hint}."
+        return _without_hint(found)
     if not case.execution.is_adaptive:
         return (
             "Spark's estimate was larger. Set spark.sql.adaptive.enabled=true, so that Spark replans with measured"
@@ -59,6 +57,23 @@ def _advice(case: Case, found: JoinRow) -> str:
         " estimate. AQE keeps a sort-merge join if more of the side's partitions are empty than"
         " spark.sql.adaptive.nonEmptyPartitionRatioForBroadcastJoin allows."
     )
+
+
+_FORCED = {
+    "merge": ("MERGE", "a sort-merge join"),
+    "shuffle_hash": ("SHUFFLE_HASH", "a shuffled hash join"),
+    "shuffle_replicate_nl": ("SHUFFLE_REPLICATE_NL", "a cartesian product"),
+}
+"""Hints as `joins.hint` has them: as the query writes them, and the join that they force."""
+
+
+def _without_hint(found: JoinRow) -> str:
+    broadcast = f"Spark then broadcasts the {found.broadcast_side} side ({bytes_text(found.broadcast_side_bytes or 0)})"
+    name, _, side = (found.hint or "").partition(" ")
+    known = _FORCED.get(name)
+    if known is None or side not in ("left", "right"):
+        return f"Its hints ({found.hint}) force another join. Remove them: {broadcast}."
+    return f"The hint {known[0]} on its {side} side forces {known[1]}. Remove it: {broadcast}."
 
 
 HEURISTIC = Heuristic("missed-broadcast", look, "the join, with [what only it needed](cost.md#what-a-join-needed)")

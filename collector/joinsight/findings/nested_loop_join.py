@@ -27,7 +27,7 @@ def look(case: Case) -> Iterator[Finding]:
             continue
         yield Finding(
             HEURISTIC.id,
-            "critical" if pairs >= case.limits.nested_loop_critical_pairs else "warning",
+            "warning",
             title,
             {name: n for name, n in (("left_rows", left), ("right_rows", right), ("pairs", pairs)) if n is not None},
             "Spark can hash or sort only by equalities. Add one to the condition: for ranges, join on a bucket (a day,"

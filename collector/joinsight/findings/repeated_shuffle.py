@@ -24,7 +24,7 @@ def look(case: Case) -> Iterator[Finding]:
     for (_, rows_written, _), group in groups.items():
         rows = [row for _, row in group]
         again = sum(written for written, _ in group[1:])
-        if len(rows) < 2 or again < case.limits.repeated_shuffle_bytes:
+        if len(rows) < 2 or not again:
             continue
         wrote_ms = sum(row.write_time_ns or 0 for row in rows[1:]) // 1_000_000
         yield Finding(

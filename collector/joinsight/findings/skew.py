@@ -1,6 +1,6 @@
 """Stages of which one task reads many times what the median task does, and whether AQE could see it.
 
-Used by two heuristics. Of a shuffle with more partitions than `spark.shuffle.minNumPartitionsToHighlyCompress`, Spark
+Of a shuffle with more partitions than `spark.shuffle.minNumPartitionsToHighlyCompress`, Spark
 keeps the size of a block only if it is at least `spark.shuffle.accurateBlockThreshold`, else the mean of the map task's
 blocks (``HighlyCompressedMapStatus``). AQE adds these up, and a skewed partition looks like all others.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from joinsight.analysis.rows import byte_size
 from joinsight.base.units import bytes_text
 from joinsight.findings.finding import Case
-from joinsight.findings.phrases import rows
+from joinsight.findings.phrases import rows, shuffle, times
 from joinsight.tables import JoinRow, ShuffleRow, StageRow
 
 _SKEW_JOIN = "spark.sql.adaptive.skewJoin."
@@ -89,16 +89,12 @@ def _most_read(row: ShuffleRow) -> int:
 
 def _worst(case: Case, stage: StageRow) -> Spread | None:
     """The more skewed of rows and bytes, if it is skewed enough."""
-    found = []
-    for unit, least, spread in (
-        ("rows", case.limits.skew_rows, stage.shuffle_read_rows),
-        ("bytes", case.limits.skew_bytes, stage.shuffle_read_bytes),
-    ):
-        if spread is not None and spread.max >= least:
-            found.append(Spread(unit, spread.max, spread.median))
+    found = [
+        Spread(unit, spread.max, spread.median)
+        for unit, spread in (("rows", stage.shuffle_read_rows), ("bytes", stage.shuffle_read_bytes))
+        if spread is not None
+    ]
     worst = max(found, key=lambda spread: spread.ratio, default=None)
-    if (waited_ms(stage) or 0) < case.limits.skew_ms:
-        return None
     return worst if worst is not None and worst.ratio >= case.limits.skew_ratio else None
 
 
@@ -159,3 +155,13 @@ def _factor(settings: object) -> float:
 def _can_split(join: JoinRow, row: ShuffleRow) -> bool:
     sides = {"left": join.left_exchange, "right": join.right_exchange}
     return any(sides[side] == row.node_id and join.join_type in types for side, types in _SPLITTABLE.items())
+
+
+def title(skew: Skew) -> str:
+    """``Of 16 tasks that read the shuffle by customer_id, one read ...``."""
+    spread = skew.spread
+    median = "half of them none"
+    if spread.median:
+        median = f"{times(spread.ratio)} the median ({spread.text(spread.median)})"
+    read = spread.text(spread.max) + (f" of the {skew.shuffles} shuffles of its stage" if skew.shuffles > 1 else "")
+    return f"Of {skew.stage.tasks:,} tasks that read {shuffle(skew.shuffle)}, one read {read}, {median}"

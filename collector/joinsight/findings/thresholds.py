@@ -19,13 +19,16 @@ def _threshold(default: float, unit: str, meaning: str) -> Any:
 
 
 _MB = 1 << 20
-_GB = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Thresholds:
     """Each with its default, its unit (bytes may be written like ``64m``) and its meaning."""
 
+    wall_share: float = _threshold(
+        0.2, "share", "findings about time: minimum share of the execution's wall time at stake, and"
+    )
+    wall_ms: float = _threshold(5_000, "ms", "findings about time: minimum wall time at stake")
     broadcast_near_share: float = _threshold(
         0.8,
         "share",
@@ -39,25 +42,16 @@ class Thresholds:
     broadcast_growth_runs: float = _threshold(
         5, "runs", "broadcast-near-threshold: minimum number of earlier runs to detect growth"
     )
-    broadcast_not_worth_bytes: float = _threshold(
-        512 * _MB, "bytes", "broadcast-not-worth-it: minimum size of the broadcast in memory"
-    )
-    broadcast_not_worth_ms: float = _threshold(
-        10_000, "ms", "broadcast-not-worth-it: minimum time to collect, build and send it"
+    broadcast_bytes: float = _threshold(
+        64 * _MB,
+        "bytes",
+        "broadcast-not-worth-it, broadcast-slow: minimum size in memory; smaller ones take long in busy drivers only",
     )
     broadcast_not_worth_ratio: float = _threshold(
         2, "ratio", "broadcast-not-worth-it: minimum ratio of rows of the broadcast to rows of the other side"
     )
-    missed_broadcast_bytes: float = _threshold(
-        _GB, "bytes", "missed-broadcast: minimum size of the other side, which was shuffled needlessly"
-    )
     skew_ratio: float = _threshold(
-        5, "ratio", "skewed-shuffle: minimum ratio of the largest to the median task, by rows or by bytes"
-    )
-    skew_rows: float = _threshold(1_000_000, "rows", "skewed-shuffle: minimum rows of the largest task, or")
-    skew_bytes: float = _threshold(64 * _MB, "bytes", "skewed-shuffle: minimum bytes of the largest task")
-    skew_ms: float = _threshold(
-        10_000, "ms", "skewed-shuffle: minimum run time of the longest task beyond the median task's"
+        5, "ratio", "hidden-skew: minimum ratio of the largest to the median task, by rows or by bytes"
     )
     hidden_skew_partitions: float = _threshold(
         2_000,
@@ -65,36 +59,13 @@ class Thresholds:
         "hidden-skew: the application's spark.shuffle.minNumPartitionsToHighlyCompress; with more partitions AQE knows"
         " only mean sizes",
     )
-    tiny_partitions: float = _threshold(1_000, "count", "tiny-partitions: minimum number of partitions read")
-    tiny_partition_bytes: float = _threshold(_MB, "bytes", "tiny-partitions: maximum mean size of a partition")
-    tiny_partition_ms: float = _threshold(
-        10_000, "ms", "tiny-partitions: minimum duration of a stage that reads them, from start to end"
-    )
-    huge_partition_bytes: float = _threshold(512 * _MB, "bytes", "huge-partitions: minimum mean size of a partition")
-    spill_bytes: float = _threshold(_GB, "bytes", "spill: minimum bytes on disk for a warning")
-    spill_critical_bytes: float = _threshold(100 * _GB, "bytes", "spill: minimum bytes on disk for critical")
-    exploding_ratio: float = _threshold(
-        10, "ratio", "exploding-join: minimum ratio of output rows to rows of the larger side"
-    )
-    exploding_rows: float = _threshold(100_000_000, "rows", "exploding-join: minimum output rows")
-    nested_loop_pairs: float = _threshold(
-        1e10, "pairs", "nested-loop-join: minimum pairs of rows to compare for a warning"
-    )
-    nested_loop_critical_pairs: float = _threshold(1e12, "pairs", "nested-loop-join: minimum pairs for critical")
-    repeated_shuffle_bytes: float = _threshold(_GB, "bytes", "repeated-shuffle: minimum bytes written again")
+    nested_loop_pairs: float = _threshold(1e6, "pairs", "nested-loop-join: minimum pairs of rows to compare")
     fetch_wait_share: float = _threshold(0.3, "share", "fetch-wait: minimum share of the run time of the reading tasks")
-    fetch_wait_ms: float = _threshold(60_000, "ms", "fetch-wait: minimum wait, summed over tasks")
-    cache_ms: float = _threshold(60_000, "ms", "cache-read-once: minimum run time of the tasks that filled the cache")
-    driver_share: float = _threshold(0.5, "share", "driver-collect: minimum share of the execution's duration")
-    driver_alone_ms: float = _threshold(10_000, "ms", "driver-collect: minimum time of the driver without tasks")
     driver_result_bytes: float = _threshold(
         10 * _MB,
         "bytes",
         "driver-collect: minimum bytes that tasks sent for a broadcast or as the result; below it, the time has"
         " another cause",
-    )
-    late_replan_bytes: float = _threshold(
-        _GB, "bytes", "late-replan: minimum bytes already written when AQE stopped needing them"
     )
 
     def overridden(self, settings: Iterable[str], origin: str = OPTION) -> Thresholds:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import bytes_text, duration_text
-from joinsight.findings import skewed_shuffle
+from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.plan import operators
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
 from joinsight.plan.texts import without_ids
@@ -226,7 +226,7 @@ def _skew_known(plan: StoredPlan) -> dict[int, int]:
 
 def skewed_nodes(findings: Iterable[Row]) -> set[int]:
     """The nodes whose skew is a finding, and so is highlighted: by the thresholds of the collector that computed it."""
-    return {row["node_id"] for row in findings if row["finding"] == skewed_shuffle.HEURISTIC.id}
+    return {row["node_id"] for row in findings if row["finding"] == SKEWED_SHUFFLE}
 
 
 def clean(text: str) -> str:

@@ -102,10 +102,14 @@ class Cause:
     """Share of the wall time that it must explain to be the verdict."""
 
     @property
+    def only_says_where(self) -> bool:
+        """Whether it only says where the time went."""
+        return self.code in PLACES if self.is_place is None else self.is_place
+
+    @property
     def weight(self) -> float:
         """By this, causes are compared."""
-        is_place = self.code in PLACES if self.is_place is None else self.is_place
-        return max(self.wall_ms * (_PLACE_WEIGHT if is_place else 1), self.seen_ms * _SEEN_WEIGHT)
+        return max(self.wall_ms * (_PLACE_WEIGHT if self.only_says_where else 1), self.seen_ms * _SEEN_WEIGHT)
 
 
 def causes(view: View) -> Iterator[Cause]:
@@ -645,11 +649,11 @@ def driver(view: View) -> Iterator[Cause]:
     results = sum(row["result_bytes"] or 0 for row in view.stored.stages)
     parts["collect"] = collected
     longest = max(parts, key=lambda name: parts[name])
+    listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
     if longest in ("finish", "collect") or (results > 64 * _MB and parts["finish"] + collected > 0.3 * whole):
         what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
         advice = "Collect fewer rows: aggregate or limit before collect or toPandas, or write the result to storage."
     elif longest == "prepare":
-        listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
         what = f"the driver took {duration_text(whole)}, most of it before any task ran"
         if listing > 0.3 * parts["prepare"]:
             what += f"; listing files took {duration_text(listing)}"
@@ -662,7 +666,17 @@ def driver(view: View) -> Iterator[Cause]:
     if whole < _STARTING_MS:
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
-        "driver", whole, (), what, advice, {**{f"{k}_ms": v for k, v in parts.items()}, "result_bytes": results}
+        "driver",
+        whole,
+        (),
+        what,
+        advice,
+        {
+            **{f"{k}_ms": v for k, v in parts.items()},
+            "listing_ms": listing,
+            "operators": len(view.facts.graph.nodes),
+            "result_bytes": results,
+        },
     )
 
 

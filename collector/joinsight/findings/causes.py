@@ -1,0 +1,129 @@
+"""The causes of a verdict as findings, so that both have the same text, advice and numbers.
+
+Not those that only say where the time went: nothing may be wrong with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic, Waited
+from joinsight.findings.phrases import first_up
+from joinsight.plan import operators
+from joinsight.verdict import names
+from joinsight.verdict.mechanisms import Cause, Code
+from joinsight.verdict.view import View, is_heavy
+
+SKEWED_SHUFFLE = "skewed-shuffle"
+_LISTING_SHARE = 0.3
+_LARGE_PLAN = 200
+"""Operators of a plan, from which on planning it takes seconds."""
+_EXPLAINED = "what the [verdict](verdict.md#how-it-is-found) says that it explains"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    id: str
+    code: Code
+    is_one: Callable[[Case, Cause], bool] = lambda case, cause: not cause.only_says_where
+    unless: tuple[str, ...] = ()
+    """Findings of these kinds say more."""
+    needs_whole: bool = True
+
+
+def _has_keys(case: Case, cause: Cause) -> bool:
+    """Others compare all pairs of rows: nested-loop-join."""
+    return not operators.of(case.view.facts.nodes[cause.nodes[0]].name).compares_pairs
+
+
+def _is_large(case: Case, cause: Cause) -> bool:
+    """Much time proves nothing about a small one: a driver may wait for its turn."""
+    return float(cause.evidence["bytes"]) >= case.limits.broadcast_bytes
+
+
+def _is_expensive(case: Case, cause: Cause) -> bool:
+    """An operator whose time is known, with a function that takes long for a row."""
+    return (
+        cause.only_says_where
+        and bool(cause.nodes)
+        and not cause.evidence.get("is_estimate")
+        and is_heavy(case.view.facts.nodes[cause.nodes[0]])
+    )
+
+
+def _has_reason(case: Case, cause: Cause) -> bool:
+    """A busy driver takes long for any query."""
+    listing, nodes = (float(cause.evidence[name]) for name in ("listing_ms", "operators"))
+    return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= _LARGE_PLAN
+
+
+def _is_filled_again(case: Case, cause: Cause) -> bool:
+    return float(cause.evidence["filled_by"]) > 1
+
+
+def _always(case: Case, cause: Cause) -> bool:
+    return True
+
+
+_KINDS = (
+    _Kind("exploding-join", "join_output", _has_keys, needs_whole=False),
+    _Kind("exploding-rows", "compute"),
+    _Kind("expensive-expression", "compute", _is_expensive),
+    _Kind("python", "python", _always),
+    _Kind(SKEWED_SHUFFLE, "data_skew", unless=("hidden-skew",)),
+    _Kind("output-skew", "output_skew"),
+    _Kind("slow-host", "slow_host"),
+    _Kind("few-tasks", "few_tasks"),
+    _Kind("unsplittable-files", "scan"),
+    _Kind("tiny-tasks", "tiny_tasks"),
+    _Kind("small-files", "small_files"),
+    _Kind("spill", "spill", needs_whole=False),
+    _Kind("gc", "gc"),
+    _Kind("broadcast-slow", "broadcast", _is_large, unless=("broadcast-not-worth-it", "driver-collect")),
+    _Kind("waiting", "waiting"),
+    _Kind("driver", "driver", _has_reason, unless=("driver-collect",)),
+    _Kind("commit", "commit"),
+    _Kind("cache-filled-again", "cache", _is_filled_again),
+)
+
+
+def _look(kind: _Kind, case: Case) -> Iterator[Finding]:
+    for cause in case.causes:
+        if cause.code == kind.code and cause.wall_ms > 0 and kind.is_one(case, cause):
+            yield _finding(kind.id, case, cause)
+
+
+def _finding(kind: str, case: Case, cause: Cause) -> Finding:
+    node_id = _about(case, cause) if kind == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
+    row = case.nodes.get(node_id)
+    return Finding(
+        kind,
+        "warning",
+        f"{first_up(sentence(case.view, cause))}.",
+        {name: each for name, each in cause.evidence.items() if not isinstance(each, str)},
+        cause.next,
+        node_id,
+        None if row is None else row.operator_key,
+        waited=Waited(cause.wall_ms),
+    )
+
+
+def _about(case: Case, cause: Cause) -> int:
+    """The shuffle of which one task read most, if one is known."""
+    return next((i for i in cause.nodes if i in case.shuffles), cause.nodes[0])
+
+
+def sentence(view: View, cause: Cause) -> str:
+    """Where it happened and what: ``stage 3 (the sort by day): its tasks spilled 2.0 GiB of data``."""
+    place = names.place(view, cause.nodes, cause.stage_id)
+    if not cause.nodes or names.operator(view, cause.nodes[0]) in cause.what:
+        place = "" if cause.stage_id is None else f"stage {cause.stage_id}"
+    return f"{place}: {cause.what}" if place else cause.what
+
+
+HEURISTICS = tuple(
+    Heuristic(kind.id, partial(_look, kind), _EXPLAINED, needs_whole=kind.needs_whole, unless=kind.unless)
+    for kind in _KINDS
+)

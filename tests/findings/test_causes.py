@@ -1,0 +1,68 @@
+"""Findings from the causes of a verdict, of real executions in which one thing was wrong (tests/verdict/documents)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+from tests.verdict.test_verdict import document, stored
+
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.findings import Finder, Thresholds
+from joinsight.tables import FindingRow
+from joinsight.verdict import judge
+
+EXPECTED = {"selfjoin": {"exploding-join"}, "tiny": {"tiny-tasks"}, "udf": {"python"}, "sort1": set(), "regex": set()}
+"""`regex` was not sampled: which operator was slow is a guess. `sort1` lost too little time."""
+
+
+def found(name: str, *settings: str) -> list[FindingRow]:
+    return Finder(Thresholds().overridden(settings)).rows(execution_rows(document(name)))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_ordinary_job_has_its_finding(name: str) -> None:
+    """With the default thresholds, exactly these."""
+    assert {row.finding for row in found(name)} == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", ["selfjoin", "udf"])
+def test_a_finding_says_what_the_verdict_says(name: str) -> None:
+    """The same numbers, advice and operator."""
+    verdict, (row,) = judge(stored(name)), found(name)
+    assert (row.wall_ms, row.advice, row.node_id) == (verdict.wall_ms, verdict.next, verdict.nodes[0])
+    assert row.operator_key == verdict.operators[0]
+    assert verdict.text.partition(": ")[2].partition(". ")[0].rstrip(".") in row.title
+
+
+@pytest.mark.parametrize(("setting", "unit"), [("wall_ms", 1.0), ("wall_share", None)])
+def test_it_must_be_worth_the_time(setting: str, unit: float | None) -> None:
+    """At the wall time at stake, and the share that it is, a finding is made; beyond it none."""
+    (row,) = found("selfjoin")
+    assert row.wall_ms is not None
+    measured = row.wall_ms if unit else row.wall_ms / (execution_rows(document("selfjoin")).execution.duration_ms or 0)
+    assert found("selfjoin", f"{setting}={measured}")
+    assert found("selfjoin", f"{setting}={measured * 1.0001}") == []
+
+
+def shorter(name: str, duration_ms: int) -> Rows:
+    rows = execution_rows(document(name))
+    return replace(rows, execution=structs.replace(rows.execution, duration_ms=duration_ms))
+
+
+def test_no_more_is_at_stake_than_the_execution_took() -> None:
+    """The columns of a finding never add up to more."""
+    (row,) = Finder().rows(shorter("tiny", 6_000))
+    assert row.wall_ms == 6_000
+
+
+def test_a_short_execution_has_none() -> None:
+    """Nobody needs to repair what takes less than five seconds."""
+    assert Finder().rows(shorter("tiny", 4_999)) == []
+
+
+def test_without_a_critical_path_there_is_none() -> None:
+    """What the execution waited for is not known: it failed early, or its event log lacks stages."""
+    rows = execution_rows(document("tiny"))
+    assert Finder().rows(replace(rows, segment=[], stage=[])) == []
