@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test its timeout, and run what takes long first: at the end it would leave other processes idle."""
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        is_long = marks & {"matrix", "nightly"} or item.nodeid.startswith(EACH_ALONE)
+        is_long = marks & {"matrix", "nightly"}
         item.add_marker(pytest.mark.timeout(pace.TEST_SECONDS * (pace.LONG if is_long else 1)), append=False)
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
     later = (EACH_ALONE, ON_GENERATED_HISTORY, LONG)

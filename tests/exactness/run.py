@@ -34,7 +34,11 @@ STORE_OPTIONS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-STEPS = {"semantics": semantics_workload.STEPS, "few": semantics_workload.FEW_STEPS}
+STEPS = {
+    "semantics": semantics_workload.STEPS,
+    "joins": semantics_workload.JOIN_STEPS,
+    "few": semantics_workload.FEW_STEPS,
+}
 MASTERS = {**dict.fromkeys(STEPS, "local[2,3]"), "tpch": "local[2]"}
 OPTIONS = {**dict.fromkeys(STEPS, semantics_workload.session_options), "tpch": tpch.session_options}
 

@@ -513,10 +513,10 @@ STEPS: tuple[Step, ...] = (
     fetch_failure,
     partial_fetch_failure,
 )
+# The normal run has some of them, in two applications
+JOIN_STEPS: tuple[Step, ...] = (write_tables, joins, reused_exchange)
 FEW_STEPS: tuple[Step, ...] = (
     write_tables,
-    joins,
-    reused_exchange,
     skewed_join,
     local_read,
     cache_read_twice,

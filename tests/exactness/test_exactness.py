@@ -40,7 +40,7 @@ from joinsight.tables.views import node_metric, plan_edge, plan_node, plan_versi
 
 RUN = Path(__file__).with_name("run.py")
 REPLAY = Path(replay.__file__)
-AQE = {"few": ("on",), "semantics": ("on", "off"), "tpch": ("on", "off")}
+AQE = {"joins": ("on",), "few": ("on",), "semantics": ("on", "off"), "tpch": ("on", "off")}
 """With which settings of adaptive execution a workload runs, one after the other in one application."""
 REST = [
     pytest.param(*run, marks=pytest.mark.matrix if run[0] in TODAY else pytest.mark.nightly)
@@ -71,19 +71,19 @@ def recorder(engine: Engine) -> Iterator[Recorder]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("version", "workload"), [(NEWEST, "few"), *REST])
+@pytest.mark.parametrize(("version", "workload"), [(NEWEST, "joins"), (NEWEST, "few"), *REST])
 def test_what_is_stored_is_what_spark_says(
     version: str,
     workload: str,
     engine: Engine,
     recorder: Recorder,
     spark_run: SparkRun,
-    tpch_folder: Path,
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
     """Executions, jobs, stages, plan versions, nodes, edges and metrics are the same in both stores."""
-    folder = tpch_folder if workload == "tpch" else tmp_path
+    folder = request.getfixturevalue("tpch_folder") if workload == "tpch" else tmp_path
     truth = run_workload(spark_run, version, workload, folder, tmp_path / "live.json", recorder.url)
     assert truth["spark_version"] == version
     (replayed,) = run(spark_run, version, REPLAY, truth["log"], "--out", str(tmp_path / "replayed.json"))

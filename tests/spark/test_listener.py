@@ -51,7 +51,7 @@ def run(
 def test_documents_on_the_wire(sink: Sink, spark_run: SparkRun, version: str) -> None:
     """Every document fits the JSON Schema; a running query is reported before its end; numbers count up."""
     started = time.monotonic()
-    done = run(sink, spark_run.alone, version)
+    done = run(sink, spark_run, version)
     seconds = time.monotonic() - started
     assert done.returncode == 0, done.stderr
     validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
