@@ -24,7 +24,7 @@ def compile_java(source: Path, folder: Path) -> str:
     """Compile a file, or all of a folder, into `folder`; returns the class path to run it with, `folder` first."""
     path = os.pathsep.join([str(folder), str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
     light = (f"-J{option}" for option in LIGHT)
-    command = ["javac", *light, "-nowarn", "-proc:none", "-cp", path, "-d", str(folder)]
+    command = ["javac", *light, "-encoding", "UTF-8", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder)]
     command += map(str, sorted(source.glob("*.java")) if source.is_dir() else [source])
     subprocess.run(command, check=True, capture_output=True)
     return path
