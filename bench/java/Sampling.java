@@ -85,7 +85,7 @@ public final class Sampling {
       if (!frame.isJavaFrame()) continue;
       frames.add(new StackTraceElement(frame.getMethod().getType().getName(), frame.getMethod().getName(), null, -1));
     }
-    return stacks.key(frames.toArray(new StackTraceElement[0]), Sampler.DEPTH);
+    return stacks.key(frames.toArray(new StackTraceElement[0]), Sampler.DEPTH, false);
   }
 
   /** Starts a stream by JFR that gives each sample of a task its key, as a sampler by JFR would have to. */

@@ -13,7 +13,8 @@ SELECT
     (t.time ->> 4)::bigint AS samples,
     (t.time ->> 5)::bigint AS task_time_ms,
     (t.time ->> 6)::bigint AS task_time_error_ms,
-    (t.time ->> 7)::text AS method
+    (t.time ->> 7)::text AS method,
+    (t.time ->> 8)::text AS work
 FROM execution_times o, jsonb_array_elements(o.task_times) WITH ORDINALITY AS t (time, position);
 COMMENT ON VIEW task_time IS 'A part of the run time of a stage attempt; the parts of an attempt add up to its run_time_ms.';
 COMMENT ON COLUMN task_time.started_at IS 'when the execution started; the partition''s key';
@@ -29,3 +30,4 @@ COMMENT ON COLUMN task_time.samples IS 'number of samples; NULL: not sampled';
 COMMENT ON COLUMN task_time.task_time_ms IS 'the time, summed over tasks';
 COMMENT ON COLUMN task_time.task_time_error_ms IS 'its standard error; NULL: not sampled';
 COMMENT ON COLUMN task_time.method IS 'sampled; metrics: measured by Spark; stage: the rest of a stage without samples';
+COMMENT ON COLUMN task_time.work IS 'kind of work inside of it (docs/task-time.md#kinds-of-work); NULL: none that is known';

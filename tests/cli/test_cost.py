@@ -20,6 +20,7 @@ from joinsight.analysis.stored import stored_plan
 from joinsight.cli import cli
 from joinsight.cli.cost import print_bill
 from joinsight.store.writer import Writer
+from joinsight.terminal.execution import print_task_time
 
 SAMPLED = MERGED.format(left="REPARTITION_BY_COL", sorted="false")
 
@@ -71,6 +72,23 @@ def test_operators_are_listed_largest_first_with_sums(url: str) -> None:
     """Operators and remainders, the largest first, with sums; then the joins with what they needed."""
     shown = cost(url, "1")
     assert shown[shown.index("Cost:") :] == BILL
+
+
+def test_kinds_of_work_are_named() -> None:
+    """Those that are a tenth of an operator's time or more, in the bill and under the plan."""
+    samples = {
+        "operator__SortMergeJoin": 9,
+        "operator__SortMergeJoin__+regex": 80,
+        "operator__SortMergeJoin__+date": 11,
+    }
+    drawing = MERGED.format(left="ENSURE_REQUIREMENTS", sorted="false")
+    stored = stored_plan(execution_rows(ended(drawing, ran(7, 200, 900, 1_000, **samples))))
+    out = Console(file=StringIO(), width=140)
+    print_bill(out, stored)
+    print_task_time(out, stored)
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "SortMergeJoin [k], [k], Inner (regular expressions 80 %, dates and timestamps 11 %)\n" in shown
+    assert "SortMergeJoin, node 1 (regular expressions 80 %, dates and timestamps 11 %)\n" in shown
 
 
 def test_what_a_shuffle_would_have_saved() -> None:

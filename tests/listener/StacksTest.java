@@ -37,9 +37,10 @@ public final class StacksTest {
     check("scan 1", SQL + "datasources.FileScanRDD$$anon$1.hasNext", GENERATED + "1.columnartorow_nextBatch_0$");
     check("python 2", SQL + "python.BatchEvalPythonEvaluatorFactory.x", GENERATED + "2.processNext");
     // Writers, with what they call
-    check("shuffle_write", SQL + "UnsafeRowSerializerInstance$$anon$1.writeValue", WRITER);
     check("shuffle_write", SQL + "UnsafeExternalRowSorter.sort", SQL + "exchange.ShuffleExchangeExec$.x", WRITER);
-    check("file_write", SQL + "datasources.parquet.ParquetWriteSupport.write", SQL + "datasources.FileFormatWriter$.x");
+    check(
+        "file_write +parquet", SQL + "datasources.parquet.ParquetWriteSupport.write",
+        SQL + "datasources.FileFormatWriter$.x");
     // Interpreted operators
     check("operator Window", SQL + "window.WindowEvaluatorFactory$$anon$1.next", WRITER);
     check("operator Sort 3", SQL + "UnsafeExternalRowSorter.sort", SQL + "SortExec.x", GENERATED + "3.processNext");
@@ -49,14 +50,83 @@ public final class StacksTest {
     check("collect", "java.io.DataOutputStream.write", SQL + "SparkPlan.$anonfun$getByteArrayRdd$1");
     check("other", "java.util.ArrayList.add");
     check("other", SQL + "UnsafeExternalRowSorter.sort");
+    work();
+    limit();
     ends();
     System.out.println("ok");
   }
 
+  /** What generated code and operators call; the outermost that is known, but for what only waits. */
+  private static void work() {
+    String code = GENERATED + "1.processNext";
+    String expressions = "org.apache.spark.sql.catalyst.expressions.";
+    String string = "org.apache.spark.unsafe.types.UTF8String.fromString";
+    check("code 1 processNext +regex", "java.util.regex.Pattern$Loop.match", "java.util.regex.Matcher.find", code);
+    check(
+        "code 1 processNext +json", string, "com.fasterxml.jackson.core.JsonParser.x", expressions + "JsonToStructs.x",
+        "org.apache.spark.sql.catalyst.json.JacksonParser.parse", code);
+    check("code 1 processNext +decimal", "java.math.BigDecimal.add", "org.apache.spark.sql.types.Decimal.$plus", code);
+    check("code 1 processNext +date", "java.lang.String.split", "java.time.format.DateTimeFormatter.parse", code);
+    check("code 1 processNext +string", string, "java.util.ArrayList.add", code);
+    check(
+        "code 1 processNext +hash", "sun.security.provider.SHA2.implCompress0", "java.security.MessageDigest.digest",
+        code);
+    check(
+        "code 1 processNext +user:com.acme.Job", "java.util.regex.Matcher.find", "com.acme.Job$.$anonfun$main$1",
+        expressions + "ScalaUDF.$anonfun$f$2", code);
+    check("operator HashAggregate +user:Sum", "Sum.reduce", SQL + "aggregate.TungstenAggregationIterator.x");
+    check(
+        "sort 1 processNext +compare", expressions + "GeneratedClass$SpecificOrdering.compare",
+        "org.apache.spark.util.collection.TimSort.sort", SQL + "UnsafeExternalRowSorter.sort", code);
+    // Waiting, input and output, and compression are not what calls them
+    String[] parked = {"jdk.internal.misc.Unsafe.park", "java.util.concurrent.locks.LockSupport.park"};
+    check("code 1 processNext +wait", "java.lang.Thread.sleep", "com.acme.Job.run", code);
+    check(
+        "shuffle_read 1 +wait", parked[0], parked[1],
+        "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject.await",
+        "java.util.concurrent.LinkedBlockingQueue.take", "org.apache.spark.storage.ShuffleBlockFetcherIterator.next",
+        code);
+    check(
+        "code 1 processNext +lock", parked[0], parked[1],
+        "java.util.concurrent.locks.AbstractQueuedSynchronizer.acquire",
+        "java.util.concurrent.locks.ReentrantLock.lock", "com.acme.Job.run", code);
+    check(
+        "shuffle_read 1 +compression", "net.jpountz.lz4.LZ4BlockInputStream.read",
+        SQL + "UnsafeRowSerializerInstance$$anon$2.x", code);
+    check("shuffle_write +serialization", SQL + "UnsafeRowSerializerInstance$$anon$1.writeValue", WRITER);
+    check(
+        "scan 1 +io", "java.io.FileInputStream.readBytes", "org.apache.hadoop.fs.FSInputChecker.read",
+        SQL + "datasources.FileScanRDD$$anon$1.hasNext", code);
+    check(
+        "python 2 +python", "sun.nio.ch.EPoll.wait", "org.apache.spark.api.python.PythonRunner.read",
+        GENERATED + "2.processNext");
+    // Formats, if there is nothing else; a user's class that reads is a source
+    check(
+        "scan 1 +compression", "org.xerial.snappy.SnappyNative.rawUncompress",
+        "org.apache.parquet.hadoop.ParquetFileReader.x", SQL + "datasources.parquet.VectorizedParquetRecordReader.x",
+        code);
+    check("scan 1 +parquet", SQL + "datasources.parquet.VectorizedRleValuesReader.x", code);
+    check("scan 1", "com.acme.Source.next", SQL + "datasources.v2.DataSourceRDD.x", code);
+
+    StackTraceElement[] blocked = {frame("java.util.Hashtable.get"), frame(code), frame(TASK)};
+    String key = new Stacks().key(blocked, 100, true);
+    Check.check("code 1 processNext +lock".equals(key), key);
+  }
+
+  /** However many there are, operators are told apart for longer than kinds of work. */
+  private static void limit() {
+    TaskSamples samples = new TaskSamples(1, 0);
+    for (int i = 0; i < 1_000; i++) samples.add("code 1 function_" + i / 3 + " +user:Class" + i, 1);
+    Check.check(samples.counts().size() == 501, samples.counts().size() + " keys");
+    Check.check(samples.counts().containsKey("code 1 function_300"), "an operator is not told apart");
+    long sum = samples.counts().values().stream().mapToLong(Long::longValue).sum();
+    Check.check(sum == 1_000, sum + " samples");
+  }
+
   private static void ends() {
     StackTraceElement[] result = {frame("org.apache.spark.executor.Executor$TaskRunner.run")};
-    Check.check(new Stacks().key(result, 100) == null, "a task is counted though its own part has ended");
-    Check.check("other".equals(new Stacks().key(result, 1)), "a stack that is cut off is not counted");
+    Check.check(new Stacks().key(result, 100, false) == null, "a task is counted though its own part has ended");
+    Check.check("other".equals(new Stacks().key(result, 1, false)), "a stack that is cut off is not counted");
   }
 
   private static void check(String expected, String... frames) {
@@ -64,7 +134,7 @@ public final class StacksTest {
     for (String frame : frames) stack.add(frame(frame));
     stack.add(frame(TASK));
     stack.addAll(Collections.nCopies(3, frame("java.lang.Thread.run")));
-    String key = new Stacks().key(stack.toArray(new StackTraceElement[0]), 100);
+    String key = new Stacks().key(stack.toArray(new StackTraceElement[0]), 100, false);
     Check.check(expected.equals(key), key + " instead of " + expected + " for " + Arrays.toString(frames));
   }
 

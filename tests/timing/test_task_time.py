@@ -75,6 +75,7 @@ def spent(drawing: str, samples: dict[str, int], run_time_ms: int = 100) -> list
 KEYS = (
     "code 5 smj_findNextJoinRows_0", "code 5 processNext", "code 9 processNext", "sort 4 sort_addToSorter_0",
     "shuffle_read 2", "shuffle_read", "shuffle_write", "operator Window 4", "operator Generate", "collect", "other",
+    "code 5 processNext +regex", "shuffle_read +compression", "operator Window 4 +", "+json",
 )  # fmt: skip
 
 
@@ -116,6 +117,44 @@ def test_a_sample_becomes_a_node(key: str, node: str) -> None:
     (row,) = spent(JOIN, {key: 3})
     assert (row["node"], row["samples"], row["method"], row["task_time_ms"]) == (node, 3, "sampled", 100)
     assert 0 < row["task_time_error_ms"] < 100
+
+
+def test_kinds_of_work() -> None:
+    """Each is a row of its own, which an operator's time is the sum of."""
+    found = spent(JOIN, {"code 5 smj_findNextJoinRows_0 +string": 2, "code 5 smj_findNextJoinRows_0": 1,
+                         "operator Window 4 +user:com.acme.Sum": 4, "shuffle_write +later": 1}, 800)  # fmt: skip
+    assert [(row["node"], row["work"], row["samples"], row["task_time_ms"]) for row in found] == [
+        ("window", "user:com.acme.Sum", 4, 400),
+        ("join", "string", 2, 200),
+        ("join", None, 1, 100),
+        ("write", "later", 1, 100),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "function", "work", "operator"),
+    [
+        ("a#2 RLIKE (x+)+", "hashAgg_doAggregateWithKeys_0", "regex", "Filter"),
+        ("a#2 RLIKE (x+)+", "hashAgg_doAggregateWithKeys_0", "json", "WholeStageCodegen"),
+        ("a#2 RLIKE (x+)+", "hashAgg_doAggregateWithKeys_0", "string", "WholeStageCodegen"),
+        ("a#2 RLIKE (x+)+", "hashAgg_doConsume_0", "regex", "aggregate"),
+        ("(a#2 = 1)", "hashAgg_doAggregateWithKeys_0", "regex", "WholeStageCodegen"),
+        ("(get_json_object(a#2, $.b) = 1)", "hashAgg_doAggregateWithKeys_0", "json", "Filter"),
+        ("regexp_replace(a#2, x, y) = b#3", "hashAgg_doAggregateWithKeys_0", "regex", "WholeStageCodegen"),
+    ],
+)
+def test_work_of_an_expression_is_its_operators(condition: str, function: str, work: str, operator: str) -> None:
+    """Where several operators share a function, and one of them names such an expression."""
+    drawing = f"""
+    WholeStageCodegen (1) | | duration=1
+      HashAggregate | (keys=[g#9])
+        Project | [{"regexp_extract(b#3, x, 0)" if "replace" in condition else "(b#3 + 1)"} AS g#9]
+          Filter | {condition}
+            InputAdapter
+              Scan ExistingRDD
+    """
+    (row,) = spent(drawing, {f"code 1 {function} +{work}": 3})
+    assert (row["work"], row["node"].split(" ")[0]) == (work, operator)
 
 
 def test_a_codegen_stage_of_one_operator() -> None:

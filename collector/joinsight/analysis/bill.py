@@ -39,6 +39,7 @@ def read_bill(version: Row | None, measured: Iterable[Row], path: Iterable[Row],
             row["task_time_ms"],
             row["task_time_error_ms"],
             row["method"],
+            row["work"],
         )
         for row in task_times
     )

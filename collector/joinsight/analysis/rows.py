@@ -751,6 +751,7 @@ def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:
         task_time_ms=spent.ms,
         task_time_error_ms=spent.error_ms,
         method=spent.method,
+        work=spent.work,
     )
 
 

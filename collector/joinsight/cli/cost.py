@@ -70,7 +70,7 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
 
     return {
         "execution": stored.execution,
-        "items": [line(labels.item(item), item) for item in stored.bill.items],
+        "items": [{**line(labels.item(item), item), "work": labels.work(item)} for item in stored.bill.items],
         "joins": [
             {**line(labels.operator(join.node_id), join), "savings_ms": _savings(join, stored, labels)}
             for join in stored.bill.joins
@@ -143,7 +143,8 @@ def _items(bill: Bill, labels: Labels) -> Iterator[_Line]:
         )
 
     for i, item in enumerate(bill.items[:_MOST]):
-        what = Text(visible_line(labels.item(item)), "dim" if item.kind == "rest" else "")
+        work = f" ({text})" if (text := labels.work(item)) else ""
+        what = Text(visible_line(labels.item(item) + work), "dim" if item.kind == "rest" else "")
         yield line(slice(i, i + 1), what, item.node_id if item.kind == "operator" else None, item.task_time_error_ms)
     if len(wall) > _MOST:
         yield line(slice(_MOST, None), Text(f"{len(wall) - _MOST} more", "dim"))

@@ -299,7 +299,7 @@ class Stage(StageTotals, frozen=True):
         Meta(
             max_length=501,
             description="how often tasks were seen at what: number of samples by `group`, `group codegen` or `group"
-            " codegen function` of generated code, or `operator name`; docs/task-time.md lists the groups",
+            " codegen function` of generated code, or `operator name`, and ` +work`; docs/task-time.md lists them",
         ),
     ] = {}
 

@@ -9,6 +9,7 @@ from typing import Any
 from joinsight.analysis.stored import StoredPlan
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
+from joinsight.present.task_time import works
 from joinsight.present.tree import clean
 from joinsight.timing.cost import Item
 
@@ -41,6 +42,7 @@ class Labels:
     def __init__(self, stored: StoredPlan) -> None:
         version = stored.version(None)
         self._nodes: Mapping[int, Any] = {node["id"]: node for node in version["nodes"]} if version else {}
+        self._works = works(stored)
 
     def item(self, item: Item) -> str:
         """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting: no slot was free``."""
@@ -51,6 +53,12 @@ class Labels:
         if item.kind == "operator" and item.node_id is not None:
             return self.operator(item.node_id)
         return self.shared(item)
+
+    def work(self, item: Item) -> str:
+        """What it was at for the most part: ``regular expressions 81 %``; empty if nothing is known."""
+        if item.node_id is None or item.kind not in ("operator", "shared"):
+            return ""
+        return self._works.get(item.node_id, "")
 
     def operator(self, node_id: int) -> str:
         """The operator with its arguments; scans and broadcasts without, as theirs say little."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.tables import Row
+from joinsight.timing.task_time import work_text
 
 _MOST = 20
 """Lines; the rest is summed up."""
+_MOST_WORKS = 2
+"""Kinds of work of a line."""
+_LEAST_WORK = 0.1
+"""Share of a line's time from which on a kind of work is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class OperatorTime:
     """``± 12 ms``, or empty if it is measured."""
     share: float
     place: str
+    work: str
+    """``regular expressions 81 %``: the kinds of work that most of it went into; empty if none is known."""
 
 
 def by_operator(plan: StoredPlan) -> list[OperatorTime]:
@@ -40,9 +47,29 @@ def by_operator(plan: StoredPlan) -> list[OperatorTime]:
     if len(parts) > _MOST:
         shown.append((f"{len(parts) - _MOST} more", None, [row for _, group in parts[_MOST:] for row in group]))
     return [
-        OperatorTime(part, _ms(group), _error(group), _ms(group) / total, _place(plan, node))
+        OperatorTime(part, _ms(group), _error(group), _ms(group) / total, _place(plan, node), work_of(group))
         for part, node, group in shown
     ]
+
+
+def works(plan: StoredPlan) -> Mapping[int, str]:
+    """What each operator or codegen stage was at for the most part, by node: ``regular expressions 81 %``."""
+    rows: dict[int, list[Row]] = defaultdict(list)
+    for row in plan.task_times:
+        if row["node_id"] is not None:
+            rows[row["node_id"]].append(row)
+    return {node_id: text for node_id, each in rows.items() if (text := work_of(each))}
+
+
+def work_of(rows: Sequence[Row]) -> str:
+    """The kinds of work that most of these rows of `task_time` went into; empty if none is known."""
+    total = _ms(rows)
+    by_work: Counter[str] = Counter()
+    for row in rows:
+        if row["work"] is not None:
+            by_work[row["work"]] += row["task_time_ms"]
+    largest = [(work, ms / total) for work, ms in by_work.most_common(_MOST_WORKS) if ms >= _LEAST_WORK * total > 0]
+    return ", ".join(f"{work_text(work)} {share:.0%}".replace("%", " %") for work, share in largest)
 
 
 def _ms(rows: Sequence[Row]) -> int:

@@ -22,3 +22,4 @@ class TaskTimeRow(ExecutionKey, frozen=True, kw_only=True):
     method: str = required(
         "sampled; metrics: measured by Spark; stage: the rest of a stage without samples", one_of=METHODS
     )
+    work: str | None = column("kind of work inside of it (docs/task-time.md#kinds-of-work); NULL: none that is known")

@@ -100,7 +100,8 @@ def print_task_time(out: Console, stored: StoredPlan) -> None:
         out.print(Text("Task time:", "bold"))
     for each in spent:
         length = f"{each.part:<15} {duration_text(each.ms):>8} {each.error:<8} {each.share:>6.1%}"
-        out.print(Text(f"  {length}  {visible_line(each.place)}".rstrip()), soft_wrap=True)
+        work = f" ({each.work})" if each.work else ""
+        out.print(Text(f"  {length}  {visible_line(each.place + work)}".rstrip()), soft_wrap=True)
 
 
 def print_caches(out: Console, stored: StoredPlan) -> None:

@@ -32,6 +32,29 @@ PARTS = (
     *("shuffle_write", "file_write", "cache_build", "collect", "other", REST),
 )
 """What tasks can be at: groups of samples (`Stacks` of the listener), and what no metric explains."""
+WORKS: Mapping[str, str] = {
+    "regex": "regular expressions",
+    "json": "JSON",
+    "xml": "XML",
+    "csv": "CSV",
+    "decimal": "decimals",
+    "date": "dates and timestamps",
+    "string": "strings",
+    "hash": "hashing or encryption",
+    "compare": "comparing and sorting",
+    "compression": "compression",
+    "serialization": "serialization",
+    "parquet": "Parquet",
+    "orc": "ORC",
+    "avro": "Avro",
+    "io": "reading or writing files and connections",
+    "python": "waiting for Python workers",
+    "lock": "waiting for a lock",
+    "wait": "waiting",
+}
+"""Kinds of work inside of an operator (`Work` of the listener), as readers see them."""
+USER_CODE = "user:"
+"""What precedes the class of a user's code where other kinds of work are one of `WORKS`."""
 
 _MEASURED = {
     "sort time": "sort",
@@ -50,6 +73,14 @@ _UPWARD = ("doConsume", "doAggregateWithKeysOutput", "consumeFullOuterJoinRow")
 """Functions that run the operators above theirs."""
 _NO_HELPERS = ("filter", "project")
 """Kinds of operators of whose classes generated code calls nothing: on a stack, they have no generated code."""
+_EXPRESSIONS = {
+    "regex": re.compile(r"\bR?LIKE\b|\bregexp_|\bsplit\("),
+    "json": re.compile(r"(?i)json\w*\(|variant\w*\("),
+    "xml": re.compile(r"(?i)xml\w*\(|xpath\w*\("),
+    "csv": re.compile(r"(?i)csv\w*\("),
+    "hash": re.compile(r"\b(sha\d?|md5|crc32|xxhash64|hash|aes_\w+)\("),
+}
+"""What an operator's text has whose code does this kind of work."""
 _PYTHON = ("Python", "InPandas", "InArrow", "InBatch")
 
 
@@ -67,6 +98,15 @@ class Spent(Struct, frozen=True):
     error_ms: int | None
     """Standard error; None: it is measured."""
     method: Method
+    work: str | None = None
+    """The kind of work inside of it: a key of `WORKS`, or `USER_CODE` with a class; None: none that is known."""
+
+
+def work_text(work: str) -> str:
+    """A kind of work as readers see it: ``regular expressions``, ``code of com.acme.Parse``."""
+    if work.startswith(USER_CODE):
+        return f"code of {work.removeprefix(USER_CODE)}"
+    return WORKS.get(work, work)
 
 
 def sum_of_errors(errors: Sequence[int]) -> int | None:
@@ -90,21 +130,29 @@ def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
 
 
 def _sampled(stage: Stage, places: _Places) -> Iterator[Spent]:
-    counts: Counter[tuple[str, int | None]] = Counter()
+    counts: Counter[tuple[str, int | None, str | None]] = Counter()
     for key, count in stage.samples.items():
         group, *place = key.split(" ")
+        work = place.pop()[1:] if place and place[-1].startswith("+") else None
         part = group if group in PARTS else "other"
-        counts[part, places.node(stage.id, part, place)] += count
+        counts[part, places.node(stage.id, part, place, work), work] += count
     total = counts.total()
     seen = given = 0
-    for (part, node), count in sorted(counts.items(), key=lambda each: (-each[1], each[0][0], each[0][1] or -1)):
+    for (part, node, work), count in sorted(counts.items(), key=_largest_first):
         seen += count
         ms = stage.run_time_ms * seen // total - given  # rounded so that they add up
         given += ms
         likely = (count + 1) / (total + 2)  # so that one sample of one is not certain
         error = stage.run_time_ms * math.sqrt(likely * (1 - likely) / (total + 2))
         if count:
-            yield Spent(stage.id, stage.attempt, part, node, min(count, MAX_LONG), ms, math.ceil(error), "sampled")
+            yield Spent(
+                stage.id, stage.attempt, part, node, min(count, MAX_LONG), ms, math.ceil(error), "sampled", work
+            )
+
+
+def _largest_first(counted: tuple[tuple[str, int | None, str | None], int]) -> tuple[int, str, int, str]:
+    (part, node, work), count = counted
+    return -count, part, -1 if node is None else node, work or ""
 
 
 def _measured(stage: Stage, measured: Sequence[Spent]) -> Iterator[Spent]:
@@ -149,13 +197,13 @@ class _Places:
                 self._members[node.cluster].append(node)
         self._writes = dependencies.exchanges(facts)
 
-    def node(self, stage: int, part: str, place: Sequence[str]) -> int | None:
+    def node(self, stage: int, part: str, place: Sequence[str], work: str | None) -> int | None:
         """The node that samples of a group belong to; `place`: the rest of their key. None: it cannot be told."""
         if part == "shuffle_write":
             return self._writes.get(stage)
         if part in ("code", "sort", "aggregation", "hashed_relation") and len(place) == 2:
             cluster = self._cluster(stage, place[0])
-            return None if cluster is None else self._in_code(cluster, part, place[1])
+            return None if cluster is None else self._in_code(cluster, part, place[1], work)
         wanted = place[0] if part == "operator" and place else ""
         number = place[-1] if place and place[-1].isdigit() else None
         cluster = None if number is None else self._cluster(stage, number)
@@ -198,7 +246,7 @@ class _Places:
                     seen.add(child)
                     todo.append(child)
 
-    def _in_code(self, cluster: Node, part: str, function: str) -> int:
+    def _in_code(self, cluster: Node, part: str, function: str, work: str | None) -> int:
         """The operator whose code a function is; that of the codegen stage if it holds several."""
         members = self._members[cluster.id]
         inside = self._inlined(members, function)
@@ -206,6 +254,8 @@ class _Places:
             kinds = {"sort": "sort", "aggregation": "aggregate", "hashed_relation": "join"}
             inside = [node for node in inside if operators.of(node.name).kind == kinds[part]]
         found = _single(inside or members)
+        if found is None and part == "code" and work in _EXPRESSIONS:
+            found = _single(node for node in inside or members if _EXPRESSIONS[work].search(node.simple))
         return cluster.id if found is None else found
 
     def _inlined(self, members: Sequence[Node], function: str) -> list[Node]:

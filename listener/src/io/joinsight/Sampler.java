@@ -143,7 +143,7 @@ final class Sampler implements Runnable {
       if (info == null) continue;
       Task task = running.get(info.getThreadId());
       if (!tasks.isRunning(task, info)) continue; // its thread may have had another one by then
-      String key = stacks.key(info.getStackTrace(), DEPTH);
+      String key = stacks.key(info.getStackTrace(), DEPTH, info.getThreadState() == Thread.State.BLOCKED);
       if (key != null) count(task, key);
     }
     return budget.spend(ids.length, duration, cpuTime() - cpuBefore, System.nanoTime());

@@ -8,10 +8,13 @@ import java.util.Map;
  * that decides gives the group; the generated code around it names the operator.
  *
  * <p>A key is {@code GROUP}, {@code GROUP CODEGEN} or {@code GROUP CODEGEN FUNCTION}, where the group of an interpreted
- * operator is {@code operator NAME}. The collector maps it to a node of the plan. Used by the sampler's thread only.
+ * operator is {@code operator NAME}. The collector maps it to a node of the plan. If the frames inside of the deciding one
+ * tell the kind of {@link Work}, it follows: {@code GROUP CODEGEN FUNCTION +WORK}. Used by the sampler's thread only.
  */
 final class Stacks {
   static final String OTHER = "other";
+
+  static final String PYTHON = "python";
 
   private static final String SPARK = "org.apache.spark.";
   private static final String EXECUTION = "org.apache.spark.sql.execution.";
@@ -55,8 +58,8 @@ final class Stacks {
       {"org.apache.spark.sql.execution.columnar.CachedRDDBuilder", CACHE},
       {"org.apache.spark.sql.execution.columnar.", "cached_scan"},
       {"org.apache.spark.sql.catalyst.expressions.GeneratedClass$SpecificColumnarIterator", "cached_scan"},
-      {"org.apache.spark.api.python.", "python"},
-      {"org.apache.spark.sql.execution.python.", "python"},
+      {"org.apache.spark.api.python.", PYTHON},
+      {"org.apache.spark.sql.execution.python.", PYTHON},
       // Parts of the operator around them
       {"org.apache.spark.sql.execution.UnsafeExternalRowSorter", "sort"},
       {"org.apache.spark.sql.execution.UnsafeFixedWidthAggregationMap", "aggregation"},
@@ -80,9 +83,19 @@ final class Stacks {
   private static final String[] OPERATOR_ENDINGS = {"Exec", "EvaluatorFactory"};
 
   private final Map<String, String> groups = new HashMap<>(); // by class
+  private final Work work = new Work();
 
-  /** The key of a stack, whose innermost frame is the first; null: the task's own part has not begun, or has ended. */
-  String key(StackTraceElement[] frames, int depth) {
+  /**
+   * The key of a stack, whose innermost frame is the first; null: the task's own part has not begun, or has ended.
+   * {@code isBlocked}: the thread waits for a monitor.
+   */
+  String key(StackTraceElement[] frames, int depth, boolean isBlocked) {
+    work.clear(isBlocked);
+    String key = place(frames, depth);
+    return key == null || key.equals(OTHER) ? key : work.addTo(key);
+  }
+
+  private String place(StackTraceElement[] frames, int depth) {
     String group = null; // of the innermost class that decides, if not by itself
     String key = null;
     for (StackTraceElement frame : frames) {
@@ -93,6 +106,7 @@ final class Stacks {
         continue;
       }
       String found = group(name);
+      if (key == null && group == null) addWork(found, name, frame.getMethodName());
       switch (found) {
         case SKIPPED:
           break;
@@ -117,6 +131,11 @@ final class Stacks {
     return frames.length < depth ? null : OTHER;
   }
 
+  private void addWork(String group, String className, String method) {
+    if (group.equals(SKIPPED)) work.addInner(className, method);
+    else work.addDeciding(className);
+  }
+
   /** {@code place}: the number of a codegen stage, and the nested class if there is one. */
   private static String inCode(String group, String place, String method) {
     int end = 0;
@@ -131,6 +150,11 @@ final class Stacks {
     return (group == null ? CODE : group) + " " + codegen + " " + function;
   }
 
+  /** Whether a key is of the code of operators. */
+  static boolean isOperator(String key) {
+    return key.startsWith(CODE) || key.startsWith(OPERATOR) || isPart(key.split(" ", 2)[0]);
+  }
+
   /** Whether the operator around it names the work. */
   private static boolean isPart(String group) {
     return group.equals("sort") || group.equals("aggregation") || group.equals("hashed_relation");
@@ -138,7 +162,7 @@ final class Stacks {
 
   /** Whether generated code further out tells which of several it is. */
   private static boolean isNamedByCode(String group) {
-    return group.equals("shuffle_read") || group.equals("scan") || group.equals("cached_scan") || group.equals("python")
+    return group.equals("shuffle_read") || group.equals("scan") || group.equals("cached_scan") || group.equals(PYTHON)
         || group.startsWith(OPERATOR);
   }
 

@@ -8,6 +8,9 @@ final class TaskSamples {
   /** Distinct keys that are kept for a stage attempt; further ones count as {@link Stacks#OTHER}. */
   static final int MAX_KEYS = 500;
 
+  /** From so many on, further ones count without their {@link Work}. */
+  private static final int MAX_KEYS_WITH_WORK = 250;
+
   private static final int MESSAGE_LENGTH = 4;
 
   final int stageId;
@@ -24,6 +27,7 @@ final class TaskSamples {
   }
 
   void add(String key, long count) {
+    if (counts.size() >= MAX_KEYS_WITH_WORK && !counts.containsKey(key)) key = Work.without(key);
     boolean known = counts.size() < MAX_KEYS || counts.containsKey(key);
     counts.merge(known ? key : Stacks.OTHER, count, Long::sum);
   }
