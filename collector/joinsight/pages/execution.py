@@ -25,7 +25,7 @@ from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
 from joinsight.plan.operators import FILES_SIZE
 from joinsight.present.cost import Labels
 from joinsight.present.decisions import lines, moment
-from joinsight.present.findings import at_stake
+from joinsight.present.findings import at_stake, none_found
 from joinsight.present.tree import skewed_nodes
 from joinsight.present.values import execution_name, number_text, one_line, query_title
 from joinsight.tables import Row
@@ -99,6 +99,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         selected=_panel(stored, shown, view.node, stages_of),
         charged=_charged(bill, view.node) if shown is final and view.node is not None else [],
         findings=_grouped(stored),
+        none_found="" if stored.findings else none_found(stored),
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
         decisions=[(number, line) for number, line in lines(stored)],
         decided_here=_decided(stored, shown, view),

@@ -5,9 +5,13 @@ in 41 of 90 runs, first 2026-10-13 06:03, last 2026-11-22 06:01
 
 from __future__ import annotations
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import bytes_text, duration_text, percent_text
+from joinsight.findings import HEURISTICS
 from joinsight.present.values import when
 from joinsight.tables import Row
+from joinsight.verdict.mechanisms import causes
+from joinsight.verdict.view import View
 
 
 def at_stake(finding: Row, duration_ms: int | None) -> str:
@@ -45,3 +49,15 @@ def impact(finding: Row) -> str:
     """``2 min, 1.5 GiB``; empty if unknown."""
     time, size = finding["impact_ms"], finding["impact_bytes"]
     return ", ".join([*([duration_text(time)] if time else []), *([bytes_text(size)] if size else [])])
+
+
+def none_found(stored: StoredPlan) -> str:
+    """How many checks ran, and which mechanism came nearest to a finding."""
+    text = f"No findings: {len(HEURISTICS)} checks"
+    view = View(stored)
+    why = [each for each in causes(view) if not each.only_says_where]
+    nearest = max(why, key=lambda each: each.wall_ms, default=None)
+    if nearest is None or not view.wall_ms or nearest.wall_ms <= 0:
+        return f"{text}."
+    share = min(1.0, nearest.wall_ms / view.wall_ms)
+    return f"{text}; the nearest is {nearest.code} with {share:.0%} of {duration_text(view.wall_ms)}."
