@@ -15,7 +15,7 @@ import java.util.concurrent.locks.LockSupport;
 /**
  * Looks now and then at the stacks of the tasks that this JVM runs, and hands over counts of them.
  *
- * <p>One daemon thread samples all running tasks at once. It stops for good at its first failure, sleeps while no task
+ * <p>One daemon thread samples all running tasks at once. It rests for an hour after many failures, sleeps while no task
  * is expected, and sleeps longer where a look takes long: {@link LookBudget}.
  */
 final class Sampler implements Runnable {
@@ -62,6 +62,8 @@ final class Sampler implements Runnable {
   private final Thread thread = new Thread(this, "joinsight-sampler");
   private Map<Long, TaskSamples> unsent = new HashMap<>(); // by stage attempt; guarded by this
   private volatile long sentAt = System.nanoTime();
+  private final FailureLimit failures = new FailureLimit(System::nanoTime); // guarded by this
+  private volatile long restUntil = sentAt;
   private volatile boolean idle;
   private volatile boolean stopped;
 
@@ -97,10 +99,11 @@ final class Sampler implements Runnable {
 
   @Override
   public void run() {
-    try {
-      LookBudget budget = new LookBudget(System.nanoTime());
-      long least = 0; // pause before the next look
-      while (!stopped) {
+    LookBudget budget = new LookBudget(System.nanoTime());
+    long least = 0; // pause before the next look
+    while (!stopped) {
+      try {
+        pause(restUntil - System.nanoTime());
         if (!tasks.areExpected()) {
           send();
           idle = true;
@@ -112,11 +115,17 @@ final class Sampler implements Runnable {
         pause((long) (Math.max(interval, least) * jitter));
         least = sample(budget);
         if (sinceSent() > SEND_INTERVAL) send();
+      } catch (Throwable t) {
+        rest("Joinsight could not sample the tasks of this JVM", t);
       }
-    } catch (Throwable t) {
-      stopped = true;
-      JoinsightPlugin.warn("Joinsight stops sampling the tasks of this JVM; the job is not affected", t);
     }
+  }
+
+  /** Rests after a failure: for a second, or an hour after many. */
+  private synchronized void rest(String problem, Throwable t) {
+    boolean isLimit = failures.add() >= FailureLimit.MAX;
+    restUntil = System.nanoTime() + (isLimit ? FailureLimit.PERIOD : SEND_INTERVAL);
+    JoinsightPlugin.warn(problem + (isLimit ? ", and rests for an hour" : "") + "; the job is not affected", t);
   }
 
   private long cpuTime() {
@@ -163,8 +172,7 @@ final class Sampler implements Runnable {
     try {
       for (TaskSamples each : samples) receiver.take(each);
     } catch (Throwable t) {
-      stopped = true;
-      JoinsightPlugin.warn("Joinsight stops sampling: samples do not reach the driver; the job is not affected", t);
+      rest("Joinsight lost samples: they did not reach the driver", t);
     }
   }
 }
