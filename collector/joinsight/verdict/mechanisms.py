@@ -7,6 +7,7 @@ went; the others say why, and go before these.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -15,6 +16,7 @@ from joinsight.base.units import bytes_text, duration_text
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
+from joinsight.timing.task_time import work_text
 from joinsight.verdict import names
 from joinsight.verdict.view import Ran, View
 
@@ -70,6 +72,8 @@ _UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
 """Ends of names of files that one task has to read whole."""
 _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
+_MUCH_WORK = 0.3
+"""Share of an operator's time from which on a kind of work is named."""
 _SPILL_PER_SECOND = 20 * _MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
@@ -783,12 +787,13 @@ def work(view: View) -> Iterator[Cause]:
         if first is None:
             continue
         its = known.pop(first, 0)
-        yield _own_work(view, first, ms + its, is_guess=len(parts) > 1 and its < ms)
+        is_guess = len(parts) > 1 and its < ms
+        yield _own_work(view, first, ms + its, account.node_id if is_guess else first, is_guess=is_guess)
     for node_id, ms in known.items():
         node = view.facts.nodes[node_id]
         if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or names.is_python(node):
             continue
-        yield _own_work(view, node_id, ms, is_guess=False)
+        yield _own_work(view, node_id, ms, node_id, is_guess=False)
     written = view.wall_of((), ("file_write",))
     if written:
         writes = tuple(node.id for node in view.of_kind("write"))
@@ -802,21 +807,37 @@ def work(view: View) -> Iterator[Cause]:
         )
 
 
-def _own_work(view: View, node_id: int, wall_ms: int, *, is_guess: bool) -> Cause:
+def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is_guess: bool) -> Cause:
+    """`sampled`: the node that its samples are of, it or its codegen stage."""
     node = view.facts.nodes[node_id]
     rows = max([view.rows(i) or 0 for i in (node_id, *view.facts.inputs(node))])
     what = f"its own work on {_rows(rows)}" if rows else "its own work"
     if is_guess:
         what = "probably most of it into the one that handled most rows"
+    work, share = _work(view, sampled)
+    if work:
+        what = f"{what}; {share:.0%} of it went into {work_text(work)}".replace("%", " %")
     return Cause(
         "compute",
         wall_ms,
         (node_id,),
         what,
         _compute_advice(view, node),
-        {"rows": rows, "is_estimate": int(is_guess)},
+        {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
         _stage_of(view, node_id),
     )
+
+
+def _work(view: View, node_id: int | None) -> tuple[str, float]:
+    """The kind of work that most of a node's task time went into, and its share; empty if none stands out."""
+    rows = [row for row in view.stored.task_times if node_id is not None and row["node_id"] == node_id]
+    whole = sum(row["task_time_ms"] for row in rows)
+    kinds: Counter[str] = Counter()
+    for row in rows:
+        if row["work"] is not None:
+            kinds[row["work"]] += row["task_time_ms"]
+    work, ms = next(iter(kinds.most_common(1)), ("", 0))
+    return (work, ms / whole) if work and ms >= _MUCH_WORK * whole else ("", 0.0)
 
 
 def exploding(view: View) -> Iterator[Cause]:
