@@ -168,29 +168,29 @@ def _jobs() -> Panel:
 def _joins() -> Panel:
     return rows(
         "Which joins cost most?",
-        "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. In part: its runs"
-        " cost at least this, because operators could not be told apart. `joinsight cost` divides one execution.",
+        "Joins with the sorts, shuffles and broadcasts that only they needed, summed over their runs. At most: with all"
+        " that they share with other operators of their stages, where tasks were not sampled; the first ones are those"
+        " that can have cost most. `joinsight cost` divides one execution.",
         Sql(
             first_fifty(
                 f"""
                 SELECT job_name, operator_key,
                     string_agg(strategy, ', ' ORDER BY strategy) AS strategies, sum(runs)::bigint AS runs,
                     (sum(task_ms) / {HOUR})::float8 AS core_hours, (sum(task_ms) / {HOUR})::float8 * {PRICE} AS price,
-                    sum(wall_ms)::bigint AS wall_ms,
-                    CASE WHEN bool_or(is_partial) THEN 'in part' ELSE 'whole' END AS known, max(last_run) AS last_run
+                    sum(wall_ms)::bigint AS wall_ms, sum(most_ms)::bigint AS most_ms, max(last_run) AS last_run
                 FROM (
                     SELECT job_name, operator_key, strategy, count(*) AS runs, sum(cost_task_ms) AS task_ms,
-                        sum(cost_wall_ms) AS wall_ms, bool_or(cost_is_partial) AS is_partial,
+                        sum(cost_wall_ms) AS wall_ms, sum(coalesce(cost_most_wall_ms, cost_wall_ms)) AS most_ms,
                         max(started_at) AS last_run
                     {JOINS}
                     GROUP BY job_name, operator_key, strategy
                 ) AS of_strategy
                 GROUP BY job_name, operator_key
                 """,
-                "core_hours DESC NULLS LAST, wall_ms DESC NULLS LAST",
+                "most_ms DESC NULLS LAST, core_hours DESC NULLS LAST",
                 of="v_joins",
                 shown=f"job_name, operator_key, {in_words('left_keys')} AS keys, strategies, runs, core_hours, price,"
-                " wall_ms, known, last_run",
+                " wall_ms, most_ms, last_run",
                 run=f"{EXECUTION}, left_keys",
             )
         ),
@@ -203,7 +203,7 @@ def _joins() -> Panel:
             "core_hours": Column("Core-hours", "short", bar=True, width=150),
             "price": Column("Price", "short", width=80),
             "wall_ms": Column("Waited for", "ms", width=100),
-            "known": Column("Known", width=75),
+            "most_ms": Column("At most", "ms", width=100),
             "query": QUERY,
             "last_run": LAST_RUN,
             **KEY,

@@ -1,4 +1,4 @@
-"""Let collectors of schema 1 write until they have been upgraded, too; more numbers of a stage; comments of columns.
+"""Let collectors of schema 1 write until they have been upgraded, too; more numbers of a stage and of joins; comments.
 
 Schema 2 added a required column without a default, so PostgreSQL refused all executions of a collector that did not know
 the column.
@@ -75,6 +75,11 @@ COMMENTS = {
     ),
 }
 
+MOST = (
+    "what it can have cost at most: cost_wall_ms, and all the wall time that it shares with other operators of its"
+    " stages, which could not be told apart; NULL: unknown"
+)
+
 
 def upgrade() -> None:
     op.execute("ALTER TABLE execution ALTER COLUMN is_sampled SET DEFAULT false")
@@ -82,3 +87,14 @@ def upgrade() -> None:
         op.add_column("stage", sa.Column(name, kind, comment=comment))
     for column, comment in COMMENTS.items():
         op.execute(f"COMMENT ON COLUMN {column} IS '{comment}'")
+    op.add_column("joins", sa.Column("cost_most_wall_ms", sa.BigInteger(), comment=MOST))
+    op.execute("DROP INDEX ix_joins_cost_wall_ms_largest")
+    op.execute(
+        "CREATE INDEX ix_joins_cost_largest"
+        " ON joins (COALESCE(cost_most_wall_ms, cost_wall_ms) DESC NULLS LAST, started_at DESC)"
+    )
+    op.execute("DROP INDEX ix_joins_application_id_attempt_id_execution_id")
+    op.execute("""
+        CREATE INDEX ix_joins_application_id_attempt_id_execution_id ON joins (application_id, attempt_id, execution_id)
+            INCLUDE (started_at, node_id, output_rows, spill_bytes, cost_wall_ms, cost_most_wall_ms)
+    """)

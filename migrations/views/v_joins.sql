@@ -53,7 +53,8 @@ SELECT
     o.broadcast_side_bytes,
     o.cost_wall_ms,
     o.cost_task_ms,
-    o.cost_is_partial
+    o.cost_is_partial,
+    o.cost_most_wall_ms
 FROM joins o
 LEFT JOIN execution q USING (started_at, application_id, attempt_id, execution_id)
 LEFT JOIN execution e USING (started_at, application_id, attempt_id, execution_id)
@@ -112,3 +113,4 @@ COMMENT ON COLUMN v_joins.broadcast_side_bytes IS 'was_broadcast: size of the re
 COMMENT ON COLUMN v_joins.cost_wall_ms IS 'how long the execution waited for it, and for the sorts, shuffles and broadcasts that only it needed (docs/cost.md); NULL: unknown';
 COMMENT ON COLUMN v_joins.cost_task_ms IS 'the same in time of tasks, summed; NULL: unknown, or only its broadcast is known';
 COMMENT ON COLUMN v_joins.cost_is_partial IS 'whether the costs are a lower bound: operators of its stage could not be told apart, or no sample saw the join';
+COMMENT ON COLUMN v_joins.cost_most_wall_ms IS 'what it can have cost at most: cost_wall_ms, and all the wall time that it shares with other operators of its stages, which could not be told apart; NULL: unknown';

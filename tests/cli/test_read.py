@@ -233,12 +233,10 @@ shape {SHAPE}, final plan {FINGERPRINT}
 
 100 % of 1.0 s: the driver took 1.0 s, most of it between stages.
 Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU.
-                                                    rows      bytes     time  skew
-AdaptiveSparkPlan isFinalPlan=true
+                                                                      rows      bytes     time  skew
 ⋈ SortMergeJoin(skew=true) [k], [k], Inner                             100
 ├─ Sort [k ASC NULLS FIRST], false, 0                                                    11 ms
-│  AQEShuffleRead coalesced and skewed
-│  ⇄ Exchange hashpartitioning(k, 200)                               1,000    4.0 MiB     3 ms 48.5×
+│  ⇄ Exchange hashpartitioning(k, 200), coalesced and skewed         1,000    4.0 MiB     3 ms 48.5×
 │  FileScan parquet default.sales [k]                                1,000
 └─ Sort [k ASC NULLS FIRST], false, 0
    ⇄ Exchange hashpartitioning(k, 200)                                   7  1024.0 B

@@ -41,7 +41,8 @@ def test_operators_are_in_the_stages_that_ran_them() -> None:
     assert of["Scan 15"] == of["Filter 13"] == [75] and of["Scan 22"] == [74]
     assert of["Exchange 11"] == [75, 78] and of["Exchange 18"] == [74, 78] and of["Exchange 4"] == [78, 82]
     assert of["SortMergeJoin 8"] == of["Project 7"] == of["HashAggregate 6"] == [78]
-    assert of["HashAggregate 2"] == of["AdaptiveSparkPlan 0"] == [82]
+    assert of["HashAggregate 2"] == [82]
+    assert not any(name.startswith(("AdaptiveSparkPlan", "AQEShuffleRead")) for name in of), "they have no box"
 
 
 @pytest.mark.parametrize("name", recordings())

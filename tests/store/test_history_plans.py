@@ -96,6 +96,7 @@ def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
         "output_rows",
         "spill_bytes",
         "cost_wall_ms",
+        "cost_most_wall_ms",
         "impact_ms",
     ):
         if name in values:

@@ -339,27 +339,45 @@ def test_a_join_that_no_sample_saw_costs_at_least_its_broadcast_and_an_unknown_t
     assert (join.wall_ms, join.task_time_ms) == (250, None)
     text = io.StringIO()
     print_bill(text_console(text), stored)
-    assert re.search(r"≥ 250 ms .*\bBroadcastHashJoin", text.getvalue())
+    assert re.search(r"at least 250 ms .*\bBroadcastHashJoin", text.getvalue())
     assert "the join itself: not measured" in text.getvalue()
 
 
-def test_the_time_of_python_workers_is_shown_where_stages_are_not_sampled() -> None:
-    """At their operator in the plan, and below the costs: it overlaps with that of the operators that feed them."""
+def test_the_time_of_python_workers_is_their_operators() -> None:
+    """Where stages are not sampled, at most what is left of the stage by what Spark measured of other operators."""
     drawing = """
-    Project | [pythonUDF0#2]
-      BatchEvalPython | [f(id#1)], [pythonUDF0#2] | time to run Python workers=30000+6800, number of output rows=9
+    HashAggregate | (keys=[r#3]) | time in aggregation build=39000
+      BatchEvalPython | [f(id#1)], [pythonUDF0#2] | time to run Python workers=30000+{more}, number of output rows=9
+        Scan parquet db.sales | [id#1] | scan time=2000+3000
+    """
+    for more, ms in (("2000", 32_000), ("9000", 35_000)):
+        stored, found = made(drawing.format(more=more), ran(7, 100, 500, 40_000))
+        assert found.operators()[1].task_time_ms == ms
+        text = io.StringIO()
+        print_execution(text_console(text), stored)
+        assert re.search(rf"BatchEvalPython .* 9 +{ms / 1000} s", text.getvalue())
+        assert not re.search(r"HashAggregate.*39", text.getvalue()), "its time includes that of Python"
+
+
+@pytest.mark.parametrize("other", ["BatchEvalPython | [g(id#1)]", "Generate | explode(b#2)", "Window | [sum(k#1)]"])
+def test_python_workers_beside_other_work_are_not_told_apart(other: str) -> None:
+    """They also wait for rows of the operators below, and for those above to take their own."""
+    below = f"""
+    BatchEvalPython | [f(id#1)], [pythonUDF0#2] | time to run Python workers=30000
+      {other}
         Range | (0, 9) | number of output rows=9
     """
-    stored, _ = made(drawing, ran(7, 100, 500, 40_000))
-    text = io.StringIO()
-    print_bill(text_console(text), stored)
-    assert "Python workers ran for 36.8 s (node 1), with waiting for rows." in text.getvalue()
-    text = io.StringIO()
-    print_execution(text_console(text), stored)
-    assert re.search(r"BatchEvalPython .* 9 +36\.8 s", text.getvalue())
-    text = io.StringIO()
-    print_bill(text_console(text), made(drawing, ran(7, 100, 500, 40_000, python=9))[0])
-    assert "Python workers" not in text.getvalue()
+    above = f"""
+    {other}
+      BatchEvalPython | [f(id#1)], [pythonUDF0#2] | time to run Python workers=30000
+        Range | (0, 9) | number of output rows=9
+    """
+    for drawing in (below, above):
+        stored, found = made(drawing, ran(7, 100, 500, 40_000))
+        assert not found.operators()
+        text = io.StringIO()
+        print_bill(text_console(text), stored)
+        assert "Python workers ran for 30.0 s (node" in text.getvalue()
 
 
 def test_joins_of_which_nothing_is_known_come_last() -> None:

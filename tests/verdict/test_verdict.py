@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from sqlalchemy import Engine
 from tests.documents import application
 
@@ -98,6 +99,19 @@ def test_a_stage_that_waits_for_others_of_its_execution_waits_for_no_slot() -> N
     view = View(replace(its, stages=[first, last], segments=[waiting]))
     assert view.rests["waiting"] == 400
     assert [(ran.stage_id, ran.wall_ms) for ran in view.ran] == [(first["stage_id"], 600)]
+
+
+def test_a_verdict_while_it_runs_says_so_far() -> None:
+    """It divides the time since the start, also if nothing stands out or nothing has run."""
+    its = stored_plan(execution_rows(structs.replace(document("selfjoin"), state="running", ended_at_ms=None)))
+    its.execution["updated_at"] = its.execution["started_at"] + timedelta(seconds=40)
+    verdict = judge(replace(its, slots=2))
+    assert (verdict.code, " of 40.0 s so far went into " in verdict.text) == ("join_output", True), verdict.text
+    its = stored_plan(execution_rows(structs.replace(document("tiny"), state="running", ended_at_ms=None, stages=[])))
+    its.execution["updated_at"] = its.execution["started_at"] + timedelta(seconds=40)
+    verdict = judge(its)
+    assert verdict.code == "even" and "Nothing stands out in 40.0 s so far" in verdict.text
+    assert verdict.next == "It is still running."
 
 
 def test_keys_of_operators_are_the_same_in_the_plan(engine: Engine) -> None:

@@ -712,6 +712,7 @@ def _costs(its_bill: Bill, *, has_ended: bool) -> Costs:
         costs[node_id] = {"cost_wall_ms": wall_ms, "cost_task_ms": total([each.task_time_ms])}
         if isinstance(each, JoinCost):
             costs[node_id]["cost_is_partial"] = each.is_partial
+            costs[node_id]["cost_most_wall_ms"] = each.most_wall_ms if has_ended else None
     return costs
 
 

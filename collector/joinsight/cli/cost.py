@@ -16,7 +16,7 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan.operators import PYTHON_TIME
-from joinsight.present.cost import Labels
+from joinsight.present.cost import Labels, between
 from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import table
@@ -72,7 +72,12 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
         "execution": stored.execution,
         "items": [{**line(labels.item(item), item), "work": labels.work(item)} for item in stored.bill.items],
         "joins": [
-            {**line(labels.operator(join.node_id), join), "savings_ms": _savings(join, stored, labels)}
+            {
+                **line(labels.operator(join.node_id), join),
+                "most_wall_ms": join.most_wall_ms,
+                "most_task_time_ms": join.most_task_time_ms,
+                "savings_ms": _savings(join, stored, labels),
+            }
             for join in stored.bill.joins
         ],
         "caches": stored.caches,
@@ -172,15 +177,14 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
     """The join with all that it made necessary, then each part of it that is known."""
     bill = stored.bill
     wall, tasks = bill.wall_ms, bill.task_time_ms
-    least = "≥ " if join.is_partial else ""
     yield _Line(
         Text(visible_line(labels.operator(join.node_id)), "bold"),
         str(join.node_id),
-        _known(least, join.wall_ms) if wall else "",
-        _share(join.wall_ms, wall),
-        _known(least, join.task_time_ms),
+        _between(join.wall_ms, join.most_wall_ms, join) if wall else "",
+        _share(join.wall_ms, join.most_wall_ms, wall),
+        _between(join.task_time_ms, join.most_task_time_ms, join),
         _error(join.task_time_error_ms),
-        task_share=_share(join.task_time_ms, tasks),
+        task_share=_share(join.task_time_ms, join.most_task_time_ms, tasks),
         task_time_ms=join.task_time_ms,
     )
     items = {item.node_id: item for item in bill.items if item.kind == "operator"}
@@ -204,8 +208,7 @@ def _join(join: JoinCost, stored: StoredPlan, labels: Labels) -> Iterator[_Line]
             what = f"  without shuffle {node_id}, the query would have taken about {duration_text(ms)} less"
             yield _Line(Text(what, "dim"), str(node_id))
     if not join.is_seen:
-        is_known = join.wall_ms is not None or join.shared
-        yield _Line(Text("  the join itself: not measured" if is_known else "  not measured", "dim"))
+        yield _Line(Text("  the join itself: not measured", "dim"))
     for node_id in join.not_its_own:
         name = visible_line(labels.name(node_id))
         yield _Line(Text(f"  not counted: {name}, asked for by the query or read by others", "dim"), str(node_id))
@@ -217,22 +220,27 @@ def _price_text(task_time_ms: int | None, core_hour_price: float | None) -> str:
     return f"{price:,.{max(2, 1 - math.floor(math.log10(price)))}f}" if price else ""
 
 
-def _known(least: str, ms: int | None) -> str:
-    return f"{least}{duration_text(ms)}" if ms or (ms == 0 and not least) else "?"
+def _between(known: int | None, most: int | None, join: JoinCost) -> str:
+    return between(known, most, is_partial=join.is_partial) or "?"
 
 
-def _share(ms: int | None, whole: int) -> str:
-    return f"{100 * ms / whole:.1f}" if ms and whole else ""
+def _share(known: int | None, most: int | None, whole: int) -> str:
+    """The largest that it can be."""
+    if not whole or not most:
+        return ""
+    return f"{'to ' if most > (known or 0) else ''}{100 * most / whole:.1f}"
 
 
 def _footnote(stored: StoredPlan) -> str:
     text = "Wall time: how long the execution waited for it. Task time: summed over tasks. See joinsight docs cost."
     if any(row["samples"] is not None for row in stored.task_times) or not stored.task_times:
         return text
-    ran = [row for row in stored.metrics if row["name"] == PYTHON_TIME and row["node_id"] >= 0 and row["total"]]
-    python = [f"{duration_text(row['total'])} (node {row['node_id']})" for row in ran]
+    told = stored.bill.operators()
+    python = (row for row in stored.metrics if row["name"] == PYTHON_TIME and row["node_id"] >= 0 and row["total"])
+    ran = [row for row in python if row["node_id"] not in told]
+    workers = [f"{duration_text(row['total'])} (node {row['node_id']})" for row in ran]
     return (
         f"{text}\nThe operators of a stage cannot be told apart, because tasks were not sampled. Where they are:"
         " joinsight docs task-time."
-        + (f"\nPython workers ran for {', '.join(python)}, with waiting for rows." if python else "")
+        + (f"\nPython workers ran for {', '.join(workers)}, with waiting for rows." if workers else "")
     )

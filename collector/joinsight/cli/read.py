@@ -12,6 +12,7 @@ from rich.text import Text
 
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.cli.listing import read_listing
+from joinsight.present.cost import between
 from joinsight.present.values import (
     build_side,
     execution_name,
@@ -163,8 +164,7 @@ def join_table(rows: list[Row]) -> list[Column]:
 
 def _wall_time(r: Row) -> str:
     """That of a join with what only it needed."""
-    least = "≥ " if r["cost_is_partial"] else ""
-    return f"{least}{duration_text(r['cost_wall_ms'])}" if r["cost_wall_ms"] is not None else ""
+    return between(r["cost_wall_ms"], r["cost_most_wall_ms"], is_partial=bool(r["cost_is_partial"]))
 
 
 def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:

@@ -45,6 +45,8 @@ class Box:
     """Whether it is what the reader searches for."""
     in_stage: bool = False
     """Whether it is an operator of the selected stage."""
+    in_verdict: bool = False
+    """Whether the verdict is about it."""
     x: float = 0.0
     y: float = 0.0
 
@@ -52,6 +54,11 @@ class Box:
     def kind(self) -> str:
         """The kind of the node; empty for a chain."""
         return "" if self.folded else self.node.kind
+
+    @property
+    def holds(self) -> int:
+        """The operators that filled a cached table, which are not drawn."""
+        return 0 if self.folded or self.reuses else self.node.holds
 
     @property
     def has_share(self) -> bool:
@@ -76,12 +83,13 @@ class Box:
             lines.append("is drawn at its other use; its rows are used here once more")
         lines += [f"{node.rows:,} rows"] if node.rows is not None else []
         lines += [_size(node)] if node.bytes is not None else []
-        share = "" if node.is_sampled else f", {percent_text(node.time_share)} of the time of all operators"
+        share = "" if node.wall_ms or node.share < _LEAST_SHARE else f", {percent_text(node.share)} of the task time"
         lines += [f"{node.time}{share}"] if node.time else []
         lines += [f"{duration_text(node.wall_ms)} of wall time, {percent_text(node.wall_share)}"] if self.wall else []
         if node.read is not None:
             median, largest = node.read["median"], node.read["max"]
             lines.append(f"tasks read {median:,} rows in the median and {largest:,} at most, {node.skew} as many")
+        lines += [f"Show the {node.holds} operators that filled it"] if node.holds else []
         lines += [f"{finding['severity']}: {finding['title']}" for finding in node.findings]
         return "\n".join([*lines, _cut(node.text, _TITLE_CHARACTERS)])
 
@@ -97,6 +105,7 @@ def box_of(node: TreeNode) -> Box:
     title, text = _name_and_text(node)
     figures = [] if node.rows is None else [f"{node.rows:,} row{'s' * (node.rows != 1)}"]
     figures += [] if node.bytes is None else [_size(node)]
+    figures += [f"{node.holds} operator{'s' * (node.holds != 1)}"] if node.holds else []
     wall = f"{percent_text(node.wall_share)} wall" if node.wall_share >= _LEAST_SHARE else ""
     height = (
         _HEAD + _LINE * (bool(text or wall) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
@@ -132,6 +141,7 @@ def _name_and_text(node: TreeNode) -> tuple[str, str]:
         by, made = ", ".join(map(texts.without_ids, shuffle.keys)), shuffle.partitions
         parts = [f"by {by}"] if by else []
         parts += [] if made is None else [f"{made:,} partition{'s' * (made != 1)}"]
+        parts += node.read_as
         if parts:
             return name, " · ".join(parts)
     if operators.is_broadcast(name):
@@ -139,6 +149,8 @@ def _name_and_text(node: TreeNode) -> tuple[str, str]:
         if mode in _BROADCAST_MODES:
             return name, _BROADCAST_MODES[mode]
     short = clean(name) or "(no plan)"
+    if node.cached:
+        return short, node.cached
     text = node.text
     if operators.is_scan(name):
         text = text.removeprefix("File")

@@ -7,7 +7,7 @@ reused exchange is a small box that links to it, so that the drawing is always a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.analysis.stored import StoredPlan
@@ -23,7 +23,8 @@ GAP = 22
 LEVEL_GAP = 44
 MARGIN = 14
 _LABEL_HEIGHT = 19
-_MIN_SHARE = 0.01
+_LEAST_SHARE = 0.01
+"""The share of the time from which on operators that cannot be told apart get a frame."""
 _FAR = 560  # CSS pixels: a root further to the right is outside the initial view
 _UNFOLDED = View(opens_all=True)
 _WIDEST_EDGE, _THINNEST_EDGE = 16.0, 1.5
@@ -44,14 +45,19 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """The background of the operators of a whole-stage-codegen stage."""
+class Frame:
+    """The background of operators of which the time is known only together, or of a whole-stage-codegen stage."""
 
     boxes: tuple[Box, ...]
     links: tuple[str, ...]
     label: str
     x: float
+    """That of its topmost box, like `y`."""
     y: float
+    is_stage: bool = False
+    """Whether it is around whole codegen stages."""
+    is_hot: bool = False
+    """Whether its operators took much of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,46 +66,47 @@ class Drawing:
 
     boxes: list[Box]
     edges: list[Edge]
-    stages: list[Stage]
+    frames: list[Frame]
+    """Those around others first."""
     width: float
     height: float
 
     @property
     def folded(self) -> int:
-        """The number of operators in folded chains."""
-        return sum(len(box.folded) for box in self.boxes)
+        """The number of operators in folded chains and closed cached tables."""
+        return sum(len(box.folded) + box.holds for box in self.boxes)
 
     @property
     def operators(self) -> int:
         """The number of operators, drawn or folded."""
-        return sum(len(box.folded) or 1 for box in self.boxes if not box.reuses)
+        return sum((len(box.folded) or 1) + box.holds for box in self.boxes if not box.reuses)
 
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the shares of the time are those of the wall time."""
-        return any(box.node.is_sampled for box in self.boxes)
+    def holds(self, node_id: int) -> bool:
+        """Whether it has a box of this operator."""
+        return any(box.node.id == node_id and not box.reuses for box in self.boxes)
 
     @property
     def matches(self) -> list[Box]:
         """The boxes of the operators that the reader searches for."""
         return [box for box in self.boxes if box.is_match]
 
-    @property
-    def expensive(self) -> list[Box]:
-        """The nodes with the largest shares of the operators' time, at most five."""
-        notable = [box for box in self.boxes if box.node.time_share >= _MIN_SHARE]
-        return sorted(notable, key=lambda box: -box.node.time_share)[:5]
 
-
-def draw(plan: StoredPlan, version: Row, view: View = _UNFOLDED, in_stage: Collection[int] = ()) -> Drawing:
-    """Draw a plan version; `in_stage` are the operators of the view's stage."""
-    shown = plan_tree(plan, version)
+def draw(
+    plan: StoredPlan,
+    version: Row,
+    view: View = _UNFOLDED,
+    in_stage: Collection[int] = (),
+    in_verdict: Collection[int] = (),
+) -> Drawing:
+    """Draw a plan version; `in_stage` are the operators of the view's stage, `in_verdict` those of the verdict."""
+    everything = {node["id"] for node in version["nodes"]} if view.opens_all else view.opened
+    shown = plan_tree(plan, version, everything)
     tree, uses = _tree(shown)
     found = {i for i, node in shown.nodes.items() if _is_match(node, view)} if view.search else set()
     rows = _rows(shown, tree, uses)
     boxes = {}
     if not view.opens_all:
-        keep = {*found, *uses.values(), *([] if view.node is None else [view.node])}
+        keep = {*found, *uses.values(), *in_verdict, *([] if view.node is None else [view.node])}
         for top, chain in chains(shown.roots, tree, shown.nodes, keep).items():
             if view.opened.isdisjoint(chain):
                 boxes[top] = fold_of([shown.nodes[i] for i in chain])
@@ -110,14 +117,14 @@ def draw(plan: StoredPlan, version: Row, view: View = _UNFOLDED, in_stage: Colle
     boxes |= {i: box_of(node) for i, node in shown.nodes.items() if i not in folded}
     boxes |= {use: reuse_of(use, shown.nodes[i]) for use, i in uses.items()}
     for i, box in boxes.items():
-        box.is_match, box.in_stage = i in found, i in in_stage
+        box.is_match, box.in_stage, box.in_verdict = i in found, i in in_stage, i in in_verdict
     heights = {i: box.height for i, box in boxes.items()}
     for i, position in _place(shown.roots, tree, heights).items():
         boxes[i].x, boxes[i].y = position.x + MARGIN, position.y + MARGIN + LEVEL_GAP / 2
     return Drawing(
         list(boxes.values()),
         _edges(tree, boxes, rows),
-        _stages(shown, tree, boxes),
+        [*_groups(shown, tree, boxes), *_codegen(shown, tree, boxes)],
         max((box.x for box in boxes.values()), default=0) + WIDTH + MARGIN,
         max((box.y + box.height for box in boxes.values()), default=0) + MARGIN,
     )
@@ -205,25 +212,49 @@ def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
     return f"M{x:g} {y:g}V{bend:g}C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}"
 
 
-def _stages(shown: PlanTree, tree: Mapping[int, list[int]], boxes: Mapping[int, Box]) -> list[Stage]:
-    members: dict[int, list[Box]] = defaultdict(list)
-    links: dict[int, list[str]] = defaultdict(list)
+def _codegen(shown: PlanTree, tree: Mapping[int, list[int]], boxes: Mapping[int, Box]) -> Iterator[Frame]:
+    """The frames of codegen stages, with what is known of all their operators only."""
+    members: dict[int, list[int]] = defaultdict(list)
     for i, node in shown.nodes.items():
-        if node.cluster is None or i not in boxes:  # in a chain, whose topmost operator stands for it
-            continue
-        members[node.row["cluster"]].append(boxes[i])
-        for child in tree.get(i, ()):
-            if child in boxes and child in shown.nodes and shown.nodes[child].cluster is node.cluster:
-                upper, lower = boxes[i], boxes[child]
-                end = upper.x + WIDTH * (tree[i].index(child) + 1) / (len(tree[i]) + 1)
-                links[node.row["cluster"]].append(_curve(lower.x + WIDTH / 2, lower.y, end, upper.y + upper.height))
-    stages = []
+        if node.cluster is not None and i in boxes:  # others are in a chain, whose topmost operator stands for it
+            members[node.row["cluster"]].append(i)
+    groups = {group.cluster: group for group in shown.groups if group.cluster is not None}
     for cluster, inside in members.items():
-        top = min(inside, key=lambda box: box.y)
-        what = top.node.cluster
-        label = f"codegen {what.number} {what.time}".rstrip() if what else ""
-        stages.append(Stage(tuple(inside), tuple(links[cluster]), label, top.x, top.y - 6))
-    return stages
+        what, group = shown.nodes[inside[0]].cluster, groups.get(cluster)
+        label = f"codegen {what.number}".rstrip() if what else ""
+        if group is not None and group.share >= _LEAST_SHARE:
+            label += f": {group.amount}"
+        yield _frame(inside, tree, boxes, label, is_hot=group is not None and group.is_hot)
+
+
+def _groups(shown: PlanTree, tree: Mapping[int, list[int]], boxes: Mapping[int, Box]) -> Iterator[Frame]:
+    """The frames of operators of a stage of which the time is known only together."""
+    for group in shown.groups:
+        inside = [i for i in boxes if i in group.operators and i in shown.nodes]
+        if group.cluster is None and inside and group.share >= _LEAST_SHARE:
+            yield _frame(inside, tree, boxes, f"{group.place}: {group.amount}", is_stage=True, is_hot=group.is_hot)
+
+
+def _frame(
+    inside: Sequence[int],
+    tree: Mapping[int, list[int]],
+    boxes: Mapping[int, Box],
+    label: str,
+    *,
+    is_stage: bool = False,
+    is_hot: bool,
+) -> Frame:
+    known = set(inside)
+    links = []
+    for i in inside:
+        below = tree.get(i, ())
+        for position, child in enumerate(below, 1):
+            if child in known:
+                upper, lower = boxes[i], boxes[child]
+                end = upper.x + WIDTH * position / (len(below) + 1)
+                links.append(_curve(lower.x + WIDTH / 2, lower.y, end, upper.y + upper.height))
+    top = min((boxes[i] for i in inside), key=lambda box: box.y)
+    return Frame(tuple(boxes[i] for i in inside), tuple(links), label, top.x, top.y, is_stage, is_hot)
 
 
 def short_number(value: int) -> str:

@@ -23,13 +23,13 @@ from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
 from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
 from joinsight.plan.operators import FILES_SIZE
-from joinsight.present.cost import Labels
+from joinsight.present.cost import Labels, between
 from joinsight.present.decisions import lines, moment
 from joinsight.present.findings import at_stake, none_found
 from joinsight.present.tree import skewed_nodes
 from joinsight.present.values import execution_name, number_text, one_line, query_title
 from joinsight.tables import Row
-from joinsight.timing.cost import Bill, Item, JoinCost
+from joinsight.timing.cost import Bill
 from joinsight.verdict import judge
 
 MAX_DRAWN = 10_000
@@ -57,6 +57,8 @@ class Wait:
 
     text: str
     node: int | None
+    stage: int | None
+    """Where operators ran that cannot be told apart."""
     time: str
     share: str
 
@@ -66,7 +68,10 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     e, shown = stored.execution, stored.version(view.version)
     final = stored.version(None)
     stages_of = stages_of_nodes(stored, run)
-    drawing = _drawing(stored, shown, view, stages_of)
+    verdict = judge(stored)
+    names = {node["id"]: node["name"] for node in final["nodes"]} if final else {}
+    judged = () if verdict.code == "even" else [i for i in verdict.nodes if i in names]
+    drawing = _drawing(stored, shown, view, stages_of, judged)
     bill = stored.bill
 
     def at(**changes: Any) -> str:
@@ -84,7 +89,9 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         error=failure(e["error"]) if e["error"] else None,
         refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,
         figures=_figures(stored),
-        verdict=judge(stored),
+        verdict=verdict,
+        judged=[(i, f"{names[i]} ({i})") for i in judged],
+        opens_at=next((f"n{i}" for i in judged if drawing and drawing.holds(i)), None),
         stages=timeline(stored, run.stage, stages_of),
         selected_stage=view.stage,
         marked=sum(box.in_stage for box in drawing.boxes) if drawing else 0,
@@ -97,7 +104,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         map=plan_map(drawing) if drawing else None,
         map_width=MAP_WIDTH,
         selected=_panel(stored, shown, view.node, stages_of),
-        charged=_charged(bill, view.node) if shown is final and view.node is not None else [],
+        charged=_charged(bill, view.node, Labels(stored)) if shown is final and view.node is not None else [],
         findings=_grouped(stored),
         none_found="" if stored.findings else none_found(stored),
         final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
@@ -105,10 +112,11 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         decided_here=_decided(stored, shown, view),
         shuffles=_largest_first(run.shuffle, "bytes_written"),
         broadcasts=_largest_first(run.broadcast, "size_bytes"),
-        joins=_largest_first(run.joins, "output_rows"),
+        joins=_joins(run.joins, bill),
         ended=ENDED,
         skewed=skewed_nodes(stored.findings),
         waits=_waits(stored, bill),
+        waited=bill.wall_ms > 0,
         smaller=max((each for each in ZOOMS if each < view.zoom), default=None),
         larger=min((each for each in ZOOMS if each > view.zoom), default=None) if view.zoom != FIT else None,
         path=address(e).partition("?")[0],
@@ -123,20 +131,24 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
 def drawing_file(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     """The drawing of the page as an SVG file. Raises `NotFound` if there is none."""
     shown = stored.version(view.version)
-    drawing = _drawing(stored, shown, view, stages_of_nodes(stored, run))
+    drawing = _drawing(stored, shown, view, stages_of_nodes(stored, run), judge(stored).nodes)
     if drawing is None:
         raise NotFound("This execution has no plan that can be drawn.")
     return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {query_title(stored.execution)}"[:300])
 
 
 def _drawing(
-    stored: StoredPlan, version: Row | None, view: View, stages_of: Mapping[int, Sequence[int]]
+    stored: StoredPlan,
+    version: Row | None,
+    view: View,
+    stages_of: Mapping[int, Sequence[int]],
+    judged: Sequence[int],
 ) -> Drawing | None:
     """None if there is no plan, or it is too large."""
     if version is None or operators_of(version) > MAX_DRAWN:
         return None
     marked = () if view.stage is None or not version["is_final"] else _nodes_of(view.stage, stages_of)
-    return draw(stored, version, view, marked)
+    return draw(stored, version, view, marked, judged if version["is_final"] else ())
 
 
 def _given(parameters: Mapping[str, object]) -> dict[str, object]:
@@ -176,33 +188,44 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
 
 
 def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
-    """What the execution waited for, the longest first; none before its end."""
-    labels = Labels(stored)
-    waits = []
+    """What the execution waited for, the longest first; before its end, what its tasks were at."""
+    labels, waits = Labels(stored), []
+    whole = bill.wall_ms or bill.task_time_ms
     for item in bill.items[:_MOST_WAITS]:
-        if item.wall_ms:
+        ms = item.wall_ms if bill.wall_ms else item.task_time_ms
+        if ms:
             node = item.node_id if item.kind == "operator" else None
             text = labels.item(item) if node is None else f"{labels.name(node)} ({node})"
-            share = percent_text(item.wall_ms / bill.wall_ms)
-            waits.append(Wait(text, node, duration_text(item.wall_ms), share))
+            waits.append(Wait(text, node, item.stage_id, duration_text(ms), percent_text(ms / whole)))
     return waits
 
 
-def _charged(bill: Bill, node: int) -> list[tuple[str, str]]:
+def _charged(bill: Bill, node: int, labels: Labels) -> list[tuple[str, str]]:
     """What an operator cost, and a join with what only it needed, as labels and texts."""
     item = bill.operators().get(node)
+    found = [("Cost", _amounts(item.wall_ms, item.task_time_ms, bill))] if item else []
     join = next((join for join in bill.joins if join.node_id == node), None)
-    found = [("Cost", _times(item, "", bill))] if item else []
-    if join and join.wall_ms is not None:
-        found.append(("With its sorts, shuffles, broadcasts", _times(join, "≥ " if join.is_partial else "", bill)))
+    its = () if join is None else join.shared
+    if join is not None and (join.wall_ms is not None or its):
+        wall, tasks = (
+            between(known, most, is_partial=join.is_partial)
+            for known, most in ((join.wall_ms, join.most_wall_ms), (join.task_time_ms, join.most_task_time_ms))
+        )
+        if bill.wall_ms and join.most_wall_ms:
+            share = percent_text(join.most_wall_ms / bill.wall_ms)
+            wall += f" of wall time, {'at most ' if its else ''}{share}"
+        texts = [wall] * (bill.wall_ms > 0) + ([f"{tasks} of task time"] if tasks else [])
+        found.append(("With its sorts, shuffles, broadcasts", "; ".join(filter(None, texts))))
+    for shared in its or (each for each in bill.items if item is None and join is None and node in each.operators):
+        what = "The join itself" if join else "Cost"
+        found.append((what, f"part of {_amounts(shared.wall_ms, shared.task_time_ms, bill)} ({labels.place(shared)})"))
     return found
 
 
-def _times(charged: Item | JoinCost, least: str, bill: Bill) -> str:
-    """``≥ 2.1 s of wall time, 23 %; ≥ 4.1 s of task time``, as far as they are known."""
-    wall, tasks = charged.wall_ms or 0, charged.task_time_ms
-    texts = [f"{least}{duration_text(wall)} of wall time, {percent_text(wall / bill.wall_ms)}"] if bill.wall_ms else []
-    return "; ".join([*texts, *([] if tasks is None else [f"{least}{duration_text(tasks)} of task time"])])
+def _amounts(wall_ms: int, task_ms: int, bill: Bill) -> str:
+    """``2.1 s of wall time, 23 %; 4.1 s of task time``, as far as they are known."""
+    texts = [f"{duration_text(wall_ms)} of wall time, {percent_text(wall_ms / bill.wall_ms)}"] if bill.wall_ms else []
+    return "; ".join([*texts, f"{duration_text(task_ms)} of task time"])
 
 
 def _grouped(stored: StoredPlan) -> list[FindingGroup]:
@@ -231,6 +254,17 @@ def _changes(stored: StoredPlan, shown: Row | None) -> list[tuple[str, str]]:
     before = numbers[numbers.index(number) - 1]
     steps = [(before, f"since plan {before}"), (first, "since the first plan")]
     return [(compare_plans(stored.execution, each, number), words) for each, words in dict(steps).items()]
+
+
+def _joins(rows: Iterable[Row], bill: Bill) -> list[Row]:
+    """Those that can have cost most first, each with `wall_time`, a text."""
+    costs = {join.node_id: (place, join) for place, join in enumerate(bill.joins)} if bill.wall_ms else {}
+    found = []
+    for row in _largest_first(rows, "output_rows"):
+        _, join = costs.get(row["node_id"], (0, None))
+        text = between(join.wall_ms, join.most_wall_ms, is_partial=join.is_partial) if join else ""
+        found.append({**row, "wall_time": text})
+    return sorted(found, key=lambda row: costs[row["node_id"]][0] if row["node_id"] in costs else len(costs))
 
 
 def _largest_first(rows: Iterable[Row], measure: str) -> list[Row]:

@@ -43,8 +43,14 @@ def stages_of_nodes(plan: StoredPlan, run: Run) -> dict[int, list[int]]:
             continue
         for i in members[node["id"]] if node["is_cluster"] else [node["id"]]:
             stages[part_of[i]].add(row["max_stage_id"])
+    hidden = plan.not_run(final) | {i for i, node in nodes.items() if _is_frame(node["name"])}
     each = {i: sorted(stages[part] | read_by[i]) for i, part in part_of.items() if part in stages or i in read_by}
-    return {i: found for i, found in each.items() if found}
+    return {i: found for i, found in each.items() if found and i not in hidden}
+
+
+def _is_frame(name: str) -> bool:
+    """Whether it has no box in the drawing."""
+    return name == operators.ADAPTIVE_PLAN or operators.of(name).kind == "shuffle_read"
 
 
 def _parts(nodes: Iterable[int], edges: Iterable[tuple[int, int]], names: dict[int, str]) -> dict[int, int]:

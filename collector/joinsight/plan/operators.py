@@ -98,6 +98,8 @@ _TIME = (
     "job commit time",
     PYTHON_TIME,
 )
+_WITH_INPUTS = ("time to build hash map", "time in aggregation build", PYTHON_TIME)
+"""Spark's times that include those of the operators below in the same stage; those of native engines do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +131,18 @@ class Operator:
     bytes: tuple[str, ...] = _BYTES
     """The first of these that a node has is its size."""
     time: tuple[str, ...] = _TIME
-    """The sum of those of these metrics that a node has is its time; each is in the unit of its type."""
+    """The times that it may have measured; each is in the unit of its type."""
     code_prefix: str = ""
     """What its names in generated code begin with, where that is not its name in lower case."""
     engine: EngineName | None = None
     """The native engine whose operator this is; `name` is that of Spark's."""
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Spark's names of the engine's metrics."""
+
+    @property
+    def own_time(self) -> tuple[str, ...]:
+        """Those that include no other operator's: the sum of those that a node has is its time."""
+        return self.time if self.engine else tuple(name for name in self.time if name not in _WITH_INPUTS)
 
     @property
     def is_exchange(self) -> bool:

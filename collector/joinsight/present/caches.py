@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from joinsight.analysis.bill import read_facts
+from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
+from joinsight.plan.caches import caches
 from joinsight.tables import Row
 
 _MOST_IDS = 4
@@ -27,3 +30,23 @@ def line(row: Row) -> str:
     """The same, with the node and the table's name."""
     name = f" {row['table_name']}" if row["table_name"] else ""
     return f"{row['node_id']}: cached table{name}, {use(row)}"
+
+
+def filled(plan: StoredPlan, version: Row) -> dict[int, str]:
+    """``cached, filled by #0 in 24.2 s``, by the scans of a plan version that read a cached table."""
+    known = {row["cache_id"]: row for row in plan.caches}
+    facts = read_facts(version, plan.metrics)
+    return {
+        scan: _filled(known[cache.cache_id])
+        for cache in caches(facts)
+        if cache.cache_id in known
+        for scan in cache.scans
+    }
+
+
+def _filled(row: Row) -> str:
+    by = [f"#{number}" for number in row["filled_by"]]
+    if not by:
+        return "cached"
+    more = [f"{len(by) - _MOST_IDS} more"] if len(by) > _MOST_IDS else []
+    return f"cached, filled by {', '.join([*by[:_MOST_IDS], *more])} in {duration_text(row['all_fill_wall_ms'])}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from joinsight.analysis.stored import StoredPlan
+from joinsight.base.units import duration_text
 from joinsight.plan import operators
 from joinsight.plan.outline import shortened
 from joinsight.present.task_time import works
@@ -34,6 +35,17 @@ ACTIVITIES: Mapping[str, str] = {
     "collect": "encoding rows for the driver",
     "other": "no operator: starting up, compiling code",
 }
+
+
+def between(known: int | None, most: int | None, *, is_partial: bool) -> str:
+    """``2.3 s``; of what is known in part ``206 ms to 43.2 s`` or ``at most 43.0 s``; empty if nothing is known."""
+    if known is None and not most:
+        return ""
+    if most is not None and most > (known or 0):
+        return f"{duration_text(known)} to {duration_text(most)}" if known else f"at most {duration_text(most)}"
+    if known is None or (is_partial and not known):
+        return ""
+    return f"at least {duration_text(known)}" if is_partial else duration_text(known)
 
 
 class Labels:

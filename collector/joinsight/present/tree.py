@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joinsight.analysis.stored import StoredPlan
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, percent_text
 from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.plan import operators
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
 from joinsight.plan.texts import without_ids
+from joinsight.present import caches
 from joinsight.present.values import ratio_text
 from joinsight.tables import Row
-from joinsight.timing.cost import Bill
+from joinsight.timing.cost import Bill, Item
 
 # Details that are not about the query: ids, the usual origin of a shuffle, the default catalog
 _NOISE = re.compile(r",? ?\[plan_id=\d+\]|,? ?\[id=#\d+\]|, ENSURE_REQUIREMENTS\b|\bspark_catalog\.")
@@ -32,7 +33,38 @@ class Cluster:
     """A whole-stage-codegen stage; `number` is ``(2)``, or empty if its name has none."""
 
     number: str
-    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operators that cannot be told apart, in a codegen stage or elsewhere in a stage, and their time together."""
+
+    operators: frozenset[int]
+    cluster: int | None
+    """The codegen stage; None: they are all those of the stages."""
+    stages: tuple[int, ...]
+    wall_ms: int
+    time_ms: int
+    """The sum over tasks."""
+    share: float
+    """The share of the execution's time; of its task time before the end."""
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether they took much of the time."""
+        return self.share >= HOT
+
+    @property
+    def amount(self) -> str:
+        """``43.0 s, 88 % wall``; while it runs ``43.0 s of tasks``."""
+        if self.wall_ms:
+            return f"{duration_text(self.wall_ms)}, {percent_text(self.share)} wall"
+        return f"{duration_text(self.time_ms)} of tasks"
+
+    @property
+    def place(self) -> str:
+        """``stage 59``; empty for a codegen stage."""
+        return f"stage{'s' * (len(self.stages) > 1)} {', '.join(map(str, self.stages))}" if self.stages else ""
 
 
 @dataclass(slots=True)
@@ -47,19 +79,23 @@ class TreeNode:
     bytes_are: str = ""
     """``of files`` where `bytes` is not the size of the output: tasks may read less or more than that."""
     time_ms: int | None = None
-    """The sum over tasks; for a broadcast, the time on the driver."""
-    time_share: float = 0.0
-    """The share of the time of all nodes."""
+    """The sum over tasks, without that of other operators; for a broadcast, the time on the driver."""
     wall_ms: int = 0
     """How long the execution waited for it, as far as that is known: docs/cost.md."""
     wall_share: float = 0.0
     """The share of the execution's time."""
-    is_sampled: bool = False
-    """Whether `wall_share` is known of all operators that have code of their own."""
+    share: float = 0.0
+    """The same; before the end, the share of the time of all tasks."""
     read: Row | None = None
     """The metric of rows read per task, for a shuffle whose `skew_ratio` is known."""
     findings: list[Row] = field(default_factory=list)
     """The worst first."""
+    reads: list[Row] = field(default_factory=list)
+    """How AQE reads this shuffle: operators of Spark's that are not shown on their own."""
+    cached: str = ""
+    """``cached, filled by #0 in 24.2 s``, for a scan of a cached table that was there."""
+    holds: int = 0
+    """The number of operators that filled it, which are left out."""
 
     @property
     def id(self) -> int:
@@ -80,7 +116,13 @@ class TreeNode:
     @property
     def text(self) -> str:
         """The operator with its arguments, on one line, shortened by `clean`."""
-        return clean(self.row["simple"]) or self.name or "(no plan)"
+        text = ", ".join(filter(None, (clean(self.row["simple"]), *self.read_as, self.cached)))
+        return text or self.name or "(no plan)"
+
+    @property
+    def read_as(self) -> list[str]:
+        """``coalesced``: how AQE reads this shuffle."""
+        return list(dict.fromkeys(clean(each["simple"]).removeprefix(each["name"]).strip() for each in self.reads))
 
     @property
     def size(self) -> str:
@@ -103,11 +145,6 @@ class TreeNode:
         return self.share >= HOT
 
     @property
-    def share(self) -> float:
-        """What is known best: its share of the wall time, or of the times that Spark measures."""
-        return self.wall_share if self.is_sampled else self.time_share
-
-    @property
     def skew(self) -> str:
         """Rows of the largest task divided by the median: ``6.3×``."""
         return "" if self.read is None else ratio_text(self.read["max"] / self.read["median"])
@@ -125,7 +162,10 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class PlanTree:
-    """A plan version, without whole-stage-codegen clusters, which are at their nodes."""
+    """A plan version, without whole-stage-codegen clusters, which are at their nodes, and without Spark's frames.
+
+    Below a scan of a cached table that was there, the operators that filled it are left out: they did not run.
+    """
 
     nodes: Mapping[int, TreeNode]
     inputs: Mapping[int, Sequence[int]]
@@ -133,29 +173,37 @@ class PlanTree:
     roots: Sequence[int]
     measured: Mapping[int, Row]
     """The execution's metrics by accumulator."""
+    groups: Sequence[Group] = ()
+    """What is known of several operators only, the longest first."""
 
     def metrics(self, node: Row) -> list[tuple[str, Row]]:
         """The measured metrics of a node, with Spark's names."""
         rows = ((name, self.measured.get(accumulator)) for accumulator, name, _ in node["metrics"])
         return [(name, row) for name, row in rows if row is not None]
 
+    def all_metrics(self, node: TreeNode) -> list[tuple[str, Row]]:
+        """Those of a node, and of how AQE reads it."""
+        return [each for row in (node.row, *node.reads) for each in self.metrics(row)]
 
-def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
-    """A plan version for display; only the final one has findings, as they refer to its nodes."""
+
+def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = ()) -> PlanTree:
+    """A plan version for display; only the final one has findings, as they refer to its nodes.
+
+    `opened` are the scans of cached tables below which the operators that filled them are shown.
+    """
     inputs: dict[int, list[int]] = defaultdict(list)
     for child, parent in version["edges"]:
         inputs[parent].append(child)
-    fed = {child for child, _ in version["edges"]}
     operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
+    _leave_out_frames(operators_only, inputs)
+    not_run = plan.not_run(version)
+    _close_caches(plan, version, operators_only, inputs, not_run, opened)
+    fed = {child for parent, below in inputs.items() if parent in operators_only for child in below}
     roots = [i for i in operators_only if i not in fed]
-    tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics})
-    skew_known, not_run = _skew_known(plan), plan.not_run(version)
-    idle = {node["cluster"] for node in version["nodes"] if node["id"] in not_run}
-    clusters = {
-        node["id"]: _cluster(tree, node, did_run=node["id"] not in idle)
-        for node in version["nodes"]
-        if node["is_cluster"]
-    }
+    groups = _groups(plan.bill) if version["is_final"] else []
+    tree = PlanTree(operators_only, inputs, roots, {row["accumulator_id"]: row for row in plan.metrics}, groups)
+    skew_known = _skew_known(plan)
+    clusters = {node["id"]: _cluster(node) for node in version["nodes"] if node["is_cluster"]}
     for node in tree.nodes.values():
         node.cluster = clusters.get(node.row["cluster"])
         if node.id in not_run:
@@ -164,9 +212,6 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
         _measure(node, operator, operator.by_sparks_names(tree.metrics(node.row)))
         read = (row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known)
         node.read = next((_read(row, skew_known[row["accumulator_id"]]) for row in read), None)
-    total = sum(node.time_ms or 0 for node in tree.nodes.values())
-    for node in tree.nodes.values():
-        node.time_share = (node.time_ms or 0) / total if total else 0.0
     if version["is_final"]:
         _charge(tree, plan.bill)
     for finding in plan.findings if version["is_final"] else ():
@@ -175,23 +220,84 @@ def plan_tree(plan: StoredPlan, version: Row) -> PlanTree:
     return tree
 
 
-def _charge(tree: PlanTree, bill: Bill) -> None:
-    whole = bill.wall_ms
-    if not whole:
+def _leave_out_frames(nodes: dict[int, TreeNode], inputs: dict[int, list[int]]) -> None:
+    """Leave out AdaptiveSparkPlan, and AQEShuffleRead, which becomes a trait of its shuffle."""
+    hidden: dict[int, int] = {}
+    for i, node in list(nodes.items()):
+        is_read = operators.of(node.name).kind == "shuffle_read"
+        if (is_read or node.name == operators.ADAPTIVE_PLAN) and len(inputs.get(i, ())) == 1:
+            [hidden[i]] = inputs.pop(i)
+            del nodes[i]
+            if is_read:
+                nodes[_shown(hidden[i], hidden)].reads.append(node.row)
+    if hidden:
+        for parent, below in inputs.items():
+            inputs[parent] = [_shown(child, hidden) for child in below]
+
+
+def _shown(node: int, hidden: Mapping[int, int]) -> int:
+    while node in hidden:
+        node = hidden[node]
+    return node
+
+
+def _close_caches(
+    plan: StoredPlan,
+    version: Row,
+    nodes: dict[int, TreeNode],
+    inputs: dict[int, list[int]],
+    not_run: Collection[int],
+    opened: Container[int],
+) -> None:
+    """Leave out what filled the cached tables that were there."""
+    scans = [i for i in inputs if i in nodes and i not in not_run and any(child in not_run for child in inputs[i])]
+    if not scans:
         return
-    is_sampled = any(item.task_time_error_ms is not None for item in bill.items)
-    for node in tree.nodes.values():
-        node.is_sampled = is_sampled
+    filled = caches.filled(plan, version)
+    for i in scans:
+        nodes[i].cached = filled.get(i, "cached")
+        todo = [] if i in opened else inputs.pop(i)
+        while todo:
+            below = todo.pop()
+            if below in nodes and below in not_run:
+                del nodes[below]
+                nodes[i].holds += 1
+                todo += inputs.pop(below, ())
+
+
+def _charge(tree: PlanTree, bill: Bill) -> None:
+    """Set the time of operators of which it is known: Spark's own metrics may be without a part of it."""
+    wall, tasks = bill.wall_ms, bill.task_time_ms
     for node_id, item in bill.operators().items():
-        if node_id in tree.nodes:
-            tree.nodes[node_id].wall_ms = item.wall_ms
-            tree.nodes[node_id].wall_share = item.wall_ms / whole
+        node = tree.nodes.get(node_id)
+        if node is None:
+            continue
+        if item.task_time_ms and not operators.is_broadcast(node.name):
+            node.time_ms = item.task_time_ms
+        node.wall_ms = item.wall_ms
+        node.wall_share = item.wall_ms / wall if wall else 0.0
+        node.share = node.wall_share if wall or not tasks else item.task_time_ms / tasks
 
 
-def _cluster(tree: PlanTree, node: Row, *, did_run: bool) -> Cluster:
+def _groups(bill: Bill) -> list[Group]:
+    """The shared items of a bill, those of the same operators as one."""
+    items: dict[tuple[int | None, tuple[int, ...]], list[Item]] = defaultdict(list)
+    for item in bill.items:
+        if item.kind == "shared" and item.operators:
+            items[item.node_id, item.operators].append(item)
+    wall, tasks = bill.wall_ms, bill.task_time_ms
+    groups = []
+    for (cluster, inside), its in items.items():
+        waited, ran = sum(item.wall_ms for item in its), sum(item.task_time_ms for item in its)
+        share = waited / wall if wall else ran / tasks if tasks else 0.0
+        stages = tuple(sorted(item.stage_id for item in its if item.stage_id is not None))
+        groups.append(Group(frozenset(inside), cluster, stages, waited, ran, share))
+    return sorted(groups, key=lambda group: -group.share)
+
+
+def _cluster(node: Row) -> Cluster:
     number = re.search(r"\(\d+\)", node["name"])
-    spent = next((row["total"] for name, row in tree.metrics(node) if did_run and name == "duration"), None)
-    return Cluster(number[0] if number else "", "" if spent is None else duration_text(spent))
+    return Cluster(number[0] if number else "")
 
 
 def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> None:
@@ -201,7 +307,7 @@ def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> 
     size = next((name for name in operator.bytes if name in by_name), None)
     if size is not None:
         node.bytes, node.bytes_are = by_name[size]["total"], "of files" if size == FILES_SIZE else ""
-    times = [row for name, row in by_name.items() if name in operator.time and row["total"] is not None]
+    times = [row for name, row in by_name.items() if name in operator.own_time and row["total"] is not None]
     if times:
         node.time_ms = sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
 

@@ -301,6 +301,12 @@ def _newest(table: str) -> Sort:
     return Sort(lambda tables: getattr(tables, table).c.started_at, "newest first", is_nullable=False)
 
 
+def _join_ms(tables: ModuleType) -> ColumnElement[Any]:
+    from sqlalchemy import func
+
+    return func.coalesce(tables.joins.c.cost_most_wall_ms, tables.joins.c.cost_wall_ms)
+
+
 def _shuffle_ms(tables: ModuleType) -> ColumnElement[Any]:
     from sqlalchemy import BigInteger, literal_column
 
@@ -351,7 +357,7 @@ SORTS: Mapping[str, Mapping[str, Sort]] = {
         "size": _largest(lambda tables: tables.joins.c.output_rows, "most rows out"),
         "time": _largest(lambda tables: tables.execution.c.duration_ms, "longest executions first"),
         "spill": _largest(lambda tables: tables.joins.c.spill_bytes, "most spilled"),
-        "cost": _largest(lambda tables: tables.joins.c.cost_wall_ms, "most wall time, with what only it needed"),
+        "cost": _largest(_join_ms, "most wall time that it can have cost, with what only it needed"),
         "recent": _newest("joins"),
     },
     "findings": {

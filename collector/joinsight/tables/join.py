@@ -95,15 +95,19 @@ class JoinRow(ExecutionKey, frozen=True, kw_only=True):
     cost_is_partial: bool | None = column(
         "whether the costs are a lower bound: operators of its stage could not be told apart, or no sample saw the join"
     )
+    cost_most_wall_ms: Ms | None = column(
+        "what it can have cost at most: cost_wall_ms, and all the wall time that it shares with other operators of its"
+        " stages, which could not be told apart; NULL: unknown"
+    )
 
 
 joins = table_of(
     JoinRow,
     "joins",
     Index(None, "operator_key", "started_at"),
-    of_executions("output_rows", "spill_bytes", "cost_wall_ms"),
+    of_executions("output_rows", "spill_bytes", "cost_wall_ms", "cost_most_wall_ms"),
     largest("joins", "output_rows"),
     largest("joins", "spill_bytes"),
-    largest("joins", "cost_wall_ms"),
+    largest("joins", "COALESCE(cost_most_wall_ms, cost_wall_ms)", "cost"),
     key=("node_id",),
 )

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.present.display import row_text
-from joinsight.present.tree import HOT, PlanTree, TreeNode, plan_tree
+from joinsight.present.tree import HOT, Group, PlanTree, TreeNode, plan_tree
 from joinsight.present.values import number_text
 from joinsight.tables import Row
 from joinsight.terminal.escaping import visible_line
@@ -27,6 +27,8 @@ _NUMBERS = _ROWS + _BYTES + _TIME + _SKEW
 _LEAST_LABEL = 20
 _MOST_PADDED = 80
 """Where nothing is cut, longer labels are not padded to: one long text would push the numbers out of sight."""
+_LEAST_SHARE = 0.01
+"""The share of the time from which on operators that cannot be told apart get a line."""
 _MAX_PREFIX = 36
 _MARKS = {
     "broadcast": ("⇶ ", "bold magenta"),
@@ -61,7 +63,21 @@ def draw(plan: StoredPlan, version: Row, *, width: int | None, metrics: bool = F
             continue
         yield _line(label, node, label_width, wall, is_cut=width is not None)
         if metrics:
-            yield from _metrics(shown.metrics(node.row), rest)
+            yield from _metrics(shown.all_metrics(node), rest)
+    for group in shown.groups:
+        if group.share >= _LEAST_SHARE:
+            yield _together(group, shown)
+
+
+def _together(group: Group, shown: PlanTree) -> Text:
+    """What is known of several operators only: ``stage 59: 43.0 s, 88 % wall: HashAggregate (1), Project (2)``."""
+    inside = [f"{visible_line(shown.nodes[i].name)} ({i})" for i in sorted(group.operators) if i in shown.nodes]
+    place = group.place or next(
+        (f"codegen {each.cluster.number}" for i, each in shown.nodes.items() if i in group.operators and each.cluster),
+        "",
+    )
+    text = Text(f"{place}: {group.amount}".removeprefix(": "), style="bold" if group.is_hot else "")
+    return text.append(f" for {', '.join(inside)}", style="dim")
 
 
 def _drawn(shown: PlanTree) -> Iterator[tuple[Text, TreeNode | None, str]]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
 from joinsight.plan import operators, texts
+from joinsight.plan.caches import not_run
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.timing import dependencies
@@ -89,6 +90,20 @@ class JoinCost:
         """Whether it may have cost more than is known."""
         return bool(self.shared) or not self.is_seen
 
+    @property
+    def most_wall_ms(self) -> int | None:
+        """What it can have cost at most: what is known, and all that it shares with other operators."""
+        if self.wall_ms is None and not self.shared:
+            return None
+        return (self.wall_ms or 0) + sum(item.wall_ms for item in self.shared)
+
+    @property
+    def most_task_time_ms(self) -> int | None:
+        """The same in time of tasks."""
+        if self.task_time_ms is None and not self.shared:
+            return None
+        return (self.task_time_ms or 0) + sum(item.task_time_ms for item in self.shared)
+
 
 @dataclass(frozen=True, slots=True)
 class Bill:
@@ -97,7 +112,7 @@ class Bill:
     items: Sequence[Item]
     """The largest first, by wall time."""
     joins: Sequence[JoinCost]
-    """The largest first, too; then those of which nothing is known."""
+    """Those that can have cost most first; without those that only fill cached tables which were there."""
     waits: Mapping[Attempt, Mapping[int, int]]
     """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
     weights: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
@@ -314,8 +329,9 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
             shared[node_id].append(item)
     readers: dict[int, int] = {}
     found = []
+    absent = not_run(facts)
     for node in facts.graph.nodes:
-        if operators.join_strategy(node.name):
+        if operators.join_strategy(node.name) and node.id not in absent:
             needed, others = _below(facts, node, readers)
             its = [known[i] for i in (node.id, *needed) if i in known]
             is_seen = node.id in known or node.id in shared
@@ -332,7 +348,7 @@ def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
                     is_seen,
                 )
             )
-    return sorted(found, key=lambda join: (join.wall_ms is None, -(join.wall_ms or 0), -(join.task_time_ms or 0)))
+    return sorted(found, key=lambda join: (-(join.most_wall_ms or 0), -(join.most_task_time_ms or 0), join.node_id))
 
 
 def _below(facts: PlanMetrics, join: Node, readers: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -61,8 +61,12 @@ _MEASURED = {
     "scan time": "scan",
     "shuffle write time": "shuffle_write",
     "fetch wait time": "shuffle_read",
+    "task commit time": "file_write",
+    operators.PYTHON_TIME: "python",
 }
-"""Spark's times that include no other operator's, and what tasks are at then."""
+"""Spark's times that include no other operator's, and what tasks are at then; Python's only as `_is_alone` says."""
+_BESIDE_PYTHON = ("scan", "filter", "project", "sort", "aggregate", "limit", "shuffle_read", "write", "query_stage")
+"""Kinds of operators that take little beside a Python worker for as many rows, or of which Spark measures the time."""
 _NUMBER = re.compile(r"\((\d+)\)")
 _FUNCTION = re.compile(r"([A-Za-z]+)_([A-Za-z]+)(?:_\w+)?_\d+")
 _COLUMNS = re.compile(r"Project(?: \[(?:[\w.]+#\d+L?(?:, )?)*\])?")
@@ -157,6 +161,10 @@ def _largest_first(counted: tuple[tuple[str, int | None, str | None], int]) -> t
 
 def _measured(stage: Stage, measured: Sequence[Spent]) -> Iterator[Spent]:
     """`measured`: by metrics, which do not tell attempts apart."""
+    others = sum(each.ms for each in measured if each.part != "python")
+    left = max(0, stage.run_time_ms - others)  # while they run, Python workers also wait for these
+    measured = [replace(each, ms=min(each.ms, left)) if each.part == "python" else each for each in measured]
+    measured = [each for each in measured if each.ms]
     rest = stage.run_time_ms - sum(each.ms for each in measured)
     if rest < 0:  # they overlap
         measured, rest = [], stage.run_time_ms
@@ -175,11 +183,32 @@ def _by_metrics(facts: PlanMetrics) -> Mapping[int, Sequence[Spent]]:
             measured, name = facts.accumulators.get(metric.id), operator.metric(metric.name)
             if name not in _MEASURED or measured is None or len(measured.stages) != 1:
                 continue
+            if name == operators.PYTHON_TIME and not _is_alone(facts, node):
+                continue
             (stage,) = measured.stages
             ms = (measured.sum or 0) // (1_000_000 if metric.type == "nsTiming" else 1)
             if ms > 0:
                 found[stage].append(Spent(stage, 0, _MEASURED[name], node.id, None, ms, None, "metrics"))
     return found
+
+
+def _is_alone(facts: PlanMetrics, python: Node) -> bool:
+    """Whether no other operator of its stage may take long: Python workers also wait for rows, and for their reader."""
+    todo, seen = [python.id], {python.id}
+    while todo:
+        node = facts.nodes[todo.pop()]
+        if node.id != python.id:
+            operator = operators.of(node.name)
+            if operator.is_exchange or operator.kind == "reused_exchange":
+                continue
+            if operator.kind not in _BESIDE_PYTHON and not operator.is_wrapper and not operator.source_name:
+                return False
+            if operator.kind == "scan":
+                continue
+        around = {*facts.inputs(node), *facts.consumers(node)} - seen
+        seen |= around
+        todo += around
+    return True
 
 
 class _Places:

@@ -92,7 +92,7 @@ def _even(view: View, found: list[Cause]) -> Verdict:
     places = [each for each in found if each.code in PLACES]
     largest = max(places, key=lambda each: each.wall_ms, default=None)
     number = len({each.nodes for each in places if each.nodes})
-    text = f"Nothing stands out in {duration_text(whole)}"
+    text = f"Nothing stands out in {duration_text(whole)}{'' if view.has_ended else ' so far'}"
     if largest is not None:
         text += (
             f": {number} operators share the time, the largest part is {100 * largest.wall_ms / max(1, whole):.0f} %"
@@ -111,7 +111,7 @@ def _even(view: View, found: list[Cause]) -> Verdict:
         None,
         evidence,
         f"{text}.",
-        "Nothing needs to be done.",
+        "Nothing needs to be done." if view.has_ended else "It is still running.",
         nodes,
     )
 

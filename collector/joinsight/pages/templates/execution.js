@@ -15,6 +15,20 @@
     }
   })
 
+  // Opens the drawing at the operator that the verdict is about.
+  const open = () => {
+    const drawing = one('[data-opens-at]')
+    const box = drawing && !location.hash && document.getElementById(drawing.dataset.opensAt)
+    if (!box) return
+    const [whole, part] = [drawing.getBoundingClientRect(), box.getBoundingClientRect()]
+    drawing.scrollBy({
+      left: part.left + part.width / 2 - whole.left - whole.width / 2,
+      top: part.top + part.height / 2 - whole.top - whole.height / 2,
+      behavior: 'instant'
+    })
+  }
+  open()
+
   // Shows on the map which part of the plan is visible.
   const mark = () => {
     const here = one('.map .here'), plan = one('svg.plan')
