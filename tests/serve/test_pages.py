@@ -181,6 +181,7 @@ def test_the_list_is_filtered_and_sorted(engine: Engine) -> None:
         return re.findall(r'<td class="query">.*?<bdi>(.*?)</bdi>', get(engine, f"/?{query}").text)
 
     newest = [SKEWED.description, "the later one", "attempt two", "the earlier one", "without an attempt"]
+    newest += ["an odd id", "an attempt of it"]
     assert sorted(titles("")) == sorted(newest)
     assert titles("sort=time")[:2] != titles("sort=recent")[:2]
     assert titles("job=nightly") == titles("state=failed") == ["the later one"]
