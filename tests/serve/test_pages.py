@@ -15,9 +15,10 @@ from xml.etree import ElementTree
 
 import httpx
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, insert, text
 from tests.documents import STARTED_AT_MS, Plan, application, draw, execution, planned, request
 from tests.findings.recorded import SMALL, UNLIMITED, recordings
+from tests.pages.stored import skewed
 from tests.serve.real import in_threads, until, writers_that_wait
 
 from joinsight.contract.decode import HEADERS
@@ -33,6 +34,7 @@ from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
+from joinsight.tables import finding
 
 HOUR = 3_600_000
 SKEWED = recordings()["skewed"]
@@ -66,6 +68,8 @@ def filled(engine: Engine) -> Iterator[None]:
             ),
         ]
     )
+    with engine.begin() as connection:
+        connection.execute(insert(finding), skewed()[0].findings)
     yield
 
 
@@ -189,8 +193,8 @@ def test_the_list_is_filtered_and_sorted(engine: Engine) -> None:
     assert titles("since=2026-01-01T00:30&until=2026-01-01T02:00") == ["the later one"]
     assert get(engine, "/?job=nobody&state=failed").text.count("No matching executions.") == 1
     assert 'value="nobody"' in get(engine, "/?job=nobody").text
-    skewed = get(engine, "/?application=" + SKEWED.application_id).text
-    assert "<title>warning</title>" in skewed
+    page = get(engine, "/?application=" + SKEWED.application_id).text
+    assert "<title>warning</title>" in page
 
 
 def listed(page: str) -> list[int]:
