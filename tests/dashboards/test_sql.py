@@ -27,6 +27,7 @@ from tests.dashboards.grafana import (
     variables,
 )
 from tests.documents import application, planned
+from tests.findings.planted import PLANTED
 from tests.findings.recorded import SMALL, recordings
 from tests.history import END, Planted
 
@@ -74,7 +75,7 @@ def engine(planted_engine: Engine) -> Engine:
     """A database with a history that has everything the dashboards show."""
     recorded = (msgspec.structs.replace(each, call_site="collect at /jobs/shop.py:7") for each in recordings().values())
     documents: list[Document] = [*recorded, *DEPLOYED]
-    assert Writer(planted_engine, finder=Finder(SMALL)).write(documents).refused == []
+    assert Writer(planted_engine, finder=Finder(SMALL, PLANTED)).write(documents).refused == []
     return planted_engine
 
 

@@ -256,7 +256,7 @@ def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row
         "failed_tasks": stage["numFailedTasks"],
         "killed_tasks": stage["numKilledTasks"],
         **{column: stage[name] for column, name in STAGE_TOTALS.items()},
-        **{column: sum(task[name] or 0 for task in tasks) for column, name in _OF_TASKS.items()},
+        **{column: sum(task[name] or 0 for task in tasks if _reported(task)) for column, name in _OF_TASKS.items()},
         _PEAK: max((task["taskMetrics"]["peakExecutionMemory"] for task in tasks), default=0),
     }
     if stage["status"] in _NOT_RUN:
@@ -277,6 +277,11 @@ def stage_row(stage: dict[str, Any], jobs: list[int], parents: list[int]) -> Row
     row |= _spread("shuffle_read_bytes", [read["localBytesRead"] + read["remoteBytesRead"] for read in reads], True)
     row |= _spread("shuffle_read_rows", [read["recordsRead"] for read in reads], True)
     return row
+
+
+def _reported(task: dict[str, Any]) -> bool:
+    """Whether it reported metrics: one that could not fetch a block has none, and is in none of our totals."""
+    return not str(task.get("errorMessage") or "").startswith("FetchFailed")
 
 
 def _occupancy(tasks: list[dict[str, Any]]) -> Row:

@@ -15,6 +15,7 @@ from psycopg.types.multirange import Multirange
 from psycopg.types.range import Range
 from sqlalchemy import Engine
 from tests.copying import copy_rows
+from tests.findings.planted import PLANTED
 from tests.history.jobs import DAY, LEAST_JOBS, Job, Run, make_jobs, runs_of_day
 
 from joinsight import __version__
@@ -84,7 +85,7 @@ def generate(
     all_jobs = make_jobs(jobs, days, seed)
     partitions.create(engine, {partitions.month_of(start + day * DAY) for day in range(days + 2)})
     filled = _Filler(engine, tables)
-    finder, earlier = Finder(), _EarlierRuns()
+    finder, earlier = Finder(heuristics=PLANTED), _EarlierRuns()
     applications = 0
     for day in range(days + 1):
         midnight = start + day * DAY

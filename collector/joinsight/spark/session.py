@@ -61,4 +61,4 @@ def task_reason(text: str) -> str:
     reason = errors[-1] if errors else text.strip().splitlines()[-1]
     if "No module named" in reason:
         reason += ". The executors' Python (PYSPARK_PYTHON) needs joinsight[spark]: joinsight docs lake"
-    return re.sub(r"^joinsight\.errors\.\w+: ", "", reason)
+    return re.sub(r"^joinsight\.base\.errors\.\w+: ", "", reason)
