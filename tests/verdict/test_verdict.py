@@ -114,6 +114,19 @@ def test_a_verdict_while_it_runs_says_so_far() -> None:
     assert verdict.next == "It is still running."
 
 
+def test_a_stage_whose_tasks_told_no_time_is_judged() -> None:
+    """It scanned, and ran while another one waited: nothing says what its tasks were at."""
+    its = stored("selfjoin")
+    scan, other = ({**stage} for stage in its.stages[:2])
+    scan["last_finish_at"] = scan["first_launch_at"] + timedelta(seconds=5)
+    start = round((scan["first_launch_at"] - its.execution["started_at"]).total_seconds() * 1000)
+    segment: dict[str, object] = dict.fromkeys(its.segments[0])
+    waiting = {**segment, "cause": "waiting", "start_ms": start, "end_ms": start + 5_000, "stage_id": other["stage_id"]}
+    task_times = [row for row in its.task_times if row["stage_id"] != scan["stage_id"]]
+    its = replace(its, stages=[scan, other], segments=[waiting], task_times=task_times)
+    assert judge(its).wall_ms == 5_000
+
+
 def test_keys_of_operators_are_the_same_in_the_plan(engine: Engine) -> None:
     rows = execution_rows(document("udf"))
     keys = {row.node_id: row.operator_key for row in rows.plan_node}

@@ -117,10 +117,15 @@ class Bill:
     """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
     weights: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
     """The run time of each stage attempt, by what its tasks were at."""
-    holds: Mapping[Account, Sequence[int]] = field(default_factory=dict)
-    """The operators that a shared account may be of."""
-    ran: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """The operators that ran in a stage."""
+    _stages: _Stages | None = field(default=None, repr=False, compare=False)
+
+    def holds(self, account: Account) -> Sequence[int]:
+        """The operators that a shared account may be of."""
+        return self._stages.holds(account) if self._stages else ()
+
+    def ran(self, stage_id: int) -> Sequence[int]:
+        """The operators that ran in a stage."""
+        return self._stages.ran.get(stage_id, ()) if self._stages else ()
 
     @property
     def wall_ms(self) -> int:
@@ -181,8 +186,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         for account in {**wall, **tasks}
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
-    holds = {account: stages.holds(account) for account in {**wall, **tasks} if account.kind == "shared"}
-    return Bill(items, _joins(facts, items), waits, weights, holds, stages.ran)
+    return Bill(items, _joins(facts, items), waits, weights, stages)
 
 
 def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:

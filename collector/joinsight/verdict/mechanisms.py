@@ -530,7 +530,7 @@ def scans(view: View) -> Iterator[Cause]:
         wall = view.wall_of((node.id,))
         stages = [ran for ran in view.ran if node.id in ran.nodes]
         shared = sum(
-            round(ms * view.guesses(view.bill.holds[account]).get(node.id, 0))
+            round(ms * view.guesses(view.bill.holds(account)).get(node.id, 0))
             for ran in stages
             for account, ms in ran.parts.items()
             if account.kind == "shared"
@@ -782,7 +782,7 @@ def work(view: View) -> Iterator[Cause]:
     for account, ms in view.walls.items():
         if account.kind != "shared" or not ms:
             continue
-        parts = view.guesses(view.bill.holds.get(account, ()) or view.bill.ran.get(account.stage_id or 0, ()))
+        parts = view.guesses(view.bill.holds(account))
         first = max(parts, key=lambda i: parts[i], default=None)
         if first is None:
             continue
@@ -869,7 +869,7 @@ def _wall_above(view: View, node_id: int) -> int:
         if node_id in ran.nodes
         for account, ms in ran.parts.items()
         if (account.kind == "operator" and account.node_id in its)
-        or (account.kind == "shared" and its & set(view.bill.holds.get(account, ())))
+        or (account.kind == "shared" and its & set(view.bill.holds(account)))
     )
 
 

@@ -174,7 +174,7 @@ class View:
         return found
 
     def _nodes(self, stage_id: int) -> tuple[int, ...]:
-        its = [i for i in self.bill.ran.get(stage_id, ()) if self.is_work(i)]
+        its = [i for i in self.bill.ran(stage_id) if self.is_work(i)]
         weight = self._weights.get(stage_id, {})
         return tuple(sorted(its, key=lambda i: (-weight.get(i, 0.0), i)))
 
@@ -194,7 +194,7 @@ class View:
                 if account.kind == "operator" and account.node_id is not None:
                     weight[account.node_id] += ms
                 elif account.kind == "shared":
-                    for node_id, part in self.guesses(self.bill.holds.get(account, ())).items():
+                    for node_id, part in self.guesses(self.bill.holds(account)).items():
                         weight[node_id] += part * ms
         return weights
 

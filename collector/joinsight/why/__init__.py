@@ -234,7 +234,7 @@ class _Division:
         if _ratio(one.handled, other.handled) < 1.02:
             return ""
         which = ""
-        for node_id in other.view.bill.ran.get(other.stage_id, ()):
+        for node_id in other.view.bill.ran(other.stage_id):
             node = other.view.facts.nodes[node_id]
             if operators.of(node.name).kind == "scan":
                 which = f" ({node.name.strip()})"
@@ -252,7 +252,7 @@ class _Division:
 
     @staticmethod
     def _nodes(stage: StageRun) -> Sequence[int]:
-        return [i for i in stage.view.bill.ran.get(stage.stage_id, ()) if stage.view.is_work(i)]
+        return [i for i in stage.view.bill.ran(stage.stage_id) if stage.view.is_work(i)]
 
     # No tasks
 
@@ -372,7 +372,7 @@ def _ratio(a: float, b: float) -> float:
 
 
 def _metric(stage: StageRun, name: str) -> int:
-    nodes = (stage.view.facts.nodes[i] for i in stage.view.bill.ran.get(stage.stage_id, ()))
+    nodes = (stage.view.facts.nodes[i] for i in stage.view.bill.ran(stage.stage_id))
     return sum(stage.view.facts.total(node, name) or 0 for node in nodes)
 
 
@@ -457,7 +457,7 @@ def _other_operators(one: StageRun, other: StageRun) -> str:
         ", ".join(
             dict.fromkeys(
                 x.view.facts.nodes[i].name.strip()
-                for i in x.view.bill.ran.get(x.stage_id, ())
+                for i in x.view.bill.ran(x.stage_id)
                 if x.view.keys.get(i) in x.keys - y.keys
             )
         )

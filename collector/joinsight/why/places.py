@@ -55,7 +55,7 @@ class StageRun:
     def handled(self) -> int:
         """Rows that it read, and that its joins and generators made."""
         made = 0
-        for node_id in self.view.bill.ran.get(self.stage_id, ()):
+        for node_id in self.view.bill.ran(self.stage_id):
             node = self.view.facts.nodes[node_id]
             if operators.of(node.name).kind == "join" or node.name.startswith("Generate"):
                 made += self.view.facts.total(node, OUTPUT_ROWS) or 0
@@ -131,9 +131,9 @@ class RunPlaces:
         wall = sum(s["end_ms"] - s["start_ms"] for s in its if s["cause"] in STAGE_CAUSES and s["cause"] != "retry")
         tail = sum(s["end_ms"] - s["start_ms"] for s in its if s["cause"] == "tail")
         view = self.view
-        keys = frozenset(key for i in view.bill.ran.get(stage_id, ()) if (key := view.keys.get(i)))
+        keys = frozenset(key for i in view.bill.ran(stage_id) if (key := view.keys.get(i)))
         written = [row["operator_key"] for row in self.stored.shuffles if stage_id in (row["map_stages"] or ())]
-        labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in view.bill.ran.get(stage_id, ()))
+        labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in view.bill.ran(stage_id))
         return StageRun(view, stage_id, rows, wall, tail, keys, labels, written[0] if written else None)
 
     @cached_property
