@@ -40,6 +40,16 @@ def percent_text(share: float) -> str:
     return f"{share * 100:,.0f} %"
 
 
+def times(ratio: float) -> str:
+    """``7.3 times``, ``120 times``."""
+    return f"{ratio:,.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
+
+
+def first_up(sentence: str) -> str:
+    """With a capital letter."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def _nanoseconds(ns: int) -> str:
     return duration_text(ns // 1_000_000)
 

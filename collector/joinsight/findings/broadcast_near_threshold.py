@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from joinsight.analysis.rows import max_broadcast_bytes
-from joinsight.base.units import bytes_text, percent_text
+from joinsight.base.units import bytes_text, first_up, percent_text, times
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import first_up, join, rows, times
+from joinsight.findings.phrases import join, rows
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import max_rows
 from joinsight.tables import BroadcastRow, JoinRow

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from joinsight.base.units import first_up
 from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic, Waited
-from joinsight.findings.phrases import first_up
 from joinsight.plan import operators
 from joinsight.verdict import names
 from joinsight.verdict.mechanisms import Cause, Code

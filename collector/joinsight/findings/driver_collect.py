@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joinsight.base.units import bytes_text, duration_text, percent_text
+from joinsight.base.units import bytes_text, duration_text, first_up, percent_text
 from joinsight.findings.driver import alone_ms
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import first_up
 
 
 def look(case: Case) -> Iterator[Finding]:

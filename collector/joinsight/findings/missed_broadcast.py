@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joinsight.base.units import bytes_text
+from joinsight.base.units import bytes_text, first_up
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import first_up, join
+from joinsight.findings.phrases import join
 from joinsight.tables import JoinRow
 
 

@@ -30,13 +30,3 @@ def _cut(text: str) -> str:
 def rows(number: int) -> str:
     """``1 row``, ``2,000 rows``."""
     return f"{number:,} row{'s' * (number != 1)}"
-
-
-def times(ratio: float) -> str:
-    """``7.3 times``, ``120 times``."""
-    return f"{ratio:,.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
-
-
-def first_up(sentence: str) -> str:
-    """With a capital letter."""
-    return sentence[:1].upper() + sentence[1:]

@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from joinsight.base.units import bytes_text
+from joinsight.base.units import bytes_text, first_up
 from joinsight.findings.finding import Case, Finding, Heuristic
-from joinsight.findings.phrases import first_up, shuffle
+from joinsight.findings.phrases import shuffle
 from joinsight.tables import ShuffleRow
 
 _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")

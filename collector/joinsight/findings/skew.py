@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from joinsight.analysis.rows import byte_size
-from joinsight.base.units import bytes_text
+from joinsight.base.units import bytes_text, times
 from joinsight.findings.finding import Case
-from joinsight.findings.phrases import rows, shuffle, times
+from joinsight.findings.phrases import rows, shuffle
 from joinsight.tables import JoinRow, ShuffleRow, StageRow
 
 _SKEW_JOIN = "spark.sql.adaptive.skewJoin."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joinsight.analysis.stored import StoredPlan
-from joinsight.base.units import duration_text
+from joinsight.base.units import duration_text, first_up
 from joinsight.verdict import names
 from joinsight.verdict.mechanisms import PLACES, Cause, Code, causes
 from joinsight.verdict.view import View
@@ -84,7 +84,7 @@ def _text(view: View, cause: Cause, wall: int, found: Sequence[Cause]) -> str:
         ),
         None,
     )
-    return text if second is None else f"{text} {second.what[:1].upper()}{second.what[1:]}."
+    return text if second is None else f"{text} {first_up(second.what)}."
 
 
 def _even(view: View, found: list[Cause]) -> Verdict:

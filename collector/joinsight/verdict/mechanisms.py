@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median_high
 from typing import Literal
 
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, times
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
@@ -101,7 +102,6 @@ class Cause:
     tasks would take as long, but the cause is the same."""
     is_place: bool | None = None
     """Whether it only says where the time went; by default, what its code is."""
-
     least_share: float = 0.2
     """Share of the wall time that it must explain to be the verdict."""
 
@@ -190,7 +190,8 @@ def imbalance(view: View) -> Iterator[Cause]:
             continue
         usable = max(1, slots or ran.number("width") or 1)
         spared = ran.wall_ms - round(ran.run_ms / usable)
-        longest, others = ran.number("run_time_ms_max"), ran.others_mean("run_time_ms", "run_time_ms_max")
+        longest = ran.number("run_time_ms_max")
+        ratio = ran.ratio(longest, ran.run_ms)
         slow = _slow(ran)
         if slow is not None:
             yield slow
@@ -199,9 +200,8 @@ def imbalance(view: View) -> Iterator[Cause]:
         if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS:
             useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
-        elif others is not None and longest >= _SKEWED * max(others, 1) and spared > 0:
-            spared = min(spared, round(longest - mean))
-            yield _skew(view, ran, spared, longest / max(others, 1))
+        elif ratio is not None and ratio >= _SKEWED and spared > 0:
+            yield _skew(view, ran, min(spared, round(longest - mean)), ratio)
         elif ran.tasks < usable and spared > 0:
             yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
 
@@ -279,69 +279,57 @@ def _unsplit_scan(view: View, ran: Ran) -> int | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """Why one task of a stage ran longer than the others."""
+
+    code: Code
+    nodes: tuple[int, ...]
+    text: str
+    """What follows the times of the tasks."""
+    next: str
+    evidence: Mapping[str, float] = field(default_factory=dict)
+
+
 def _skew(view: View, ran: Ran, spared: int, ratio: float) -> Cause:
-    """Why one task ran longer than the others: what it read, what it made, or where it ran."""
-    evidence = {
-        "tasks": ran.tasks,
-        "run_time_ms_max": ran.number("run_time_ms_max"),
-        "ratio": round(ratio, 1),
-    }
-    seen_ms = min(ran.wall_ms, ran.number("run_time_ms_max")) - round(ran.run_ms / ran.tasks)
-    longest = f"one of {ran.tasks:,} tasks ran for {duration_text(ran.number('run_time_ms_max'))}"
-    times = f"{_times(ratio)} as long as the others"
-    read = _read_ratio(view, ran)
-    if read is not None and read[0] >= max(2.0, 0.3 * ratio):
-        its, text, nodes = read
-        return Cause(
-            "data_skew",
-            spared,
-            nodes,
-            f"{longest}, {times}, because {text}",
-            _skew_advice(view, nodes),
-            {**evidence, "read_ratio": round(its, 1)},
-            ran.stage_id,
-            seen_ms,
-        )
-    made = _made_ratio(view, ran)
-    if made is not None:
-        node_id, its, text = made
-        return Cause(
-            "output_skew",
-            spared,
-            (node_id,),
-            f"{longest}, {times}: {text}, although all read about as much",
-            "Look at the most frequent values of its key: some have many rows on both sides.",
-            {**evidence, "made_ratio": round(its, 1)},
-            ran.stage_id,
-            seen_ms,
-        )
-    cpu = _cpu_ratio(ran)
-    if cpu is not None and cpu >= 0.5 * ratio:
-        return Cause(
-            "output_skew",
-            spared,
-            ran.nodes[:3],
-            f"{longest}, {times}: its rows took {_times(cpu)} as much CPU, although all read about as much",
-            "Look at what its rows have more of: long texts, large arrays, values that are slow to compute.",
-            {**evidence, "cpu_ratio": round(cpu, 1)},
-            ran.stage_id,
-            seen_ms,
-        )
+    longest = ran.number("run_time_ms_max")
+    reason = _reason(view, ran, ratio)
+    ran_for = f"one of {ran.tasks:,} tasks ran for {duration_text(longest)}, {times(ratio)} as long as the others"
+    seen_ms = min(ran.wall_ms, longest) - round(ran.run_ms / ran.tasks)
     return Cause(
-        "slow_host",
+        reason.code,
         spared,
-        ran.nodes[:3],
-        f"{longest}, {times}, with no more data than they had",
-        "Look at the host: other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere.",
-        evidence,
+        reason.nodes,
+        ran_for + reason.text,
+        reason.next,
+        {"tasks": ran.tasks, "run_time_ms_max": longest, "ratio": round(ratio, 1), **reason.evidence},
         ran.stage_id,
+        0 if reason.code == "slow_host" else seen_ms,
     )
 
 
-def _cpu_ratio(ran: Ran) -> float | None:
-    """CPU time of the task that had most, to the mean of the others; None where it is not known."""
-    largest, whole = ran.number("cpu_time_ms_max"), ran.number("cpu_time_ns") / 1e6
-    return largest / max(1.0, (whole - largest) / (ran.tasks - 1)) if largest and ran.tasks > 1 else None
+def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
+    """What it read, what it made, or where it ran; `ratio`: of its run time to that of the others."""
+    read = _read_ratio(view, ran)
+    if read is not None and read[0] >= max(2.0, 0.3 * ratio):
+        its, text, nodes = read
+        evidence = {"read_ratio": round(its, 1)}
+        return _Reason("data_skew", nodes, f", because {text}", _skew_advice(view, nodes), evidence)
+    made = _made_ratio(view, ran)
+    if made is not None:
+        node_id, its, text = made
+        advice = "Look at the most frequent values of its key: some have many rows on both sides."
+        evidence = {"made_ratio": round(its, 1)}
+        return _Reason("output_skew", (node_id,), f": {text}, although all read about as much", advice, evidence)
+    cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.number("cpu_time_ns") / 1e6)
+    if cpu is not None and cpu >= 0.5 * ratio:
+        text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
+        advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."
+        return _Reason("output_skew", ran.nodes[:3], text, advice, {"cpu_ratio": round(cpu, 1)})
+    return _Reason("slow_host", ran.nodes[:3], ", with no more data than they had", f"Look at the host: {_SLOW_HOST}")
+
+
+_SLOW_HOST = "other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere."
 
 
 def _slow(ran: Ran) -> Cause | None:
@@ -357,9 +345,9 @@ def _slow(ran: Ran) -> Cause | None:
         "slow_host",
         round(ran.wall_ms * min(1.0, excess / ran.run_ms)),
         ran.nodes[:3],
-        f"{where} took {duration_text(median)} for the median task, {_times(median / max(1, others))} as long as the"
+        f"{where} took {duration_text(median)} for the median task, {times(median / max(1, others))} as long as the"
         " others for as much work",
-        "Look at that host: other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere.",
+        f"Look at that host: {_SLOW_HOST}",
         {"tasks": tasks, "median_ms": median, "others_median_ms": others, "excess_ms": excess},
         ran.stage_id,
         seen_ms=min(ran.wall_ms, excess),
@@ -377,11 +365,10 @@ def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | No
             bytes_text,
         ),
     ):
-        largest = ran.row.get(f"{name}_max")
-        if not largest or not total or ran.tasks < 2:
+        largest = ran.number(f"{name}_max")
+        ratio = ran.ratio(largest, total)
+        if ratio is None:
             continue
-        others = max(1.0, (total - largest) / (ran.tasks - 1))
-        ratio = largest / others
         if best is None or ratio > best[0]:
             best = ratio, f"it read {_share(largest, total)} of {text(total)}"
     shuffles = [
@@ -417,10 +404,9 @@ def _is_keyed(view: View, node_id: int) -> bool:
 def _ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:
     """The largest task's value of a metric to the mean of the others; None unless it was measured in this stage."""
     measured = view.facts.metrics(node).get(name)
-    if measured is None or measured.max_stage != ran.stage_id or not measured.sum or ran.tasks < 2:
+    if measured is None or measured.max_stage != ran.stage_id:
         return None
-    others = max(1.0, (measured.sum - (measured.max or 0)) / (ran.tasks - 1))
-    return (measured.max or 0) / others
+    return ran.ratio(measured.max or 0, measured.sum or 0)
 
 
 def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
@@ -448,9 +434,10 @@ def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
 
 def memory(view: View) -> Iterator[Cause]:
     """Garbage collection and spilling, in all stages on the path."""
-    gc = {ran.stage_id: min(1.0, ran.number("gc_time_ms") / ran.run_ms) for ran in view.ran if ran.run_ms}
     collected = [
-        (round(ran.wall_ms * gc[ran.stage_id]), ran) for ran in view.ran if gc.get(ran.stage_id, 0) >= _MUCH_GC
+        (round(ran.wall_ms * min(1.0, share)), ran)
+        for ran in view.ran
+        if ran.run_ms and (share := ran.number("gc_time_ms") / ran.run_ms) >= _MUCH_GC
     ]
     if collected:
         _, worst = max(collected, key=lambda each: each[0])
@@ -756,9 +743,9 @@ def contention(view: View) -> Iterator[Cause]:
     cpu = sum(ran.number("cpu_time_ns") for ran in view.ran) // 1_000_000
     if not runs or not run or not cpu:
         return
-    usual = sorted(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)[len(runs) // 2]
-    usual_wall = sorted(each["duration_ms"] for each in runs)[len(runs) // 2]
-    usual_cpu = sorted(each["cpu_time_ms"] for each in runs)[len(runs) // 2]
+    usual = median_high(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)
+    usual_wall = median_high(each["duration_ms"] for each in runs)
+    usual_cpu = median_high(each["cpu_time_ms"] for each in runs)
     now = cpu / run
     longer = view.wall_ms - usual_wall
     if now < 0.7 * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
@@ -903,10 +890,6 @@ def _rows(number: int) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / max(1, whole):.0f} %"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:,.1f} times" if ratio < 100 else f"{ratio:,.0f} times"
 
 
 MECHANISMS: tuple[Callable[[View], Iterator[Cause]], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,8 +30,6 @@ class Ran:
     row: Row
     wall_ms: int
     """How long it waited while tasks ran."""
-    tail_ms: int
-    """The part of it in which at most half of the slots were used."""
     parts: Mapping[Account, int]
     """Wall time by what the tasks were at."""
     nodes: tuple[int, ...]
@@ -55,11 +53,11 @@ class Ran:
         """A column, 0 for NULL."""
         return int(self.row.get(name) or 0)
 
-    def others_mean(self, total: str, largest: str) -> float | None:
-        """The mean over the tasks but the largest one; None where nothing is known."""
-        if self.tasks < 2 or self.row.get(total) is None or self.row.get(largest) is None:
+    def ratio(self, largest: float, total: float) -> float | None:
+        """A value of the task that has most of it to the mean of the others; None where there are none."""
+        if not largest or self.tasks < 2:
             return None
-        return max(0.0, float(self.row[total] - self.row[largest]) / (self.tasks - 1))
+        return largest / max(1.0, (total - largest) / (self.tasks - 1))
 
 
 class View:
@@ -80,9 +78,7 @@ class View:
     @property
     def _so_far(self) -> int:
         times = [row[name] for row in self.stored.stages for name in ("last_finish_at", "submitted_at") if row[name]]
-        seen: datetime = max([*times, self.execution["updated_at"] or self.execution["started_at"]])
-        started: datetime = self.execution["started_at"]
-        return max(0, round((seen - started).total_seconds() * 1000))
+        return max(0, self._ms(max([*times, self.execution["updated_at"] or self.execution["started_at"]])))
 
     @cached_property
     def keys(self) -> Mapping[int, str]:
@@ -135,24 +131,19 @@ class View:
     @cached_property
     def ran(self) -> Sequence[Ran]:
         """The stage attempts on the critical path, the longest first; all that run while the execution does."""
-        waited: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+        waited = Counter(self._beside)
         for segment in self.stored.segments:
             if segment["cause"] in STAGE_CAUSES:
-                ms = segment["end_ms"] - segment["start_ms"]
-                its = waited[segment["stage_id"], segment["stage_attempt"]]
-                its[0] += ms
-                its[1] += ms if segment["cause"] == "tail" else 0
-        for key, ms in self._beside.items():
-            waited[key][0] += ms
+                waited[segment["stage_id"], segment["stage_attempt"]] += segment["end_ms"] - segment["start_ms"]
         if not self.has_ended:
             slots = max(1, self.slots or 1)
             for row in self.stored.stages:
                 if row["run_time_ms"]:
-                    waited[row["stage_id"], row["stage_attempt"]][0] += row["run_time_ms"] // slots
+                    waited[row["stage_id"], row["stage_attempt"]] += row["run_time_ms"] // slots
         rows = {(row["stage_id"], row["stage_attempt"]): row for row in self.stored.stages}
         found = [
-            Ran(rows[key], wall, tail, self._parts(key, wall), self._nodes(key[0]))
-            for key, (wall, tail) in waited.items()
+            Ran(rows[key], wall, self._parts(key, wall), self._nodes(key[0]))
+            for key, wall in waited.items()
             if key in rows
         ]
         return sorted(found, key=lambda each: -each.wall_ms)
