@@ -290,6 +290,7 @@ class _Names(dict[str, Operator]):
         return operator
 
 
+_PYTHON = ("Python", "InPandas", "InArrow", "InBatch")
 _NAMES = _Names({operator.name: operator for operator in OPERATORS})
 _SUFFIXES = tuple(_NAMES[name] for name in (BROADCAST_EXCHANGE, EXCHANGE, *JOIN_STRATEGIES))
 _SCAN, _SUBQUERY, _OTHER = Operator("", "scan"), Operator("", "subquery"), Operator("")
@@ -385,6 +386,11 @@ def scan_name(name: str) -> str:
     if operator.engine is None or not operator.shape_name:
         return name
     return f"{operator.shape_name} {_IMPLEMENTATION.sub('', name.partition(' ')[2])}"
+
+
+def is_python(name: str) -> bool:
+    """Whether a Python worker does its work."""
+    return any(word in name for word in _PYTHON)
 
 
 def is_subquery(name: str) -> bool:

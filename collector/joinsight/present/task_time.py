@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.tables import Row
-from joinsight.timing.task_time import work_text
+from joinsight.timing.task_time import kinds_of_work, work_text
 
 _MOST = 20
 """Lines; the rest is summed up."""
@@ -63,12 +63,7 @@ def works(plan: StoredPlan) -> Mapping[int, str]:
 
 def work_of(rows: Sequence[Row]) -> str:
     """The kinds of work that most of these rows of `task_time` went into; empty if none is known."""
-    total = _ms(rows)
-    by_work: Counter[str] = Counter()
-    for row in rows:
-        if row["work"] is not None:
-            by_work[row["work"]] += row["task_time_ms"]
-    largest = [(work, ms / total) for work, ms in by_work.most_common(_MOST_WORKS) if ms >= _LEAST_WORK * total > 0]
+    largest = [(work, share) for work, share in kinds_of_work(rows)[:_MOST_WORKS] if share >= _LEAST_WORK]
     return ", ".join(f"{work_text(work)} {share:.0%}".replace("%", " %") for work, share in largest)
 
 

@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -85,7 +85,6 @@ _EXPRESSIONS = {
     "hash": re.compile(r"\b(sha\d?|md5|crc32|xxhash64|hash|aes_\w+)\("),
 }
 """What an operator's text has whose code does this kind of work."""
-_PYTHON = ("Python", "InPandas", "InArrow", "InBatch")
 
 
 class Spent(Struct, frozen=True):
@@ -111,6 +110,17 @@ def work_text(work: str) -> str:
     if work.startswith(USER_CODE):
         return f"code of {work.removeprefix(USER_CODE)}"
     return WORKS.get(work, work)
+
+
+def kinds_of_work(task_times: Iterable[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """The kinds of work of these rows of `task_time`, with their shares of the time, the largest first."""
+    total = 0
+    by_work: Counter[str] = Counter()
+    for row in task_times:
+        total += row["task_time_ms"]
+        if row["work"] is not None:
+            by_work[row["work"]] += row["task_time_ms"]
+    return [(work, ms / total) for work, ms in by_work.most_common() if ms]
 
 
 def sum_of_errors(errors: Sequence[int]) -> int | None:
@@ -342,7 +352,7 @@ def _fits(node: Node, part: str, wanted: str) -> bool:
     if part == "shuffle_read":
         return operator.kind == "shuffle"
     if part == "python":
-        return any(word in node.name for word in _PYTHON)
+        return operators.is_python(node.name)
     if part == "operator":
         is_interpreted = node.cluster is None or operator.kind not in _NO_HELPERS
         return is_interpreted and not node.is_cluster and node.name.partition("(")[0].strip() == wanted

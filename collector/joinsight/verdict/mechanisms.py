@@ -7,7 +7,6 @@ went; the others say why, and go before these.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_high
@@ -17,7 +16,7 @@ from joinsight.base.units import bytes_text, duration_text, times
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
-from joinsight.timing.task_time import work_text
+from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
 from joinsight.verdict.view import Ran, View
 
@@ -398,7 +397,9 @@ def _most_read(view: View, node_id: int) -> int:
 
 def _is_keyed(view: View, node_id: int) -> bool:
     node = view.facts.nodes[node_id]
-    return operators.of(node.name).kind in ("join", "aggregate") or "Window" in node.name or names.is_python(node)
+    return (
+        operators.of(node.name).kind in ("join", "aggregate") or "Window" in node.name or operators.is_python(node.name)
+    )
 
 
 def _ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:
@@ -485,7 +486,7 @@ def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
 def python(view: View) -> Iterator[Cause]:
     """Functions that Python workers run."""
     for node in view.facts.graph.nodes:
-        if not names.is_python(node):
+        if not operators.is_python(node.name):
             continue
         wall = view.wall_of((node.id,))
         method = "sampled"
@@ -778,7 +779,7 @@ def work(view: View) -> Iterator[Cause]:
         yield _own_work(view, first, ms + its, account.node_id if is_guess else first, is_guess=is_guess)
     for node_id, ms in known.items():
         node = view.facts.nodes[node_id]
-        if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or names.is_python(node):
+        if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or operators.is_python(node.name):
             continue
         yield _own_work(view, node_id, ms, node_id, is_guess=False)
     written = view.wall_of((), ("file_write",))
@@ -817,14 +818,9 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
 
 def _work(view: View, node_id: int | None) -> tuple[str, float]:
     """The kind of work that most of a node's task time went into, and its share; empty if none stands out."""
-    rows = [row for row in view.stored.task_times if node_id is not None and row["node_id"] == node_id]
-    whole = sum(row["task_time_ms"] for row in rows)
-    kinds: Counter[str] = Counter()
-    for row in rows:
-        if row["work"] is not None:
-            kinds[row["work"]] += row["task_time_ms"]
-    work, ms = next(iter(kinds.most_common(1)), ("", 0))
-    return (work, ms / whole) if work and ms >= _MUCH_WORK * whole else ("", 0.0)
+    its = (row for row in view.stored.task_times if node_id is not None and row["node_id"] == node_id)
+    work, share = next(iter(kinds_of_work(its)), ("", 0.0))
+    return (work, share) if share >= _MUCH_WORK else ("", 0.0)
 
 
 def exploding(view: View) -> Iterator[Cause]:

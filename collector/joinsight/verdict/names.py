@@ -49,7 +49,7 @@ def operator(view: View, node_id: int) -> str:
         return f"the sort by {_listed(_bare(node).lstrip('['))}"
     if kind == "write":
         return f"the write ({shortened(without_ids(name), _LONGEST)})"
-    if is_python(node):
+    if operators.is_python(name):
         return f"the Python function {python_function(node)}".rstrip()
     if "Window" in name:
         lists = texts.split(_bare(node))
@@ -57,11 +57,6 @@ def operator(view: View, node_id: int) -> str:
     if name.startswith("Generate"):
         return f"the {_bare(node).partition('(')[0][:_LONGEST]} of rows"
     return shortened(without_ids(node.simple if len(node.simple) < _LONGEST else name), _LONGEST)
-
-
-def is_python(node: Node) -> bool:
-    """Whether a Python worker does its work."""
-    return any(word in node.name for word in ("Python", "InPandas", "InArrow", "InBatch"))
 
 
 def python_function(node: Node) -> str:
