@@ -19,6 +19,7 @@ from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
+from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.why import CODES, NOT_EXPLAINED, explain
 
@@ -99,6 +100,28 @@ def test_stages_without_a_distribution_of_their_tasks_are_divided() -> None:
 def test_a_running_execution_cannot_be_divided() -> None:
     with pytest.raises(JoinsightError, match="is running"):
         explain(stored("base2"), stored("tiny0", state="running", ended_at_ms=None))
+
+
+def test_the_typical_run_before_is_that_of_median_duration(engine: Engine) -> None:
+    base = document("base2")
+    runs = [
+        msgspec.structs.replace(
+            base,
+            application_id="app-typical",
+            execution_id=number,
+            job_name="typical",
+            sequence=number,
+            started_at_ms=base.started_at_ms + number,
+            ended_at_ms=base.started_at_ms + number + seconds * 1_000,
+        )
+        for number, seconds in enumerate((9, 5, 7, 8), 1)
+    ]
+    Writer(engine).write([application(application_id="app-typical"), *runs])
+    with engine.connect() as connection:
+        key = reading.find_execution(connection, "app-typical/4")
+        assert reading.find_typical(connection, key)[3] == 3
+        assert reading.find_previous(connection, key)[3] == 3
+        assert reading.find_typical(connection, reading.find_execution(connection, "app-typical/3"))[3] == 2
 
 
 def test_the_command_prints_the_contract(engine: Engine) -> None:

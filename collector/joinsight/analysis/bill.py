@@ -15,8 +15,8 @@ from joinsight.timing.savings import Ran, Savings
 from joinsight.timing.task_time import Spent
 
 
-def read_bill(version: Row | None, measured: Iterable[Row], path: Iterable[Row], task_times: Iterable[Row]) -> Bill:
-    """What an execution cost, from its final plan, if it has one, and rows of `node_metric`, `segment`, `task_time`."""
+def read_bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row]) -> Bill:
+    """What an execution cost, from its final plan, and rows of `segment` and `task_time`."""
     segments = (
         Segment(
             row["cause"],
@@ -43,7 +43,7 @@ def read_bill(version: Row | None, measured: Iterable[Row], path: Iterable[Row],
         )
         for row in task_times
     )
-    return cost.bill(read_facts(version, measured), segments, spent)
+    return cost.bill(facts, segments, spent)
 
 
 def savings(bill: Bill, stages: Iterable[Row]) -> Savings:

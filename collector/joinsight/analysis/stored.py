@@ -11,6 +11,7 @@ from joinsight.analysis.rows import Rows
 from joinsight.base.errors import NotFound
 from joinsight.plan import operators
 from joinsight.plan.caches import not_run
+from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row, as_columns
 from joinsight.timing.cost import Bill
 from joinsight.timing.savings import Savings
@@ -40,15 +41,24 @@ class StoredPlan:
     """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
 
     @cached_property
+    def facts(self) -> PlanMetrics:
+        """The final plan with what was measured at its nodes."""
+        return self.facts_of(self.version(None))
+
+    def facts_of(self, version: Row | None) -> PlanMetrics:
+        """A plan version with what was measured at its nodes."""
+        return read_facts(version, self.metrics)
+
+    @cached_property
     def bill(self) -> Bill:
         """What the execution cost."""
-        return read_bill(self.version(None), self.metrics, self.segments, self.task_times)
+        return read_bill(self.facts, self.segments, self.task_times)
 
     def not_run(self, version: Row) -> frozenset[int]:
         """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
         if not any(operators.of(node["name"]).kind == "cached_scan" for node in version["nodes"]):
             return frozenset()
-        return not_run(read_facts(version, self.metrics))
+        return not_run(self.facts_of(version))
 
     @cached_property
     def savings(self) -> Savings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from joinsight.analysis.bill import read_facts
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.plan.caches import caches
@@ -35,7 +34,7 @@ def line(row: Row) -> str:
 def filled(plan: StoredPlan, version: Row) -> dict[int, str]:
     """``cached, filled by #0 in 24.2 s``, by the scans of a plan version that read a cached table."""
     known = {row["cache_id"]: row for row in plan.caches}
-    facts = read_facts(version, plan.metrics)
+    facts = plan.facts_of(version)
     return {
         scan: _filled(known[cache.cache_id])
         for cache in caches(facts)

@@ -474,6 +474,20 @@ def find_previous(connection: Connection, key: Key) -> Key:
 
     Raises `NotFound` if there is none.
     """
+    return _previous(connection, key, 1)[0][0]
+
+
+def find_typical(connection: Connection, key: Key) -> Key:
+    """The run of median duration among the latest nine before it that `find_previous` could find.
+
+    Raises `NotFound` if there is none.
+    """
+    runs = sorted(_previous(connection, key, _MOST_EARLIER), key=lambda run: run[1])
+    return runs[(len(runs) - 1) // 2][0]
+
+
+def _previous(connection: Connection, key: Key, most: int) -> list[tuple[Key, int]]:
+    """The latest earlier runs with their durations, the last one first; raises `NotFound` if there is none."""
     run = _of(connection, execution, key)[0]
     c = execution.c
     earlier = (
@@ -484,29 +498,14 @@ def find_previous(connection: Connection, key: Key) -> Key:
         c.state == "succeeded",
         c.incomplete.is_(None),
     )
-    order = [c[name].desc() for name in EXECUTION_KEY]
-    found = connection.execute(select(*(c[name] for name in EXECUTION_KEY)).where(*earlier).order_by(*order).limit(1))
-    previous = found.first()
-    if previous is None:
+    keys = [c[name] for name in EXECUTION_KEY]
+    order = [each.desc() for each in keys]
+    found = connection.execute(select(*keys, c.duration_ms).where(*earlier).order_by(*order).limit(most)).all()
+    if not found:
         raise NotFound(
             f"No earlier complete run of this query in job {run['job_name']}. Name two runs: joinsight diff A B."
         )
-    return (previous[0], previous[1], previous[2], previous[3])
-
-
-def find_typical(connection: Connection, key: Key) -> Key:
-    """The run of median duration among the latest nine that `find_previous` could find, one after the other.
-
-    Raises `NotFound` if there is none.
-    """
-    runs = [find_previous(connection, key)]
-    while len(runs) < _MOST_EARLIER:
-        try:
-            runs.append(find_previous(connection, runs[-1]))
-        except NotFound:
-            break
-    found = {run: _of(connection, execution, run)[0]["duration_ms"] for run in runs}
-    return sorted(runs, key=lambda run: found[run])[(len(runs) - 1) // 2]
+    return [((row[0], row[1], row[2], row[3]), row[4]) for row in found]
 
 
 def _of(connection: Connection, table: Table, key: Key) -> list[Row]:

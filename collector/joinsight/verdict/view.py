@@ -9,13 +9,11 @@ from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 
-from joinsight.analysis.bill import read_facts
 from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
-from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row
 from joinsight.timing.cost import Account, divide
 from joinsight.timing.critical_path import STAGE_CAUSES
@@ -66,7 +64,7 @@ class View:
     def __init__(self, stored: StoredPlan) -> None:
         self.stored = stored
         self.execution = stored.execution
-        self.facts: PlanMetrics = read_facts(stored.version(None), stored.metrics)
+        self.facts = stored.facts
         self.bill = stored.bill
         self.has_ended = self.execution["state"] in ENDED
 
