@@ -58,7 +58,6 @@ _FACTORS: Mapping[str, str] = {
     "wait": "contention",
 }
 """The code of each part of a task's time."""
-_DRIVER = ("prepare", "replan", "driver", "finish")
 _LEAST_SHARE = 0.03
 """Share of the difference below which a cause is not named."""
 _MOVED = 1.1
@@ -186,32 +185,35 @@ class _Division:
 
     def _stage(self, one: StageRun, other: StageRun) -> None:
         is_changed = one.keys != other.keys and self.is_another_shape
-        sources = _ratio(one.total("input_rows"), other.total("input_rows"))
-        rows_code = "plan" if is_changed and sources < _MOVED else "data"
-        parts = one.parts, other.parts
-        for name in parts[0]:
+        by_files = self._files(one, other)
+        of_all: dict[str, float] = defaultdict(float)
+        task_rows = 0.0
+        for name in one.parts:
             walls = [
                 {
                     "rows": float(max(1, its.handled)),
-                    "per_row": its_parts[name] / max(1, its.handled),
+                    "per_row": its.parts[name] / max(1, its.handled),
                     "spread": its.wall_ms * its.slots / its.run_ms if its.run_ms else 0.0,
                     "slots": 1 / its.slots,
                 }
-                for its, its_parts in zip((one, other), parts, strict=True)
+                for its in (one, other)
             ]
             wall = shares(*walls)
             task = shares(*({key: each[key] for key in ("rows", "per_row")} for each in walls))
             code = "plan" if is_changed and name in ("cpu", "wait", "write") else _FACTORS[name]
-            if code == "cpu_per_row" and self._files(one, other):
+            if by_files and code in ("cpu_per_row", "contention"):
                 code = "files"
-            if code == "contention" and self._files(one, other):
-                code = "files"
-            moved = _other_operators(one, other) if rows_code == "plan" else self._more_rows(one, other)
-            self._add(rows_code, wall["rows"], task["rows"], other, moved)
             self._add(code, wall["per_row"], task["per_row"], other, _witness(code, one, other))
-            spread = self._spread_code(one, other, wall["spread"])
-            self._add(spread, wall["spread"], 0, other, _witness(spread, one, other))
-            self._add("slots", wall["slots"], 0, other, _witness("slots", one, other))
+            for factor in ("rows", "spread", "slots"):
+                of_all[factor] += wall[factor]
+            task_rows += task["rows"]
+        if is_changed and _ratio(one.total("input_rows"), other.total("input_rows")) < _MOVED:
+            self._add("plan", of_all["rows"], task_rows, other, _other_operators(one, other))
+        else:
+            self._add("data", of_all["rows"], task_rows, other, self._more_rows(one, other))
+        spread = self._spread_code(one, other, of_all["spread"])
+        self._add(spread, of_all["spread"], 0, other, _witness(spread, one, other))
+        self._add("slots", of_all["slots"], 0, other, _witness("slots", one, other))
 
     def _spread_code(self, one: StageRun, other: StageRun, wall: float) -> str:
         """Why a stage's slots were used more or less evenly, for `wall` more time."""
@@ -282,9 +284,10 @@ class _Division:
             )
             sizes = f"the broadcast has {bytes_text(bytes_b)}, {bytes_text(bytes_a)} before"
             moved = _ratio(bytes_a, bytes_b) >= _MOVED
-            self._add("data" if moved else "broadcast", parts["size"], 0, None, sizes if moved else "", [key])
+            keys = [key] if key else []
+            self._add("data" if moved else "broadcast", parts["size"], 0, None, sizes if moved else "", keys)
             took = f"the broadcast took {duration_text(wall_b)}, {duration_text(wall_a)} before"
-            self._add("broadcast", parts["per_byte"], 0, None, took, [key])
+            self._add("broadcast", parts["per_byte"], 0, None, took, keys)
 
     # Together
 

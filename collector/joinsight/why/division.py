@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median_high
 
 
 def shares(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
@@ -31,8 +32,8 @@ def rounded(amounts: Mapping[str, float], whole: int, rest: str) -> dict[str, in
 
 def scatter(values: Sequence[float]) -> float:
     """Three robust standard deviations: of 1.4826 times the median distance from the median."""
-    middle = sorted(values)[len(values) // 2]
-    return 3 * 1.4826 * sorted(abs(value - middle) for value in values)[len(values) // 2]
+    middle = median_high(values)
+    return 3 * 1.4826 * median_high(abs(value - middle) for value in values)
 
 
 __all__ = ["rounded", "scatter", "shares"]

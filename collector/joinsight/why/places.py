@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +12,14 @@ from joinsight.plan import operators
 from joinsight.plan.identity import Identity
 from joinsight.plan.operators import OUTPUT_ROWS
 from joinsight.tables import Row
-from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.verdict.view import View
 
 _LEAST_ALIKE = 0.3
 """Share of the operators of two stages that must be the same."""
 _LABELS = 0.8
 """What equal labels count: the operators below them may differ."""
+_MOST_STAGES = 300
+"""Stages of an execution that are matched."""
 _SPILL_PER_MS = 20 * (1 << 20) / 1000
 _MOST_SPILL = 0.7
 
@@ -101,7 +103,7 @@ class StageRun:
         declared = [int(row.get("slots") or 0) for row in self.rows]
         return max([*declared, self.view.slots or 1])
 
-    @property
+    @cached_property
     def largest_operators(self) -> list[str]:
         """The keys of those that took longest."""
         ran = next((ran for ran in self.view.ran if ran.stage_id == self.stage_id), None)
@@ -127,14 +129,29 @@ class RunPlaces:
         return [self._stage(stage_id, rows) for stage_id, rows in ran.items()]
 
     def _stage(self, stage_id: int, rows: Sequence[Row]) -> StageRun:
-        its = [s for s in self.stored.segments if s["stage_id"] == stage_id]
-        wall = sum(s["end_ms"] - s["start_ms"] for s in its if s["cause"] in STAGE_CAUSES and s["cause"] != "retry")
-        tail = sum(s["end_ms"] - s["start_ms"] for s in its if s["cause"] == "tail")
-        view = self.view
-        keys = frozenset(key for i in view.bill.ran(stage_id) if (key := view.keys.get(i)))
-        written = [row["operator_key"] for row in self.stored.shuffles if stage_id in (row["map_stages"] or ())]
-        labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in view.bill.ran(stage_id))
-        return StageRun(view, stage_id, rows, wall, tail, keys, labels, written[0] if written else None)
+        view, waited = self.view, self._waited[stage_id]
+        nodes = view.bill.ran(stage_id)
+        keys = frozenset(key for i in nodes if (key := view.keys.get(i)))
+        labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in nodes)
+        wall = waited["running"] + waited["tail"]
+        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, self._writes.get(stage_id))
+
+    @cached_property
+    def _waited(self) -> Mapping[int | None, Counter[str]]:
+        """How long the execution waited for a stage, by cause."""
+        found: dict[int | None, Counter[str]] = defaultdict(Counter)
+        for s in self.stored.segments:
+            found[s["stage_id"]][s["cause"]] += s["end_ms"] - s["start_ms"]
+        return found
+
+    @cached_property
+    def _writes(self) -> Mapping[int, str | None]:
+        """The key of the exchange that a stage writes."""
+        found: dict[int, str | None] = {}
+        for row in self.stored.shuffles:
+            for stage_id in row["map_stages"] or ():
+                found.setdefault(stage_id, row["operator_key"])
+        return found
 
     @cached_property
     def rests(self) -> Mapping[str, int]:
@@ -162,19 +179,20 @@ class RunPlaces:
 
 def matched(a: RunPlaces, b: RunPlaces) -> Iterator[tuple[StageRun | None, StageRun | None]]:
     """Pairs of stages that do the same; then those of one execution only."""
-    left, right = list(a.stages), list(b.stages)
+    left, right = dict(enumerate(a.stages)), dict(enumerate(b.stages))
     pairs = sorted(
-        ((_alike(x, y), -abs(i - j), i, j) for i, x in enumerate(left) for j, y in enumerate(right)), reverse=True
+        ((_alike(x, y), -abs(i - j), i, j) for i, x in _longest(left) for j, y in _longest(right)), reverse=True
     )
-    taken_a: set[int] = set()
-    taken_b: set[int] = set()
     for alike, _, i, j in pairs:
-        if alike >= _LEAST_ALIKE and i not in taken_a and j not in taken_b:
-            taken_a.add(i)
-            taken_b.add(j)
-            yield left[i], right[j]
-    yield from ((x, None) for i, x in enumerate(left) if i not in taken_a)
-    yield from ((None, y) for j, y in enumerate(right) if j not in taken_b)
+        if alike >= _LEAST_ALIKE and i in left and j in right:
+            yield left.pop(i), right.pop(j)
+    yield from ((x, None) for x in left.values())
+    yield from ((None, y) for y in right.values())
+
+
+def _longest(stages: Mapping[int, StageRun]) -> Sequence[tuple[int, StageRun]]:
+    """Those with most run time, with their positions: all are compared with all, and a document may hold anything."""
+    return sorted(stages.items(), key=lambda each: -each[1].run_ms)[:_MOST_STAGES]
 
 
 def _alike(x: StageRun, y: StageRun) -> float:
