@@ -46,6 +46,28 @@ def test_it_must_be_worth_the_time(setting: str, unit: float | None) -> None:
     assert found("selfjoin", f"{setting}={measured * 1.0001}") == []
 
 
+def test_a_file_that_cannot_be_split_is_a_finding() -> None:
+    """Here the stage that sorts, with the scan of a file of gzip in place of the sort."""
+    rows = execution_rows(document("sort1"))
+    (stage,) = (row for row in rows.stage if row.tasks == 1)
+    node = next(row for row in rows.plan_node if row.name == "Sort")
+    version = rows.plan_version[-1]
+    packed = {"name": "Scan csv ", "simple": "FileScan csv [txt] Location: InMemoryFileIndex(1 paths)[/people.csv.gz]"}
+    nodes = [{**each, **packed} if each["id"] == node.node_id else each for each in version.nodes]
+    metric = next(row for row in rows.node_metric if row.node_id == node.node_id)
+    files = [structs.replace(metric, accumulator_id=-1, name="number of files read", type="sum", total=1)]
+    own = [[-1, "number of files read", "sum"]]
+    nodes = [{**each, "metrics": [*each["metrics"], *own]} if each["id"] == node.node_id else each for each in nodes]
+    made = replace(
+        rows,
+        plan_version=[*rows.plan_version[:-1], structs.replace(version, nodes=nodes)],
+        node_metric=[*rows.node_metric, *files],
+        stage=[structs.replace(row, slots=4) if row is stage else row for row in rows.stage],
+    )
+    (row,) = Finder(Thresholds().overridden(["wall_ms=1000"])).rows(made)
+    assert (row.finding, row.node_id) == ("unsplittable-files", node.node_id)
+
+
 def shorter(name: str, duration_ms: int) -> Rows:
     rows = execution_rows(document(name))
     return replace(rows, execution=structs.replace(rows.execution, duration_ms=duration_ms))

@@ -59,10 +59,6 @@ def _has_reason(case: Case, cause: Cause) -> bool:
     return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= _LARGE_PLAN
 
 
-def _is_filled_again(case: Case, cause: Cause) -> bool:
-    return float(cause.evidence["filled_by"]) > 1
-
-
 def _always(case: Case, cause: Cause) -> bool:
     return True
 
@@ -85,7 +81,6 @@ _KINDS = (
     _Kind("waiting", "waiting"),
     _Kind("driver", "driver", _has_reason, unless=("driver-collect",)),
     _Kind("commit", "commit"),
-    _Kind("cache-filled-again", "cache", _is_filled_again),
 )
 
 

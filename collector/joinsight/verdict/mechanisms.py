@@ -230,6 +230,7 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
             "Store the data in a format that can be split (Parquet, ORC, or text without gzip), or as more files.",
             {"tasks": ran.tasks, "slots": usable},
             ran.stage_id,
+            is_place=not _is_packed(view.facts.nodes[unsplit]),
         )
     return Cause(
         "few_tasks",
@@ -272,10 +273,14 @@ def _unsplit_scan(view: View, ran: Ran) -> int | None:
         if operators.of(node.name).kind != "scan":
             continue
         files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
-        is_packed = any(suffix in node.simple for suffix in _UNSPLITTABLE)
-        if files and files <= ran.tasks and (is_packed or (size or 0) / files > 2 * _SMALL_FILE):
+        if files and files <= ran.tasks and (_is_packed(node) or (size or 0) / files > 2 * _SMALL_FILE):
             return node_id
     return None
+
+
+def _is_packed(node: Node) -> bool:
+    """Whether the name of a file says that it cannot be split; else it is only likely."""
+    return any(suffix in node.simple for suffix in _UNSPLITTABLE)
 
 
 @dataclass(frozen=True, slots=True)
