@@ -20,6 +20,17 @@ LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000001", "0.1.0", "4.3.0")
 OTHER_LISTENER = Listener("6b1f2a34-0000-4000-8000-000000000002", "0.1.0", "4.3.0")
 STARTED_AT_MS = 1_767_225_600_000  # 2026-01-01T00:00Z
 
+FULL = """
+SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
+  Sort | [k#1 ASC] | sort time=5
+    AQEShuffleRead | skewed | number of partitions=9, partition data size=1+2
+      Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
+        InMemoryTableScan | [k#1] | number of output rows=5
+          Range | (0, 9) | number of output rows=5
+  BroadcastExchange | [plan_id=5] | data size=4000
+"""
+"""A plan that fills the tables of all kinds of operators."""
+
 TYPES = {
     "size": ("data size", "data size of build side", "spill size", "partition data size", "shuffle bytes written"),
     "timing": ("fetch wait time", "sort time", "duration", "remote reqs duration", "remote merged reqs duration"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from tests.documents import (
+    FULL,
     LISTENER,
     STARTED_AT_MS,
     Plan,
@@ -947,17 +948,6 @@ def test_an_applications_document_is_its_row() -> None:
     )  # fmt: skip
 
 
-EVERYTHING = """
-SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
-  Sort | [k#1 ASC] | sort time=5
-    AQEShuffleRead | skewed | number of partitions=9, partition data size=1+2
-      Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
-        InMemoryTableScan | [k#1] | number of output rows=5
-          Range | (0, 9) | number of output rows=5
-  BroadcastExchange | [plan_id=5] | data size=4000
-"""
-
-
 def test_every_column_exists() -> None:
     """Rows name columns of the store and no others, and give what the store needs."""
     spread = Spread(1, 2, 3, 4, 5)
@@ -969,7 +959,7 @@ def test_every_column_exists() -> None:
         run_time_ms=9,
         samples={"other": 1},
     )
-    rows = stored_rows(replanned("Exchange | SinglePartition", EVERYTHING, stages=[stage]))
+    rows = stored_rows(replanned("Exchange | SinglePartition", FULL, stages=[stage]))
     rows["application"] = [as_columns(application_row(application())), as_columns(application_row_of(execution()))]
     assert rows.pop("finding") == []
     stored = {table.name for table in tables.PARTITIONED} - {"finding", *map(str, tables.PACKED)}
@@ -985,5 +975,5 @@ def test_every_column_exists() -> None:
 
 def test_same_document_same_rows() -> None:
     """Rows depend on the document alone."""
-    document = planned(EVERYTHING)
+    document = planned(FULL)
     assert stored_rows(document) == stored_rows(document)

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.eventlog.recorded import log_at, read
-from tests.java import LIGHT
+from tests.spark.logged_job import run
 from tests.versions import NEWEST
 
 from joinsight.contract.document import Execution
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]  # in the normal run, by ExecutionsTest
-JOB = Path(__file__).with_name("lost_executor.py")
 
 
 def test_tasks_that_run_again_are_counted_as_in_spark(
     spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
     """Live and from the event log: an output that is lost is a failed task, and a stage has the tasks that it ran."""
-    logs, out = tmp_path / "logs", tmp_path / "out.json"
-    logs.mkdir()
-    conf = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": logs.as_uri(),
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": " ".join(LIGHT),
-    }
-    command = [sys.executable, str(JOB), str(out), str(tmp_path), *(f"{key}={value}" for key, value in conf.items())]
-    env = {**spark_environment(NEWEST), "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(out.read_text())
+    said, logs = run("lost_executor.py", spark_environment(NEWEST), tmp_path)
     counts = [[stage["spark"] for stage in stages] for _, stages in said]
     assert counts == [[[4, 4, 3], [2, 2, 0]], [[1, 1, 0], [2, 2, 0]]], "what Spark runs again"
     assert [[stage["ours"] for stage in stages] for _, stages in said] == counts

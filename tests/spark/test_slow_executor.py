@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.eventlog.recorded import as_stored, log_at, read
 from tests.exactness.expected import slots, stage_row
-from tests.java import LIGHT
+from tests.spark.logged_job import run
 from tests.versions import NEWEST, SCALA_2_12
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]  # in the normal run, by WorkByExecutorTest
-JOB = Path(__file__).with_name("slow_executor.py")
 
 
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
@@ -23,19 +19,7 @@ def test_a_slow_executor_is_found(
     version: str, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
     """One of two on the same host: its only task took longer than all seven of the other one together."""
-    logs, out = tmp_path / "logs", tmp_path / "out.json"
-    logs.mkdir()
-    conf = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": logs.as_uri(),
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": " ".join(LIGHT),
-    }
-    command = [sys.executable, str(JOB), str(out), str(tmp_path), *(f"{key}={value}" for key, value in conf.items())]
-    env = {**spark_environment(version), "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(out.read_text())
+    said, logs = run("slow_executor.py", spark_environment(version), tmp_path)
     (ours,) = said["ours"]
     (theirs,) = said["spark"]["stages"].values()
     expected = {**stage_row(theirs, ours["job_ids"], []), "slots": slots(theirs, said["spark"]["executors"])}

@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import DataError, DBAPIError, OperationalError, ProgrammingError
 from tests.documents import (
+    FULL,
     LISTENER,
     OTHER_LISTENER,
     STARTED_AT_MS,
@@ -39,15 +40,6 @@ from joinsight.store.writer import Writer
 from joinsight.tables import Row, as_columns
 from joinsight.tables.views import RELATIONS
 
-PLAN = """
-SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
-  Sort | [k#1 ASC] | sort time=5
-    AQEShuffleRead | skewed | number of partitions=9, partition data size=1+2
-      Exchange | hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=3] | data size=4000, records read=1+2
-        InMemoryTableScan | [k#1] | number of output rows=5
-          Range | (0, 9) | number of output rows=5
-  BroadcastExchange | [plan_id=5] | data size=4000
-"""
 _numbers = itertools.count(1)
 TASKS = Spread(1, 2, 3, 4, 5)
 RAN = Stage(
@@ -101,7 +93,7 @@ def check_stored(engine: Engine, document: Execution) -> None:
 def test_rows_are_read_back_equal(engine: Engine, app: str) -> None:
     """All tables hold what the document's rows say, number by number."""
     told = {"application_id": app, "stages": [RAN], "tags": {"team": "retail"}, "incomplete": ["a", "b"]}
-    document = replanned("Exchange | SinglePartition", PLAN, **told)
+    document = replanned("Exchange | SinglePartition", FULL, **told)
     written = Writer(engine).write([document])
     assert (written.stored, written.stale, written.refused) == (1, 0, [])
     check_stored(engine, document)
@@ -184,7 +176,7 @@ def test_an_execution_whose_start_was_not_seen_is_one_row_with_that_of_its_log(
     engine: Engine, app: str, first: dict[str, Any], second: dict[str, Any], stays: str
 ) -> None:
     """Its start is in the key, and the first event's time stands for it where the start was missed."""
-    documents = [planned(PLAN, application_id=app, **each) for each in (first, second)]
+    documents = [planned(FULL, application_id=app, **each) for each in (first, second)]
     writer = Writer(engine)
     assert writer.write(documents[:1]).stored == 1
     written = writer.write(documents[1:])
@@ -215,7 +207,7 @@ def test_two_rows_of_an_execution_become_one_when_its_log_is_read_again(engine: 
 
 def test_a_newer_document_replaces_the_execution(engine: Engine, app: str) -> None:
     """A newer document replaces the execution as a whole: nothing of the older one is left."""
-    first = planned(PLAN, application_id=app, stages=[RAN], state="running", tags={"a": "b"})
+    first = planned(FULL, application_id=app, stages=[RAN], state="running", tags={"a": "b"})
     second = execution(application_id=app, sequence=2, description="over")
     writer = Writer(engine)
     assert writer.write([first]).stored == 1
@@ -226,7 +218,7 @@ def test_a_newer_document_replaces_the_execution(engine: Engine, app: str) -> No
 
 def test_older_and_repeated_are_ignored(engine: Engine, app: str) -> None:
     """What was seen already, or was overtaken, changes nothing."""
-    newest = planned(PLAN, application_id=app, sequence=5)
+    newest = planned(FULL, application_id=app, sequence=5)
     writer = Writer(engine)
     writer.write([newest])
     for sequence in (5, 4, 1):
@@ -241,8 +233,8 @@ def test_any_order_of_delivery(engine: Engine, app: str, order: tuple[int, ...],
     """However documents are ordered and cut into batches, the newest is what is stored; it finishes once."""
     documents = [
         execution(application_id=app, sequence=1, state="running"),
-        planned(PLAN, application_id=app, sequence=2, state="running"),
-        planned(PLAN, application_id=app, sequence=3, stages=[RAN]),
+        planned(FULL, application_id=app, sequence=2, state="running"),
+        planned(FULL, application_id=app, sequence=3, stages=[RAN]),
     ]
     writer = Writer(engine)
     batches = [writer.write([documents[i] for i in some]) for some in (order[:cut], order[cut:])]
@@ -353,8 +345,8 @@ def at_once(*tasks: Callable[[], None]) -> None:
 
 def test_writers_of_the_same_execution(engine: Engine, app: str) -> None:
     """Several writers with documents of one execution in any order: the newest stays, whole, and finishes once."""
-    documents = [planned(PLAN, application_id=app, sequence=i + 1, state="running", stages=[RAN]) for i in range(60)]
-    documents.append(planned(PLAN, application_id=app, sequence=61, stages=[RAN]))
+    documents = [planned(FULL, application_id=app, sequence=i + 1, state="running", stages=[RAN]) for i in range(60)]
+    documents.append(planned(FULL, application_id=app, sequence=61, stages=[RAN]))
     finished: list[int] = []
 
     def write(seed: int) -> Callable[[], None]:
@@ -382,7 +374,7 @@ def test_writers_of_overlapping_executions(engine: Engine, app: str) -> None:
             writer = Writer(engine)
             for sequence in range(1, 16):
                 batch = [
-                    planned(PLAN, application_id=app, execution_id=number, sequence=sequence) for number in range(12)
+                    planned(FULL, application_id=app, execution_id=number, sequence=sequence) for number in range(12)
                 ]
                 assert writer.write(dice.sample(batch, 8)).refused == []
 
@@ -475,7 +467,7 @@ def test_rows_go_to_the_month_of_their_execution(engine: Engine, app: str) -> No
         ms(2025, 1, 1),
     ]
     documents = [
-        planned(PLAN, application_id=app, execution_id=number, started_at_ms=time, stages=[RAN])
+        planned(FULL, application_id=app, execution_id=number, started_at_ms=time, stages=[RAN])
         for number, time in enumerate(times)
     ]
     Writer(engine).write(documents)
@@ -489,7 +481,7 @@ def test_rows_go_to_the_month_of_their_execution(engine: Engine, app: str) -> No
 )
 def test_an_impossible_time_goes_to_the_default_partition(engine: Engine, app: str, time: int) -> None:
     """An execution of an impossible time is kept, in the default partition."""
-    document = planned(PLAN, application_id=app, started_at_ms=time, ended_at_ms=time)
+    document = planned(FULL, application_id=app, started_at_ms=time, ended_at_ms=time)
     assert Writer(engine).write([document]).stored == 1
     assert homes(engine, app) == ["execution_default"]
     check_stored(engine, document)
@@ -499,13 +491,13 @@ def test_month_that_the_default_partition_has_rows_of(
     engine: Engine, app: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When a month comes of which a wrong clock has sent rows before, they move to its partition."""
-    early = planned(PLAN, application_id=app, started_at_ms=ms(2023, 5, 17), stages=[RAN])
-    other = planned(PLAN, application_id=app, started_at_ms=ms(2023, 6, 1), execution_id=1, stages=[RAN])
+    early = planned(FULL, application_id=app, started_at_ms=ms(2023, 5, 17), stages=[RAN])
+    other = planned(FULL, application_id=app, started_at_ms=ms(2023, 6, 1), execution_id=1, stages=[RAN])
     with monkeypatch.context() as clock:
         clock.setattr(partitions, "AHEAD", ms_ago(2023, 1))
         Writer(engine).write([early, other])
     assert homes(engine, app) == ["execution_default"] * 2
-    right = planned(PLAN, application_id=app, started_at_ms=ms(2023, 5, 31), execution_id=2, stages=[RAN])
+    right = planned(FULL, application_id=app, started_at_ms=ms(2023, 5, 31), execution_id=2, stages=[RAN])
     written = Writer(engine).write([right])
     assert (written.stored, written.refused) == (1, [])
     assert homes(engine, app) == ["execution_2023_05", "execution_2023_05", "execution_default"]
@@ -553,7 +545,7 @@ def test_partitions_are_made_while_others_write_and_read(engine: Engine, app: st
     def make_months() -> None:
         try:
             for number in range(12):
-                document = planned(PLAN, application_id=app, execution_id=1, started_at_ms=ms(2020, number + 1, 3))
+                document = planned(FULL, application_id=app, execution_id=1, started_at_ms=ms(2020, number + 1, 3))
                 assert Writer(engine).write([document]).stored == 1
         finally:
             done.set()
@@ -562,7 +554,7 @@ def test_partitions_are_made_while_others_write_and_read(engine: Engine, app: st
         writer, sequence = Writer(engine), 1
         while not done.is_set():
             sequence += 1
-            document = planned(PLAN, application_id=app, started_at_ms=old, sequence=sequence, stages=[RAN])
+            document = planned(FULL, application_id=app, started_at_ms=old, sequence=sequence, stages=[RAN])
             assert writer.write([document]).stored == 1
 
     def look() -> None:
@@ -615,9 +607,9 @@ def test_a_document_that_postgresql_cannot_hold_is_refused_alone(
     """A document that PostgreSQL cannot hold is refused, and named; the others of its batch are stored."""
     batch: list[Document] = [
         application(application_id=app),
-        planned(PLAN, application_id=app, stages=[RAN]),
-        planned(PLAN, application_id=app, execution_id=1, **changes),
-        planned(PLAN, application_id=app, execution_id=2, stages=[RAN]),
+        planned(FULL, application_id=app, stages=[RAN]),
+        planned(FULL, application_id=app, execution_id=1, **changes),
+        planned(FULL, application_id=app, execution_id=2, stages=[RAN]),
     ]
     written = Writer(engine).write(batch)
     ((refused, said),) = written.refused
@@ -673,7 +665,7 @@ def test_an_end_is_no_fault(engine: Engine, app: str) -> None:
         raise Closed
 
     with pytest.raises(Closed):
-        Writer(engine, check_cancelled=closed).write([planned(PLAN, application_id=app)])
+        Writer(engine, check_cancelled=closed).write([planned(FULL, application_id=app)])
 
 
 def test_nothing_is_refused_for_a_missing_schema(make_database: Callable[[], str]) -> None:
@@ -810,7 +802,7 @@ def broken_copy(engine: Engine) -> Iterator[None]:
 def test_connection_lost_in_the_middle(engine: Engine, app: str) -> None:
     """A batch whose connection breaks is not written at all, and is whole when it is sent again."""
     writer = Writer(engine)
-    batch = [execution(application_id=app), planned(PLAN, application_id=app, execution_id=1, stages=[RAN])]
+    batch = [execution(application_id=app), planned(FULL, application_id=app, execution_id=1, stages=[RAN])]
     with broken_copy(engine), pytest.raises(OperationalError):
         writer.write(batch)
     assert read(engine, "execution", app) == read(engine, "application", app) == []
