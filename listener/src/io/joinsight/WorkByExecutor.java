@@ -24,7 +24,7 @@ final class WorkByExecutor {
   private static final int ROWS_WRITTEN = StageTotals.index("shuffle_write_rows");
 
   /** The sums over the tasks of an executor, or of all executors of a host. */
-  private static final class Work {
+  private static final class Sums {
     final String executor; // null: all of the host
     final String host;
     long numbers; // a bit for each of its executors
@@ -35,12 +35,12 @@ final class WorkByExecutor {
     long bytesRead;
     long rowsWritten;
 
-    Work(String executor, String host) {
+    Sums(String executor, String host) {
       this.executor = executor;
       this.host = host;
     }
 
-    void add(Work other) {
+    void add(Sums other) {
       numbers |= other.numbers;
       tasks += other.tasks;
       runTime += other.runTime;
@@ -63,7 +63,7 @@ final class WorkByExecutor {
     long excess; // run time beyond what the others took for the same work
     private final long numbers;
 
-    private Slow(Work work, double excess) {
+    private Slow(Sums work, double excess) {
       executor = work.executor;
       host = work.host;
       tasks = work.tasks;
@@ -75,7 +75,7 @@ final class WorkByExecutor {
   }
 
   private final Memory memory; // null in copies, which are not counted
-  private Map<String, Work> byExecutor = new LinkedHashMap<>(); // null: there are too many
+  private Map<String, Sums> byExecutor = new LinkedHashMap<>(); // null: there are too many
 
   /** Adds its heap use to {@code memory}; the owner subtracts it. */
   WorkByExecutor(Memory memory) {
@@ -88,8 +88,8 @@ final class WorkByExecutor {
       copy.byExecutor = null;
       return copy;
     }
-    for (Work work : byExecutor.values()) {
-      Work its = new Work(work.executor, work.host);
+    for (Sums work : byExecutor.values()) {
+      Sums its = new Sums(work.executor, work.host);
       its.add(work);
       copy.byExecutor.put(work.executor, its);
     }
@@ -103,7 +103,7 @@ final class WorkByExecutor {
   /** Adds a task that succeeded; returns a number for its executor. */
   int add(String executor, String host, long[] task) {
     if (byExecutor == null) return 0;
-    Work work = byExecutor.get(executor);
+    Sums work = byExecutor.get(executor);
     if (work == null) {
       int number = byExecutor.size();
       if (number == MAX || executor == null || executor.isEmpty() || host == null || host.isEmpty()) {
@@ -111,7 +111,7 @@ final class WorkByExecutor {
         byExecutor = null;
         return 0;
       }
-      work = new Work(executor, host);
+      work = new Sums(executor, host);
       work.numbers = 1L << number;
       byExecutor.put(executor, work);
       memory.add(WORK_BYTES);
@@ -135,10 +135,10 @@ final class WorkByExecutor {
     return byExecutor == null ? 0 : byHost().size();
   }
 
-  private Map<String, Work> byHost() {
-    Map<String, Work> hosts = new LinkedHashMap<>();
-    for (Work work : byExecutor.values()) {
-      hosts.computeIfAbsent(work.host, host -> new Work(null, host)).add(work);
+  private Map<String, Sums> byHost() {
+    Map<String, Sums> hosts = new LinkedHashMap<>();
+    for (Sums work : byExecutor.values()) {
+      hosts.computeIfAbsent(work.host, host -> new Sums(null, host)).add(work);
     }
     return hosts;
   }
@@ -150,14 +150,14 @@ final class WorkByExecutor {
    */
   Slow slowest(int[] numbers, long[] runTimes) {
     if (executors() < 2) return null;
-    Work all = new Work(null, "");
-    for (Work work : byExecutor.values()) all.add(work);
-    List<Work> candidates = new ArrayList<>(byExecutor.values());
-    for (Work host : byHost().values())
+    Sums all = new Sums(null, "");
+    for (Sums work : byExecutor.values()) all.add(work);
+    List<Sums> candidates = new ArrayList<>(byExecutor.values());
+    for (Sums host : byHost().values())
       if (Long.bitCount(host.numbers) > 1) candidates.add(host);
-    Work slowest = null;
+    Sums slowest = null;
     double most = 0;
-    for (Work work : candidates) {
+    for (Sums work : candidates) {
       double excess = excess(work, all);
       if (!(excess > most)) continue; // or not a number
       most = excess;
@@ -172,7 +172,7 @@ final class WorkByExecutor {
   }
 
   /** Its run time less what the others would take for as many tasks, rows and bytes, whichever is the most. */
-  private static double excess(Work work, Work all) {
+  private static double excess(Sums work, Sums all) {
     double share = ratio(work.tasks, all.tasks);
     share = Math.max(share, ratio(work.rowsRead, all.rowsRead));
     share = Math.max(share, ratio(work.bytesRead, all.bytesRead));
