@@ -485,7 +485,7 @@ _WITNESSES: Mapping[str, Callable[[StageRun, StageRun], str]] = {
 def _text(why: Why) -> str:
     """One or two sentences."""
     amount = duration_text(abs(why.difference_ms))
-    how = "longer" if why.difference_ms >= 0 else "less long"
+    how = "longer" if why.difference_ms >= 0 else "less"
     known = f"from {why.runs} runs" if why.runs else "a guess, since too few earlier runs are known"
     if why.is_normal:
         return (
