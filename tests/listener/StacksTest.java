@@ -76,6 +76,9 @@ public final class StacksTest {
         expressions + "ScalaUDF.$anonfun$f$2", code);
     check("operator HashAggregate +user:Sum", "Sum.reduce", SQL + "aggregate.TungstenAggregationIterator.x");
     check(
+        "operator HashAggregate", "org.sparkproject.guava.cache.LocalCache.get",
+        SQL + "aggregate.TungstenAggregationIterator.x");
+    check(
         "sort 1 processNext +compare", expressions + "GeneratedClass$SpecificOrdering.compare",
         "org.apache.spark.util.collection.TimSort.sort", SQL + "UnsafeExternalRowSorter.sort", code);
     // Waiting, input and output, and compression are not what calls them

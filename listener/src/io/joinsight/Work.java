@@ -141,10 +141,12 @@ final class Work {
   };
 
   /** Classes that are not a user's. */
-  private static final String[] LIBRARIES = {"java.",      "javax.",          "jdk.",          "sun.",
-                                             "com.sun.",   "scala.",          "org.apache.",   "io.netty.",
-                                             "io.delta.",  "com.google.",     "org.codehaus.", "org.roaringbitmap.",
-                                             "org.slf4j.", "com.databricks.", "io.joinsight."};
+  private static final String[] LIBRARIES = {"java.",        "javax.",          "jdk.",
+                                             "sun.",         "com.sun.",        "scala.",
+                                             "org.apache.",  "io.netty.",       "io.delta.",
+                                             "com.google.",  "org.codehaus.",   "org.roaringbitmap.",
+                                             "org.slf4j.",   "com.databricks.", "org.sparkproject.",
+                                             "io.joinsight."};
 
   private static final class Found {
     static final Found NOTHING = new Found(NONE, NONE, NONE);
