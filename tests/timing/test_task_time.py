@@ -12,7 +12,7 @@ from tests.test_fuzz import RELAXED
 
 from joinsight.contract.document import Stage
 from joinsight.tables import Row
-from joinsight.timing.task_time import PARTS
+from joinsight.timing.task_time import _EXPRESSIONS, PARTS
 
 # A stage that reads two shuffles, joins, aggregates and writes a shuffle; all that is measured here was in stage 7
 JOIN = """
@@ -274,3 +274,10 @@ def test_counts_of_samples_fit() -> None:
     """Also those that no sampler can have counted."""
     found = spent(JOIN, {"nothing 1": 1, "nothing 2": 2**63 - 1})
     assert [row["samples"] for row in found] == [2**63 - 1]
+
+
+@pytest.mark.parametrize("work", _EXPRESSIONS)
+@pytest.mark.parametrize("word", ["json", "variant", "xml", "xpath", "csv", "aes_", "sha", " ", "R"])
+def test_texts_are_searched_for_expressions_in_proportion_to_their_length(work: str, word: str) -> None:
+    """Two million characters: what takes time by their square does not end."""
+    assert _EXPRESSIONS[work].search(word * (2_000_000 // len(word))) is None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from msgspec import structs
@@ -19,8 +20,10 @@ from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.cli import cli
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
+from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
+from joinsight.verdict.names import operator
 from joinsight.verdict.view import View
 
 DOCUMENTS = Path(__file__).parent / "documents"
@@ -86,6 +89,36 @@ def test_a_plan_whose_inputs_are_read_twice_at_each_level_is_judged() -> None:
     edges = [[i + 1, i] for i in range(60) for _ in range(2)]
     version = {**its.versions[-1], "nodes": nodes, "edges": edges}
     assert judge(replace(its, versions=[version])).text
+
+
+@pytest.mark.parametrize("word", ["keys=[", "a", "json", "xml", "csv", "(", "[", "#1L"])
+def test_a_long_text_of_an_operator_is_read_in_proportion_to_its_length(word: str) -> None:
+    """Two million characters: what takes time by their square does not end."""
+    its = stored("selfjoin")
+    names = ("HashAggregate", "Filter", "Project", "Window", "Sort", "ArrowEvalPython", "Generate", "CollectLimit")
+    version = its.versions[-1]
+    long = word * (2_000_000 // len(word))
+    kept = [node["id"] for node in version["nodes"] if not node["is_cluster"]]
+    changed = dict(zip(kept, names, strict=False))
+    nodes = [
+        {**node, "name": changed[node["id"]], "simple": long} if node["id"] in changed else node
+        for node in version["nodes"]
+    ]
+    its = replace(its, versions=[{**version, "nodes": nodes}])
+    view = View(its)
+    assert all(len(operator(view, i)) < 200 for i in changed)
+    assert len(judge(its).text) < 1_000
+
+
+@pytest.mark.parametrize("settings", [("9" * 5_000, "2"), ("2", "9" * 5_000), ("٣", "x")])
+def test_settings_that_are_no_numbers_of_slots_are_unknown(engine: Engine, settings: tuple[str, str]) -> None:
+    name = f"app-slots-{settings[0][:2]}-{settings[1][:2]}"
+    its = msgspec.structs.replace(document("tiny"), application_id=name)
+    configuration = dict(zip(("spark.executor.instances", "spark.executor.cores"), settings, strict=True))
+    Writer(engine).write([application(application_id=name, master="yarn", configuration=configuration), its])
+    with engine.connect() as connection:
+        found = reading.read_plan(connection, reading.find_execution(connection, f"{name}/{its.execution_id}"))
+    assert found.slots is None
 
 
 def test_a_stage_that_waits_for_others_of_its_execution_waits_for_no_slot() -> None:

@@ -397,7 +397,8 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
     )
 
 
-_LOCAL = re.compile(r"local\[(\d+)(?:,\s*\d+)?\]")
+_LOCAL = re.compile(r"local\[([0-9]{1,6})(?:,\s*\d+)?\]")
+_NUMBER = re.compile("[0-9]{1,6}")
 _MOST_EARLIER = 9
 
 
@@ -411,7 +412,7 @@ def _slots(connection: Connection, key: Key) -> int | None:
     if local:
         return int(local[1])
     known = [str((row[1] or {}).get(name, "")) for name in ("spark.executor.instances", "spark.executor.cores")]
-    return int(known[0]) * int(known[1]) if all(each.isdecimal() for each in known) else None
+    return int(known[0]) * int(known[1]) if all(map(_NUMBER.fullmatch, known)) else None
 
 
 def _earlier(connection: Connection, run: Row) -> list[Row]:

@@ -79,12 +79,12 @@ _NO_HELPERS = ("filter", "project")
 """Kinds of operators of whose classes generated code calls nothing: on a stack, they have no generated code."""
 _EXPRESSIONS = {
     "regex": re.compile(r"\bR?LIKE\b|\bregexp_|\bsplit\("),
-    "json": re.compile(r"(?i)json\w*\(|variant\w*\("),
-    "xml": re.compile(r"(?i)xml\w*\(|xpath\w*\("),
-    "csv": re.compile(r"(?i)csv\w*\("),
-    "hash": re.compile(r"\b(sha\d?|md5|crc32|xxhash64|hash|aes_\w+)\("),
+    "json": re.compile(r"(?i)json\w{0,30}\(|variant\w{0,30}\("),
+    "xml": re.compile(r"(?i)xml\w{0,30}\(|xpath\w{0,30}\("),
+    "csv": re.compile(r"(?i)csv\w{0,30}\("),
+    "hash": re.compile(r"\b(sha\d?|md5|crc32|xxhash64|hash|aes_\w{1,30})\("),
 }
-"""What an operator's text has whose code does this kind of work."""
+"""What an operator's text has whose code does this kind of work; searching takes time in proportion to the text."""
 
 
 class Spent(Struct, frozen=True):

@@ -15,6 +15,8 @@ ALL_ROWS = "the window over all rows"
 _LONGEST = 70
 _MOST_KEYS = 5
 _MOST_SOURCES = 3
+_MOST_READ = 2_000
+"""Characters of an operator's text: a document may hold anything, and nobody reads more."""
 _AGGREGATE = re.compile(r"keys=\[(.*?)\],? functions=\[", re.DOTALL)
 _FUNCTION = re.compile(r"([A-Za-z_]\w*)\(")
 
@@ -33,7 +35,7 @@ def operator(view: View, node_id: int) -> str:
     if kind == "broadcast":
         return f"the broadcast of {_sources(view, node_id)}"
     if kind == "aggregate":
-        match = _AGGREGATE.search(node.simple)
+        match = _AGGREGATE.search(node.simple[:_MOST_READ])
         by = _listed(match[1]) if match else ""
         return f"the aggregation by {by}" if by else "the aggregation"
     if kind == "scan":
@@ -75,7 +77,7 @@ def place(view: View, node_ids: Sequence[int], stage_id: int | None) -> str:
 
 
 def _bare(node: Node) -> str:
-    return without_ids(node.simple.removeprefix(node.name).strip())
+    return without_ids(node.simple[:_MOST_READ].removeprefix(node.name).strip())
 
 
 def _short(text: str) -> str:
