@@ -112,9 +112,7 @@ def _about(case: Case, cause: Cause) -> int:
 
 def sentence(view: View, cause: Cause) -> str:
     """Where it happened and what: ``stage 3 (the sort by day): its tasks spilled 2.0 GiB of data``."""
-    place = names.place(view, cause.nodes, cause.stage_id)
-    if not cause.nodes or names.operator(view, cause.nodes[0]) in cause.what:
-        place = "" if cause.stage_id is None else f"stage {cause.stage_id}"
+    place = names.place(view, cause.nodes, cause.stage_id, cause.what)
     return f"{place}: {cause.what}" if place else cause.what
 
 

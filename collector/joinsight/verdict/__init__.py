@@ -61,9 +61,7 @@ def _text(view: View, cause: Cause, wall: int, found: Sequence[Cause]) -> str:
     whole = max(1, view.wall_ms)
     so_far = "" if view.has_ended else " so far"
     amount = f"{100 * wall / whole:.0f} % of {duration_text(whole)}{so_far}"
-    if cause.stage_id is None and not cause.nodes:
-        text = f"{amount}: {cause.what}."
-    elif cause.code == "compute" and cause.nodes and cause.stage_id is not None:
+    if cause.code == "compute" and cause.nodes and cause.stage_id is not None:
         is_guess = cause.evidence.get("is_estimate")
         name = names.operator(view, cause.nodes[0])
         text = (
@@ -72,7 +70,8 @@ def _text(view: View, cause: Cause, wall: int, found: Sequence[Cause]) -> str:
             else f"{amount} went into {name} in stage {cause.stage_id}: {cause.what}."
         )
     else:
-        text = f"{amount} went into {names.place(view, cause.nodes, cause.stage_id)}: {cause.what}."
+        place = names.place(view, cause.nodes, cause.stage_id, cause.what)
+        text = f"{amount} went into {place}: {cause.what}." if place else f"{amount}: {cause.what}."
     second = next(
         (
             each

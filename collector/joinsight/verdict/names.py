@@ -67,12 +67,15 @@ def python_function(node: Node) -> str:
     return found[0] if found else ""
 
 
-def place(view: View, node_ids: Sequence[int], stage_id: int | None) -> str:
-    """``stage 59 (the join on customer_id, the aggregation by region)``."""
+def place(view: View, node_ids: Sequence[int], stage_id: int | None, what: str) -> str:
+    """``stage 59 (the join on customer_id, the aggregation by region)``; without operators if `what` names the first.
+
+    Empty if `what` says it all.
+    """
     named = list(dict.fromkeys(operator(view, i) for i in node_ids[:2]))
-    inside = ", ".join(named)
+    inside = "" if named and named[0] in what else ", ".join(named)
     if stage_id is None:
-        return inside or "the driver"
+        return inside
     return f"stage {stage_id} ({inside})" if inside else f"stage {stage_id}"
 
 
