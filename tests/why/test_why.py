@@ -72,6 +72,13 @@ def test_an_execution_differs_from_itself_by_nothing() -> None:
     assert (why.difference_ms, why.is_normal, list(why.causes)) == (0, True, [])
 
 
+def test_the_text_names_no_cause_that_made_the_opposite() -> None:
+    """A run took less, although the driver took longer."""
+    why = explain(stored("base2"), stored("base4"))
+    assert why.difference_ms < 0 < why.causes[0].wall_ms
+    assert "The largest cause is contention: -202 ms" in why.text
+
+
 def test_a_difference_within_the_scatter_has_no_cause() -> None:
     walls = [8627, 6124, 6362, 7044, 5493]
     earlier = [{"duration_ms": wall, "run_time_ms": 1, "cpu_time_ms": 1} for wall in walls]

@@ -492,7 +492,7 @@ def _text(why: Why) -> str:
             f"{why.b} took {amount} {how} than {why.a}: normal scatter, no cause. Runs of this query differ by up to"
             f" {duration_text(why.scatter_ms)} ({known})."
         )
-    named = [each for each in why.causes if each.code != NOT_EXPLAINED]
+    named = [each for each in why.causes if each.code != NOT_EXPLAINED and each.wall_ms * why.difference_ms > 0]
     if not named:
         return f"{why.b} took {amount} {how} than {why.a}, and nothing that moved explains it."
     first = named[0]
