@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.java import LIGHT, compile_java
+
+from joinsight.terminal.escaping import HIDDEN
 
 HERE = Path(__file__).parent
 
@@ -23,3 +26,10 @@ def test_the_program_finds_nothing_wrong(name: str, classes: str, tmp_path: Path
     run = ["java", *LIGHT, "-Xmx64m", "-cp", classes, f"io.joinsight.{name}", str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+
+
+def test_the_listener_escapes_what_the_collector_escapes(classes: str) -> None:
+    """The same characters; in logs of the driver tabs and line feeds, too."""
+    done = subprocess.run(["java", *LIGHT, "-cp", classes, "io.joinsight.Hidden"], capture_output=True, check=True)
+    expected = {code for code in range(sys.maxunicode + 1) if HIDDEN.match(chr(code))} | {9, 10}
+    assert set(map(int, done.stdout.split())) == expected

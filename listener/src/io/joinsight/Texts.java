@@ -7,7 +7,12 @@ import java.util.regex.Pattern;
 /** Shortens and escapes texts for documents and logs. */
 final class Texts {
   private static final int MAX_LINE = 500;
-  private static final Pattern HIDDEN = Pattern.compile("[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}]");
+
+  /** As in the collector's terminal/escaping.py, and what breaks a line. */
+  private static final Pattern HIDDEN = Pattern.compile(
+      "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180e\\u200b-\\u200f\\u2028-\\u202e"
+      + "\\u2060-\\u206f\\u3164\\p{Cs}\\ufeff\\uffa0\\ufff0-\\ufffb\\x{1bca0}-\\x{1bca3}\\x{1d173}-\\x{1d17a}"
+      + "\\x{e0000}-\\x{e00ff}\\x{e01f0}-\\x{e0fff}]");
 
   private Texts() {}
 
@@ -20,10 +25,7 @@ final class Texts {
     return text.substring(0, text.offsetByCodePoints(0, limit - mark.length())) + mark;
   }
 
-  /**
-   * The text with escapes, such as {@code \x1b}, for invisible characters and those that control a terminal, as in the
-   * collector's terminal/escaping.py.
-   */
+  /** The text with escapes, such as {@code \x1b}, for invisible characters and those that control a terminal. */
   static String escape(String text) {
     Matcher m = HIDDEN.matcher(text);
     if (!m.find()) return text;
