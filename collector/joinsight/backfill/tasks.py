@@ -15,7 +15,7 @@ from joinsight.backfill.jvm import OUTCOME, Reader
 from joinsight.backfill.log_file import LogFile
 from joinsight.base.errors import DatabaseError, DocumentError, JoinsightError
 from joinsight.base.gc_tuning import collect_seldom
-from joinsight.contract.decode import decode_document
+from joinsight.contract.decode import decode_document, printable
 from joinsight.contract.document import Document, Execution
 from joinsight.findings import Finder
 from joinsight.findings.thresholds import Thresholds
@@ -181,7 +181,7 @@ def _refusal(document: Document, why: str) -> str:
 
 
 def _entry(log: LogFile, outcome: Outcome, executions: int) -> event_logs.Entry:
-    problems = [_printable(problem) for problem in outcome.problems[:_PROBLEMS]]
+    problems = [printable(problem)[:_PROBLEM_CHARACTERS] for problem in outcome.problems[:_PROBLEMS]]
     if len(outcome.problems) > _PROBLEMS:
         problems.append(f"and {len(outcome.problems) - _PROBLEMS} more")
     state = log.state
@@ -201,7 +201,3 @@ def _entry(log: LogFile, outcome: Outcome, executions: int) -> event_logs.Entry:
         executions=executions,
         reader_version=joinsight.__version__,
     )
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)[:_PROBLEM_CHARACTERS]

@@ -195,7 +195,12 @@ def _schema_error(line: bytes, error: msgspec.ValidationError) -> DocumentError:
     reason = str(error)  # quotes the document, so it can be long
     if len(reason) > _REASON_CHARACTERS:
         reason = f"{reason[: _REASON_CHARACTERS // 2]} ... {reason[-_REASON_CHARACTERS // 2 :]}"
-    return DocumentError("".join(character if character.isprintable() else " " for character in reason))
+    return DocumentError(printable(reason))
+
+
+def printable(text: str) -> str:
+    """The text on one line, with blanks for what is not printed."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _check_numbers(field: str, numbers: Numbers) -> None:
