@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from joinsight.base.units import bytes_text, first_up
 from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import shuffle
+from joinsight.plan.graph import equal_subtrees
 from joinsight.tables import ShuffleRow
 
 _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
@@ -16,7 +17,12 @@ _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
 
 def look(case: Case) -> Iterator[Finding]:
     """Equal texts of all operators beneath, literals included, and equal numbers of rows and bytes."""
-    same = _equal_subtrees(case)
+    graph = case.view.facts.graph
+    same = equal_subtrees(
+        graph.inputs_first,
+        lambda node: graph.children.get(node, ()),
+        lambda node: _IDS.sub("", graph.by_id[node].simple),
+    )
     groups: dict[tuple[int, int, int], list[tuple[int, ShuffleRow]]] = defaultdict(list)
     for row in case.rows.shuffle:
         if row.rows_written is not None and row.data_bytes is not None and row.bytes_written is not None:
@@ -47,28 +53,6 @@ def look(case: Case) -> Iterator[Finding]:
             impact_bytes=again,
             waited=case.waited_for_exchanges(rows[1:]),
         )
-
-
-def _equal_subtrees(case: Case) -> dict[int, int]:
-    """For each node a number that nodes have in common if they and all beneath them read the same."""
-    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
-    found: dict[int, int] = {}
-    for root in case.nodes:
-        todo = [root]
-        while todo:
-            node_id = todo[-1]
-            if node_id in found:
-                todo.pop()
-                continue
-            waiting = [child for child in case.children.get(node_id, ()) if child not in found]
-            if waiting:
-                todo += waiting
-                continue
-            todo.pop()
-            below = tuple(found[child] for child in case.children.get(node_id, ()))
-            text = _IDS.sub("", case.nodes[node_id].simple)
-            found[node_id] = numbers.setdefault((text, below), len(numbers))
-    return found
 
 
 HEURISTIC = Heuristic("repeated-shuffle", look, "the repeated shuffles, without the first")

@@ -18,7 +18,7 @@ Source: ``org.apache.spark.sql.execution.ui.SparkPlanGraph`` of Spark 3.4 to 4.3
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,7 +109,8 @@ def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_su
     for index, parent_index in enumerate(parents):
         if parent_index >= 0:
             children[parent_index].append(index)
-    same = _equal_subtrees(plan, children)
+    below_first = range(len(plan) - 1, -1, -1)  # children come after their parent
+    same = equal_subtrees(below_first, children.__getitem__, lambda index: (plan[index].name, plan[index].simple))
 
     nodes: list[Node] = []
     edges: list[tuple[int, int]] = []
@@ -160,12 +161,18 @@ def build(plan: Sequence[PlanNode], parents: Sequence[int], *, keep_duplicate_su
     return Graph(tuple(nodes), tuple(edges))
 
 
-def _equal_subtrees(plan: Sequence[PlanNode], children: list[list[int]]) -> list[int]:
-    """A number for each node, the same for subtrees that are equal in name, simple string and children."""
-    numbers: dict[tuple[str, str, tuple[int, ...]], int] = {}
-    number = [0] * len(plan)
-    for index in range(len(plan) - 1, -1, -1):  # children come after their parent
-        info = plan[index]
-        key = (info.name, info.simple, tuple(number[child] for child in children[index]))
-        number[index] = numbers.setdefault(key, len(numbers))
-    return number
+def equal_subtrees(
+    below_first: Iterable[int],
+    children: Callable[[int], Iterable[int]],
+    label: Callable[[int], Hashable],
+) -> Mapping[int, int]:
+    """A number for each node, the same for subtrees whose nodes have equal labels and children.
+
+    `below_first`: the nodes, each after its children.
+    """
+    numbers: dict[Hashable, int] = {}
+    found: dict[int, int] = {}
+    for node in below_first:
+        key = (label(node), tuple(found[child] for child in children(node)))
+        found[node] = numbers.setdefault(key, len(numbers))
+    return found
