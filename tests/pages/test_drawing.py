@@ -278,8 +278,8 @@ def test_only_large_plans_have_a_map() -> None:
 
 def test_a_file_is_safe_xml() -> None:
     """A drawing as a file is well-formed whatever its texts are, and has no links, scripts or addresses."""
-    plan, run = stored(hostile())
-    text = drawing_file(plan, run)
+    plan, _ = stored(hostile())
+    text = drawing_file(plan)
     tree = ElementTree.fromstring(text)
     names = {element.tag.rpartition("}")[2] for element in tree.iter()}
     assert names <= {"svg", "title", "desc", "style", "g", "rect", "text", "path", "circle"}
@@ -288,10 +288,10 @@ def test_a_file_is_safe_xml() -> None:
     assert HOSTILE[:40] in "".join(tree.itertext())
     assert "var(" not in text and "url(" not in text and "@import" not in text
     odd = planned("Scan", description="a\x01b\ufffe", application_id="app/\x02 odd")
-    assert ElementTree.fromstring(drawing_file(*stored(odd))) is not None
+    assert ElementTree.fromstring(drawing_file(stored(odd)[0])) is not None
     assert file_name("app/2/12") == "plan-app-2-12.svg" and file_name('a"\r\n/1') == "plan-a-1.svg"
     with pytest.raises(NotFound, match="no plan that can be drawn"):
-        drawing_file(*stored(execution(plans=[])))
+        drawing_file(stored(execution(plans=[]))[0])
 
 
 def test_a_plan_can_be_too_large_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def every_page(execution: Execution) -> list[str]:
     found = [execution_page(plan, run, View(zoom=FIT, search="a", stage=0))]
     for version in plan.versions:
         number, nodes = version["version"], version["nodes"]
-        ElementTree.fromstring(drawing_file(plan, run, View(version=number)))
+        ElementTree.fromstring(drawing_file(plan, View(version=number)))
         found.append(execution_page(plan, run, View(version=number, node=number % len(nodes) if nodes else None)))
     return found
 

@@ -237,9 +237,10 @@ def test_a_segment_names_its_shuffle_or_broadcast() -> None:
         stages=[ran(1, 0, 400), ran(2, 0, 500), skipped(3, 1), ran(4, 800, 1_000, 3)],
     )
     measured_in = {100: [1], 5: [4], 4: [1], 3: [2]}  # by the sum
-    accumulators = [replace(a, stages=measured_in.get(a.sum or 0, [])) for a in e.accumulators]
+    stages = [(a, measured_in.get(a.sum or 0, [])) for a in e.accumulators]
+    accumulators = [replace(a, stages=its, max_stage=max(its, default=None)) for a, its in stages]
     # The time to collect is the driver's
-    accumulators = [replace(a, stages=[]) if a.type == "timing" else a for a in accumulators]
+    accumulators = [replace(a, stages=[], max_stage=None) if a.type == "timing" else a for a in accumulators]
     e = replace(e, accumulators=accumulators)
     rows = execution_rows(e)
     shuffle, broadcast = rows.shuffle[0].node_id, rows.broadcast[0].node_id

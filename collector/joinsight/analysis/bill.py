@@ -12,11 +12,13 @@ from joinsight.timing import cost
 from joinsight.timing.cost import Bill
 from joinsight.timing.critical_path import Segment
 from joinsight.timing.savings import Ran, Savings
+from joinsight.timing.stages import Stages
 from joinsight.timing.task_time import Spent
 
 
-def read_bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row]) -> Bill:
-    """What an execution cost, from its final plan, and rows of `segment` and `task_time`."""
+def read_bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row], shuffles: Iterable[Row]) -> Bill:
+    """What an execution cost, from its final plan, and rows of `segment`, `task_time` and `shuffle`."""
+    exchanges = {row["node_id"]: (row["map_stages"] or (), row["reduce_stages"] or ()) for row in shuffles}
     segments = (
         Segment(
             row["cause"],
@@ -43,7 +45,7 @@ def read_bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row]
         )
         for row in task_times
     )
-    return cost.bill(facts, segments, spent)
+    return cost.bill(facts, segments, spent, Stages(facts, exchanges))
 
 
 def savings(bill: Bill, stages: Iterable[Row]) -> Savings:

@@ -77,6 +77,7 @@ from joinsight.timing import dependencies
 from joinsight.timing.cost import Bill, JoinCost, bill
 from joinsight.timing.cost_kinds import by_kind
 from joinsight.timing.critical_path import STAGE_CAUSES, CriticalPath, critical_path
+from joinsight.timing.stages import READS, WRITES, Stages
 from joinsight.timing.task_time import Spent, sum_of_errors, task_times
 
 NO_NODE = -1
@@ -177,15 +178,16 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
     `plans` may come from another run with equal nodes and plans, which saves computing them again.
     """
     facts = _Facts(e, plans or Plans(e))
+    stages = Stages(facts)
     path = critical_path(
         e,
-        dependencies.broadcasts(facts),
+        dependencies.broadcasts(facts, stages),
         is_adaptive=facts.plans.is_adaptive,
         commit_ms=dependencies.commit_ms(facts),
-        nodes=dependencies.exchanges(facts),
+        nodes=stages.writes,
     )
     spent = list(task_times(facts, e.stages))
-    its_bill = bill(facts, path.segments, spent)
+    its_bill = bill(facts, path.segments, spent, stages)
     costs = _costs(its_bill, has_ended=bool(path.segments))
     absent = not_run(facts)
     measured = () if facts.is_outer else [node for node in facts.graph.nodes if node.id not in absent]
@@ -496,8 +498,8 @@ def _shuffle(facts: _Facts, node: Node, joins_of: Mapping[int | None, list[int]]
         origin=text.origin or next(filter(None, (texts.origin(part.simple) for part in facts.parts(node))), None),
         consumers=len(facts.consumers(node)),
         join_nodes=joins_of.get(node.id, []),
-        map_stages=_stages(metrics, "shuffle bytes written", "shuffle records written", "shuffle write time"),
-        reduce_stages=_stages(metrics, ROWS_READ, "local bytes read", "remote bytes read"),
+        map_stages=_stages(metrics, WRITES),
+        reduce_stages=_stages(metrics, READS),
         **columns,
         **costs.get(node.id, {}),
     )
@@ -756,7 +758,7 @@ def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:
     )
 
 
-def _stages(metrics: Mapping[str, Accumulator], *names: str) -> list[int]:
+def _stages(metrics: Mapping[str, Accumulator], names: Iterable[str]) -> list[int]:
     return sorted({stage for name in names if name in metrics for stage in metrics[name].stages})
 
 

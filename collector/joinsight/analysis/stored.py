@@ -52,7 +52,7 @@ class StoredPlan:
     @cached_property
     def bill(self) -> Bill:
         """What the execution cost."""
-        return read_bill(self.facts, self.segments, self.task_times)
+        return read_bill(self.facts, self.segments, self.task_times, self.shuffles)
 
     def not_run(self, version: Row) -> frozenset[int]:
         """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""

@@ -18,7 +18,6 @@ from joinsight.pages.environment import address, compare_plans, render, started_
 from joinsight.pages.failure import failure
 from joinsight.pages.panel import Panel, panel_of
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
-from joinsight.pages.stages import stages_of_nodes
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
 from joinsight.pages.view import DEFAULT, FIT, ZOOMS, View
@@ -67,7 +66,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     """The page as HTML. Raises `NotFound` if the execution has no such plan version or node."""
     e, shown = stored.execution, stored.version(view.version)
     final = stored.version(None)
-    stages_of = stages_of_nodes(stored, run)
+    stages_of = stored.bill.stages.of_nodes
     verdict = judge(stored)
     names = {node["id"]: node["name"] for node in final["nodes"]} if final else {}
     judged = () if verdict.code == "even" else [i for i in verdict.nodes if i in names]
@@ -128,10 +127,10 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     )
 
 
-def drawing_file(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
+def drawing_file(stored: StoredPlan, view: View = DEFAULT) -> str:
     """The drawing of the page as an SVG file. Raises `NotFound` if there is none."""
     shown = stored.version(view.version)
-    drawing = _drawing(stored, shown, view, stages_of_nodes(stored, run), judge(stored).nodes)
+    drawing = _drawing(stored, shown, view, stored.bill.stages.of_nodes, judge(stored).nodes)
     if drawing is None:
         raise NotFound("This execution has no plan that can be drawn.")
     return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {query_title(stored.execution)}"[:300])

@@ -180,7 +180,7 @@ class Timeline:
 
 
 def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, Sequence[int]]) -> Timeline:
-    """The stages of an execution by job, in the order of their starts; `stages_of`: see `stages_of_nodes`."""
+    """The stages of an execution by job, in the order of their starts; `stages_of`: see `Stages.of_nodes`."""
     e = stored.execution
     axis = _axis(e, stages, (version["planned_at"] for version in stored.versions))
     skipped = _skipped(stages)

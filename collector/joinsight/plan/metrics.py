@@ -124,6 +124,10 @@ class PlanMetrics:
         return fed
 
 
+NOTHING = PlanMetrics(Graph((), ()), {})
+"""Those of an execution without a plan."""
+
+
 def _in_ms(measured: Accumulator) -> Accumulator:
     """A measurement in nanoseconds as one in milliseconds."""
     values = {name: getattr(measured, name) for name in _VALUES}

@@ -160,7 +160,7 @@ class Pages:
             if one_of("download", asked.get("download", ""), ("", "svg")):
                 saved = f'attachment; filename="{file_name(name)}"'
                 headers = {**HEADERS, "Content-Disposition": saved}
-                return Response(drawing_file(stored, run, view), 200, headers, "image/svg+xml")
+                return Response(drawing_file(stored, view), 200, headers, "image/svg+xml")
             return execution_page(stored, run, view)
 
         return await self._answer(request, read)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
 from joinsight.plan import operators, texts
 from joinsight.plan.caches import not_run
 from joinsight.plan.graph import Node
-from joinsight.plan.metrics import PlanMetrics
-from joinsight.timing import dependencies
+from joinsight.plan.metrics import NOTHING, PlanMetrics
 from joinsight.timing.critical_path import STAGE_CAUSES, Segment
+from joinsight.timing.stages import Stages
 from joinsight.timing.task_time import Spent, sum_of_errors
 
 ItemKind = Literal["operator", "shared", "activity", "rest"]
@@ -28,9 +27,6 @@ _REQUIRED = "ENSURE_REQUIREMENTS"
 """The origin of shuffles that Spark adds because the operator above needs them."""
 _BETWEEN = ("filter", "project", "shuffle_read", "reused_exchange")
 """Between a join and what it made necessary there are at most these, and sorts."""
-
-_MOST_STAGES = 20
-"""Stages in which a group of operators may have run: a document may hold anything."""
 
 Key = TypeVar("Key", bound=Hashable)
 Attempt = tuple[int, int | None]
@@ -117,15 +113,15 @@ class Bill:
     """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
     weights: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
     """The run time of each stage attempt, by what its tasks were at."""
-    _stages: _Stages | None = field(default=None, repr=False, compare=False)
+    stages: Stages = field(default_factory=lambda: Stages(NOTHING), repr=False, compare=False)
 
     def holds(self, account: Account) -> Sequence[int]:
         """The operators that a shared account may be of."""
-        return self._stages.holds(account) if self._stages else ()
+        return _holds(self.stages, account)
 
     def ran(self, stage_id: int) -> Sequence[int]:
         """The operators that ran in a stage."""
-        return self._stages.ran.get(stage_id, ()) if self._stages else ()
+        return self.stages.ran.get(stage_id, ())
 
     @property
     def wall_ms(self) -> int:
@@ -146,9 +142,9 @@ class Bill:
         return {**self.operators(), **{join.node_id: join for join in self.joins}}
 
 
-def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]) -> Bill:
-    """What the operators of the final plan cost. `segments` and `spent` are those of the execution."""
-    stages = _Stages(facts)
+def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent], stages: Stages | None = None) -> Bill:
+    """What the operators of the final plan cost. `segments`, `spent` and `stages` are those of the execution."""
+    stages = stages or Stages(facts)
     wall: Counter[Account] = Counter()
     tasks: Counter[Account] = Counter()
     errors: dict[Account, list[int]] = defaultdict(list)
@@ -182,7 +178,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
             if attempt in sampled and account.kind == "operator" and account.node_id is not None
         }
     items = [
-        Item(*account, stages.holds(account), wall[account], tasks[account], sum_of_errors(errors[account]))
+        Item(*account, _holds(stages, account), wall[account], tasks[account], sum_of_errors(errors[account]))
         for account in {**wall, **tasks}
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
@@ -199,7 +195,7 @@ def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
     return parts
 
 
-def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> Account:
+def _account(facts: PlanMetrics, stages: Stages, spent: Spent) -> Account:
     node = None if spent.node_id is None else facts.nodes.get(spent.node_id)
     if node is None and spent.part == "collect":
         node = stages.broadcasts.get(spent.stage_id)
@@ -210,119 +206,12 @@ def _account(facts: PlanMetrics, stages: _Stages, spent: Spent) -> Account:
     return Account("shared", stage_id=spent.stage_id)
 
 
-class _Stages:
-    """The operators that ran in a stage: those between two exchanges, of which one measured something in it."""
-
-    def __init__(self, facts: PlanMetrics) -> None:
-        self._facts = facts
-
-    @cached_property
-    def _group(self) -> Mapping[int, int]:
-        """By operator, the first one of its group, which no exchange divides."""
-        group: dict[int, int] = {}
-        for node in self._facts.graph.nodes:
-            if not node.is_cluster and not self._is_exchange(node.id):
-                self._spread(node.id, group)
-        return group
-
-    def _spread(self, first: int, group: dict[int, int]) -> None:
-        todo = [first]
-        while todo:
-            node_id = todo.pop()
-            if node_id in group:
-                continue
-            group[node_id] = first
-            node = self._facts.nodes[node_id]
-            if not self._is_source(node_id):
-                todo += [below for below in self._facts.inputs(node) if not self._is_exchange(below)]
-            todo += [i for i in self._consumers(node_id) if not self._is_exchange(i) and not self._is_source(i)]
-
-    def _is_source(self, node_id: int) -> bool:
-        return operators.of(self._facts.nodes[node_id].name).kind in operators.SOURCES
-
-    def _is_exchange(self, node_id: int) -> bool:
-        return operators.of(self._facts.nodes[node_id].name).is_exchange
-
-    @cached_property
-    def _groups(self) -> Mapping[int, set[int]]:
-        """By stage."""
-        found: dict[int, set[int]] = defaultdict(set)
-        stages: dict[int, set[int]] = defaultdict(set)  # by group
-        for node in self._facts.graph.nodes:
-            for name, measured in self._facts.metrics(node).items():
-                if measured.max_stage is not None and (measured.sum or 0) > 0:
-                    for group in {self._group[i] for i in self._at(node, name)}:
-                        stages[group].add(measured.max_stage)
-                        if len(stages[group]) <= _MOST_STAGES:
-                            found[measured.max_stage].add(group)
-        return found
-
-    def _at(self, node: Node, metric: str) -> Iterator[int]:
-        """An operator of the group in which the metric of a node was measured."""
-        if node.id in self._group:
-            yield node.id
-        elif node.is_cluster:
-            yield from (i for i in self._members.get(node.id, ())[:1] if i in self._group)
-        elif metric in dependencies.WRITES:
-            yield from (i for i in self._facts.inputs(node) if i in self._group)
-        elif metric in dependencies.READS:
-            consumers = self._facts.consumers(node)
-            yield from (i for i in consumers if len(consumers) == 1 and i in self._group)
-
-    @cached_property
-    def _members(self) -> Mapping[int, list[int]]:
-        """The operators of codegen stages."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for node in self._facts.graph.nodes:
-            if node.cluster is not None:
-                found[node.cluster].append(node.id)
-        return found
-
-    @cached_property
-    def _by_group(self) -> Mapping[int, list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
-        for node_id in sorted(self._group):
-            found[self._group[node_id]].append(node_id)
-        return found
-
-    def holds(self, account: Account) -> tuple[int, ...]:
-        """The operators that a shared account may be of."""
-        if account.kind != "shared":
-            return ()
-        if account.node_id is not None:
-            found = self._members.get(account.node_id, [])
-        else:
-            groups = self._groups.get(account.stage_id or 0, ())
-            found = sorted(i for group in groups for i in self._by_group[group])
-        return tuple(i for i in found if not _is_frame(self._facts.nodes[i].name))
-
-    @cached_property
-    def ran(self) -> Mapping[int, Sequence[int]]:
-        """The operators that ran in each stage, with the exchanges that it writes and reads."""
-        found = {
-            stage: [i for group in groups for i in self._by_group[group] if not _is_frame(self._facts.nodes[i].name)]
-            for stage, groups in self._groups.items()
-        }
-        for stage, node_id in dependencies.exchanges(self._facts).items():
-            found.setdefault(stage, []).append(node_id)
-        return found
-
-    @cached_property
-    def broadcasts(self) -> Mapping[int, Node]:
-        """The broadcast whose rows a stage makes, by stage."""
-        found: dict[int, Node] = {}
-        for stage_id, groups in self._groups.items():
-            above = (i for group in groups for below in self._by_group[group] for i in self._consumers(below))
-            found.update((stage_id, node) for i in above if operators.is_broadcast((node := self._facts.nodes[i]).name))
-        return found
-
-    def _consumers(self, node_id: int) -> Sequence[int]:
-        return self._facts.consumers(self._facts.nodes[node_id])
-
-
-def _is_frame(name: str) -> bool:
-    """Whether it takes no time of tasks by itself."""
-    return name == operators.ADAPTIVE_PLAN or operators.is_subquery(name) or operators.of(name).kind == "shuffle_read"
+def _holds(stages: Stages, account: Account) -> tuple[int, ...]:
+    if account.kind != "shared":
+        return ()
+    if account.node_id is not None:
+        return tuple(stages.within(account.node_id))
+    return tuple(sorted(stages.operators_of(account.stage_id or 0)))
 
 
 def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:

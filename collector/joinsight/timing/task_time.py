@@ -21,7 +21,7 @@ from joinsight.contract.document import MAX_LONG, NOT_RUN, Stage
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
-from joinsight.timing import dependencies
+from joinsight.timing.stages import Stages
 
 Method = Literal["sampled", "metrics", "stage"]
 METHODS: tuple[Method, ...] = ("sampled", "metrics", "stage")
@@ -234,7 +234,7 @@ class _Places:
                 self._clusters[number[1]].append(node)
             elif node.cluster is not None:
                 self._members[node.cluster].append(node)
-        self._writes = dependencies.exchanges(facts)
+        self._writes = Stages(facts).writes
 
     def node(self, stage: int, part: str, place: Sequence[str], work: str | None) -> int | None:
         """The node that samples of a group belong to; `place`: the rest of their key. None: it cannot be told."""
