@@ -39,6 +39,7 @@ BENCHMARKS = {
     "sampler": "--rounds 3 --queries 2",
     "task_time": "--rounds 0 --scale 0.02",
     "savings": "--rows 400000 --rounds 2",
+    "replay": "--scale 0.05 --queries 6",
     "cost": "--rounds 1 --least 1 --most 1",
     "golden": "--processes 1 --sessions 2 --mutants 20 --pairs 20",
     "long_life": "executions --executions 1000",

@@ -46,6 +46,14 @@ STAGE = {
     "cpu_time_ms_median": (sa.BigInteger(), "executor CPU time of a task: median"),
     "cpu_time_ms_p95": (sa.BigInteger(), "executor CPU time of a task: p95"),
     "cpu_time_ms_max": (sa.BigInteger(), "executor CPU time of a task: max"),
+    "waits_for": (
+        sa.ARRAY(sa.Integer()),
+        "stages for whose results it waited before it was submitted, as far as known; NULL: unknown, or it did not run",
+    ),
+    "broadcast_ms": (
+        sa.BigInteger(),
+        "how long the driver took to build and send its rows as a broadcast; NULL: they became none",
+    ),
 }
 
 COMMENTS = {

@@ -97,6 +97,7 @@ def test_adaptive_jobs_wait_for_the_shuffles_that_they_read() -> None:
     found = path(jobs, stages)
     assert brief(found) == "running 1 300, replan 200, running 4 100, running 7 400"
     assert found.slack_ms[2, 0] == 110
+    assert found.waits_for == {1: [], 2: [], 4: [1], 7: [2, 4]}
 
 
 def test_broadcast_that_a_job_waits_for() -> None:
@@ -106,6 +107,7 @@ def test_broadcast_that_a_job_waits_for() -> None:
     found = path(jobs, [ran(1, 20, 200), ran(2, 550, 1_000)], broadcasts=[broadcast])
     assert brief(found) == "prepare 10, broadcast 10, running 1 180, broadcast 300, replan 50, running 2 450"
     assert [segment.node_id for segment in found.segments] == [None, 7, 7, 7, None, None]
+    assert (found.waits_for, found.broadcast_ms) == ({1: [], 2: [1]}, {1: 300})
 
 
 def test_broadcast_that_nobody_waited_for() -> None:

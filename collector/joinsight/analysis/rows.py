@@ -676,6 +676,8 @@ def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: 
         hosts=stage.hosts,
         slowest=stage.slowest,
         slack_ms=path.slack_ms.get((stage.id, stage.attempt)),
+        waits_for=path.waits_for.get(stage.id),
+        broadcast_ms=path.broadcast_ms.get(stage.id),
         tasks=stage.tasks,
         succeeded_tasks=stage.succeeded_tasks,
         failed_tasks=stage.failed_tasks,

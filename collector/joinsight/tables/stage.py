@@ -39,6 +39,12 @@ class StageRow(ExecutionKey, frozen=True, kw_only=True):
         "how much later it could have ended without delaying the execution, milliseconds; 0: on the critical path;"
         " NULL: nothing is known to have waited for it"
     )
+    waits_for: list[int] | None = column(
+        "stages for whose results it waited before it was submitted, as far as known; NULL: unknown, or it did not run"
+    )
+    broadcast_ms: Ms | None = column(
+        "how long the driver took to build and send its rows as a broadcast; NULL: they became none"
+    )
     tasks: Int = required("number of tasks")
     succeeded_tasks: Int = required("successful tasks")
     failed_tasks: Int = required("failed task attempts")

@@ -10,6 +10,7 @@ arrived, only on times in events, so that a live driver and its event log give t
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,6 +61,8 @@ class Broadcast:
     collect_ms: int
     driver_ms: int
     """To build and send it."""
+    readers: frozenset[int] = frozenset()
+    """The stages in which operators that use it ran."""
 
 
 class Segment(Struct, frozen=True):
@@ -81,6 +84,10 @@ class CriticalPath:
     segments: Sequence[Segment]
     slack_ms: Mapping[tuple[int, int], int]
     """How much later it could have ended without delaying the execution; 0 on the path."""
+    waits_for: Mapping[int, list[int]] = field(default_factory=dict)
+    """By stage that ran, the stages whose results it waited for before it was submitted."""
+    broadcast_ms: Mapping[int, int] = field(default_factory=dict)
+    """By stage whose rows became a broadcast, how long the driver took to build and send it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -114,7 +121,8 @@ def critical_path(
         return CriticalPath((), {})
     walk = _Walk(e, broadcasts, is_adaptive=is_adaptive, commit_ms=commit_ms, nodes=nodes or {})
     walk.run()
-    return CriticalPath(walk.merged(), walk.slacks())
+    broadcast_ms = {w.last.id: w.broadcast.driver_ms for w in walk.works if w.last and w.broadcast}
+    return CriticalPath(walk.merged(), walk.slacks(), walk.waits(), broadcast_ms)
 
 
 class _Walk:
@@ -145,6 +153,7 @@ class _Walk:
         self.completed = {stage_id: _by_end(attempts) for stage_id, attempts in self.attempts.items()}
         self.failed = _by_end(stage for each in self.attempts.values() for stage in each if stage.failure is not None)
         self.ends = {stage_id: _end(each[-1]) for stage_id, each in self.completed.items() if each}
+        self.writers: dict[int, _Work] = {}  # of a skipped stage, the job that computed it
         self.works = sorted(self._works(e, broadcasts), key=lambda work: (work.finish, work.start))
         self.first_job: dict[int, _Work] = {}  # of a stage
         for work in sorted(self.works, key=lambda work: -work.start):
@@ -168,6 +177,7 @@ class _Walk:
                 if writer is not None:
                     work.reads.append(writer)
                     writer.is_read = True
+                    self.writers[stage_id] = writer
             if last is not None and last.rdd is not None:
                 writers[last.rdd] = work
             works.append(work)
@@ -302,6 +312,36 @@ class _Walk:
             else:
                 segments.append(each)
         return segments
+
+    # What waits for what
+
+    def waits(self) -> Mapping[int, list[int]]:
+        """By stage: its parents, the broadcasts that its job uses, and what else ended last before its job began.
+
+        What is read by no other job may be a subquery or a sample of a range, for which the job waited.
+        """
+        every = sorted(self.works, key=self._ready)
+        others = [w for w in every if not (w.is_read or (w.broadcast and w.broadcast.readers))]
+        used: dict[int, list[_Work]] = defaultdict(list)
+        for work in every:
+            for stage_id in work.broadcast.readers if work.broadcast else ():
+                used[stage_id].append(work)
+        found: dict[int, list[int]] = {}
+        for stage_id, attempts in self.attempts.items():
+            ran = [parent for parent in attempts[0].parents if parent in self.attempts]
+            job = self.first_job.get(stage_id)
+            if job is not None and job.job is not None and not ran:
+                waited = [self.writers[parent] for parent in attempts[0].parents if parent in self.writers]
+                waited += [work for each in job.job.stages for work in used.get(each, ())]
+                waited += self._last(others if waited else every, job.start)
+                ran = [work.last.id for work in waited if work.last is not None and self._ready(work) <= job.start]
+            found[stage_id] = sorted(set(ran) - {stage_id})
+        return found
+
+    def _last(self, works: Sequence[_Work], time: int) -> Sequence[_Work]:
+        """What was ready last until then, of works in the order in which they were."""
+        position = bisect_right(works, time, key=self._ready)
+        return works[max(0, position - 1) : position]
 
     # Slack
 

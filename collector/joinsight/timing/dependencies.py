@@ -18,7 +18,9 @@ def broadcasts(facts: PlanMetrics, stages: Stages) -> Iterator[Broadcast]:
         measured = {name: facts.total(node, f"time to {name}") for name in ("collect", "build", "broadcast")}
         if any(value is not None for value in measured.values()):
             known = {name: max(0, value or 0) for name, value in measured.items()}
-            yield Broadcast(node.id, stages.making(node.id), known["collect"], known["build"] + known["broadcast"])
+            readers = frozenset(stage for i in facts.consumers(node) for stage in stages.of_nodes.get(i, ()))
+            driver_ms = known["build"] + known["broadcast"]
+            yield Broadcast(node.id, stages.making(node.id), known["collect"], driver_ms, readers)
 
 
 def commit_ms(facts: PlanMetrics) -> int:
