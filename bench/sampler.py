@@ -136,7 +136,7 @@ class Driver:
             jvm: Any = spark._jvm
             probe = jvm.io.joinsight.bench.Probe
             if condition == "JFR":
-                jvm.io.joinsight.Sampling.stream(self.interval_ms)
+                jvm.io.joinsight.sampling.Sampling.stream(self.interval_ms)
             spark.sql(QUERY).collect()
             time.sleep(SEND_SECONDS)
             probe.usedHeap()  # collects garbage
@@ -150,7 +150,7 @@ class Driver:
             cpu = probe.processCpuNs() - cpu
             sampler = probe.threadCpuNs(SAMPLER) - sampler
             stopped = self.stopped_s() - stopped
-            streamed = jvm.io.joinsight.Sampling.streamed() if condition == "JFR" else 0
+            streamed = jvm.io.joinsight.sampling.Sampling.streamed() if condition == "JFR" else 0
             spark.stop()
             stages = stages_of(sink)
             sent = sum(int(headers["Content-Length"]) for headers, _, _ in sink.requests)
@@ -189,7 +189,7 @@ def lost(interval: str) -> Iterator[str]:
                 sent = Path(tempfile.mkdtemp(dir=folder))
                 settings = {
                     "spark.master": cluster.url,
-                    "spark.plugins": "io.joinsight.Sampling$Counting",
+                    "spark.plugins": "io.joinsight.sampling.Sampling$Counting",
                     "spark.bench.sent": str(sent),
                     "spark.executor.extraClassPath": class_path,
                     "spark.executor.memory": "700m",
@@ -201,7 +201,7 @@ def lost(interval: str) -> Iterator[str]:
                         running.sql(query).collect()
                     jvm: Any = running._jvm
                     running.stop()
-                    received = jvm.io.joinsight.Sampling.received()
+                    received = jvm.io.joinsight.sampling.Sampling.received()
                     stored = samples_of(stages_of(sink))
                 of_executors = sum(int(each.read_text()) for each in sent.iterdir())
                 yield f"| {count} {what} | {of_executors:,} | {received:,} | {stored:,} |"

@@ -169,7 +169,7 @@ class Sampled:
     def __init__(self, folder: Path, sink: Sink, settings: Mapping[str, str], jfr: int | None) -> None:
         common = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
         by_jfr = {
-            "spark.plugins": "io.joinsight.JoinsightPlugin,io.joinsight.Sampling$Tasks",
+            "spark.plugins": "io.joinsight.JoinsightPlugin,io.joinsight.sampling.Sampling$Tasks",
             "spark.driver.extraJavaOptions": "-XX:FlightRecorderOptions=stackdepth=128",
         }
         classes = compiled("Sampling", folder / "classes") if jfr else ""
@@ -177,11 +177,11 @@ class Sampled:
         self._jvm = self.spark._jvm
         self._jfr = jfr
         if jfr:
-            self._jvm.io.joinsight.Sampling.record(jfr)
+            self._jvm.io.joinsight.sampling.Sampling.record(jfr)
 
     def stop(self) -> Mapping[str, Callable[[Execution], Rows]]:
         """End the session; returns how rows are made of an execution, by sampler."""
-        recorded = self._jvm.io.joinsight.Sampling.recorded() if self._jfr else {}
+        recorded = self._jvm.io.joinsight.sampling.Sampling.recorded() if self._jfr else {}
         samples = {attempt: dict(counts) for attempt, counts in recorded.items()}
         self.spark.stop()
 

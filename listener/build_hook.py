@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "listener" / "src"
 PACKAGE = ROOT / "collector" / "joinsight"
 JAR = PACKAGE / "jars" / "joinsight-listener.jar"
-# The first is in the collector's package, because the collector reads it too
-RESOURCES = [PACKAGE / "contract" / "incomplete.json", ROOT / "listener" / "redaction.json"]
+# By the package of the class that reads them; the collector reads the first one, too
+RESOURCES = {"capture": PACKAGE / "contract" / "incomplete.json", "redaction": ROOT / "listener" / "redaction.json"}
 # Spark 3.4 and 3.5 still run on Java 8.
 RELEASE = "8"
 # All warnings except those caused by RELEASE and by the class paths in manifests of Spark's jars.
@@ -69,7 +69,7 @@ def spark_jars() -> Path:
 def build(jar: Path = JAR) -> Path:
     """Compile and pack the listener, unless `jar` is newer than all its inputs."""
     sources = sorted(SOURCES.rglob("*.java"))
-    inputs = [*sources, *RESOURCES, Path(__file__), PACKAGE / "__init__.py"]
+    inputs = [*sources, *RESOURCES.values(), Path(__file__), PACKAGE / "__init__.py"]
     if jar.exists() and all(jar.stat().st_mtime > path.stat().st_mtime for path in inputs):
         return jar
     with tempfile.TemporaryDirectory() as folder:
@@ -107,8 +107,8 @@ def pack(classes: Path, jar: Path) -> None:
             info = zipfile.ZipInfo(path.relative_to(classes).as_posix(), TIMESTAMP)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, path.read_bytes())
-        for path in RESOURCES:
-            info = zipfile.ZipInfo(f"io/joinsight/{path.name}", TIMESTAMP)
+        for package, path in RESOURCES.items():
+            info = zipfile.ZipInfo(f"io/joinsight/{package}/{path.name}", TIMESTAMP)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, path.read_bytes())
     unfinished.replace(jar)

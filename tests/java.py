@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,12 +21,18 @@ OPENED = ("java.base/java.lang", "java.base/java.util", "java.base/sun.nio.ch")
 """Packages that Spark's classes reach into, where no Spark starts the JVM."""
 
 
-def compile_java(source: Path, folder: Path) -> str:
-    """Compile a file, or all of a folder, into `folder`; returns the class path to run it with, `folder` first."""
+def class_name(source: Path) -> str:
+    """The name of the class in this file, with its package."""
+    (package,) = re.findall(r"^package (.*);", source.read_text(), re.MULTILINE)
+    return f"{package}.{source.stem}"
+
+
+def compile_java(source: Path, folder: Path, *others: Path) -> str:
+    """Compile files, or all of a folder, into `folder`; returns the class path to run them with, `folder` first."""
     path = os.pathsep.join([str(folder), str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
     light = (f"-J{option}" for option in LIGHT)
     command = ["javac", *light, "-encoding", "UTF-8", "-nowarn", "-proc:none", "-cp", path, "-d", str(folder)]
-    command += map(str, sorted(source.glob("*.java")) if source.is_dir() else [source])
+    command += map(str, sorted(source.glob("*.java")) if source.is_dir() else [source, *others])
     subprocess.run(command, check=True, capture_output=True)
     return path
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-_JAVA = Path(__file__).parents[1] / "listener/src/io/joinsight/ApplicationSettings.java"
+_JAVA = Path(__file__).parents[1] / "listener/src/io/joinsight/capture/ApplicationSettings.java"
 _LISTED = re.findall(r"ALLOWED =(.*?);", _JAVA.read_text(), re.DOTALL)[0]
 ALLOWED = frozenset(re.findall(r'"(.*?)"', _LISTED))
 """A trailing dot means a prefix."""

@@ -79,9 +79,9 @@ def test_every_command_is_shown_to_users() -> None:
 
 
 def test_every_setting_of_the_listener_is_documented() -> None:
-    """docs/configuration.md lists each key that Settings.java reads."""
-    listener = "".join(path.read_text() for path in (ROOT / "listener/src/io/joinsight").glob("*.java"))
-    keys = set(re.findall(r'PREFIX \+ "([A-Za-z]+)', listener))
+    """docs/configuration.md lists each key that the listener reads."""
+    listener = "".join(path.read_text() for path in (ROOT / "listener/src").rglob("*.java"))
+    keys = set(re.findall(r'(?:PREFIX \+ "|"spark\.joinsight\.)([A-Za-z]+)', listener))
     page = (ROOT / "docs/configuration.md").read_text()
     assert keys >= {"url", "tokenFile", "jobName", "progressInterval", "shutdownTimeout", "enabled", "tag"}
     for key in keys:

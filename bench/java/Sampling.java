@@ -1,5 +1,6 @@
-package io.joinsight;
+package io.joinsight.sampling;
 
+import io.joinsight.JoinsightPlugin;
 import java.io.IOException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;

@@ -19,14 +19,14 @@ PYTHON = ROOT / "collector/joinsight"
 def test_the_listener_has_the_same_table() -> None:
     """Its jar carries the file that the collector reads."""
     with zipfile.ZipFile(listener_jar()) as jar:
-        assert jar.read("io/joinsight/incomplete.json") == (PYTHON / "contract/incomplete.json").read_bytes()
+        assert jar.read("io/joinsight/capture/incomplete.json") == (PYTHON / "contract/incomplete.json").read_bytes()
 
 
 def test_every_code_is_used_and_known() -> None:
     """What the listener and the collector name is in the table, filled with what its sentence asks for."""
     used = set()
     for path, pattern in (
-        *((path, r'new Incomplete\("(\w+)"(.*?)\)\)?;') for path in JAVA.glob("*.java")),
+        *((path, r'new Incomplete\("(\w+)"(.*?)\)\)?;') for path in JAVA.rglob("*.java")),
         *((path, r'\breason\("(\w+)"(.*?)\)') for path in PYTHON.rglob("*.py")),
     ):
         for code, values in re.findall(pattern, path.read_text()):
@@ -54,7 +54,7 @@ def test_sentences_name_one_execution_or_any() -> None:
 def test_no_code_looks_into_our_sentences() -> None:
     """Modules use the codes: none compares, searches or truncates these texts."""
     stems = [re.escape(part) for text in TEXTS.values() for part in re.split(r"\{\w+\}", text) if len(part) > 20]
-    for path in [*PYTHON.rglob("*.py"), *JAVA.glob("*.java"), *(ROOT / "dashboards").rglob("*.py")]:
+    for path in [*PYTHON.rglob("*.py"), *JAVA.rglob("*.java"), *(ROOT / "dashboards").rglob("*.py")]:
         for stem in stems:
             assert not re.search(stem, path.read_text()), (path, stem)
 

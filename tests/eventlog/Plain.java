@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.eventlog;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

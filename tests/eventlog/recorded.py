@@ -96,7 +96,7 @@ def _plain() -> subprocess.Popen[bytes]:
     folder = tempfile.TemporaryDirectory()
     path = compile_java(Path(__file__).with_name("Plain.java"), Path(folder.name))
     java = subprocess.Popen(
-        ["java", *LIGHT, "-cp", path, "io.joinsight.Plain"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ["java", *LIGHT, "-cp", path, "io.joinsight.eventlog.Plain"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     atexit.register(folder.cleanup)
     atexit.register(java.communicate)  # runs before the folder goes

@@ -24,7 +24,8 @@ TEXTS = [
 def test_characters_are_those_of_unicode(tmp_path: Path) -> None:
     """No character is split, and the length is the one that Python counts."""
     path = compile_java(HERE.parent / "listener" / "Cuts.java", tmp_path)
-    command = ["java", *LIGHT, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", path, "io.joinsight.Cuts"]
+    encoding = ("-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
+    command = ["java", *LIGHT, *encoding, "-cp", path, "io.joinsight.capture.Cuts"]
     done = subprocess.run(command, input=json.dumps(TEXTS), capture_output=True, encoding="utf-8", check=True)
     assert json.loads(done.stdout) == [cut(*each) for each in TEXTS]
 

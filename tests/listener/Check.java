@@ -1,10 +1,10 @@
 package io.joinsight;
 
 /** What the {@code *Test} programs check with: the first thing that does not hold ends the program. */
-final class Check {
+public final class Check {
   private Check() {}
 
-  static void check(boolean holds, String otherwise) {
+  public static void check(boolean holds, String otherwise) {
     if (!holds) throw new AssertionError(otherwise);
   }
 }

@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;

@@ -1,5 +1,7 @@
-package io.joinsight;
+package io.joinsight.capture;
 
+import io.joinsight.Check;
+import io.joinsight.delivery.Settings;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Arrays;

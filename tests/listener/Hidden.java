@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 /** Prints the code points that the listener escapes in logs, a line each. */
 public final class Hidden {

@@ -1,5 +1,10 @@
-package io.joinsight;
+package io.joinsight.delivery;
 
+import io.joinsight.capture.Application;
+import io.joinsight.capture.ApplicationSettings;
+import io.joinsight.capture.Documents;
+import io.joinsight.capture.SequenceTracker;
+import io.joinsight.capture.Snapshots;
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.File;
@@ -113,7 +118,7 @@ public final class Histories {
       listener = documents.listenerId;
       SequenceTracker tracker = new SequenceTracker() {
         @Override
-        SequenceNumber next(long executionId, boolean isFinal) {
+        public SequenceNumber next(long executionId, boolean isFinal) {
           SequenceNumber stamp = super.next(executionId, isFinal);
           OUT.println(
               "{\"what\": \"made\", \"listener\": \"" + listener + "\", \"number\": " + stamp.number
@@ -131,12 +136,9 @@ public final class Histories {
     }
 
     void offer() {
-      LiveExecution e = new LiveExecution(dice.nextInt(EXECUTIONS));
-      e.startedAt = 1_700_000_000_000L;
-      e.startSeen = true;
-      e.redaction = dice.nextInt(30) == 0 ? null : settings.application.redaction; // null: it cannot be written
-      if (dice.nextInt(3) == 0) e.endedAt = e.startedAt + 1; // now and then it ends twice, or runs again
-      sender.offer(new Snapshot(e, Collections.emptyList()));
+      int id = dice.nextInt(EXECUTIONS);
+      ApplicationSettings given = dice.nextInt(30) == 0 ? null : settings.application; // null: it cannot be written
+      sender.offer(Snapshots.of(id, given, dice.nextInt(3) == 0)); // now and then it ends twice, or runs again
     }
 
     void close() {

@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;

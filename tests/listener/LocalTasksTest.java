@@ -1,4 +1,6 @@
-package io.joinsight;
+package io.joinsight.sampling;
+
+import io.joinsight.Check;
 
 /** Which threads of local mode run tasks, by their names. */
 public final class LocalTasksTest {

@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 import static io.joinsight.Check.check;
 

@@ -2,6 +2,10 @@ package io.joinsight;
 
 import static io.joinsight.Check.check;
 
+import io.joinsight.capture.Executions;
+import io.joinsight.capture.Snapshot;
+import io.joinsight.capture.SnapshotConsumer;
+import io.joinsight.sampling.FailureLimit;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;

@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.delivery;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -14,7 +14,7 @@ import org.apache.spark.SparkConf;
 public final class Posts {
   public static void main(String[] arguments) throws Exception {
     SparkConf conf = new SparkConf(false);
-    for (String each : arguments) conf.set(Settings.PREFIX + each.split("=", 2)[0], each.split("=", 2)[1]);
+    for (String each : arguments) conf.set("spark.joinsight." + each.split("=", 2)[0], each.split("=", 2)[1]);
     Settings settings = new Settings(conf);
     if (!settings.problems.isEmpty()) throw new IllegalArgumentException(settings.problems.toString());
     Http http = new Http(settings);

@@ -1,9 +1,11 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.joinsight.redaction.Reads;
+import io.joinsight.redaction.Redaction;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
@@ -12,8 +14,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /** Reads texts from standard input, one array per line, and writes the redacted texts as JSON. */
 public final class Redact {
@@ -51,28 +51,9 @@ public final class Redact {
       ObjectNode configuration = answer.putObject("configuration");
       settings.sessionConfiguration(strings(question.path("session")), redaction).forEach(configuration::put);
     }
-    reads(question, answer.putArray("reads"));
+    Reads.count(question, answer.putArray("reads"));
     problems.forEach(answer.putArray("problems")::add);
     return answer;
-  }
-
-  /** How often a pattern reads a character of each text: "find" all, or "match" at each place, or "end" at each place. */
-  private static void reads(JsonNode question, ArrayNode answer) {
-    if (!question.has("pattern")) return;
-    Pattern pattern = Pattern.compile(question.get("pattern").asText());
-    String how = question.get("how").asText();
-    for (JsonNode each : question.path("texts")) {
-      UserPattern.Counted text = new UserPattern.Counted(each.asText(), Long.MAX_VALUE);
-      Matcher m = pattern.matcher(text);
-      if (how.equals("find")) {
-        while (m.find()) {}
-      }
-      for (int at = 0; at < text.length() && !how.equals("find"); at++) {
-        if (how.equals("match")) m.region(at, text.length()).lookingAt();
-        else m.region(Math.max(0, at - 100), at).find();
-      }
-      answer.add(text.reads());
-    }
   }
 
   private static void plan(Redaction redaction, JsonNode plan, ArrayNode answer) {

@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.redaction;
 
 import java.util.ArrayList;
 import java.util.Collections;

@@ -1,4 +1,4 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 import java.util.Arrays;
 import java.util.Collections;

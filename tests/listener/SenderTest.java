@@ -1,7 +1,13 @@
-package io.joinsight;
+package io.joinsight.delivery;
 
 import static io.joinsight.Check.check;
 
+import io.joinsight.capture.Application;
+import io.joinsight.capture.Documents;
+import io.joinsight.capture.SequenceTracker;
+import io.joinsight.capture.Snapshot;
+import io.joinsight.capture.Snapshots;
+import io.joinsight.sampling.FailureLimit;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
@@ -67,7 +73,7 @@ public final class SenderTest {
     int limit = 3 * FailureLimit.MAX;
     SequenceTracker tracker = new SequenceTracker() {
       @Override
-      SequenceNumber next(long executionId, boolean isFinal) {
+      public SequenceTracker.SequenceNumber next(long executionId, boolean isFinal) {
         if (failures.get() < limit) {
           failures.incrementAndGet();
           throw new IllegalStateException("injected");
@@ -115,12 +121,7 @@ public final class SenderTest {
   }
 
   private static Snapshot ended(Settings settings, int id) {
-    LiveExecution e = new LiveExecution(id);
-    e.startedAt = 1_700_000_000_000L;
-    e.endedAt = e.startedAt + 1;
-    e.startSeen = true;
-    e.redaction = settings.application.redaction;
-    return new Snapshot(e, Collections.emptyList());
+    return Snapshots.of(id, settings.application, true);
   }
 
   private static void until(BooleanSupplier condition, String what) {

@@ -1,16 +1,14 @@
-package io.joinsight;
+package io.joinsight.capture;
 
 import static io.joinsight.Check.check;
 
-import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
 
-/** Ranges are kept as a set would keep them, and answers are told apart. */
+/** Ranges are kept as a set would keep them. */
 public final class SequenceTrackerTest {
   public static void main(String[] arguments) {
     numbers();
@@ -18,7 +16,6 @@ public final class SequenceTrackerTest {
     givenUp();
     endedTwice();
     manyRanges();
-    answers();
     System.out.println("ok");
   }
 
@@ -90,37 +87,5 @@ public final class SequenceTrackerTest {
     IdRanges dropped = tracker.dropped().get("spool");
     check(dropped.count() == SequenceTracker.MAX_RANGES, dropped.count() + " are reported");
     check(dropped.toString().contains(", " + (tracker.made() - 1) + "="), "not the newest");
-  }
-
-  private static void answers() {
-    String[] others = {
-        "",
-        "<html>Bad Request</html>",
-        "{}",
-        "[]",
-        "1",
-        "null",
-        "{\"accepted\": 1",
-        "{\"accepted\": 1}",
-        "{\"accepted\": \"1\", \"refused\": []}",
-        "{\"accepted\": 1, \"refused\": null}",
-        "{\"status\": 400, \"error\": \"Bad Request\", \"path\": \"/\"}",
-        "[{\"accepted\": 1, \"refused\": []}]",
-        "{\"x\": {\"accepted\": 1, \"refused\": []}}",
-    };
-    for (String text : others) check(!new Reply(400, bytes(text), 0).isOfCollector(), text);
-    Reply reply = new Reply(
-        400,
-        bytes(
-            "{\"refused\": [{\"line\": 2, \"reason\": \"{\\\"line\\\": 9}\"}, {\"reason\": \"x\", \"at\": {\"line\": 8}, \"line\": 5}],"
-            + " \"new\": [{\"line\": 7}], \"accepted\": 3}"),
-        0);
-    check(
-        reply.isOfCollector() && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))),
-        reply.refusedLines().toString());
-  }
-
-  private static byte[] bytes(String text) {
-    return text.getBytes(StandardCharsets.UTF_8);
   }
 }

@@ -1,7 +1,8 @@
-package io.joinsight;
+package io.joinsight.delivery;
 
 import static io.joinsight.Check.check;
 
+import io.joinsight.capture.SequenceTracker;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;

@@ -1,5 +1,6 @@
-package io.joinsight;
+package io.joinsight.sampling;
 
+import io.joinsight.Check;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;

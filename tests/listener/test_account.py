@@ -79,11 +79,11 @@ def test_exactly_what_is_lost_is_missed(
 
 def play(folder: Path, first: int, number: int) -> Iterator[dict[str, Any]]:
     """The events of this number of histories."""
-    path = compile_java(SOURCE, folder)
+    path = compile_java(SOURCE, folder, SOURCE.with_name("Snapshots.java"))
     memory = "/dev/shm"  # nothing has to outlive the test, and syncing files takes most of its time
     (folder / "log4j2.properties").write_text("rootLogger.level = off\n")
     command = ["java", *LIGHT, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
-    command += ["-cp", path, "io.joinsight.Histories"]
+    command += ["-cp", path, "io.joinsight.delivery.Histories"]
     with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else folder) as spools:
         command += [spools, str(first), str(number)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

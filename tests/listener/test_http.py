@@ -41,7 +41,7 @@ def batch(tmp_path: Path) -> Path:
 def poster(classes: str, url: str, *java: str, **settings: str) -> Iterator[Post]:
     """Posts files to the URL; returns what the program says: status, whether the collector answered, refused lines."""
     conf = [f"url={url}", "spool=none", *(f"{key}={value}" for key, value in settings.items())]
-    command = ["java", *LIGHT, "-Xmx64m", *java, "-cp", classes, "io.joinsight.Posts", *conf]
+    command = ["java", *LIGHT, "-Xmx64m", *java, "-cp", classes, "io.joinsight.delivery.Posts", *conf]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         requests, replies = process.stdin, process.stdout
         assert requests is not None

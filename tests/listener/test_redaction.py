@@ -227,8 +227,9 @@ def hostile(length: int) -> list[str]:
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Asks a JVM with the listener's classes: one answer for each question."""
-    path = compile_java(Path(__file__).with_name("Redact.java"), tmp_path_factory.mktemp("classes"))
-    command = ["java", *LIGHT, "-Xss512k", "-cp", path, "io.joinsight.Redact"]
+    here = Path(__file__).parent
+    path = compile_java(here / "Redact.java", tmp_path_factory.mktemp("classes"), here / "Reads.java")
+    command = ["java", *LIGHT, "-Xss512k", "-cp", path, "io.joinsight.capture.Redact"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as java:
         assert java.stdin is not None and java.stdout is not None
         questions, answers = java.stdin, java.stdout

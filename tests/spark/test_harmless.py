@@ -37,12 +37,12 @@ CALLBACKS = {
 
 def events(statement: str) -> str:
     """A replacement for the class that handles Spark's events: each of its methods runs `statement`."""
-    methods = "".join(f"void {name}({kind} event) {{ {statement} }}\n" for name, kind in CALLBACKS.items())
-    return f"""package io.joinsight;
+    methods = "".join(f"public void {name}({kind} event) {{ {statement} }}\n" for name, kind in CALLBACKS.items())
+    return f"""package io.joinsight.capture;
         import org.apache.spark.scheduler.*;
         import org.apache.spark.sql.execution.ui.*;
-        final class SparkEvents {{
-            SparkEvents(Executions executions) {{}}
+        public final class SparkEvents {{
+            public SparkEvents(Executions executions) {{}}
             {methods}
         }}"""
 
@@ -57,17 +57,18 @@ INJECTED = {
         "Joinsight pauses for an hour",
     ),
     "a method that is missing": (
-        "package io.joinsight; final class PlanTable { PlanTable(java.util.List<LiveExecution.Plan> plans) {} }",
+        "package io.joinsight.capture; final class PlanTable {"
+        " PlanTable(java.util.List<LiveExecution.Plan> plans) {} }",
         "could not write the document of execution",
     ),
     "a class that is missing": (
-        "package io.joinsight; final class LongMatrix {"
+        "package io.joinsight.capture; final class LongMatrix {"
         ' static { if (true) throw new NoClassDefFoundError("injected"); } }',
         "Joinsight could not process an event",
     ),
     "a constructor that fails": (
-        "package io.joinsight; final class SnapshotQueue {"
-        ' SnapshotQueue(long limit) { throw new NoSuchMethodError("injected"); } }',
+        "package io.joinsight.delivery; public final class SnapshotQueue {"
+        ' public SnapshotQueue(long limit) { throw new NoSuchMethodError("injected"); } }',
         "Joinsight is off, the job runs without it: it could not start",
     ),
 }

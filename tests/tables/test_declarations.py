@@ -19,7 +19,7 @@ from joinsight.tables import ShuffleRow, StageRow, as_columns, from_metrics, vie
 ROWS = [value for value in vars(tables).values() if isinstance(value, type) and issubclass(value, tables.TableRow)]
 ROOT = Path(__file__).parents[2]
 VIEWS = ROOT / "migrations" / "views"
-LISTENER = ROOT / "listener" / "src" / "io" / "joinsight" / "StageTotals.java"
+LISTENER = ROOT / "listener" / "src" / "io" / "joinsight" / "capture" / "StageTotals.java"
 
 
 def test_all_tables_are_listed() -> None:

@@ -20,7 +20,7 @@ from joinsight.driver.attach import listener_jar
 
 OUTCOME = b'{"kind":"log"'
 """The beginning of the last line of a log."""
-_READER = "io.joinsight.EventLogReader"
+_READER = "io.joinsight.eventlog.EventLogReader"
 _READY = b"ready\n"
 """The first line of a JVM that works."""
 # Nobody reads Java's log output here, and log4j takes half a second to load

@@ -32,7 +32,7 @@ from joinsight.store import event_logs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INPUT_FORMAT = "io.joinsight.EventLogs"
+_INPUT_FORMAT = "io.joinsight.eventlog.EventLogs"
 _SETTING = "joinsight.event_logs"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _FOLLOW_SECONDS = 1.0

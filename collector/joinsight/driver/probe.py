@@ -111,7 +111,7 @@ def _attach_and_run(facts: Facts, session: Any, url: str) -> None:
     if not facts.attach_problem:
         settings = {"spark.joinsight.url": url}
         facts.spool, facts.spool_problem = call_with_context(
-            context, listener_jar(), "io.joinsight.SpoolCheck", "run", settings
+            context, listener_jar(), "io.joinsight.delivery.SpoolCheck", "run", settings
         )
     context.setJobDescription(DOCTORS_QUERY)
     session.range(1000).selectExpr("id % 10 AS key").groupBy("key").count().collect()

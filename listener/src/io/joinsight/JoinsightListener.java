@@ -1,5 +1,17 @@
 package io.joinsight;
 
+import io.joinsight.capture.Application;
+import io.joinsight.capture.Documents;
+import io.joinsight.capture.Executions;
+import io.joinsight.capture.SnapshotConsumer;
+import io.joinsight.capture.SparkAccess;
+import io.joinsight.capture.SparkEvents;
+import io.joinsight.delivery.Sender;
+import io.joinsight.delivery.Settings;
+import io.joinsight.sampling.FailureLimit;
+import io.joinsight.sampling.LocalTasks;
+import io.joinsight.sampling.Sampler;
+import io.joinsight.sampling.TaskSamples;
 import java.util.Queue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -79,6 +91,17 @@ public final class JoinsightListener extends SparkListener {
   private final CountDownLatch emitted = new CountDownLatch(1); // open once nothing more will be
   private volatile boolean progressDue;
   private Thread clock;
+  private final LocalTasks.Listener localTasks = new LocalTasks.Listener() {
+    @Override
+    public boolean isBusy() {
+      return isBusy;
+    }
+
+    @Override
+    public void offer(TaskSamples samples) {
+      JoinsightListener.this.offer(samples);
+    }
+  };
   private Sampler sampler; // of local mode; null: tasks are not sampled here
   private volatile boolean isBusy;
   private final Queue<TaskSamples> samples = new LinkedBlockingQueue<>(MAX_SAMPLES);
@@ -133,11 +156,6 @@ public final class JoinsightListener extends SparkListener {
     return problem == null ? settings.sampling() : null;
   }
 
-  /** Whether executions run, so that tasks may. */
-  boolean isBusy() {
-    return isBusy;
-  }
-
   /** Whether it reports to a collector; false for that of a {@link Measurement}. */
   public boolean delivers() {
     return consumer instanceof Sender;
@@ -172,7 +190,7 @@ public final class JoinsightListener extends SparkListener {
       off = true;
       isPaused = false;
       clock.interrupt();
-      LocalTasks.stop(this);
+      LocalTasks.stop(localTasks);
       context.removeSparkListener(this);
     }
     return all;
@@ -193,7 +211,7 @@ public final class JoinsightListener extends SparkListener {
     try {
       addLastSamples();
       off = true;
-      LocalTasks.stop(this);
+      LocalTasks.stop(localTasks);
       executions.emitChanged();
     } finally {
       off = true;
@@ -407,7 +425,8 @@ public final class JoinsightListener extends SparkListener {
     application.startedAt = time;
     applicationKnown = true;
     consumer.start();
-    if (settings.isLocal && settings.sampleIntervalMs > 0) sampler = LocalTasks.start(this, settings.sampleIntervalMs);
+    if (settings.isLocal && settings.sampleIntervalMs > 0)
+      sampler = LocalTasks.start(localTasks, settings.sampleIntervalMs);
     if (delivers()) LOG.info("Joinsight sends documents of application {} to {}", id, settings.url);
     LOG.info("Joinsight {}", settings.sampling());
   }

@@ -1,5 +1,9 @@
 package io.joinsight;
 
+import io.joinsight.delivery.Settings;
+import io.joinsight.sampling.Sampler;
+import io.joinsight.sampling.StartedTasks;
+import io.joinsight.sampling.TaskSamples;
 import java.util.Collections;
 import java.util.Map;
 import org.apache.spark.SparkContext;
@@ -7,8 +11,6 @@ import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The listener, and samples of what its tasks do: {@code spark.plugins=io.joinsight.JoinsightPlugin} in place of {@code
@@ -18,8 +20,6 @@ import org.slf4j.LoggerFactory;
  * listener samples by itself. Like the listener, no method throws.
  */
 public final class JoinsightPlugin implements SparkPlugin {
-  private static final Logger LOG = LoggerFactory.getLogger("io.joinsight");
-
   @Override
   public DriverPlugin driverPlugin() {
     return new Driver();
@@ -42,7 +42,7 @@ public final class JoinsightPlugin implements SparkPlugin {
         long interval = isOff || Settings.isLocal(plugin.conf()) ? 0 : Settings.sampleInterval(plugin.conf());
         return Collections.singletonMap(Settings.SAMPLE_INTERVAL, Long.toString(interval));
       } catch (Throwable t) {
-        warn("Joinsight's plugin could not start; the job is not affected", t);
+        Sampler.warn("Joinsight's plugin could not start; the job is not affected", t);
         return Collections.emptyMap();
       }
     }
@@ -53,7 +53,7 @@ public final class JoinsightPlugin implements SparkPlugin {
         TaskSamples samples = TaskSamples.ofMessage(message);
         for (JoinsightListener each : Attachment.present(context)) each.offer(samples);
       } catch (Throwable t) {
-        warn("Joinsight could not read samples of an executor; the job is not affected", t);
+        Sampler.warn("Joinsight could not read samples of an executor; the job is not affected", t);
       }
       return null;
     }
@@ -72,7 +72,7 @@ public final class JoinsightPlugin implements SparkPlugin {
         starting.start();
         sampler = starting;
       } catch (Throwable t) {
-        warn("Joinsight does not sample the tasks of this executor; the job is not affected", t);
+        Sampler.warn("Joinsight does not sample the tasks of this executor; the job is not affected", t);
       }
     }
 
@@ -94,14 +94,6 @@ public final class JoinsightPlugin implements SparkPlugin {
     @Override
     public void shutdown() {
       if (sampler != null) sampler.stop();
-    }
-  }
-
-  static void warn(String message, Throwable t) {
-    try {
-      LOG.warn(message, t);
-    } catch (Throwable ignored) {
-      // Nothing may reach the job
     }
   }
 }

@@ -1,5 +1,12 @@
 package io.joinsight;
 
+import io.joinsight.capture.Application;
+import io.joinsight.capture.Documents;
+import io.joinsight.capture.SequenceTracker;
+import io.joinsight.capture.Snapshot;
+import io.joinsight.capture.SnapshotConsumer;
+import io.joinsight.delivery.Settings;
+import io.joinsight.delivery.SnapshotQueue;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.util.HashSet;
