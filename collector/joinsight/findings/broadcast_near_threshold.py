@@ -12,6 +12,7 @@ from joinsight.findings.finding import Case, Finding, Heuristic
 from joinsight.findings.phrases import join, rows
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import max_rows
+from joinsight.plan.operators import FILES_SIZE
 from joinsight.tables import BroadcastRow, JoinRow
 
 
@@ -103,12 +104,13 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
 def _files_bytes(case: Case, node_id: int) -> int | None:
     """Size of the files whose rows are broadcast, only filtered and cut; None if they are not all from one scan."""
     while True:
-        below = case.children.get(node_id, ())
+        below = case.facts.children.get(node_id, ())
         if len(below) != 1:
             return None
         node_id = below[0]
-        size = case.total(node_id, "size of files read")
-        if size is not None or not _keeps_to_files(case.nodes[node_id].name):
+        node = case.facts.nodes[node_id]
+        size = case.facts.total(node, FILES_SIZE)
+        if size is not None or not _keeps_to_files(node.name):
             return size
 
 

@@ -35,7 +35,7 @@ class _Kind:
 
 def _has_keys(case: Case, cause: Cause) -> bool:
     """Others compare all pairs of rows: nested-loop-join."""
-    return not operators.of(case.view.facts.nodes[cause.nodes[0]].name).compares_pairs
+    return not operators.of(case.facts.nodes[cause.nodes[0]].name).compares_pairs
 
 
 def _is_large(case: Case, cause: Cause) -> bool:
@@ -49,7 +49,7 @@ def _is_expensive(case: Case, cause: Cause) -> bool:
         cause.only_says_where
         and bool(cause.nodes)
         and not cause.evidence.get("is_estimate")
-        and is_heavy(case.view.facts.nodes[cause.nodes[0]])
+        and is_heavy(case.facts.nodes[cause.nodes[0]])
     )
 
 
@@ -92,7 +92,7 @@ def _look(kind: _Kind, case: Case) -> Iterator[Finding]:
 
 def _finding(kind: str, case: Case, cause: Cause) -> Finding:
     node_id = _about(case, cause) if kind == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
-    row = case.nodes.get(node_id)
+    key = next((row.operator_key for row in case.rows.plan_node if row.node_id == node_id), None)
     return Finding(
         kind,
         "warning",
@@ -100,7 +100,7 @@ def _finding(kind: str, case: Case, cause: Cause) -> Finding:
         {name: each for name, each in cause.evidence.items() if not isinstance(each, str)},
         cause.next,
         node_id,
-        None if row is None else row.operator_key,
+        key,
         waited=Waited(cause.wall_ms),
     )
 

@@ -12,13 +12,11 @@ from joinsight.analysis.rows import Rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.incomplete import APPROXIMATED
 from joinsight.findings.thresholds import Thresholds
-from joinsight.plan import operators
+from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import (
     BroadcastRow,
     ExecutionRow,
     JoinRow,
-    NodeMetricRow,
-    PlanNodeRow,
     SegmentRow,
     ShuffleRow,
     StageRow,
@@ -156,45 +154,10 @@ class Case:
                 found[about] = cause
         return [*found.values(), *places]
 
-    @cached_property
-    def nodes(self) -> Mapping[int, PlanNodeRow]:
-        """The nodes of the final plan by id."""
-        return {row.node_id: row for row in self.rows.plan_node}
-
-    @cached_property
-    def children(self) -> Mapping[int, Sequence[int]]:
-        """The inputs of each node, left one first."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for edge in self.rows.plan_edge:
-            found[edge.parent_id].append(edge.child_id)
-        return found
-
-    @cached_property
-    def _metrics(self) -> Mapping[int, Mapping[str, NodeMetricRow]]:
-        found: dict[int, list[tuple[str, NodeMetricRow]]] = defaultdict(list)
-        for row in self.rows.node_metric:
-            found[row.node_id].append((row.name, row))
-        named = {i: self.nodes[i].name if i in self.nodes else "" for i in found}
-        return {i: operators.of(named[i]).by_sparks_names(rows) for i, rows in found.items()}
-
-    def metrics(self, node_id: int) -> Mapping[str, NodeMetricRow]:
-        """The metrics of a node by Spark's name."""
-        return self._metrics.get(node_id, {})
-
-    def total(self, node_id: int, name: str) -> int | None:
-        """The total of a metric; None where nothing was measured."""
-        row = self.metrics(node_id).get(name)
-        return None if row is None else row.total
-
-    def below(self, node_id: int) -> Iterator[int]:
-        """All nodes beneath a node, each once, nearest first."""
-        seen: set[int] = set()
-        todo = list(self.children.get(node_id, ()))
-        for found in todo:
-            if found not in seen:
-                seen.add(found)
-                todo.extend(self.children.get(found, ()))
-                yield found
+    @property
+    def facts(self) -> PlanMetrics:
+        """The final plan with what was measured at its nodes."""
+        return self.view.facts
 
     def stages(self, ids: Iterable[int]) -> list[StageRow]:
         """The attempts of these stages that ran."""

@@ -43,9 +43,9 @@ def _cartesian_pairs(case: Case, found: JoinRow) -> int:
     """A lower bound; a task recomputes its partitions of both sides and counts their rows, unless a shuffle did."""
     if found.left_rows is not None and found.right_rows is not None:
         return found.left_rows * found.right_rows
-    left, right = (*(_counted(case, side) for side in case.children.get(found.node_id, ())), 0, 0)[:2]
-    out = case.metrics(found.node_id).get(OUTPUT_ROWS)
-    stages = [] if out is None or out.max_stage_id is None else case.stages([out.max_stage_id])
+    left, right = (*(_counted(case, side) for side in case.facts.children.get(found.node_id, ())), 0, 0)[:2]
+    out = case.facts.metrics(case.facts.nodes[found.node_id]).get(OUTPUT_ROWS)
+    stages = [] if out is None or out.max_stage is None else case.stages([out.max_stage])
     tasks = sum(stage.tasks for stage in stages)
     return max(left * right // tasks if tasks else 0, found.output_rows or 0)
 
@@ -55,10 +55,10 @@ def _counted(case: Case, node_id: int) -> int:
     below: Sequence[int] = [node_id]
     while len(below) == 1:
         shuffle = case.shuffles.get(below[0])
-        counted = case.total(below[0], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
+        counted = case.facts.total(case.facts.nodes[below[0]], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
         if counted is not None:
             return counted
-        below = case.children.get(below[0], ())
+        below = case.facts.children.get(below[0], ())
     return 0
 
 

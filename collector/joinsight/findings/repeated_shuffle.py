@@ -17,7 +17,7 @@ _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
 
 def look(case: Case) -> Iterator[Finding]:
     """Equal texts of all operators beneath, literals included, and equal numbers of rows and bytes."""
-    graph = case.view.facts.graph
+    graph = case.facts.graph
     same = equal_subtrees(
         graph.inputs_first,
         lambda node: graph.children.get(node, ()),
