@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from joinsight.analysis.bill import read_bill, read_facts, savings
 from joinsight.analysis.rows import Rows
 from joinsight.base.errors import NotFound
-from joinsight.plan import operators
+from joinsight.contract.document import Accumulator, Metric
 from joinsight.plan.caches import not_run
+from joinsight.plan.graph import Graph, Node
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row, as_columns
+from joinsight.timing import cost
 from joinsight.timing.cost import Bill
-from joinsight.timing.savings import Savings
+from joinsight.timing.critical_path import Segment
+from joinsight.timing.savings import Ran, Savings
+from joinsight.timing.stages import Stages
+from joinsight.timing.task_time import Spent
 
 
 @dataclass(frozen=True)
@@ -47,23 +51,21 @@ class StoredPlan:
 
     def facts_of(self, version: Row | None) -> PlanMetrics:
         """A plan version with what was measured at its nodes."""
-        return read_facts(version, self.metrics)
+        return PlanMetrics(graph_of(version), _measured(self.metrics))
 
     @cached_property
     def bill(self) -> Bill:
         """What the execution cost."""
-        return read_bill(self.facts, self.segments, self.task_times, self.shuffles)
+        return _bill(self.facts, self.segments, self.task_times, self.shuffles)
 
     def not_run(self, version: Row) -> frozenset[int]:
         """The nodes of a plan version that fill cached tables which were there: their metrics are Spark's zeros."""
-        if not any(operators.of(node["name"]).kind == "cached_scan" for node in version["nodes"]):
-            return frozenset()
         return not_run(self.facts_of(version))
 
     @cached_property
     def savings(self) -> Savings:
         """How much less time it would have taken without an operator."""
-        return savings(self.bill, self.stages)
+        return _savings(self.bill, self.stages)
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
@@ -101,4 +103,104 @@ def uses_of(rows: Sequence[Row]) -> Row:
         "all_fill_wall_ms": sum(row["fill_wall_ms"] or 0 for row in fills),
         "all_fill_task_ms": sum(row["fill_task_ms"] or 0 for row in fills),
         "reads": len(rows) - len(fills),
+    }
+
+
+def _bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row], shuffles: Iterable[Row]) -> Bill:
+    """What an execution cost, from its final plan, and rows of `segment`, `task_time` and `shuffle`."""
+    exchanges = {row["node_id"]: (row["map_stages"] or (), row["reduce_stages"] or ()) for row in shuffles}
+    segments = (
+        Segment(
+            *(
+                row[name]
+                for name in (
+                    "cause",
+                    "start_ms",
+                    "end_ms",
+                    "stage_id",
+                    "stage_attempt",
+                    "node_id",
+                    "nested_execution_id",
+                )
+            )
+        )
+        for row in path
+    )
+    spent = (
+        Spent(
+            *(
+                row[name]
+                for name in (
+                    "stage_id",
+                    "stage_attempt",
+                    "part",
+                    "node_id",
+                    "samples",
+                    "task_time_ms",
+                    "task_time_error_ms",
+                    "method",
+                    "work",
+                )
+            )
+        )
+        for row in task_times
+    )
+    return cost.bill(facts, segments, spent, Stages(facts, exchanges))
+
+
+def _savings(bill: Bill, stages: Iterable[Row]) -> Savings:
+    """How much less time it would have taken without each operator; `stages`: rows of `stage`."""
+    return Savings(
+        bill,
+        (
+            Ran(
+                row["stage_id"],
+                row["stage_attempt"],
+                round(row["submitted_at"].timestamp() * 1_000),
+                round(row["completed_at"].timestamp() * 1_000),
+                row["slack_ms"],
+            )
+            for row in stages
+            if row["submitted_at"] is not None and row["completed_at"] is not None
+        ),
+    )
+
+
+def graph_of(version: Row | None) -> Graph:
+    """The graph of a plan version; without nodes for None."""
+    if version is None:
+        return Graph((), ())
+    nodes = (
+        Node(
+            node["id"],
+            node["name"],
+            node["simple"],
+            [Metric(name, number, kind) for number, name, kind in node["metrics"]],
+            cluster=node["cluster"],
+            is_cluster=node["is_cluster"],
+        )
+        for node in version["nodes"]
+    )
+    return Graph(tuple(nodes), tuple((child, parent) for child, parent in version["edges"]))
+
+
+def _measured(metrics: Iterable[Row]) -> Mapping[int, Accumulator]:
+    """Measurements by accumulator; of the stages, only that of the largest value is stored."""
+    return {
+        row["accumulator_id"]: Accumulator(
+            row["accumulator_id"],
+            row["type"],
+            row["count"],
+            row["total"],
+            min=row["min"],
+            median=row["median"],
+            p95=row["p95"],
+            max=row["max"],
+            max_stage=row["max_stage_id"],
+            max_stage_attempt=row["max_stage_attempt"],
+            max_task=row["max_task_id"],
+            stages=[] if row["max_stage_id"] is None else [row["max_stage_id"]],
+        )
+        for row in metrics
+        if row["count"] is not None
     }

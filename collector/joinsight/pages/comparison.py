@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
 from joinsight.analysis.comparison import Comparison, Measure, MeasureChange, compare
 from joinsight.analysis.comparison import Run as ComparedRun
-from joinsight.analysis.stored import StoredPlan
+from joinsight.analysis.stored import StoredPlan, graph_of
 from joinsight.contract.document import ENDED
 from joinsight.pages.boxes import box_of
 from joinsight.pages.environment import render
 from joinsight.plan import operators
-from joinsight.plan.graph import Graph, Node
 from joinsight.plan.identity import Identity
 from joinsight.present.comparison import difference, value, verdicts
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
@@ -175,7 +174,7 @@ def _operators(side: Side) -> Iterator[TreeOperator]:
     if side.version is None:
         return
     tree = plan_tree(side.stored, side.version)
-    keys = Identity().operator_keys(_graph(side.version))
+    keys = Identity().operator_keys(graph_of(side.version))
     seen: set[int] = set()
     times: Counter[Hashable] = Counter()
     todo: list[tuple[int, int, Hashable]] = [(root, 0, "") for root in reversed(tree.roots)]
@@ -193,12 +192,3 @@ def _operators(side: Side) -> Iterator[TreeOperator]:
 
 def _inputs(tree: PlanTree, node_id: int, depth: int, above: Hashable) -> list[tuple[int, int, Hashable]]:
     return [(child, depth, above) for child in reversed(tree.inputs.get(node_id, ())) if child in tree.nodes]
-
-
-def _graph(version: Mapping[str, Any]) -> Graph:
-    """The plan version as the graph that its keys were made of."""
-    nodes = (
-        Node(node["id"], node["name"], node["simple"], (), {}, node["cluster"], node["is_cluster"])
-        for node in version["nodes"]
-    )
-    return Graph(tuple(nodes), tuple((child, parent) for child, parent in version["edges"]))

@@ -68,8 +68,8 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
     final = stored.version(None)
     stages_of = stored.bill.stages.of_nodes
     verdict = judge(stored)
-    names = {node["id"]: node["name"] for node in final["nodes"]} if final else {}
-    judged = () if verdict.code == "even" else [i for i in verdict.nodes if i in names]
+    nodes = stored.facts.nodes
+    judged = () if verdict.code == "even" else [i for i in verdict.nodes if i in nodes]
     drawing = _drawing(stored, shown, view, stages_of, judged)
     bill = stored.bill
 
@@ -89,7 +89,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,
         figures=_figures(stored),
         verdict=verdict,
-        judged=[(i, f"{names[i]} ({i})") for i in judged],
+        judged=[(i, f"{nodes[i].name} ({i})") for i in judged],
         opens_at=next((f"n{i}" for i in judged if drawing and drawing.holds(i)), None),
         stages=timeline(stored, run.stage, stages_of),
         selected_stage=view.stage,
@@ -106,7 +106,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         charged=_charged(bill, view.node, Labels(stored)) if shown is final and view.node is not None else [],
         findings=_grouped(stored),
         none_found="" if stored.findings else none_found(stored),
-        final_nodes={each["id"]: each for each in final["nodes"]} if final else {},
+        final_nodes=nodes,
         decisions=[(number, line) for number, line in lines(stored)],
         decided_here=_decided(stored, shown, view),
         shuffles=_largest_first(run.shuffle, "bytes_written"),

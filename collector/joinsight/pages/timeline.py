@@ -11,6 +11,7 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
+from joinsight.plan.graph import Node
 from joinsight.present.time_spent import TimeSpent, by_cause
 from joinsight.tables import Row
 
@@ -95,7 +96,7 @@ class Bar:
     """Since the start of the execution."""
     duration_ms: int | None
     """None: it has not started."""
-    operators: Sequence[Row]
+    operators: Sequence[Node]
     """Those that say most of what it does."""
     others: int
     """The number of its other operators."""
@@ -260,12 +261,12 @@ def _tasks(row: Row) -> int:
     return int(row["tasks"] if row["state"] in ("pending", "running") else row["succeeded_tasks"])
 
 
-def _bar(row: Row, axis: Axis, nodes: Sequence[Row]) -> Bar:
+def _bar(row: Row, axis: Axis, nodes: Sequence[Node]) -> Bar:
     start, end = _times(row, axis)
     x, width = axis.span(start, end)
     is_done = row["state"] == "succeeded" or not row["tasks"]
     done = width if is_done else round(width * min(1, row["succeeded_tasks"] / row["tasks"]), 2)
-    shown = ([node for node in nodes if _is_notable(node["name"])] or nodes)[:MAX_OPERATORS]
+    shown = ([node for node in nodes if _is_notable(node.name)] or nodes)[:MAX_OPERATORS]
     duration = _ms(start, end) if row["submitted_at"] is not None else None
     return Bar(row, x, width, done, max(0, _ms(axis.start, start)), duration, shown, len(nodes) - len(shown))
 
@@ -276,13 +277,12 @@ def _job(job: int | None, bars: Sequence[Bar], axis: Axis) -> Job:
     return Job(job, *axis.span(start, end), _ms(start, end), bars)
 
 
-def _nodes_of_stages(stored: StoredPlan, stages_of: Mapping[int, Sequence[int]]) -> dict[int, list[Row]]:
+def _nodes_of_stages(stored: StoredPlan, stages_of: Mapping[int, Sequence[int]]) -> dict[int, list[Node]]:
     """The operators of each stage; an exchange is at the stages that write it and at those that read it."""
-    final = stored.version(None)
-    found: dict[int, list[Row]] = defaultdict(list)
-    for node in final["nodes"] if final else ():
-        if not node["is_cluster"]:
-            for stage in stages_of.get(node["id"], ()):
+    found: dict[int, list[Node]] = defaultdict(list)
+    for node in stored.facts.graph.nodes:
+        if not node.is_cluster:
+            for stage in stages_of.get(node.id, ()):
                 found[stage].append(node)
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
@@ -52,8 +51,7 @@ class Labels:
     """Names the lines of a bill."""
 
     def __init__(self, stored: StoredPlan) -> None:
-        version = stored.version(None)
-        self._nodes: Mapping[int, Any] = {node["id"]: node for node in version["nodes"]} if version else {}
+        self._nodes = stored.facts.nodes
         self._works = works(stored)
 
     def item(self, item: Item) -> str:
@@ -75,16 +73,16 @@ class Labels:
     def operator(self, node_id: int) -> str:
         """The operator with its arguments; scans and broadcasts without, as theirs say little."""
         node = self._nodes[node_id]
-        is_named = operators.is_scan(node["name"]) or operators.is_broadcast(node["name"])
-        return shortened(clean(node["name"] if is_named else node["simple"]) or node["name"], _LONGEST)
+        is_named = operators.is_scan(node.name) or operators.is_broadcast(node.name)
+        return shortened(clean(node.name if is_named else node.simple) or node.name, _LONGEST)
 
     def name(self, node_id: int) -> str:
         """Its name."""
-        return clean(self._nodes[node_id]["name"])
+        return clean(self._nodes[node_id].name)
 
     def is_shuffle(self, node_id: int) -> bool:
         """Whether it is one."""
-        return operators.is_shuffle(self._nodes[node_id]["name"])
+        return operators.is_shuffle(self._nodes[node_id].name)
 
     def place(self, item: Item) -> str:
         """Where operators ran that cannot be told apart: ``stage 7``, ``WholeStageCodegen (5)``."""

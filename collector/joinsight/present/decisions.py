@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from joinsight.analysis.stored import StoredPlan
+from joinsight.analysis.stored import StoredPlan, graph_of
 from joinsight.base.units import duration_text
 from joinsight.plan import texts
 from joinsight.plan.decisions import KINDS, About
@@ -30,15 +30,14 @@ def moment(stored: StoredPlan, at: datetime) -> str:
 
 
 def _about(stored: StoredPlan, decision: Row) -> About:
-    version = stored.versions[decision["version"]]
-    nodes = {node["id"]: node for node in version["nodes"]}
-    node = nodes.get(decision["node_id"])
+    graph = graph_of(stored.versions[decision["version"]])
+    node = graph.by_id.get(decision["node_id"])
     if node is None:
         return About()
-    join = texts.join_text(node["name"], node["simple"])
-    read = next((nodes[child] for child, parent in version["edges"] if parent == node["id"] and child in nodes), None)
-    shuffle = texts.shuffle_text(read["simple"]) if read else texts.ShuffleText()
-    sizes = {accumulator for accumulator, name, _ in node["metrics"] if name == "partition data size"}
+    join = texts.join_text(node.name, node.simple)
+    below = graph.children.get(node.id)
+    shuffle = texts.shuffle_text(graph.by_id[below[0]].simple) if below else texts.ShuffleText()
+    sizes = {metric.id for metric in node.metrics if metric.name == "partition data size"}
     return About(
         texts.without_ids(", ".join(join.left_keys)) if join else "",
         join.build_side if join else None,

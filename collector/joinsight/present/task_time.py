@@ -79,7 +79,7 @@ def _error(rows: Sequence[Row]) -> str:
 def _place(plan: StoredPlan, node_id: int | None) -> str:
     if node_id is None:
         return ""
-    nodes = {node["id"]: node for node in plan.versions[-1]["nodes"]}
-    name = f"{nodes[node_id]['name']}, node {node_id}"
-    inside = [node["name"] for node in nodes.values() if node["cluster"] == node_id]
+    graph = plan.facts.graph
+    name = f"{graph.by_id[node_id].name}, node {node_id}"
+    inside = [node.name for node in graph.nodes if node.cluster == node_id]
     return f"{name}: {', '.join(inside)}" if inside else name
