@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import ssl
 import subprocess
@@ -29,6 +30,8 @@ from joinsight.contract.decode import MAX_REQUEST_BYTES
 from joinsight.demo.runner import collector
 
 TOKEN = "a-token"
+CASES = json.loads((Path(__file__).parents[1] / "delivery_cases.json").read_text())
+"""What the listener does, too."""
 
 
 @pytest.fixture(scope="module")
@@ -123,18 +126,16 @@ def test_a_folder_of_spools(tmp_path: Path) -> None:
 
 
 def test_files_are_shipped_oldest_first(tmp_path: Path) -> None:
-    """Files are sorted by time, then by the listener's order, regardless of folder and kind."""
+    """The complete files that listeners named, in the order of the cases, regardless of folder and kind."""
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:
         folder.mkdir()
-    a, b = folders
-    wanted = [
-        put(b, b"", time=999, number=3),
-        put(a, b"", time=1000, number=9, kind="running"),
-        put(a, b"", time=1000, number=10),
-        put(b, b"", time=1001, number=1),
-    ]
-    assert find_files(folders) == find_files([*folders, a / ".." / "b"]) == wanted
+    wanted = []
+    for number, (name, kind) in enumerate(CASES["names"].items()):
+        path = folders[number % 2] / name
+        path.touch()
+        wanted += [path] if kind in ("ended", "running") else []
+    assert find_files(folders) == find_files([*folders, tmp_path / "a" / ".." / "b"]) == wanted
 
 
 def test_refused_documents_are_set_aside(engine: Engine, url: str, tmp_path: Path) -> None:
@@ -345,31 +346,26 @@ def test_giving_up_says_what_is_left(tmp_path: Path) -> None:
     assert "Connection refused. 2 files are left" in said
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        (200, b"<html>Please log in</html>"),
-        (200, b"{}"),
-        (200, b'{"accepted": "1", "refused": []}'),
-        (200, b""),
-        (204, b""),
-        (302, b"", {"Location": "/login"}),
-        (400, b"Bad Request"),
-        (400, b'{"accepted": 0, "refused": [{"line": 2, "reason": "x"}]}'),
-        (400, b'{"accepted": 0, "refused": [{"line": 0, "reason": "x"}]}'),
-        (403, b"no"),
-        (404, b"Not Found"),
-    ],
-    ids=str,
-)
-def test_what_is_no_collector_deletes_nothing(tmp_path: Path, answer: Any) -> None:
-    """Another service that says 200, or names lines that were not sent, is told apart: it stops, everything is kept."""
-    path = put(tmp_path, request(*documents("other", [1])))
-    with scripted(answer) as server:
+@pytest.mark.parametrize("its", CASES["replies"], ids=lambda its: f"{its['status']} {its['body'][:30]}")
+def test_what_follows_from_a_reply(tmp_path: Path, its: Any) -> None:
+    """As the listener: a file goes once each of its documents is accepted or set aside, and is kept otherwise."""
+    path = put(tmp_path, request(*documents("reply", range(its["documents"]))))
+    script = [(its["status"], its["body"].encode()), *([TAKEN] if its["then"] == "halved" else [])]
+    with scripted(*script) as server:
+        ship(tmp_path, "--url", at(server), "--timeout", "1s")
+    assert path.exists() == (its["then"] == "kept")
+    assert len(server.bodies) == 3 or its["then"] != "halved"
+    aside = path.with_name(path.name + ".refused")
+    assert (len(gzip.decompress(aside.read_bytes()).splitlines()) if aside.exists() else 0) == its.get("refused", 0)
+
+
+def test_what_is_no_collector_stops(tmp_path: Path) -> None:
+    """Another service that says 200 is recognised: it is asked once."""
+    put(tmp_path, request(*documents("other", [1])))
+    with scripted((200, b"<html>Please log in</html>")) as server:
         error = ship(tmp_path, "--url", at(server)).exception
     assert isinstance(error, JoinsightError) and "Not a Joinsight collector" in str(error)
     assert len(server.bodies) == 1
-    assert names(tmp_path) == [path.name]
 
 
 def test_a_name_that_is_not_the_collectors(tmp_path: Path) -> None:

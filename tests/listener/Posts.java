@@ -22,7 +22,8 @@ public final class Posts {
     for (String name; (name = names.readLine()) != null;) {
       try {
         Reply reply = http.post(Files.readAllBytes(Paths.get(name)));
-        System.out.println(reply.status + " " + reply.isOfCollector() + " " + reply.refusedLines().size());
+        System.out.println(
+            reply.status + " " + reply.isOfCollector(Integer.MAX_VALUE) + " " + reply.refusedLines().size());
       } catch (Exception e) {
         System.out.println(e);
       }

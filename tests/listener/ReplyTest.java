@@ -24,7 +24,7 @@ public final class ReplyTest {
         "[{\"accepted\": 1, \"refused\": []}]",
         "{\"x\": {\"accepted\": 1, \"refused\": []}}",
     };
-    for (String text : others) check(!new Reply(400, bytes(text), 0).isOfCollector(), text);
+    for (String text : others) check(!new Reply(400, bytes(text), 0).isOfCollector(1), text);
     Reply reply = new Reply(
         400,
         bytes(
@@ -32,7 +32,8 @@ public final class ReplyTest {
             + " \"new\": [{\"line\": 7}], \"accepted\": 3}"),
         0);
     check(
-        reply.isOfCollector() && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))),
+        reply.isOfCollector(5) && !reply.isOfCollector(4)
+            && reply.refusedLines().equals(new HashSet<>(Arrays.asList(2, 5))),
         reply.refusedLines().toString());
     System.out.println("ok");
   }

@@ -14,7 +14,8 @@ from joinsight.base.errors import ConfigurationError
 from joinsight.cli.collector import Undeliverable, pack
 from joinsight.contract.decode import MAX_REQUEST_BYTES
 
-_NAME = re.compile(r"(?:final|running)-([^-]+)-(.+)-(\d+)\.ndjson\.gz")
+_NAME = re.compile(r"(?:final|running)-([0-9]{1,15})-([A-Za-z0-9-]{1,80})-([0-9]{1,15})\.ndjson\.gz")
+"""As the listener's SpoolName.java."""
 
 
 def find_files(folders: Sequence[Path]) -> list[Path]:
@@ -24,7 +25,7 @@ def find_files(folders: Sequence[Path]) -> list[Path]:
         for path in folder.iterdir():
             name = _NAME.fullmatch(path.name)
             if name:
-                order[path] = (name[1].zfill(24), name[2], int(name[3]))
+                order[path] = (int(name[1]), name[2], int(name[3]))
     return sorted(order, key=lambda path: (order[path], path))
 
 

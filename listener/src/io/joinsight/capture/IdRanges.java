@@ -48,7 +48,7 @@ public final class IdRanges {
   }
 
   /** The number of elements. */
-  long count() {
+  public long count() {
     long count = 0;
     for (Map.Entry<Long, Long> range : ranges.entrySet()) count += range.getValue() - range.getKey() + 1;
     return count;

@@ -112,7 +112,7 @@ public class SequenceTracker {
     return Collections.unmodifiableMap(dropped);
   }
 
-  IdRanges refused() {
+  public IdRanges refused() {
     return refused;
   }
 }

@@ -47,7 +47,7 @@ final class Delivery {
         }
         return Outcome.TAKEN;
       }
-      if (reply.isOfCollector() && (reply.status == 200 || reply.status == 400 || tooLarge)) {
+      if (reply.isOfCollector(batch.documents) && (reply.status == 200 || reply.status == 400 || tooLarge)) {
         taken(batch, reply);
         if (backoff.isActive()) LOG.info("Joinsight: the collector at {} accepts documents again", settings.url);
         backoff.succeeded();

@@ -19,7 +19,7 @@ final class Reply {
   final int status;
   final String text; // the beginning, for the log
   final long retryAfterMs;
-  private final Set<Integer> refusedLines = new TreeSet<>();
+  private final TreeSet<Integer> refusedLines = new TreeSet<>();
   private boolean hasAccepted;
   private boolean hasRefused;
 
@@ -57,9 +57,10 @@ final class Reply {
     }
   }
 
-  /** Whether this is a collector's complete response; after any other one the documents must be kept. */
-  boolean isOfCollector() {
-    return hasAccepted && hasRefused;
+  /** Whether this is a collector's complete response to so many documents; after any other one they must be kept. */
+  boolean isOfCollector(int documents) {
+    boolean isAboutThem = refusedLines.isEmpty() || refusedLines.first() >= 1 && refusedLines.last() <= documents;
+    return hasAccepted && hasRefused && isAboutThem;
   }
 
   /** The numbers of the refused lines, from 1; empty if all or none were refused. */
