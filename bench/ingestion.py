@@ -41,7 +41,7 @@ from joinsight import tables
 from joinsight.analysis.rows import Plans, Rows, execution_rows
 from joinsight.base.gc_tuning import collect_seldom
 from joinsight.contract.document import Document, Execution
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.findings.finding import NoHistory
 from joinsight.plan.keys import KEY_CACHE
 from joinsight.store import partitions
@@ -105,7 +105,7 @@ def rows_of(document: Execution) -> Rows:
     rows = dataclasses.replace(
         rows, execution=msgspec.structs.replace(rows.execution, updated_at=datetime.now(timezone.utc))
     )
-    return dataclasses.replace(rows, finding=Finder().rows(rows, NoHistory()))
+    return dataclasses.replace(rows, finding=FindingsEngine().rows(rows, NoHistory()))
 
 
 def bare_copy(engine: Engine, batch: Sequence[Rows]) -> None:

@@ -14,7 +14,7 @@ from tests.growth import steps
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.decode import decode_request
 from joinsight.contract.document import Execution
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 
 SIZE: dict[Callable[[int], Execution], int] = {hostile.aggregates: 100, hostile.versions: 100}
 """How large a document is, if not 30: the first few dozen of these are cheaper than those that follow."""
@@ -40,7 +40,7 @@ def with_compared(e: Execution) -> Execution:
 
 def read(e: Execution) -> None:
     """The processing of a document before it is written."""
-    Finder(SMALL).rows(execution_rows(e))
+    FindingsEngine(SMALL).rows(execution_rows(e))
 
 
 def work(shape: Callable[[int], Execution], size: int) -> int:

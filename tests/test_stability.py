@@ -1,7 +1,7 @@
 """All names that docs/stability.md calls stable still exist: tests/stable.txt lists them.
 
-`python -m tests.test_stability > tests/stable.txt` adds what is new, with a release; until then the changelog names it. A name goes from the file only as
-that page allows.
+`python -m tests.test_stability > tests/stable.txt` adds what is new, with a release; until then the changelog names it.
+A name goes from the file only as that page allows.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from tests.findings.recorded import SMALL, UNLIMITED, recordings
 
 from joinsight.cli import cli
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.present.findings import impact, occurrence
 from joinsight.queries.filters import SORTS
 from joinsight.store.writer import Writer
@@ -30,7 +30,7 @@ def filled(engine: Engine) -> Engine:
         msgspec.structs.replace(recordings()[name], application_id="app", execution_id=number)
         for number, name in enumerate(NAMES)
     ]
-    Writer(engine, Finder(SMALL, UNLIMITED)).write(documents)
+    Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write(documents)
     return engine
 
 

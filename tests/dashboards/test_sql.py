@@ -32,7 +32,7 @@ from tests.findings.recorded import SMALL, recordings
 from tests.history import END, Planted
 
 from joinsight.contract.document import Document, Listener
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
 from joinsight.timing.cost_kinds import KINDS
@@ -75,7 +75,7 @@ def engine(planted_engine: Engine) -> Engine:
     """A database with a history that has everything the dashboards show."""
     recorded = (msgspec.structs.replace(each, call_site="collect at /jobs/shop.py:7") for each in recordings().values())
     documents: list[Document] = [*recorded, *DEPLOYED]
-    assert Writer(planted_engine, finder=Finder(SMALL, PLANTED)).write(documents).refused == []
+    assert Writer(planted_engine, findings=FindingsEngine(SMALL, PLANTED)).write(documents).refused == []
     return planted_engine
 
 

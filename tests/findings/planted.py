@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from joinsight.findings import HEURISTICS, causes
 from joinsight.findings.causes import SKEWED_SHUFFLE
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 
 _LEAST_RATIO = 5
 
 
-def _skewed(case: Case) -> Iterator[Finding]:
-    for row in case.rows.shuffle:
+def _skewed(context: PlanContext) -> Iterator[Finding]:
+    for row in context.rows.shuffle:
         if (row.skew_ratio or 0) > _LEAST_RATIO:
             evidence = {"ratio": row.skew_ratio or 0}
             title = "One task read most of the shuffle."
@@ -24,10 +24,10 @@ def _skewed(case: Case) -> Iterator[Finding]:
             )
 
 
-def _spilled(case: Case) -> Iterator[Finding]:
-    size = case.execution.disk_spilled_bytes or 0
+def _spilled(context: PlanContext) -> Iterator[Finding]:
+    size = context.execution.disk_spilled_bytes or 0
     if size:
-        join = next(iter(case.rows.joins), None)
+        join = next(iter(context.rows.joins), None)
         node, key = (-1, None) if join is None else (join.node_id, join.operator_key)
         yield Finding("spill", "warning", "Tasks spilled.", {"bytes": size}, "Use more memory.", node, key, None, size)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.decode import decode_request
 from joinsight.contract.document import Execution
-from joinsight.findings import HEURISTICS, Finder, Thresholds, causes
+from joinsight.findings import HEURISTICS, FindingsEngine, Thresholds, causes
 from joinsight.tables import ExecutionRow, Row, as_columns
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
@@ -65,4 +65,7 @@ def _read(file: Path) -> dict[str, Execution]:
 
 def look(execution: Execution, thresholds: Thresholds = SMALL, *earlier: int) -> list[Row]:
     """The findings of an execution."""
-    return [as_columns(row) for row in Finder(thresholds, UNLIMITED).rows(execution_rows(execution), Earlier(*earlier))]
+    return [
+        as_columns(row)
+        for row in FindingsEngine(thresholds, UNLIMITED).rows(execution_rows(execution), Earlier(*earlier))
+    ]

@@ -9,7 +9,7 @@ from msgspec import structs
 from tests.verdict.test_verdict import document, stored
 
 from joinsight.analysis.rows import Rows, execution_rows
-from joinsight.findings import Finder, Thresholds
+from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.tables import FindingRow
 from joinsight.verdict import judge
 
@@ -18,7 +18,7 @@ EXPECTED = {"selfjoin": {"exploding-join"}, "tiny": {"tiny-tasks"}, "udf": {"pyt
 
 
 def found(name: str, *settings: str) -> list[FindingRow]:
-    return Finder(Thresholds().overridden(settings)).rows(execution_rows(document(name)))
+    return FindingsEngine(Thresholds().overridden(settings)).rows(execution_rows(document(name)))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_split_is_a_finding() -> None:
         node_metric=[*rows.node_metric, *files],
         stage=[structs.replace(row, slots=4) if row is stage else row for row in rows.stage],
     )
-    (row,) = Finder(Thresholds().overridden(["wall_ms=1000"])).rows(made)
+    (row,) = FindingsEngine(Thresholds().overridden(["wall_ms=1000"])).rows(made)
     assert (row.finding, row.node_id) == ("unsplittable-files", node.node_id)
 
 
@@ -75,16 +75,16 @@ def shorter(name: str, duration_ms: int) -> Rows:
 
 def test_no_more_is_at_stake_than_the_execution_took() -> None:
     """The columns of a finding never add up to more."""
-    (row,) = Finder().rows(shorter("tiny", 6_000))
+    (row,) = FindingsEngine().rows(shorter("tiny", 6_000))
     assert row.wall_ms == 6_000
 
 
 def test_a_short_execution_has_none() -> None:
     """Nobody needs to repair what takes less than five seconds."""
-    assert Finder().rows(shorter("tiny", 4_999)) == []
+    assert FindingsEngine().rows(shorter("tiny", 4_999)) == []
 
 
 def test_without_a_critical_path_there_is_none() -> None:
     """What the execution waited for is not known: it failed early, or its event log lacks stages."""
     rows = execution_rows(document("tiny"))
-    assert Finder().rows(replace(rows, segment=[], stage=[])) == []
+    assert FindingsEngine().rows(replace(rows, segment=[], stage=[])) == []

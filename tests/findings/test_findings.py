@@ -18,7 +18,7 @@ from tests.findings.recorded import SMALL, UNLIMITED, Earlier, look, recordings,
 from joinsight import findings, tables
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.contract.document import Execution
-from joinsight.findings import HEURISTICS, Case, Finder, Finding, Heuristic, Thresholds, late_replan
+from joinsight.findings import HEURISTICS, Finding, FindingsEngine, Heuristic, PlanContext, Thresholds, late_replan
 from joinsight.tables import Row
 from joinsight.tables.views import RELATIONS
 
@@ -57,7 +57,7 @@ GROWING = (4_000, 4_100, 4_200, 4_300, 4_400)  # of a broadcast that has 5,000 r
 def test_findings_of_each_recording_are_exactly_these(name: str) -> None:
     """Exactly the expected findings are made, by default only of what failed: all else was quick."""
     assert kinds(recordings()[name]) == EXPECTED.get(name, set())
-    by_default = {row.finding for row in Finder().rows(execution_rows(recordings()[name]))}
+    by_default = {row.finding for row in FindingsEngine().rows(execution_rows(recordings()[name]))}
     assert by_default == BY_DEFAULT.get(name, set())
 
 
@@ -170,7 +170,7 @@ def test_the_history_is_asked_only_near_the_threshold() -> None:
     asked = []
     for name, execution in recordings().items():
         history = Earlier()
-        Finder(SMALL, UNLIMITED).rows(execution_rows(execution), history)
+        FindingsEngine(SMALL, UNLIMITED).rows(execution_rows(execution), history)
         asked += [name] * len(history.asked)
     assert sorted(asked) == [
         "broadcast-files-near",
@@ -188,7 +188,7 @@ def test_a_broadcast_near_what_spark_can_broadcast_is_critical() -> None:
     assert row["evidence"]["share"] == row["evidence"]["size_bytes"] / (8 << 30)
     assert "of the most that Spark can broadcast: beyond it, the query fails." in row["title"]
     rows = changed("broadcast-slow", "broadcast", size_bytes=1, rows=500_000_000)
-    (found,) = (each for each in Finder().rows(rows) if each.finding == "broadcast-near-threshold")
+    (found,) = (each for each in FindingsEngine().rows(rows) if each.finding == "broadcast-near-threshold")
     assert found.evidence["share"] == 500 / 512
 
 
@@ -222,7 +222,7 @@ def test_time_makes_no_broadcast_unworthy(name: str) -> None:
         times: Any = {phase: 100 * (getattr(row, phase) or 0) for phase in tables.DRIVER_PHASES}
         slow.append(structs.replace(row, **times))
     before, after = (
-        {(row.finding, row.node_id) for row in Finder(SMALL, UNLIMITED).rows(one) if row.finding in about}
+        {(row.finding, row.node_id) for row in FindingsEngine(SMALL, UNLIMITED).rows(one) if row.finding in about}
         for one in (rows, replace(rows, broadcast=slow))
     )
     assert after == before
@@ -233,7 +233,7 @@ def test_small_broadcasts_in_a_starved_driver(name: str) -> None:
     """Spark had a hundredth of two cores: its small broadcasts took up to a minute, and nothing is wrong with them."""
     rows = execution_rows(starved()[name])
     assert max(row.driver_ms or 0 for row in rows.broadcast) > 20_000
-    assert Finder().rows(rows) == []
+    assert FindingsEngine().rows(rows) == []
 
 
 def test_a_missed_broadcast() -> None:
@@ -263,7 +263,7 @@ def test_the_advice_for_a_missed_broadcast_goes_by_its_cause(hint: str | None, i
     assert (rows.joins[0].hint, rows.joins[0].broadcast_verdict) == ("merge right", "hinted")
     join = structs.replace(rows.joins[0], hint=hint, broadcast_verdict="hinted" if hint else "possible")
     e = structs.replace(rows.execution, is_adaptive=is_adaptive)
-    (row,) = Finder(SMALL, UNLIMITED).rows(replace(rows, execution=e, joins=[join, *rows.joins[1:]]))
+    (row,) = FindingsEngine(SMALL, UNLIMITED).rows(replace(rows, execution=e, joins=[join, *rows.joins[1:]]))
     assert said in row.advice
 
 
@@ -298,18 +298,18 @@ def test_a_broadcast_that_was_too_large() -> None:
 )
 def test_errors_of_broadcasts_as_versions_of_spark_word_them(error: str, evidence: dict[str, float]) -> None:
     """Those that a test machine cannot produce; another error is none, nor is the same text of one that succeeded."""
-    (row,) = Finder().rows(changed("broadcast-timeout", "execution", error=error))
+    (row,) = FindingsEngine().rows(changed("broadcast-timeout", "execution", error=error))
     assert (row.finding, row.evidence) == ("broadcast-failed", evidence)
     assert "{" not in row.title
-    assert Finder().rows(changed("broadcast-timeout", "execution", error="Job aborted")) == []
-    assert Finder().rows(changed("clean", "execution", error=error)) == []
+    assert FindingsEngine().rows(changed("broadcast-timeout", "execution", error="Job aborted")) == []
+    assert FindingsEngine().rows(changed("clean", "execution", error=error)) == []
 
 
 def test_a_failed_broadcast_among_several_is_not_guessed() -> None:
     """If any of several broadcasts may have failed, the finding is about the whole execution."""
     rows = execution_rows(recordings()["broadcast-timeout"])
     two = replace(rows, broadcast=[*rows.broadcast, structs.replace(rows.broadcast[0], node_id=99)])
-    assert [(row.node_id, row.operator_key) for row in Finder().rows(two)] == [(-1, None)]
+    assert [(row.node_id, row.operator_key) for row in FindingsEngine().rows(two)] == [(-1, None)]
 
 
 HIDDEN = "skew-hidden"
@@ -379,7 +379,7 @@ SKEW_JOIN = "spark.sql.adaptive.skewJoin"
 )
 def test_what_aqe_would_not_have_split_anyway_is_not_hidden(table: str, changes: dict[str, Any]) -> None:
     """Its sizes made no difference."""
-    assert Finder(SMALL, UNLIMITED).rows(changed(HIDDEN, table, **changes)) == []
+    assert FindingsEngine(SMALL, UNLIMITED).rows(changed(HIDDEN, table, **changes)) == []
 
 
 def test_sizes_of_huge_blocks_are_kept() -> None:
@@ -397,7 +397,7 @@ def test_sizes_of_huge_blocks_are_kept() -> None:
     wrote = next(row for row in rows.shuffle if row.join_nodes and row.rows_read_max == 123_287)
     tasks = sum(row.tasks for row in rows.stage if row.stage_id in (wrote.map_stages or ()))
     for size, expected in ((tasks * (100 << 20) - 1, ["hidden-skew"]), (tasks * (100 << 20), [])):
-        assert [row.finding for row in Finder(SMALL, UNLIMITED).rows(largest(size))] == expected
+        assert [row.finding for row in FindingsEngine(SMALL, UNLIMITED).rows(largest(size))] == expected
 
 
 def test_rows_of_nested_loops_are_not_counted_repeatedly() -> None:
@@ -467,7 +467,7 @@ def test_a_join_that_names_no_side() -> None:
     """What it need not have shuffled is not known then, and nothing is found."""
     rows = execution_rows(recordings()["replanned-late"])
     rows = replace(rows, joins=[structs.replace(row, build_side=None) for row in rows.joins])
-    assert list(late_replan.look(Case(rows, SMALL, Earlier()))) == []
+    assert list(late_replan.evaluate(PlanContext(rows, SMALL, Earlier()))) == []
 
 
 def test_a_shuffle_whose_rows_turned_out_not_to_matter() -> None:
@@ -502,7 +502,7 @@ def test_what_was_not_measured_makes_no_finding(name: str) -> None:
     rows = execution_rows(recordings()[name])
     for table in rows.by_table():
         rows = without(rows, table, measured(table))
-    found = Finder(replace(SMALL), raising()).rows(rows, Earlier(*GROWING))
+    found = FindingsEngine(replace(SMALL), raising()).rows(rows, Earlier(*GROWING))
     assert {row.finding for row in found} == EXPECTED.get(name, set()) & {"broadcast-failed"}
 
 
@@ -513,7 +513,7 @@ def test_each_number_may_be_missing(name: str) -> None:
     everything = Thresholds(**{field.name: 0 for field in fields(Thresholds)})
     for table in rows.by_table():
         for each in measured(table):
-            Finder(everything, raising()).rows(without(rows, table, [each]), Earlier(*GROWING))
+            FindingsEngine(everything, raising()).rows(without(rows, table, [each]), Earlier(*GROWING))
 
 
 def without(rows: Rows, table: str, names: list[str]) -> Rows:
@@ -527,13 +527,13 @@ def raising() -> tuple[Heuristic, ...]:
     """The heuristics, of which none may fail."""
 
     def strictly(heuristic: Heuristic) -> Heuristic:
-        def look(case: Case) -> Iterator[Finding]:
+        def evaluate(context: PlanContext) -> Iterator[Finding]:
             try:
-                yield from heuristic.look(case)
+                yield from heuristic.evaluate(context)
             except Exception as error:
                 pytest.fail(f"{heuristic.id}: {error!r}")
 
-        return replace(heuristic, look=look)
+        return replace(heuristic, evaluate=evaluate)
 
     return tuple(replace(strictly(each), is_about_time=False) for each in HEURISTICS)
 
@@ -555,7 +555,7 @@ def test_of_what_is_not_whole_only_least_values_are_told(name: str, changes: Row
     """Incomplete values do not make a side small, a partition tiny or a task an outlier."""
     rows = changed(name, "execution", **changes)
     expected = EXPECTED[name] & LEAST_VALUES - ({"broadcast-failed"} if "error" in changes else set())
-    assert {row.finding for row in Finder(SMALL, UNLIMITED).rows(rows)} == expected
+    assert {row.finding for row in FindingsEngine(SMALL, UNLIMITED).rows(rows)} == expected
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -571,14 +571,14 @@ def test_approximated_values_are_whole(name: str) -> None:
 
 def test_a_stage_that_ran_twice_makes_an_execution_not_whole() -> None:
     """An execution with a stage that ran twice is incomplete, because Spark counts the last attempt only."""
-    assert Finder(SMALL, UNLIMITED).rows(changed("broadcast-missed", "stage", stage_attempt=1)) == []
+    assert FindingsEngine(SMALL, UNLIMITED).rows(changed("broadcast-missed", "stage", stage_attempt=1)) == []
 
 
 @pytest.mark.parametrize("state", ["running", "lost"])
 def test_only_ended_executions_are_looked_at(state: str) -> None:
     """Running and lost executions have no findings, because their end is unknown."""
     for name in EXPECTED:
-        assert Finder(SMALL, UNLIMITED).rows(changed(name, "execution", state=state)) == []
+        assert FindingsEngine(SMALL, UNLIMITED).rows(changed(name, "execution", state=state)) == []
 
 
 # Faults
@@ -587,13 +587,13 @@ def test_only_ended_executions_are_looked_at(state: str) -> None:
 def test_a_heuristic_that_fails_is_skipped_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
     """If a heuristic fails, the others continue; its traceback is logged once."""
 
-    def broken(case: Case) -> Iterator[Finding]:
+    def broken(context: PlanContext) -> Iterator[Finding]:
         raise ZeroDivisionError
 
-    finder = Finder(SMALL, (Heuristic("broken", broken, is_about_time=False), *UNLIMITED))
+    findings = FindingsEngine(SMALL, (Heuristic("broken", broken, is_about_time=False), *UNLIMITED))
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
-            found = finder.rows(execution_rows(recordings()["collected"]))
+            found = findings.rows(execution_rows(recordings()["collected"]))
             assert [row.finding for row in found] == ["driver-collect"]
     (record,) = caplog.records
     assert "heuristic broken failed at " in record.getMessage() and record.exc_info
@@ -609,17 +609,17 @@ def test_what_the_history_raises_is_let_out() -> None:
             raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        Finder(SMALL, UNLIMITED).rows(execution_rows(recordings()["broadcast-switched-near"]), Gone())
+        FindingsEngine(SMALL, UNLIMITED).rows(execution_rows(recordings()["broadcast-switched-near"]), Gone())
 
 
 def test_one_finding_of_a_kind_at_a_node() -> None:
     """If a node has several findings of a kind, the one with the greatest impact stays: the key allows only one."""
 
-    def twice(case: Case) -> Iterator[Finding]:
+    def twice(context: PlanContext) -> Iterator[Finding]:
         for impact in (1, 3, 2):
             yield Finding("twice", "info", "", {}, "", impact_bytes=impact)
 
-    (row,) = Finder(SMALL, (Heuristic("twice", twice, is_about_time=False),)).rows(
+    (row,) = FindingsEngine(SMALL, (Heuristic("twice", twice, is_about_time=False),)).rows(
         execution_rows(recordings()["clean"])
     )
     assert row.impact_bytes == 3

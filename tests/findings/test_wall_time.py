@@ -11,14 +11,14 @@ from tests.findings.recorded import SMALL, UNLIMITED, recordings
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.base.severity import rank
 from joinsight.contract.document import Execution
-from joinsight.findings import HEURISTICS, Case, Finder
+from joinsight.findings import HEURISTICS, FindingsEngine, PlanContext
 from joinsight.tables import FindingRow, ShuffleRow
 
 
 def found(execution: Execution, kind: str) -> tuple[Rows, FindingRow]:
     """The rows of an execution, and its finding of this kind."""
     rows = execution_rows(execution)
-    return rows, next(row for row in Finder(SMALL, UNLIMITED).rows(rows) if row.finding == kind)
+    return rows, next(row for row in FindingsEngine(SMALL, UNLIMITED).rows(rows) if row.finding == kind)
 
 
 def spent(rows: Rows, *causes: str, stages: tuple[int, ...] = ()) -> int:
@@ -53,16 +53,16 @@ def test_it_is_what_the_execution_waited_for(name: str, kind: str, expected: Cal
 def test_of_repeated_shuffles_those_after_the_first_count() -> None:
     """If one of them is unknown, the sum is partial."""
     first, *others = execution_rows(recordings()["shuffle-repeated"]).shuffle[:2]
-    case = Case(execution_rows(recordings()["shuffle-repeated"]))
+    context = PlanContext(execution_rows(recordings()["shuffle-repeated"]))
 
     def costing(ms: int | None) -> ShuffleRow:
         return structs.replace(first, cost_wall_ms=ms)
 
     assert others
-    assert case.waited_for_exchanges([costing(30)]) == (30, False)
-    assert case.waited_for_exchanges([costing(30), costing(70)]) == (100, False)
-    assert case.waited_for_exchanges([costing(30), costing(None)]) == (30, True)
-    assert case.waited_for_exchanges([costing(None)]) == (None, False)
+    assert context.waited_for_exchanges([costing(30)]) == (30, False)
+    assert context.waited_for_exchanges([costing(30), costing(70)]) == (100, False)
+    assert context.waited_for_exchanges([costing(30), costing(None)]) == (30, True)
+    assert context.waited_for_exchanges([costing(None)]) == (None, False)
 
 
 def test_without_a_critical_path_it_is_unknown() -> None:
@@ -86,7 +86,7 @@ def test_findings_are_ranked() -> None:
     ]
     assert sorted(ranked[3:] + ranked[:3], key=lambda row: rank(*row)) == ranked
     for name in ("broadcast-slow",):
-        rows = Finder(SMALL, UNLIMITED).rows(execution_rows(recordings()[name]))
+        rows = FindingsEngine(SMALL, UNLIMITED).rows(execution_rows(recordings()[name]))
         assert len(rows) == 2
         assert rows == sorted(rows, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 

@@ -22,7 +22,7 @@ from joinsight import __version__
 from joinsight.analysis.rows import Rows, application_row, execution_rows
 from joinsight.contract.document import Application, Execution, Listener
 from joinsight.contract.incomplete import reason
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.store import partitions
 from joinsight.store.history import RUNS
 from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, ExecutionRow, metadata
@@ -85,7 +85,7 @@ def generate(
     all_jobs = make_jobs(jobs, days, seed)
     partitions.create(engine, {partitions.month_of(start + day * DAY) for day in range(days + 2)})
     filled = _Filler(engine, tables)
-    finder, earlier = Finder(heuristics=PLANTED), _EarlierRuns()
+    findings, earlier = FindingsEngine(heuristics=PLANTED), _EarlierRuns()
     applications = 0
     for day in range(days + 1):
         midnight = start + day * DAY
@@ -97,7 +97,7 @@ def generate(
                 application, delivery, executions = found
                 filled.add({"application": [application], "delivery": [delivery]})
                 for rows in executions:
-                    filled.add(replace(rows, finding=finder.rows(rows, earlier)).by_table())
+                    filled.add(replace(rows, finding=findings.rows(rows, earlier)).by_table())
                     filled.add({name: getattr(rows, name) for name in map(str, PACKED)})
                     earlier.add(rows)
             filled.end_of_run()

@@ -12,7 +12,7 @@ from tests.findings.recorded import SMALL, UNLIMITED, recordings
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.demo.runner import collector
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import address
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
@@ -31,7 +31,7 @@ def main() -> None:
     token = "picture"
     with tempfile.TemporaryDirectory() as folder, embedded_postgres(Path(folder)) as url, connect(url) as engine:
         upgrade(engine)
-        Writer(engine, Finder(SMALL, UNLIMITED)).write([shown])
+        Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([shown])
         with collector(engine, 0, [f"read:{token}"]) as (served, _), sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             page = browser.new_page(

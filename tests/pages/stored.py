@@ -12,7 +12,7 @@ from joinsight.analysis.comparison import Run
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.contract.document import Execution
-from joinsight.findings import Finder, Thresholds
+from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.tables import EXECUTION_KEY, FindingRow, as_columns
 
@@ -41,7 +41,7 @@ def stored(execution: Execution, thresholds: Thresholds | None = None) -> tuple[
     """The execution in the form of `read_plan` and `read_run`."""
     made = execution_rows(execution)
     made = replace(made, execution=structs.replace(made.execution, updated_at=datetime.now(timezone.utc)))
-    found = Finder() if thresholds is None else Finder(thresholds, UNLIMITED)
+    found = FindingsEngine() if thresholds is None else FindingsEngine(thresholds, UNLIMITED)
     made = replace(made, finding=found.rows(made))
     plan = stored_plan(made)
     joins, shuffles, broadcasts, stages = (

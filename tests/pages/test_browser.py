@@ -20,7 +20,7 @@ from tests.pages.plans import HOSTILE, hostile, large
 
 from joinsight.contract.decode import decode_request
 from joinsight.demo.runner import collector
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import address
 from joinsight.store.writer import Writer
 from joinsight.tables import execution
@@ -86,7 +86,7 @@ def addresses(engine: Engine) -> dict[tuple[str, int], str]:
     """The address of each execution's page, by application and id."""
     lines = b"".join(file.read_bytes() for file in CORPUS)
     odd = [document for _, document in decode_request(gzip.compress(lines)).documents]
-    Writer(engine, Finder(SMALL, PLANTED)).write([*recordings().values(), *odd, large(), hostile()])
+    Writer(engine, FindingsEngine(SMALL, PLANTED)).write([*recordings().values(), *odd, large(), hostile()])
     with engine.connect() as connection:
         rows = [dict(row) for row in connection.execute(select(execution)).mappings()]
     return {(row["application_id"], row["execution_id"]): address(row) for row in rows}
@@ -343,7 +343,7 @@ def test_a_running_execution_is_followed_until_it_ends(
     ended = msgspec.structs.replace(SKEWED, application_id="app-followed", sequence=3)
     first = msgspec.structs.replace(ended, sequence=1, state="running", ended_at_ms=None, plans=SKEWED.plans[:1])
     second = msgspec.structs.replace(ended, sequence=2, state="running", ended_at_ms=None)
-    writer = Writer(engine, Finder(SMALL, PLANTED))
+    writer = Writer(engine, FindingsEngine(SMALL, PLANTED))
     writer.write([first])
     where = f"/executions/app-followed/{SKEWED.execution_id}"
     with Watched(browser, url, viewport={"width": 1280, "height": 500}) as page:

@@ -16,7 +16,7 @@ from tests.pages.plans import HOSTILE
 from tests.pages.test_browser import CHROMIUM, CONTRASTS, TOKEN, Watched, browser
 
 from joinsight.demo.runner import collector
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import compare_address, query_address
 from joinsight.queries.filters import Filters
 from joinsight.queries.reading import read_queries
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed 
 def url(engine: Engine) -> Iterator[str]:
     """A collector with a query that became slower, the same with hostile texts, and recorded runs."""
     now = int(time.time() * 1000)
-    Writer(engine, Finder(SMALL)).write([*history.runs(now), *history.runs(now, HOSTILE)])
+    Writer(engine, FindingsEngine(SMALL)).write([*history.runs(now), *history.runs(now, HOSTILE)])
     with collector(engine, 0, [f"read:{TOKEN}"]) as (found, _):
         yield found
 

@@ -14,7 +14,7 @@ from tests.serve.real import get, in_threads, post, until, writers_that_wait
 from joinsight.analysis.rows import Rows
 from joinsight.base.errors import DocumentError
 from joinsight.demo.runner import collector
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.serve import admission, ingest
 from joinsight.serve.ingest import Ingest
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
@@ -53,7 +53,7 @@ def held(engine: Engine, *names: str) -> Iterator[None]:
 
 
 def make_ingest(engine: Engine, metrics: Metrics | None = None) -> Ingest:
-    return Ingest(engine, Finder(), metrics or Metrics(5))
+    return Ingest(engine, FindingsEngine(), metrics or Metrics(5))
 
 
 def test_each_has_its_own_result(engine: Engine) -> None:

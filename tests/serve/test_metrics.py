@@ -25,7 +25,7 @@ from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.demo.runner import collector
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.serve.admission import Admission
 from joinsight.serve.background import background_tasks
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
@@ -55,10 +55,10 @@ def recorded() -> list[Rows]:
         executions += [document for document in documents if isinstance(document, Execution)]
     executions.append(planned(SPILLING, incomplete=["a reason"]))
     found = []
-    finder = Finder(SMALL, UNLIMITED)
+    findings = FindingsEngine(SMALL, UNLIMITED)
     for execution in executions:
         rows = execution_rows(execution)
-        found.append(replace(rows, finding=finder.rows(rows, Earlier(*[100] * 5))))
+        found.append(replace(rows, finding=findings.rows(rows, Earlier(*[100] * 5))))
     return found
 
 

@@ -23,7 +23,7 @@ from tests.serve.real import in_threads, until, writers_that_wait
 
 from joinsight.contract.decode import HEADERS
 from joinsight.contract.document import Execution, Job
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
 from joinsight.pages.home import Overview, PageSection
 from joinsight.pages.listing import Asked
@@ -45,7 +45,7 @@ def filled(engine: Engine) -> Iterator[None]:
     """Executions with and without an attempt, two of one name, and one with findings."""
     nodes, _ = draw("Project\n  Exchange | hashpartitioning(k#1, 8)")
     twice: dict[str, Any] = {"application_id": "app-twice", "execution_id": 3}
-    writer = Writer(engine, Finder(SMALL, UNLIMITED))
+    writer = Writer(engine, FindingsEngine(SMALL, UNLIMITED))
     writer.write([planned("Scan", **twice, sequence=1, description="the earlier one")])
     writer.write(
         [
@@ -224,7 +224,7 @@ def test_a_long_list_has_pages(engine: Engine, sort: str) -> None:
         )
         for i in range(170)
     ]
-    Writer(engine, Finder()).write(list(many))
+    Writer(engine, FindingsEngine()).write(list(many))
     asked = Asked.of({"job": job, "sort": sort})
     with engine.connect() as connection:
         rows = read_queries(connection, replace(asked.filters, limit=1_000), sort)
@@ -248,10 +248,10 @@ def test_a_page_stays_when_executions_come(engine: Engine) -> None:
     """The second page is the same after new executions; the page before it then begins with them."""
     job = {"application_id": "app-growing", "job_name": "growing"}
     old = [execution(**job, execution_id=i, started_at_ms=STARTED_AT_MS + i) for i in range(60)]
-    Writer(engine, Finder()).write(list(old))
+    Writer(engine, FindingsEngine()).write(list(old))
     second = link(get(engine, "/?job=growing").text, "Next") or ""
     before = get(engine, second).text
-    Writer(engine, Finder()).write([execution(**job, execution_id=60, started_at_ms=STARTED_AT_MS + 60)])
+    Writer(engine, FindingsEngine()).write([execution(**job, execution_id=60, started_at_ms=STARTED_AT_MS + 60)])
     after = get(engine, second).text
     assert listed(after) == listed(before) == list(range(9, -1, -1))
     first = get(engine, link(after, "Previous") or "").text
@@ -263,7 +263,7 @@ def test_the_home_page_says_what_happened(engine: Engine) -> None:
     """What failed in the last days, how often, and the jobs with their runs; a filter leaves the list alone."""
     now = int(time.time() * 1000)
     hours: dict[str, Any] = {"job_name": "home/<hourly>", "description": "Totals"}
-    Writer(engine, Finder()).write(
+    Writer(engine, FindingsEngine()).write(
         [
             *(
                 planned(
@@ -331,7 +331,7 @@ def test_a_query_leads_to_its_runs_and_a_comparison(engine: Engine) -> None:
         )
         for i, size in enumerate([10**6] * 5 + [10**9])
     ]
-    Writer(engine, Finder()).write(list(runs))
+    Writer(engine, FindingsEngine()).write(list(runs))
     with engine.connect() as connection:
         [row] = read_queries(connection, replace(Asked.of({"application": "app-through-5"}).filters, limit=1), "recent")
     whole = get(engine, f"/queries/{row['query_shape']}").text
@@ -530,7 +530,7 @@ def test_parts_of_the_home_page_are_independent(
     signature, command = PARTS[part]
     with connect(make_store()) as engine:
         now = int(time.time() * 1000)
-        Writer(engine, Finder(SMALL, UNLIMITED)).write(
+        Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write(
             [
                 planned("Scan", execution_id=i, job_name="my job", started_at_ms=now - HOUR, state=ended)
                 for i, ended in enumerate(["succeeded", "failed"])
@@ -568,7 +568,7 @@ def test_expensive_parts_are_computed_once_a_minute(make_store: Callable[[], str
     now = 0.0
     cache = summaries.Summaries(lambda: now)
     with connect(make_store()) as engine:
-        Writer(engine, Finder(SMALL, UNLIMITED)).write([SKEWED])
+        Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([SKEWED])
 
         def overview(job: str | None = None) -> Overview:
             with engine.connect() as connection:

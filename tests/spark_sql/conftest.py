@@ -16,7 +16,7 @@ from tests.history import Planted, generate
 from tests.java import end_java
 
 from joinsight.contract.document import Document, Stage
-from joinsight.findings import Case, Finder, Finding, Heuristic
+from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
 from joinsight.store.database import connect, upgrade
 from joinsight.store.writer import Writer
 
@@ -127,13 +127,13 @@ def planted(engine: Engine) -> Planted:
                 **changes,
             )
         )
-    finder = Finder(heuristics=(Heuristic("found", _found, is_about_time=False),))
-    assert Writer(engine, finder).write(documents).refused == []
+    findings = FindingsEngine(heuristics=(Heuristic("found", _found, is_about_time=False),))
+    assert Writer(engine, findings).write(documents).refused == []
     with engine.begin() as connection:
         for statement in BESIDE:
             connection.execute(text(statement), {"moment": END})
     return planted
 
 
-def _found(case: Case) -> Iterator[Finding]:
-    yield Finding("found", "info", "It is odd.", {"n": 0.1}, "", case.rows.joins[0].node_id, "key", 5, 9)
+def _found(context: PlanContext) -> Iterator[Finding]:
+    yield Finding("found", "info", "It is odd.", {"n": 0.1}, "", context.rows.joins[0].node_id, "key", 5, 9)

@@ -16,7 +16,7 @@ from tests.findings.recorded import SMALL, UNLIMITED, recordings
 from joinsight import tables
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.document import Execution
-from joinsight.findings import Case, Finder, Finding, Heuristic
+from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
 from joinsight.store.history import EarlierRuns
 from joinsight.store.writer import Writer
 from joinsight.tables import ExecutionRow, Row, as_columns
@@ -43,11 +43,11 @@ def stored(engine: Engine, app: str) -> list[Row]:
 
 
 def test_findings_are_stored_with_their_execution(engine: Engine, app: str) -> None:
-    """Column by column what the finder says; the numbers of the evidence too."""
+    """Column by column what the engine finds; the numbers of the evidence too."""
     documents = [document(name, app) for name in recordings() if name != "cache-read"]
-    finder = Finder(SMALL, UNLIMITED)
-    Writer(engine, finder).write(documents)
-    expected = [as_columns(row) for each in documents for row in finder.rows(execution_rows(each))]
+    findings = FindingsEngine(SMALL, UNLIMITED)
+    Writer(engine, findings).write(documents)
+    expected = [as_columns(row) for each in documents for row in findings.rows(execution_rows(each))]
     assert len(expected) > 15
     order = ("started_at", "finding", "node_id")
     found = stored(engine, app)
@@ -60,7 +60,7 @@ def test_a_running_execution_has_none_until_it_ends(engine: Engine, app: str) ->
     """They come with the last document; repeated, it changes nothing."""
     ended = document("collected", app)
     running = msgspec.structs.replace(ended, state="running", ended_at_ms=None, sequence=ended.sequence - 1)
-    writer = Writer(engine, Finder(SMALL, UNLIMITED))
+    writer = Writer(engine, FindingsEngine(SMALL, UNLIMITED))
     writer.write([running])
     assert stored(engine, app) == []
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_a_cached_table_that_another_execution_reads_is_no_finding(
 ) -> None:
     """Whichever arrives first, in one batch or several; in another application it stays one."""
     documents = [document(f"cache-{name}", app, sequence=number) for number, name in enumerate(order, 1)]
-    writer = Writer(engine, Finder(SMALL, UNLIMITED))
+    writer = Writer(engine, FindingsEngine(SMALL, UNLIMITED))
     for each in documents:
         writer.write([each])
     assert stored(engine, app) == []
@@ -89,7 +89,7 @@ def test_findings_are_replaced_with_their_execution(engine: Engine, app: str) ->
     before = document("collected", app)
     same = {"execution_id": before.execution_id, "started_at_ms": before.started_at_ms}
     after = document("broadcast-slow", app, sequence=before.sequence + 1, **same)
-    writer = Writer(engine, Finder(SMALL, UNLIMITED))
+    writer = Writer(engine, FindingsEngine(SMALL, UNLIMITED))
     writer.write([before])
     writer.write([after])
     assert [row["finding"] for row in stored(engine, app)] == ["broadcast-not-worth-it"]
@@ -179,28 +179,30 @@ def test_few_questions_about_earlier_runs(engine: Engine, app: str, monkeypatch:
 def test_a_heuristic_that_fails_loses_no_execution(engine: Engine, app: str) -> None:
     """Its rows and the findings of the others are stored."""
 
-    def broken(case: Case) -> Iterator[Finding]:
+    def broken(context: PlanContext) -> Iterator[Finding]:
         raise ZeroDivisionError
 
-    def fine(case: Case) -> Iterator[Finding]:
+    def fine(context: PlanContext) -> Iterator[Finding]:
         yield Finding("fine", "info", "All is well.", {"answer": 42.5}, "Go on.")
 
-    finder = Finder(
+    findings = FindingsEngine(
         SMALL, (Heuristic("broken", broken, is_about_time=False), Heuristic("fine", fine, is_about_time=False))
     )
-    assert Writer(engine, finder).write([document("collected", app)]).stored == 1
+    assert Writer(engine, findings).write([document("collected", app)]).stored == 1
     assert [(row["finding"], row["evidence"]) for row in stored(engine, app)] == [("fine", {"answer": 42.5})]
 
 
 def test_a_database_that_fails_while_findings_are_looked_for_fails_the_batch(engine: Engine, app: str) -> None:
     """It is not the heuristic's fault, so nothing is stored and the batch is sent again."""
 
-    def ask(case: Case) -> Iterator[Finding]:
-        case.history.broadcast_rows({}, case.execution)  # type: ignore[arg-type]  # PostgreSQL has no form for it
+    def ask(context: PlanContext) -> Iterator[Finding]:
+        context.history.broadcast_rows({}, context.execution)  # type: ignore[arg-type]  # PostgreSQL has no form for it
         yield from ()
 
     with pytest.raises(DBAPIError):
-        Writer(engine, Finder(SMALL, (Heuristic("ask", ask, is_about_time=False),))).write([document("collected", app)])
+        Writer(engine, FindingsEngine(SMALL, (Heuristic("ask", ask, is_about_time=False),))).write(
+            [document("collected", app)]
+        )
     with engine.connect() as connection:
         count = text("SELECT count(*) FROM execution WHERE application_id = :app")
         assert connection.scalar(count, {"app": app}) == 0

@@ -18,7 +18,7 @@ from tests.documents import application, planned
 from joinsight import tables
 from joinsight.analysis.search import query
 from joinsight.base.errors import NotFound
-from joinsight.findings import Case, Finder, Finding, Heuristic
+from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
 from joinsight.queries import reading, trends
 from joinsight.queries.filters import SORTS, Filters
 from joinsight.store import mark_lost
@@ -54,7 +54,9 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
             started = int(end.timestamp() * 1000)
             app = application(application_id=f"m{month}", started_at_ms=started)
             run = planned(PLAN, application_id=f"m{month}", started_at_ms=started)
-            Writer(engine, Finder(heuristics=(Heuristic("found", found, is_about_time=False),))).write([app, run])
+            Writer(engine, FindingsEngine(heuristics=(Heuristic("found", found, is_about_time=False),))).write(
+                [app, run]
+            )
         for table in ("application", "delivery", "execution", *OPERATORS.values()):
             _multiply(engine, table, tables.metadata.tables[table].columns.keys())
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -63,9 +65,9 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
         yield engine
 
 
-def found(case: Case) -> Iterator[Finding]:
+def found(context: PlanContext) -> Iterator[Finding]:
     """One of each severity."""
-    for join in case.rows.joins:
+    for join in context.rows.joins:
         severity = "critical" if join.strategy == "SortMergeJoin" else "warning"
         yield Finding("found", severity, "It is slow.", {}, "", join.node_id, join.operator_key, 5, 9)
 

@@ -112,7 +112,7 @@ class Rows:
     cost: Sequence[CostRow]
     cache: Sequence[CacheRow]
     finding: Sequence[FindingRow] = ()
-    """Set by the `Finder`."""
+    """Set by the `FindingsEngine`."""
 
     @property
     def execution_metrics(self) -> Sequence[ExecutionMetricsRow]:

@@ -86,7 +86,7 @@ def stored_plan(rows: Rows) -> StoredPlan:
         by_table["plan_version"],
         by_table["aqe_decision"],
         by_table["node_metric"],
-        by_table["finding"],  # the Finder has ranked them
+        by_table["finding"],  # the FindingsEngine has ranked them
         by_table["segment"],
         by_table["task_time"],
         by_table["stage"],

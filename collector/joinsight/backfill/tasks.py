@@ -17,7 +17,7 @@ from joinsight.base.errors import DatabaseError, DocumentError, JoinsightError
 from joinsight.base.gc_tuning import collect_seldom
 from joinsight.contract.decode import decode_document, printable
 from joinsight.contract.document import Document, Execution
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.findings.thresholds import Thresholds
 from joinsight.store import event_logs
 from joinsight.store.database import connect, reason
@@ -121,7 +121,7 @@ def write_logs(store: Store, logs: Sequence[LogFile], lines: Iterator[bytes]) ->
     """Write logs, one after the other; `lines` come from `EventLogReader`."""
     collect_seldom()
     with connect(store.url) as engine:
-        writer = Writer(engine, Finder(store.thresholds))
+        writer = Writer(engine, FindingsEngine(store.thresholds))
         for log in logs:
             yield _write(engine, writer, log, LogDocuments(log, lines))
 

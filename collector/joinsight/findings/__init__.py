@@ -26,7 +26,7 @@ from joinsight.findings import (
     nested_loop_join,
     repeated_shuffle,
 )
-from joinsight.findings.finding import Case, Finding, Heuristic, History, NoHistory
+from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, PlanContext
 from joinsight.findings.thresholds import Thresholds
 from joinsight.tables import EXECUTION_KEY, SEVERITIES, FindingRow
 
@@ -48,7 +48,7 @@ HEURISTICS: tuple[Heuristic, ...] = (
 log = logging.getLogger("joinsight")
 
 
-class Finder:
+class FindingsEngine:
     """Looks with the same thresholds at one execution after the other; safe to use from several threads."""
 
     def __init__(self, thresholds: Thresholds | None = None, heuristics: tuple[Heuristic, ...] = HEURISTICS) -> None:
@@ -64,27 +64,27 @@ class Finder:
         execution = rows.execution
         if execution.state not in ENDED:
             return []
-        case = Case(rows, self._thresholds, history or NoHistory())
+        context = PlanContext(rows, self._thresholds, history or NoHistory())
         key = {name: getattr(execution, name) for name in EXECUTION_KEY}
         found: list[Finding] = []
         for heuristic in self._heuristics:
             if not {each.finding for each in found} & set(heuristic.unless):
-                found += self._look(heuristic, case)
+                found += self._evaluate(heuristic, context)
         made = [FindingRow(**key, **finding.columns()) for finding in _one_a_node(found).values()]
         return sorted(made, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 
-    def _look(self, heuristic: Heuristic, case: Case) -> list[Finding]:
-        if (heuristic.needs_whole and not case.is_whole) or (heuristic.is_about_time and not case.takes_long):
+    def _evaluate(self, heuristic: Heuristic, context: PlanContext) -> list[Finding]:
+        if (heuristic.needs_whole and not context.is_whole) or (heuristic.is_about_time and not context.takes_long):
             return []
         try:
-            found = map(case.limited, heuristic.look(case))
-            return [each for each in found if not heuristic.is_about_time or case.is_worth_it(each)]
-        except case.history.errors:
+            found = map(context.limited, heuristic.evaluate(context))
+            return [each for each in found if not heuristic.is_about_time or context.is_worth_it(each)]
+        except context.history.errors:
             raise
         except Exception:
             if heuristic.id not in self._failed:
                 self._failed.add(heuristic.id)
-                which = f"{case.execution.application_id}/{case.execution.execution_id}"
+                which = f"{context.execution.application_id}/{context.execution.execution_id}"
                 log.exception("heuristic %s failed at %s; further failures are not logged", heuristic.id, which)
             return []
 
@@ -105,11 +105,11 @@ def link(finding: str) -> str:
 __all__ = [
     "HEURISTICS",
     "SEVERITIES",
-    "Case",
-    "Finder",
     "Finding",
+    "FindingsEngine",
     "Heuristic",
     "History",
+    "PlanContext",
     "Thresholds",
     "link",
 ]

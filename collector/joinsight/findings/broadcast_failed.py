@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from joinsight.analysis.rows import byte_size
-from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic, Waited
+from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
 
 _SHUFFLE_IT = (
     "have the join shuffled: remove the hint BROADCAST, add the hint MERGE, or lower"
@@ -52,15 +52,15 @@ _CAUSES = (
 )
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Goes by the text of the error. The operator is named if a single broadcast was not ready."""
-    error = case.execution.error or ""
+    error = context.execution.error or ""
     for cause in _CAUSES:
         said = cause.said.search(error)
-        if case.execution.state != "failed" or not said:
+        if context.execution.state != "failed" or not said:
             continue
         evidence = {name: _number(text) for name, text in said.groupdict().items()}
-        failed = [row for row in case.rows.broadcast if row.outcome == "failed"]
+        failed = [row for row in context.rows.broadcast if row.outcome == "failed"]
         only = failed[0] if len(failed) == 1 else None
         yield Finding(
             HEURISTIC.id,
@@ -70,8 +70,8 @@ def look(case: Case) -> Iterator[Finding]:
             cause.advice,
             only.node_id if only else WHOLE_EXECUTION,
             only.operator_key if only else None,
-            impact_ms=case.execution.duration_ms,
-            waited=Waited(case.execution.duration_ms),
+            impact_ms=context.execution.duration_ms,
+            waited=Waited(context.execution.duration_ms),
         )
         return
 
@@ -82,4 +82,6 @@ def _number(text: str) -> float:
     return float(number) * (byte_size(f"1{unit}", 1) or 1)
 
 
-HEURISTIC = Heuristic("broadcast-failed", look, "the whole query, which failed", needs_whole=False, is_about_time=False)
+HEURISTIC = Heuristic(
+    "broadcast-failed", evaluate, "the whole query, which failed", needs_whole=False, is_about_time=False
+)

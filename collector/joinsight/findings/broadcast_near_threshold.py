@@ -8,7 +8,7 @@ from statistics import median
 
 from joinsight.analysis.rows import max_broadcast_bytes
 from joinsight.base.units import bytes_text, first_up, percent_text, times
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import join, rows
 from joinsight.plan import operators
 from joinsight.plan.broadcastable import max_rows
@@ -23,26 +23,31 @@ class _Growth:
     ratio: float
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Compares what Spark compares: what a shuffle counted, or, as the most that the estimate can be, its files."""
-    for broadcast in case.rows.broadcast:
-        used_by = [found for node in broadcast.join_nodes or () if (found := case.joins.get(node))]
+    for broadcast in context.rows.broadcast:
+        used_by = [found for node in broadcast.join_nodes or () if (found := context.joins.get(node))]
         if broadcast.outcome == "succeeded" and used_by:
-            yield from _near_the_end(case, broadcast, used_by[0])
-            yield from _near_threshold(case, broadcast, used_by[0])
+            yield from _near_the_end(context, broadcast, used_by[0])
+            yield from _near_threshold(context, broadcast, used_by[0])
 
 
-def _near_the_end(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> Iterator[Finding]:
+def _near_the_end(context: PlanContext, broadcast: BroadcastRow, used_by: JoinRow) -> Iterator[Finding]:
     known = [
         (amount / most, text(amount), name, amount)
         for name, amount, most, text in (
-            ("size_bytes", broadcast.size_bytes, max_broadcast_bytes(case.execution.configuration or {}), bytes_text),
+            (
+                "size_bytes",
+                broadcast.size_bytes,
+                max_broadcast_bytes(context.execution.configuration or {}),
+                bytes_text,
+            ),
             ("rows", broadcast.rows, max_rows(broadcast.mode), rows),
         )
         if amount is not None and most
     ]
     share, text, name, amount = max(known, default=(0, "", "", 0))
-    if not known or share < case.limits.broadcast_near_share:
+    if not known or share < context.limits.broadcast_near_share:
         return
     yield Finding(
         HEURISTIC.id,
@@ -55,17 +60,17 @@ def _near_the_end(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> Iter
         broadcast.node_id,
         broadcast.operator_key,
         impact_bytes=broadcast.size_bytes,
-        waited=case.waited_for_exchanges([broadcast]),
+        waited=context.waited_for_exchanges([broadcast]),
     )
 
 
-def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> Iterator[Finding]:
-    counted, files = broadcast.shuffled_bytes, _files_bytes(case, broadcast.node_id)
+def _near_threshold(context: PlanContext, broadcast: BroadcastRow, used_by: JoinRow) -> Iterator[Finding]:
+    counted, files = broadcast.shuffled_bytes, _files_bytes(context, broadcast.node_id)
     size = files if counted is None else counted
-    threshold = case.execution.broadcast_threshold_bytes if counted is None else broadcast.threshold_bytes
-    if size is None or threshold is None or threshold <= 0 or size < case.limits.broadcast_near_share * threshold:
+    threshold = context.execution.broadcast_threshold_bytes if counted is None else broadcast.threshold_bytes
+    if size is None or threshold is None or threshold <= 0 or size < context.limits.broadcast_near_share * threshold:
         return
-    growth = _growth(case, broadcast)
+    growth = _growth(context, broadcast)
     if growth is None:
         return
     evidence: dict[str, float] = {"threshold_bytes": threshold, "share": size / threshold}
@@ -97,19 +102,19 @@ def _near_threshold(case: Case, broadcast: BroadcastRow, used_by: JoinRow) -> It
         advice,
         broadcast.node_id,
         broadcast.operator_key,
-        waited=case.waited_for_exchanges([broadcast]),
+        waited=context.waited_for_exchanges([broadcast]),
     )
 
 
-def _files_bytes(case: Case, node_id: int) -> int | None:
+def _files_bytes(context: PlanContext, node_id: int) -> int | None:
     """Size of the files whose rows are broadcast, only filtered and cut; None if they are not all from one scan."""
     while True:
-        below = case.facts.children.get(node_id, ())
+        below = context.facts.children.get(node_id, ())
         if len(below) != 1:
             return None
         node_id = below[0]
-        node = case.facts.nodes[node_id]
-        size = case.facts.total(node, FILES_SIZE)
+        node = context.facts.nodes[node_id]
+        size = context.facts.total(node, FILES_SIZE)
         if size is not None or not _keeps_to_files(node.name):
             return size
 
@@ -119,16 +124,16 @@ def _keeps_to_files(name: str) -> bool:
     return operator.is_wrapper or operator.kind in ("filter", "project")
 
 
-def _growth(case: Case, broadcast: BroadcastRow) -> _Growth | None:
+def _growth(context: PlanContext, broadcast: BroadcastRow) -> _Growth | None:
     """How its rows have grown; None if they have not, or if too few runs are known."""
     if broadcast.rows is None or broadcast.operator_key is None:
         return None
-    earlier = case.history.broadcast_rows(broadcast.operator_key, case.execution)
+    earlier = context.history.broadcast_rows(broadcast.operator_key, context.execution)
     usual = median(earlier) if earlier else 0
-    if len(earlier) < case.limits.broadcast_growth_runs or usual <= 0:
+    if len(earlier) < context.limits.broadcast_growth_runs or usual <= 0:
         return None
     ratio = broadcast.rows / usual
-    return _Growth(len(earlier), usual, ratio) if ratio >= case.limits.broadcast_growth_ratio else None
+    return _Growth(len(earlier), usual, ratio) if ratio >= context.limits.broadcast_growth_ratio else None
 
 
-HEURISTIC = Heuristic("broadcast-near-threshold", look, "the broadcast", is_about_time=False)
+HEURISTIC = Heuristic("broadcast-near-threshold", evaluate, "the broadcast", is_about_time=False)

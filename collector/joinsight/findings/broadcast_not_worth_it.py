@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.base.units import bytes_text
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import join, rows
 from joinsight.plan.operators import BROADCAST_HASH_JOIN
 from joinsight.tables import JoinRow
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Sizes decide. Much time proves nothing: a driver may wait for its turn."""
-    for broadcast in case.rows.broadcast:
-        used_by = [found for node in broadcast.join_nodes or () if (found := case.joins.get(node))]
+    for broadcast in context.rows.broadcast:
+        used_by = [found for node in broadcast.join_nodes or () if (found := context.joins.get(node))]
         others = [_other_rows(found) for found in used_by]
         size, sent, took = broadcast.size_bytes, broadcast.rows, broadcast.driver_ms
         if size is None or sent is None or took is None or not used_by or None in others:
@@ -22,7 +22,7 @@ def look(case: Case) -> Iterator[Finding]:
         if broadcast.consumers != len(used_by):
             continue  # it prunes partitions too, and may have saved their reading
         other = sum(each or 0 for each in others)
-        if size < case.limits.broadcast_bytes or sent < case.limits.broadcast_not_worth_ratio * max(other, 1):
+        if size < context.limits.broadcast_bytes or sent < context.limits.broadcast_not_worth_ratio * max(other, 1):
             continue
         yield Finding(
             HEURISTIC.id,
@@ -42,7 +42,7 @@ def look(case: Case) -> Iterator[Finding]:
             broadcast.node_id,
             broadcast.operator_key,
             impact_bytes=size,
-            waited=case.waited_for_exchanges([broadcast]),
+            waited=context.waited_for_exchanges([broadcast]),
         )
 
 
@@ -53,4 +53,4 @@ def _other_rows(join: JoinRow) -> int | None:
     return join.right_rows if join.build_side == "left" else join.left_rows
 
 
-HEURISTIC = Heuristic("broadcast-not-worth-it", look, "the broadcast")
+HEURISTIC = Heuristic("broadcast-not-worth-it", evaluate, "the broadcast")

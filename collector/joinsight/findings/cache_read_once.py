@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.base.units import duration_text
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import rows
 
 ID = "cache-read-once"
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """One for each cached table that it filled."""
-    for cache in case.rows.cache:
+    for cache in context.rows.cache:
         took = cache.fill_task_ms
         if cache.scans > 1 or took is None:
             continue
@@ -31,8 +31,8 @@ def look(case: Case) -> Iterator[Finding]:
             " CACHE TABLE. This finding goes away when another query reads it.",
             cache.node_id,
             impact_ms=took,
-            waited=case.waited_for_stages(cache.fill_stages or ()),
+            waited=context.waited_for_stages(cache.fill_stages or ()),
         )
 
 
-HEURISTIC = Heuristic(ID, look, "the stages that filled the cache, while their tasks ran")
+HEURISTIC = Heuristic(ID, evaluate, "the stages that filled the cache, while their tasks ran")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from joinsight.base.units import first_up
-from joinsight.findings.finding import WHOLE_EXECUTION, Case, Finding, Heuristic, Waited
+from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
 from joinsight.plan import operators
 from joinsight.verdict import names
 from joinsight.verdict.mechanisms import Cause, Code
@@ -27,39 +27,39 @@ _EXPLAINED = "what the [verdict](verdict.md#how-it-is-found) says that it explai
 class _Kind:
     id: str
     code: Code
-    is_one: Callable[[Case, Cause], bool] = lambda case, cause: not cause.only_says_where
+    is_one: Callable[[PlanContext, Cause], bool] = lambda context, cause: not cause.only_says_where
     unless: tuple[str, ...] = ()
     """Findings of these kinds say more."""
     needs_whole: bool = True
 
 
-def _has_keys(case: Case, cause: Cause) -> bool:
+def _has_keys(context: PlanContext, cause: Cause) -> bool:
     """Others compare all pairs of rows: nested-loop-join."""
-    return not operators.of(case.facts.nodes[cause.nodes[0]].name).compares_pairs
+    return not operators.of(context.facts.nodes[cause.nodes[0]].name).compares_pairs
 
 
-def _is_large(case: Case, cause: Cause) -> bool:
+def _is_large(context: PlanContext, cause: Cause) -> bool:
     """Much time proves nothing about a small one: a driver may wait for its turn."""
-    return float(cause.evidence["bytes"]) >= case.limits.broadcast_bytes
+    return float(cause.evidence["bytes"]) >= context.limits.broadcast_bytes
 
 
-def _is_expensive(case: Case, cause: Cause) -> bool:
+def _is_expensive(context: PlanContext, cause: Cause) -> bool:
     """An operator whose time is known, with a function that takes long for a row."""
     return (
         cause.only_says_where
         and bool(cause.nodes)
         and not cause.evidence.get("is_estimate")
-        and is_heavy(case.facts.nodes[cause.nodes[0]])
+        and is_heavy(context.facts.nodes[cause.nodes[0]])
     )
 
 
-def _has_reason(case: Case, cause: Cause) -> bool:
+def _has_reason(context: PlanContext, cause: Cause) -> bool:
     """A busy driver takes long for any query."""
     listing, nodes = (float(cause.evidence[name]) for name in ("listing_ms", "operators"))
     return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= _LARGE_PLAN
 
 
-def _always(case: Case, cause: Cause) -> bool:
+def _always(context: PlanContext, cause: Cause) -> bool:
     return True
 
 
@@ -84,19 +84,19 @@ _KINDS = (
 )
 
 
-def _look(kind: _Kind, case: Case) -> Iterator[Finding]:
-    for cause in case.causes:
-        if cause.code == kind.code and cause.wall_ms > 0 and kind.is_one(case, cause):
-            yield _finding(kind.id, case, cause)
+def _evaluate(kind: _Kind, context: PlanContext) -> Iterator[Finding]:
+    for cause in context.causes:
+        if cause.code == kind.code and cause.wall_ms > 0 and kind.is_one(context, cause):
+            yield _finding(kind.id, context, cause)
 
 
-def _finding(kind: str, case: Case, cause: Cause) -> Finding:
-    node_id = _about(case, cause) if kind == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
-    key = next((row.operator_key for row in case.rows.plan_node if row.node_id == node_id), None)
+def _finding(kind: str, context: PlanContext, cause: Cause) -> Finding:
+    node_id = _about(context, cause) if kind == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
+    key = next((row.operator_key for row in context.rows.plan_node if row.node_id == node_id), None)
     return Finding(
         kind,
         "warning",
-        f"{first_up(sentence(case.view, cause))}.",
+        f"{first_up(sentence(context.view, cause))}.",
         {name: each for name, each in cause.evidence.items() if not isinstance(each, str)},
         cause.next,
         node_id,
@@ -105,9 +105,9 @@ def _finding(kind: str, case: Case, cause: Cause) -> Finding:
     )
 
 
-def _about(case: Case, cause: Cause) -> int:
+def _about(context: PlanContext, cause: Cause) -> int:
     """The shuffle of which one task read most, if one is known."""
-    return next((i for i in cause.nodes if i in case.shuffles), cause.nodes[0])
+    return next((i for i in cause.nodes if i in context.shuffles), cause.nodes[0])
 
 
 def sentence(view: View, cause: Cause) -> str:
@@ -117,6 +117,6 @@ def sentence(view: View, cause: Cause) -> str:
 
 
 HEURISTICS = tuple(
-    Heuristic(kind.id, partial(_look, kind), _EXPLAINED, needs_whole=kind.needs_whole, unless=kind.unless)
+    Heuristic(kind.id, partial(_evaluate, kind), _EXPLAINED, needs_whole=kind.needs_whole, unless=kind.unless)
     for kind in _KINDS
 )

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from joinsight.base.units import bytes_text, duration_text, first_up, percent_text
 from joinsight.findings.driver import alone_ms
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Two parts: collecting, building and sending broadcasts, and what the driver did with the result at the end."""
-    duration = case.execution.duration_ms
-    broadcasts = sum(alone_ms(case, row) for row in case.rows.broadcast)
-    result_bytes, result_ms = _result(case)
-    if result_bytes < case.limits.driver_result_bytes:
+    duration = context.execution.duration_ms
+    broadcasts = sum(alone_ms(context, row) for row in context.rows.broadcast)
+    result_bytes, result_ms = _result(context)
+    if result_bytes < context.limits.driver_result_bytes:
         result_ms = 0
     if duration is None or not duration:
         return
@@ -55,14 +55,14 @@ def look(case: Case) -> Iterator[Finding]:
         },
         " ".join(advice),
         impact_ms=took,
-        waited=case.waited_in(lambda segment: segment.cause in causes),
+        waited=context.waited_in(lambda segment: segment.cause in causes),
     )
 
 
-def _result(case: Case) -> tuple[int, int]:
+def _result(context: PlanContext) -> tuple[int, int]:
     """Bytes that the last stage sent to the driver, and the time from its end to the end of the execution."""
-    ended = case.execution.ended_at
-    ran = ((row.completed_at, row.totals) for row in case.rows.stage)
+    ended = context.execution.ended_at
+    ran = ((row.completed_at, row.totals) for row in context.rows.stage)
     completed = [(at, totals.result_bytes) for at, totals in ran if at is not None and totals is not None]
     if not completed or ended is None:
         return 0, 0
@@ -70,4 +70,4 @@ def _result(case: Case) -> tuple[int, int]:
     return result_bytes, max(0, round((ended - last).total_seconds() * 1000))
 
 
-HEURISTIC = Heuristic("driver-collect", look, "the driver: broadcasts, and the time after the last job")
+HEURISTIC = Heuristic("driver-collect", evaluate, "the driver: broadcasts, and the time after the last job")

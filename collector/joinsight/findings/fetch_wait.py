@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.base.units import bytes_text, duration_text, percent_text
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import shuffle
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """The wait for one shuffle to the run time of all tasks of the stages that read it."""
-    for row in case.rows.shuffle:
+    for row in context.rows.shuffle:
         wait = row.fetch_wait_ms
-        ran = sum(stage.totals.run_time_ms for stage in case.stages(row.reduce_stages or ()) if stage.totals)
-        if not wait or not ran or wait < case.limits.fetch_wait_share * ran:
+        ran = sum(stage.totals.run_time_ms for stage in context.stages(row.reduce_stages or ()) if stage.totals)
+        if not wait or not ran or wait < context.limits.fetch_wait_share * ran:
             continue
         remote = row.remote_bytes_read
         of = "" if remote is None else f"; {bytes_text(remote)} came from other machines"
@@ -36,8 +36,8 @@ def look(case: Case) -> Iterator[Finding]:
             row.operator_key,
             impact_ms=wait,
             impact_bytes=remote,
-            waited=case.waited_for_exchanges([row]),
+            waited=context.waited_for_exchanges([row]),
         )
 
 
-HEURISTIC = Heuristic("fetch-wait", look, "the shuffle")
+HEURISTIC = Heuristic("fetch-wait", evaluate, "the shuffle")

@@ -90,7 +90,7 @@ class NoHistory:
 
 
 @dataclass(frozen=True)
-class Case:
+class PlanContext:
     """The rows of one ended execution, by table, and what several heuristics look up in them."""
 
     rows: Rows
@@ -215,7 +215,7 @@ class Heuristic:
     """Looks for one kind of finding; an unmeasured value never makes one."""
 
     id: str
-    look: Callable[[Case], Iterator[Finding]]
+    evaluate: Callable[[PlanContext], Iterator[Finding]]
     waits_for: str = ""
     """What the execution waited for, in the words of docs/findings.md: the wall time of its findings."""
     needs_whole: bool = True

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.skew import evidence, is_hidden, skews, title, waited_ms
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Instead of a skewed shuffle: the remedy is another one."""
-    for skew in skews(case):
-        if not is_hidden(case, skew):
+    for skew in skews(context):
+        if not is_hidden(context, skew):
             continue
         row = skew.shuffle
         believed = row.aqe_partition_bytes_max
@@ -31,8 +31,8 @@ def look(case: Case) -> Iterator[Finding]:
             row.node_id,
             row.operator_key,
             impact_ms=waited_ms(skew.stage),
-            waited=case.waited_for_tail(skew.stage),
+            waited=context.waited_for_tail(skew.stage),
         )
 
 
-HEURISTIC = Heuristic("hidden-skew", look, "the [tail](critical-path.md) of the stage that reads the shuffle")
+HEURISTIC = Heuristic("hidden-skew", evaluate, "the [tail](critical-path.md) of the stage that reads the shuffle")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from joinsight.base.units import bytes_text, first_up
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import join
 from joinsight.tables import JoinRow
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Goes by `broadcast_verdict`, which is one of these only for sizes that were measured and are whole."""
-    for found in case.rows.joins:
+    for found in context.rows.joins:
         if found.broadcast_verdict not in ("possible", "hinted"):
             continue
         is_left = found.broadcast_side == "left"
         size, other = found.broadcast_side_bytes, found.right_bytes if is_left else found.left_bytes
         if size is None or found.threshold_bytes is None or other is None:
             continue
-        shuffle = case.shuffles.get(found.right_exchange if is_left else found.left_exchange)
+        shuffle = context.shuffles.get(found.right_exchange if is_left else found.left_exchange)
         costs = found.sort_ms or 0
         if shuffle is not None:
             costs += (shuffle.write_time_ns or 0) // 1_000_000 + (shuffle.fetch_wait_ms or 0)
@@ -29,16 +29,16 @@ def look(case: Case) -> Iterator[Finding]:
             f"{first_up(join(found))} shuffled {bytes_text(other)}, though its {found.broadcast_side} side has only"
             f" {bytes_text(size)} and up to {bytes_text(found.threshold_bytes)} may be broadcast.",
             {"side_bytes": size, "threshold_bytes": found.threshold_bytes, "other_side_bytes": other},
-            _advice(case, found),
+            _advice(context, found),
             found.node_id,
             found.operator_key,
             impact_ms=costs or None,
             impact_bytes=shuffle.bytes_written if shuffle else None,
-            waited=case.waited_for_join(found),
+            waited=context.waited_for_join(found),
         )
 
 
-def _advice(case: Case, found: JoinRow) -> str:
+def _advice(context: PlanContext, found: JoinRow) -> str:
     hint = f"give its {found.broadcast_side} side the hint BROADCAST"
     if "no_broadcast_hash" in (found.hint or ""):
         return (
@@ -47,7 +47,7 @@ def _advice(case: Case, found: JoinRow) -> str:
         )
     if found.broadcast_verdict == "hinted":
         return _without_hint(found)
-    if not case.execution.is_adaptive:
+    if not context.execution.is_adaptive:
         return (
             "Spark's estimate was larger. Set spark.sql.adaptive.enabled=true, so that Spark replans with measured"
             f" sizes, or {hint}; ANALYZE TABLE improves the estimate."
@@ -76,4 +76,4 @@ def _without_hint(found: JoinRow) -> str:
     return f"The hint {known[0]} on its {side} side forces {known[1]}. Remove it: {broadcast}."
 
 
-HEURISTIC = Heuristic("missed-broadcast", look, "the join, with [what only it needed](cost.md#what-a-join-needed)")
+HEURISTIC = Heuristic("missed-broadcast", evaluate, "the join, with [what only it needed](cost.md#what-a-join-needed)")

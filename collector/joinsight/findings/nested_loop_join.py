@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import join, rows
 from joinsight.plan.operators import CARTESIAN_PRODUCT, NESTED_LOOP_JOIN, OUTPUT_ROWS
 from joinsight.tables import JoinRow
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """By the product of the rows of both sides."""
-    for found in case.rows.joins:
+    for found in context.rows.joins:
         left, right = found.left_rows, found.right_rows
         on = join(found).removeprefix("the join")
         if found.strategy == CARTESIAN_PRODUCT:
-            pairs = _cartesian_pairs(case, found)
+            pairs = _cartesian_pairs(context, found)
             title = f"A cartesian product{on} compared at least {pairs:,} pairs of rows."
         elif found.strategy == NESTED_LOOP_JOIN and left is not None and right is not None:
             pairs = left * right  # a semi, anti or existence join may stop before
             title = f"A nested-loop join{on} compared up to {pairs:,} pairs, of {rows(left)} and {rows(right)}."
         else:
             continue
-        if pairs < case.limits.nested_loop_pairs:
+        if pairs < context.limits.nested_loop_pairs:
             continue
         yield Finding(
             HEURISTIC.id,
@@ -35,33 +35,35 @@ def look(case: Case) -> Iterator[Finding]:
             " Spark reject joins that lack a condition by mistake, set spark.sql.crossJoin.enabled=false.",
             found.node_id,
             found.operator_key,
-            waited=case.waited_for_join(found),
+            waited=context.waited_for_join(found),
         )
 
 
-def _cartesian_pairs(case: Case, found: JoinRow) -> int:
+def _cartesian_pairs(context: PlanContext, found: JoinRow) -> int:
     """A lower bound; a task recomputes its partitions of both sides and counts their rows, unless a shuffle did."""
     if found.left_rows is not None and found.right_rows is not None:
         return found.left_rows * found.right_rows
-    left, right = (*(_counted(case, side) for side in case.facts.children.get(found.node_id, ())), 0, 0)[:2]
-    out = case.facts.metrics(case.facts.nodes[found.node_id]).get(OUTPUT_ROWS)
-    stages = [] if out is None or out.max_stage is None else case.stages([out.max_stage])
+    left, right = (*(_counted(context, side) for side in context.facts.children.get(found.node_id, ())), 0, 0)[:2]
+    out = context.facts.metrics(context.facts.nodes[found.node_id]).get(OUTPUT_ROWS)
+    stages = [] if out is None or out.max_stage is None else context.stages([out.max_stage])
     tasks = sum(stage.tasks for stage in stages)
     return max(left * right // tasks if tasks else 0, found.output_rows or 0)
 
 
-def _counted(case: Case, node_id: int) -> int:
+def _counted(context: PlanContext, node_id: int) -> int:
     """The rows that the nearest operator counted, from a side of a join down; 0: none did."""
     below: Sequence[int] = [node_id]
     while len(below) == 1:
-        shuffle = case.shuffles.get(below[0])
-        counted = case.facts.total(case.facts.nodes[below[0]], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
+        shuffle = context.shuffles.get(below[0])
+        counted = (
+            context.facts.total(context.facts.nodes[below[0]], OUTPUT_ROWS) if shuffle is None else shuffle.rows_written
+        )
         if counted is not None:
             return counted
-        below = case.facts.children.get(below[0], ())
+        below = context.facts.children.get(below[0], ())
     return 0
 
 
 HEURISTIC = Heuristic(
-    "nested-loop-join", look, "the join, with [what only it needed](cost.md#what-a-join-needed)", needs_whole=False
+    "nested-loop-join", evaluate, "the join, with [what only it needed](cost.md#what-a-join-needed)", needs_whole=False
 )

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from joinsight.base.units import bytes_text, first_up
-from joinsight.findings.finding import Case, Finding, Heuristic
+from joinsight.findings.finding import Finding, Heuristic, PlanContext
 from joinsight.findings.phrases import shuffle
 from joinsight.plan.graph import equal_subtrees
 from joinsight.tables import ShuffleRow
@@ -15,16 +15,16 @@ from joinsight.tables import ShuffleRow
 _IDS = re.compile(r"#\d+L?|\[(?:plan_)?id=#?\d+\]")
 
 
-def look(case: Case) -> Iterator[Finding]:
+def evaluate(context: PlanContext) -> Iterator[Finding]:
     """Equal texts of all operators beneath, literals included, and equal numbers of rows and bytes."""
-    graph = case.facts.graph
+    graph = context.facts.graph
     same = equal_subtrees(
         graph.inputs_first,
         lambda node: graph.children.get(node, ()),
         lambda node: _IDS.sub("", graph.by_id[node].simple),
     )
     groups: dict[tuple[int, int, int], list[tuple[int, ShuffleRow]]] = defaultdict(list)
-    for row in case.rows.shuffle:
+    for row in context.rows.shuffle:
         if row.rows_written is not None and row.data_bytes is not None and row.bytes_written is not None:
             groups[same[row.node_id], row.rows_written, row.data_bytes].append((row.bytes_written, row))
     for (_, rows_written, _), group in groups.items():
@@ -51,8 +51,8 @@ def look(case: Case) -> Iterator[Finding]:
             rows[1].operator_key,
             impact_ms=wrote_ms,
             impact_bytes=again,
-            waited=case.waited_for_exchanges(rows[1:]),
+            waited=context.waited_for_exchanges(rows[1:]),
         )
 
 
-HEURISTIC = Heuristic("repeated-shuffle", look, "the repeated shuffles, without the first")
+HEURISTIC = Heuristic("repeated-shuffle", evaluate, "the repeated shuffles, without the first")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from joinsight.analysis.rows import byte_size
 from joinsight.base.units import bytes_text, times
-from joinsight.findings.finding import Case
+from joinsight.findings.finding import PlanContext
 from joinsight.findings.phrases import rows, shuffle
 from joinsight.tables import JoinRow, ShuffleRow, StageRow
 
@@ -58,7 +58,7 @@ class Skew:
     spread: Spread
 
 
-def skews(case: Case) -> Iterable[Skew]:
+def skews(context: PlanContext) -> Iterable[Skew]:
     """The skewed stage with the longest wait, for each shuffle that may have caused it.
 
     Skew is measured by the rows and bytes that the tasks of a stage read after AQE has coalesced and split, not by the
@@ -66,14 +66,14 @@ def skews(case: Case) -> Iterable[Skew]:
     """
     read: dict[int, ShuffleRow] = {}  # by stage, the shuffle of which a task read most
     number: Counter[int] = Counter()
-    for row in case.rows.shuffle:
+    for row in context.rows.shuffle:
         number.update(set(row.reduce_stages or ()))
         for stage_id in row.reduce_stages or ():
             if stage_id not in read or _most_read(read[stage_id]) < _most_read(row):
                 read[stage_id] = row
     found: dict[int, Skew] = {}
-    for stage in case.rows.stage:
-        shuffled, spread = read.get(stage.stage_id), _worst(case, stage)
+    for stage in context.rows.stage:
+        shuffled, spread = read.get(stage.stage_id), _worst(context, stage)
         # Read as its map tasks wrote it, a shuffle is skewed whatever its keys are
         if shuffled is None or "local" in (shuffled.aqe_read or ()) or spread is None:
             continue
@@ -87,7 +87,7 @@ def _most_read(row: ShuffleRow) -> int:
     return row.rows_read_max or row.rows_read or 0
 
 
-def _worst(case: Case, stage: StageRow) -> Spread | None:
+def _worst(context: PlanContext, stage: StageRow) -> Spread | None:
     """The more skewed of rows and bytes, if it is skewed enough."""
     found = [
         Spread(unit, spread.max, spread.median)
@@ -95,7 +95,7 @@ def _worst(case: Case, stage: StageRow) -> Spread | None:
         if spread is not None
     ]
     worst = max(found, key=lambda spread: spread.ratio, default=None)
-    return worst if worst is not None and worst.ratio >= case.limits.skew_ratio else None
+    return worst if worst is not None and worst.ratio >= context.limits.skew_ratio else None
 
 
 def waited_ms(stage: StageRow) -> int | None:
@@ -122,26 +122,26 @@ def evidence(skew: Skew) -> dict[str, float]:
     )
 
 
-def is_hidden(case: Case, skew: Skew) -> bool:
+def is_hidden(context: PlanContext, skew: Skew) -> bool:
     """Whether AQE would have split the partition, had it known its size."""
     row, read = skew.shuffle, skew.stage.shuffle_read_bytes
-    if not case.execution.is_adaptive or "skewed" in (row.aqe_read or ()) or read is None:
+    if not context.execution.is_adaptive or "skewed" in (row.aqe_read or ()) or read is None:
         return False
-    settings = case.execution.configuration or {}
+    settings = context.execution.configuration or {}
     if settings.get(f"{_SKEW_JOIN}enabled", "true").lower() == "false":
         return False
     least = byte_size(settings.get(f"{_SKEW_JOIN}skewedPartitionThresholdInBytes"), None) or _THRESHOLD_BYTES
     if read.max <= max(least, _factor(settings) * read.median):
         return False
-    if (row.partitions or 0) <= case.limits.hidden_skew_partitions:
+    if (row.partitions or 0) <= context.limits.hidden_skew_partitions:
         return False
     believed = row.aqe_partition_bytes_max
     if believed is not None and believed > least:
         return False  # it knew, and had another reason
-    blocks = sum(stage.tasks for stage in case.stages(row.map_stages or ()))
+    blocks = sum(stage.tasks for stage in context.stages(row.map_stages or ()))
     if not blocks or read.max / blocks >= _ACCURATE_BLOCK_BYTES:
         return False
-    joins = [join for node in row.join_nodes or () if (join := case.joins.get(node))]
+    joins = [join for node in row.join_nodes or () if (join := context.joins.get(node))]
     return any(_can_split(join, row) for join in joins)
 
 

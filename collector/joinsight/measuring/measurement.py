@@ -24,7 +24,7 @@ from joinsight.base.errors import JoinsightError
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.driver.attach import JoinsightWarning, call_with_context, classic_context, listener_jar
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import Operator
 from joinsight.pages.notebook import notebook
@@ -48,7 +48,7 @@ from joinsight.verdict import Verdict, judge
 _Self = TypeVar("_Self", bound="Measured")
 _MEASUREMENT = "io.joinsight.Measurement"
 _TIMEOUT_S = 60
-_FINDER = Finder()
+_FINDINGS = FindingsEngine()
 
 
 @dataclass(frozen=True)
@@ -271,4 +271,4 @@ def _stop(handle: Any) -> tuple[Sequence[bytes], list[str]]:
 def measured_execution(document: Execution) -> MeasuredExecution:
     """The rows and findings of a document."""
     rows = execution_rows(document)
-    return MeasuredExecution(replace(rows, finding=_FINDER.rows(rows)))
+    return MeasuredExecution(replace(rows, finding=_FINDINGS.rows(rows)))

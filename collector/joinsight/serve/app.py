@@ -44,7 +44,7 @@ from starlette.routing import Route
 
 from joinsight.base.errors import DocumentError, TooLarge
 from joinsight.contract.decode import MAX_REQUEST_BYTES
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.serve.access import forbidden, guarded, unsupported_media_type
 from joinsight.serve.admission import Admission, Busy, QuotaTicket, WriteSlots
 from joinsight.serve.cached import Cached
@@ -75,7 +75,7 @@ log = logging.getLogger("joinsight")
 def make_app(
     engine: Engine,
     tokens: Tokens | None = None,
-    finder: Finder | None = None,
+    findings: FindingsEngine | None = None,
     job_names: int = DEFAULT_JOB_NAMES,
     make_writers: Callable[[Metrics], Writers] | None = None,
 ) -> Starlette:
@@ -87,7 +87,7 @@ def make_app(
     """
     tokens = tokens or Tokens()
     metrics, health, throttled = Metrics(job_names), Health(engine), ThrottledLog()
-    ingest = make_writers(metrics) if make_writers else Ingest(engine, finder or Finder(), metrics)
+    ingest = make_writers(metrics) if make_writers else Ingest(engine, findings or FindingsEngine(), metrics)
     collector = Collector(tokens, ingest, health, metrics, throttled)
     turns = asyncio.Semaphore(MAX_PROBES)
     app = Starlette(

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, event
 from joinsight.base.errors import DocumentError, TooLarge
 from joinsight.contract.decode import Batch, Stamp, decode_request
 from joinsight.contract.document import Document
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone
 from joinsight.serve.logs import fields
 from joinsight.serve.metrics import Counts
@@ -60,10 +60,10 @@ class Writing:
 class Ingest:
     """Writes requests to the database; safe to use from several threads."""
 
-    def __init__(self, engine: Engine, finder: Finder, metrics: Counts) -> None:
+    def __init__(self, engine: Engine, findings: FindingsEngine, metrics: Counts) -> None:
         event.listen(engine, "connect", _limit_locks)
         engine.dispose()  # existing connections have no limit
-        self._writer = Writer(engine, finder, self._check_cancelled)
+        self._writer = Writer(engine, findings, self._check_cancelled)
         self._metrics = metrics
         self._writing = Writing()
         self._closed = False

@@ -18,7 +18,7 @@ import uvicorn
 from sqlalchemy import Engine
 
 from joinsight.base.errors import ConfigurationError, ConfigurationErrors
-from joinsight.findings import Finder, Thresholds
+from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.findings.thresholds import VARIABLE, split
 from joinsight.serve.app import Collector, make_app
 from joinsight.serve.hosts import is_loopback
@@ -207,7 +207,7 @@ def make_server(
     """
     thresholds = listener.thresholds
     make_writers = partial(Writers, engine, thresholds, number=writers, log_format=log_format) if writers else None
-    app = make_app(engine, listener.tokens, Finder(thresholds), job_names, make_writers)
+    app = make_app(engine, listener.tokens, FindingsEngine(thresholds), job_names, make_writers)
     tls = listener.tls
     connections = Connections(Limits.within(listener.open_files), (lambda: tls.context) if tls else None)
     config = uvicorn.Config(

@@ -26,7 +26,7 @@ from pathlib import Path
 from sqlalchemy import URL, Engine
 
 from joinsight.base.gc_tuning import collect_seldom
-from joinsight.findings import Finder, Thresholds
+from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.ingest import Ingest, Writing, fail
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone, WorkerDied
@@ -225,7 +225,7 @@ def _run(work: _Work, pipes: list[Connection]) -> None:
     configure(work.log_format)
     collect_seldom()
     recorder = Recorder()
-    ingest = Ingest(engine_for(work.url, work.folder), Finder(work.thresholds), recorder)
+    ingest = Ingest(engine_for(work.url, work.folder), FindingsEngine(work.thresholds), recorder)
     threads = [threading.Thread(target=_serve, args=(pipe, ingest, recorder)) for pipe in pipes[:-1]]
     for thread in threads:
         thread.start()

@@ -32,7 +32,7 @@ from joinsight import tables
 from joinsight.analysis.rows import Plans, Rows, application_row, application_row_of, execution_rows
 from joinsight.base.errors import DatabaseError, SchemaError
 from joinsight.contract.document import Application, Document, Execution
-from joinsight.findings import Finder
+from joinsight.findings import FindingsEngine
 from joinsight.store import delivery, partitions
 from joinsight.store.database import check_schema, reason
 from joinsight.store.history import EarlierRuns, remove_refuted
@@ -82,11 +82,11 @@ class Writer:
     """Writes batches through an engine; safe to use from several threads."""
 
     def __init__(
-        self, engine: Engine, finder: Finder | None = None, check_cancelled: Callable[[], None] = lambda: None
+        self, engine: Engine, findings: FindingsEngine | None = None, check_cancelled: Callable[[], None] = lambda: None
     ) -> None:
         """`check_cancelled` is called repeatedly before anything is written; it raises to end the work."""
         self._engine = engine
-        self._finder = finder or Finder()
+        self._findings = findings or FindingsEngine()
         self._check_cancelled = check_cancelled
         self._months: set[str] = set()
         self._no_partitions_until = 0.0
@@ -164,7 +164,7 @@ class Writer:
             _delete(connection, tables.execution, replaced)
             history = EarlierRuns(connection)
             for key, rows in accepted.items():
-                accepted[key] = dataclasses.replace(rows, finding=self._finder.rows(rows, history))
+                accepted[key] = dataclasses.replace(rows, finding=self._findings.rows(rows, history))
             _write_executions(connection, list(accepted.values()))
             remove_refuted(connection, (row for rows in accepted.values() for row in rows.cache))
             # Documents of event logs are not accounted for: each reading of a log makes all of them again
