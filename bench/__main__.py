@@ -41,6 +41,7 @@ BENCHMARKS = {
     "savings": "--rows 400000 --rounds 2",
     "replay": "--scale 0.05 --queries 6",
     "cost": "--rounds 1 --least 1 --most 1",
+    "what_if": "--rounds 1",
     "golden": "--processes 1 --sessions 2 --mutants 20 --pairs 20",
     "long_life": "executions --executions 1000",
     "verdicts": "--only join --sizes small --rounds 1",

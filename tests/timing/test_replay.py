@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from joinsight.timing.replay import Replay, ReplayStage, makespan, orders, task_times
+from joinsight.timing.replay import ORDERS, Replay, ReplayStage, TaskModel, makespan, ordered, task_times
 
 
 def stage(number: int, *tasks: float, waits_for: Sequence[int] = (), delay: float = 0, **more: float) -> ReplayStage:
@@ -80,9 +80,16 @@ def test_times_of_which_only_the_mean_is_known() -> None:
 @pytest.mark.parametrize("count", [*range(20), 400])
 def test_orders_have_the_same_tasks(count: int) -> None:
     tasks = [float(i) for i in range(count)]
-    assert all(sorted(order) == tasks for order in orders(tasks))
+    assert all(sorted(ordered(tasks, order)) == tasks for order in range(ORDERS))
 
 
 def test_orders_differ_by_when_the_longest_starts() -> None:
-    times = [makespan(order, 4) for order in orders([10.0] * 12 + [100.0])]
-    assert (min(times), max(times)) == (100, 130)
+    times = [makespan(ordered([10.0] * 12 + [100.0], order), 4) for order in range(ORDERS)]
+    assert (min(times), max(times), times[1], times[3]) == (100, 130, 100, 130)
+
+
+def test_tasks_hold_their_slots_longer_than_they_run() -> None:
+    """A task runs for 10 ms to 30 ms, and each holds its slot for 5 ms more, a half of the slots being others'."""
+    model = TaskModel(3, 20, [(0.0, 0.5), (0.5, 1.0), (1.0, 1.5)], held_ms=5, stretch=2)
+    assert sorted(model.tasks(2)) == [30, 50, 70]
+    assert TaskModel(2, 20, held_ms=5).tasks(2) == (25, 25)

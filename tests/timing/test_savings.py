@@ -1,4 +1,4 @@
-"""What an execution would have saved without an operator: what it waited for, if it had nothing else to wait for."""
+"""What an execution would have saved without an operator: with its share of the tasks' time gone, scheduled again."""
 
 from __future__ import annotations
 
@@ -6,36 +6,54 @@ from collections.abc import Mapping
 
 import pytest
 
-from joinsight.timing.cost import Attempt, Bill
-from joinsight.timing.savings import Ran, Savings
+from joinsight.timing.cost import Account, Attempt, Bill
+from joinsight.timing.replay import Replay, ReplayStage
+from joinsight.timing.savings import Savings
 
-WRITES, JOINS = Ran(1, 0, 0, 500, 0), Ran(3, 0, 500, 1_000, 0)
-"""Two stages on the critical path, one after the other."""
-WAITS: Mapping[Attempt, Mapping[int, int]] = {(1, 0): {7: 200, 8: 300}, (3, 0): {7: 100, 9: 400}}
-"""Shuffle 7 is written by the one and read by the other."""
+
+def account(node_id: int) -> Account:
+    return Account("operator", node_id=node_id)
+
+
+WEIGHTS: Mapping[Attempt, Mapping[Account, int]] = {
+    (1, 0): {account(7): 200, account(8): 300},
+    (2, 0): {account(9): 100, Account("shared", stage_id=2): 100},
+    (3, 0): {account(7): 100, account(10): 400},
+}
+"""Shuffle 7 is written by stage 1 and read by stage 3, which also reads what stage 2 wrote."""
+WAITS: Mapping[Attempt, Mapping[int, int]] = {(1, 0): {7: 200, 8: 300}, (3, 0): {7: 100, 10: 400}}
+"""Stage 2 is not on the critical path."""
+ATTEMPTS: list[Attempt] = [(1, 0), (2, 0), (3, 0)]
+
+
+def savings(beside: float, slots: int = 2) -> Savings:
+    """Stages 1 and 3 take 500 ms, with one task each; stage 2 runs beside the first."""
+    stages = [
+        ReplayStage(0, (), 0, (500,), job=1),
+        ReplayStage(1, (), 0, (beside,), job=2),
+        ReplayStage(2, (0, 1), 0, (500,), job=3),
+    ]
+    return Savings(Bill((), (), WAITS, WEIGHTS), Replay(stages, slots, 0), ATTEMPTS)
 
 
 @pytest.mark.parametrize(
-    ("beside", "saved"),
+    ("beside", "slots", "saved"),
     [
-        ([], 300),
-        ([Ran(2, 0, 0, 450, 50)], 150),  # the other side of the join: reading is saved all the same
-        ([Ran(2, 0, 0, 100, 400)], 300),
-        ([Ran(2, 0, 0, 750, 250)], 250),
-        ([Ran(2, 0, 0, 750, 250), Ran(4, 0, 0, 880, 120)], 120),  # needed at the end: all together
-        ([Ran(2, 0, 0, 450, 50), Ran(4, 0, 0, 880, 120)], 120),
-        ([Ran(2, 0, 500, 900, 100)], 300),  # it would have begun earlier, too
-        ([Ran(2, 0, 600, 970, 30)], 230),
-        ([Ran(2, 0, 0, 450, None)], 300),  # nobody waited for it
-        ([Ran(2, 0, 0, 500, 0)], 100),  # as late as the other side
+        (100, 2, 300),
+        (450, 2, 150),  # then stage 2 is the longest; reading is saved all the same
+        (500, 2, 100),
+        (450, 1, 300),  # with one slot, stage 2 waits for it: all is saved
     ],
 )
-def test_what_ran_beside_it_limits_it(beside: list[Ran], saved: int) -> None:
-    """By its slack, until when it was needed."""
-    assert Savings(Bill((), (), WAITS), [JOINS, *beside, WRITES]).of(7) == saved
+def test_what_runs_beside_it_limits_it(beside: float, slots: int, saved: int) -> None:
+    """Unless it waits for the same slots."""
+    assert savings(beside, slots).of(7) == saved
 
 
 def test_nothing_is_saved_that_nobody_waited_for() -> None:
-    """Neither by an operator off the path, nor by one of a stage whose end is unknown."""
-    found = Savings(Bill((), (), WAITS), [WRITES])
-    assert [found.of(node_id) for node_id in (7, 8, 9, 10)] == [200, 300, 0, 0]
+    found = savings(100)
+    assert [found.of(node_id) for node_id in (8, 9, 10, 11)] == [300, 0, 400, 0]
+
+
+def test_an_execution_that_runs_tells_no_saving() -> None:
+    assert Savings(Bill((), (), {}), Replay((), 1, 0), ()).of(7) == 0

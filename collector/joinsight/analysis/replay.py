@@ -10,13 +10,14 @@ from functools import cached_property
 from statistics import median_low
 
 from joinsight.tables import Row
-from joinsight.timing.replay import Replay, ReplayStage, makespan, orders, task_times
+from joinsight.timing.replay import ORDERS, Replay, ReplayStage, TaskModel, makespan
 
 _QUANTILES = (("min", 0.0), ("p25", 0.25), ("median", 0.5), ("p75", 0.75), ("p95", 0.95), ("max", 1.0))
 _BETWEEN_TASKS_MS = 3.0
 """How long a slot is free between two tasks. Of the scheduler's delay the rest passes while the slot has the next."""
 _LEAST_STRETCH = 1.25
-"""How much longer than its tasks need a stage must have taken, for others to have held its slots, or the driver."""
+"""How much longer than its tasks need a stage must have taken, for others to have held its slots, or the driver; how
+much shorter, for it to have had more slots than are known."""
 _MOST_ORDERED = 8
 """Stages that ran at the same time as others for which the order of tasks is looked for."""
 
@@ -56,12 +57,13 @@ class Recorded:
         is_known = self.row["scheduler_delay_ms"] is not None
         return extra + (min(self.delay_ms, _BETWEEN_TASKS_MS) if is_known else _BETWEEN_TASKS_MS)
 
-    def task_times(self, slots: int) -> list[float]:
-        """How long its tasks hold a slot, ascending."""
+    @property
+    def model(self) -> TaskModel:
+        """Its tasks, as if all slots were theirs."""
+        mean = self.row["run_time_ms"] / max(1, self.tasks)
         values = [(share, self.row[f"run_time_ms_{name}"]) for name, share in _QUANTILES]
-        points = [(share, value + self.held_ms) for share, value in values if value is not None]
-        mean = self.row["run_time_ms"] / max(1, self.tasks) + self.held_ms
-        return task_times(self.tasks, points if len(points) > 1 else (), mean, slots)
+        shape = [(share, value / mean) for share, value in values if value is not None] if mean else []
+        return TaskModel(self.tasks, mean, shape if len(shape) > 1 else (), self.held_ms)
 
 
 def row_total(row: Row, *names: str) -> int:
@@ -70,12 +72,12 @@ def row_total(row: Row, *names: str) -> int:
 
 
 class Recording:
-    """What ran in an execution that has ended, from its rows of `execution` and `stage`."""
+    """What ran in an execution, from its rows of `execution` and `stage`; nothing before its end."""
 
     def __init__(self, execution: Row, stages: Sequence[Row], slots: int | None) -> None:
         """`slots`: of the application, for stages that tell none."""
         self._start: datetime = execution["started_at"]
-        self.wall_ms = int(execution["duration_ms"])
+        self.wall_ms = int(execution["duration_ms"] or 0)
         found = [self._recorded(row) for row in stages if row["submitted_at"] and row["run_time_ms"] is not None]
         its = (each for each in found if each.submitted < self.wall_ms)
         self.stages = sorted(its, key=lambda each: (each.submitted, each.launched, each.row["stage_id"]))
@@ -139,40 +141,60 @@ class Recording:
         return [ms if is_alone else min(ms, usual) for ms, is_alone in zip(took, self._is_alone, strict=True)]
 
     @cached_property
+    def models(self) -> Sequence[TaskModel]:
+        """The tasks by stage attempt, in the order with which it starts and ends as it did."""
+        models = [self._alone(i) for i in range(len(self.stages))]
+        beside = [i for i, is_alone in enumerate(self._is_alone) if not is_alone and models[i].count > 2]
+        for i in sorted(sorted(beside, key=lambda i: -models[i].count * models[i].mean_ms)[:_MOST_ORDERED]):
+            known = self.scheduled(models)
+            possible = [replace(models[i], order=order) for order in range(ORDERS)]
+            models[i] = min(possible, key=lambda model: self._distance(known, i, model))
+        return models
+
+    def _alone(self, i: int) -> TaskModel:
+        """The tasks of a stage; if it ran alone, as they fit its time."""
+        each = self.stages[i]
+        if not self._is_alone[i]:
+            return each.model
+        took = each.finished - each.launched - each.latency_ms
+        spans = {
+            order: makespan(replace(each.model, order=order).tasks(self.slots), self.slots) for order in range(ORDERS)
+        }
+        order = min(spans, key=lambda order: abs(spans[order] - took))
+        stretch = took / max(1.0, spans[order])
+        return replace(
+            each.model, order=order, stretch=1.0 if 1 / _LEAST_STRETCH < stretch < _LEAST_STRETCH else stretch
+        )
+
+    def _distance(self, known: Replay, i: int, model: TaskModel) -> float:
+        """How far the stage is from when it ran, if these are its tasks."""
+        span, its = known.with_tasks({i: model.tasks(self.slots)}).spans()[i], self.stages[i]
+        return abs(span.end_ms + its.latency_ms - its.finished) + abs(span.start_ms - its.launched)
+
+    @cached_property
     def replay(self) -> Replay:
         """The execution as it was."""
-        stages = [self._stage(i, each) for i, each in enumerate(self.stages)]
-        last = max((each.ready + each.latency_ms for each in self.stages), default=0.0)
-        found = Replay(stages, self.slots, max(0.0, self.wall_ms - last))
-        beside = [i for i, is_alone in enumerate(self._is_alone) if not is_alone and len(stages[i].tasks) > 2]
-        for i in sorted(sorted(beside, key=lambda i: -sum(stages[i].tasks))[:_MOST_ORDERED]):
-            found = min(self._ordered(found, i), key=lambda each: self._distance(each, i))
-        return found
+        return self.scheduled(self.models)
 
-    def _stage(self, i: int, each: Recorded) -> ReplayStage:
-        waits_for = self.waits_for[i]
-        ready = max((self.stages[j].ready for j in waits_for), default=0)
-        delay = max(0, each.submitted - ready) + self._launch_ms[i]
-        possible = orders(each.task_times(self.slots))
-        tasks = possible[0]
-        if self._is_alone[i]:
-            took = each.finished - each.launched - each.latency_ms
-            tasks = min(possible, key=lambda order: abs(makespan(order, self.slots) - took))
-            stretch = took / max(1.0, makespan(tasks, self.slots))
-            if stretch > _LEAST_STRETCH:
-                tasks = [stretch * task for task in tasks]
-        job = min(each.row["job_ids"] or [0])
-        return ReplayStage(i, waits_for, delay, tuple(tasks), each.ready - each.finished + each.latency_ms, job=job)
-
-    def _ordered(self, found: Replay, i: int) -> Sequence[Replay]:
-        """The replay with each order of the tasks of a stage."""
-        stages = found.stages
-        return [
-            replace(found, stages=[*stages[:i], replace(stages[i], tasks=tuple(order)), *stages[i + 1 :]])
-            for order in orders(sorted(stages[i].tasks))
+    def scheduled(self, models: Sequence[TaskModel], slots: int | None = None) -> Replay:
+        """The execution with these tasks, by stage attempt, on its own slots or others."""
+        slots = slots or self.slots
+        stages = [
+            ReplayStage(
+                i,
+                self.waits_for[i],
+                self.delay_ms[i],
+                models[i].tasks(slots),
+                each.ready - each.finished + each.latency_ms,
+                job=min(each.row["job_ids"] or [0]),
+            )
+            for i, each in enumerate(self.stages)
         ]
+        last = max((each.ready + each.latency_ms for each in self.stages), default=0.0)
+        return Replay(stages, slots, max(0.0, self.wall_ms - last))
 
-    def _distance(self, found: Replay, i: int) -> float:
-        span = found.spans()[i]
-        its = self.stages[i]
-        return abs(span.end_ms + its.latency_ms - its.finished) + abs(span.start_ms - its.launched)
+    @cached_property
+    def delay_ms(self) -> Sequence[int]:
+        """By stage attempt, from when the last was ready for which it waited until a task could be launched."""
+        ready = [max((self.stages[j].ready for j in waits_for), default=0) for waits_for in self.waits_for]
+        return [max(0, each.submitted - ready[i]) + self._launch_ms[i] for i, each in enumerate(self.stages)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from joinsight.analysis.replay import Recording
 from joinsight.analysis.rows import Rows
 from joinsight.base.errors import NotFound
 from joinsight.contract.document import Accumulator, Metric
@@ -16,7 +17,7 @@ from joinsight.tables import Row, as_columns
 from joinsight.timing import cost
 from joinsight.timing.cost import Bill
 from joinsight.timing.critical_path import Segment
-from joinsight.timing.savings import Ran, Savings
+from joinsight.timing.savings import Savings
 from joinsight.timing.stages import Stages
 from joinsight.timing.task_time import Spent
 
@@ -65,7 +66,13 @@ class StoredPlan:
     @cached_property
     def savings(self) -> Savings:
         """How much less time it would have taken without an operator."""
-        return _savings(self.bill, self.stages)
+        attempts = [(each.row["stage_id"], each.row["stage_attempt"]) for each in self.recording.stages]
+        return Savings(self.bill, self.recording.replay, attempts)
+
+    @cached_property
+    def recording(self) -> Recording:
+        """What ran when, to schedule it again."""
+        return Recording(self.execution, self.stages, self.slots)
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""
@@ -146,24 +153,6 @@ def _bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row], sh
         for row in task_times
     )
     return cost.bill(facts, segments, spent, Stages(facts, exchanges))
-
-
-def _savings(bill: Bill, stages: Iterable[Row]) -> Savings:
-    """How much less time it would have taken without each operator; `stages`: rows of `stage`."""
-    return Savings(
-        bill,
-        (
-            Ran(
-                row["stage_id"],
-                row["stage_attempt"],
-                round(row["submitted_at"].timestamp() * 1_000),
-                round(row["completed_at"].timestamp() * 1_000),
-                row["slack_ms"],
-            )
-            for row in stages
-            if row["submitted_at"] is not None and row["completed_at"] is not None
-        ),
-    )
 
 
 def graph_of(version: Row | None) -> Graph:

@@ -43,6 +43,7 @@ _SECTIONS = {
     },
     "Compare": {
         "why": ("why", "Say why an execution took longer or shorter than another."),
+        "what-if": ("what_if", "Predict how long an execution would have taken with something changed."),
         "diff": ("diff", "Compare two executions: plan, settings and numbers."),
         "gate": ("gate", "Compare the queries of a branch with those of main, for CI."),
         "regressions": ("regressions", "List queries and operators that have become worse."),

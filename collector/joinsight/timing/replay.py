@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 Points = Sequence[tuple[float, float]]
@@ -54,6 +54,15 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the wall time of a replay; `stage`: whose tasks ran or waited for slots; None: the driver."""
+
+    stage: int | None
+    ms: float
+    is_waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     """The stages of an execution, each after those for which it waits, and what the driver did after all of them."""
 
@@ -61,9 +70,31 @@ class Replay:
     slots: int
     finish_ms: float
 
+    def with_tasks(self, tasks: Mapping[int, tuple[float, ...]]) -> Replay:
+        """It with other tasks of some stages, by id."""
+        stages = [replace(stage, tasks=tasks[stage.id]) if stage.id in tasks else stage for stage in self.stages]
+        return replace(self, stages=stages)
+
     def wall_ms(self) -> float:
         """How long the execution takes."""
         return max((span.ready_ms for span in self.spans().values()), default=0.0) + self.finish_ms
+
+    def path(self) -> Sequence[Step]:
+        """What the wall time went into, from the end to the start."""
+        spans = self.spans()
+        stages = {stage.id: stage for stage in self.stages}
+        at = max(spans, key=lambda i: spans[i].ready_ms, default=None)
+        steps = [Step(None, self.finish_ms)]
+        while at is not None:
+            stage, span = stages[at], spans[at]
+            before = max((i for i in stage.waits_for if i in spans), key=lambda i: spans[i].ready_ms, default=None)
+            ready = 0.0 if before is None else spans[before].ready_ms
+            steps.append(Step(None, stage.ready_ms))
+            steps.append(Step(at, span.end_ms - span.start_ms))
+            steps.append(Step(at, span.start_ms - ready - stage.delay_ms, is_waiting=True))
+            steps.append(Step(None, stage.delay_ms))
+            at = before
+        return [step for step in steps if step.ms > 0]
 
     def spans(self) -> Mapping[int, Span]:
         """When each stage ran, by id. Stages that wait for each other in a circle do not run."""
@@ -189,21 +220,41 @@ def _values(shares: Iterable[float], points: Points, power: float) -> list[float
     return found
 
 
-def orders(ascending: Sequence[float]) -> Sequence[list[float]]:
-    """Orders in which tasks may have been launched: evenly mixed first, then the longest or all by their length."""
-    even = _mixed(ascending)
-    if len(even) < 3:
-        return [even]
-    rest, longest = _mixed(ascending[:-1]), ascending[-1]
-    half = len(rest) // 2
-    return [
-        even,
-        [longest, *rest],
-        [*rest[:half], longest, *rest[half:]],
-        [*rest, longest],
-        [*ascending],
-        [*reversed(ascending)],
-    ]
+ORDERS = 6
+"""Orders in which tasks may have been launched: mixed, the longest first, amid or last, ascending, descending."""
+
+
+def ordered(ascending: Sequence[float], order: int) -> list[float]:
+    """Ascending task times in one of the `ORDERS`; the first favours neither long nor short tasks."""
+    if order == 0 or len(ascending) < 3:
+        return _mixed(ascending)
+    if order >= 4:
+        return [*ascending] if order == 4 else [*reversed(ascending)]
+    rest = _mixed(ascending[:-1])
+    rest.insert((0, len(rest) // 2, len(rest))[order - 1], ascending[-1])
+    return rest
+
+
+@dataclass(frozen=True, slots=True)
+class TaskModel:
+    """The tasks of a stage, apart from the slots that they get; times are milliseconds."""
+
+    count: int
+    mean_ms: float
+    """Run time of a task."""
+    shape: Points = ()
+    """The quantile function of the run times, divided by their mean; empty: unknown, all are equal."""
+    held_ms: float = 0.0
+    """How long a task holds its slot without running."""
+    stretch: float = 1.0
+    """How many times longer than its tasks need the stage holds its slots, as others have them, too."""
+    order: int = 0
+
+    def tasks(self, slots: int) -> tuple[float, ...]:
+        """How long each holds a slot, in the order of their launch."""
+        points = [(share, value * self.mean_ms + self.held_ms) for share, value in self.shape]
+        times = task_times(self.count, points, self.mean_ms + self.held_ms, slots)
+        return tuple(self.stretch * task for task in ordered(times, self.order))
 
 
 def _mixed(ascending: Sequence[float]) -> list[float]:

@@ -1,52 +1,38 @@
-"""How much less time an execution would have taken without an operator, as far as its critical path tells.
+"""How much less time an execution would have taken without an operator.
 
-Without it, the stages that it is in would have been shorter by what the execution waited for it, but not by more than
-the slack of what ran beside them: the execution would then have waited for that.
+Its tasks are shortened by the operator's share of their time, in all stages in which it ran, and the execution is
+scheduled again: something else may be the longest then, and slots are free for others. Stages, tasks and delays stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-from joinsight.timing.cost import Bill
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A stage attempt that has ended; its times are milliseconds since any moment."""
-
-    stage_id: int
-    attempt: int
-    start_ms: int
-    end_ms: int
-    slack_ms: int | None
-    """None: the execution did not wait for it at all."""
+from joinsight.timing.cost import Account, Attempt, Bill
+from joinsight.timing.replay import Replay
 
 
 class Savings:
     """Those of the operators of an execution."""
 
-    def __init__(self, bill: Bill, stages: Iterable[Ran]) -> None:
-        self._waits = bill.waits
-        self._ran = sorted(stages, key=lambda each: each.end_ms)
-        off_path = (each for each in self._ran if (each.stage_id, each.attempt) not in bill.waits)
-        self._beside = [(each, each.slack_ms) for each in off_path if each.slack_ms is not None]
+    def __init__(self, bill: Bill, replay: Replay, attempts: Sequence[Attempt]) -> None:
+        """`attempts`: those of the replay's stages, whose ids are positions here."""
+        self._bill, self._replay, self._attempts = bill, replay, attempts
+        self._wall_ms = replay.wall_ms()
 
     def of(self, node_id: int) -> int:
         """Milliseconds; 0 where the execution did not wait for the operator, or where that is not known."""
-        total = 0
-        left = [slack for _, slack in self._beside]
-        for its in self._ran:
-            saved = self._waits.get((its.stage_id, its.attempt), {}).get(node_id, 0)
-            if saved:
-                limited = [
-                    i
-                    for i, (each, slack) in enumerate(self._beside)
-                    if each.start_ms < its.end_ms <= each.end_ms + slack
-                ]
-                saved = min([saved, *(left[i] for i in limited)])
-                for i in limited:
-                    left[i] -= saved
-                total += saved
-        return total
+        if not any(node_id in waits for waits in self._bill.waits.values()):
+            return 0
+        without = self._replay.with_tasks(self._shortened(node_id))
+        return max(0, round(self._wall_ms - without.wall_ms()))
+
+    def _shortened(self, node_id: int) -> Mapping[int, tuple[float, ...]]:
+        found = {}
+        for i, attempt in enumerate(self._attempts):
+            weights = self._bill.weights.get(attempt, {})
+            its = weights.get(Account("operator", node_id=node_id), 0)
+            if its:
+                left = 1 - its / sum(weights.values())
+                found[i] = tuple(task * left for task in self._replay.stages[i].tasks)
+        return found

@@ -65,10 +65,7 @@ _MOVED = 1.1
 _FILES_MOVED = 2.0
 _UNEVEN = 1.2
 """How much more unequal the tasks of a stage must be."""
-_FEWEST_RUNS = 4
-"""Runs from which on the scatter is known."""
 _LEAST_REST_MS = 20
-_GUESSED_SCATTER, _LEAST_SCATTER_MS = 0.15, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,9 +309,7 @@ class _Division:
         """How much runs of the query differ without a cause, and from how many runs that is known."""
         walls = [row["duration_ms"] for row in self.b.stored.earlier if row["duration_ms"] is not None]
         shorter = min(each.stored.execution["duration_ms"] for each in (self.a, self.b))
-        if len(walls) >= _FEWEST_RUNS:
-            return max(scatter(walls), 0.05 * shorter, float(_LEAST_SCATTER_MS)), len(walls)
-        return max(_GUESSED_SCATTER * shorter, float(_LEAST_SCATTER_MS)), 0
+        return scatter(walls, shorter)
 
     def _causes(self, is_normal: bool) -> list[Cause]:
         settings = self._settings()

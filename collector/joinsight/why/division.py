@@ -30,10 +30,22 @@ def rounded(amounts: Mapping[str, float], whole: int, rest: str) -> dict[str, in
     return found
 
 
-def scatter(values: Sequence[float]) -> float:
-    """Three robust standard deviations: of 1.4826 times the median distance from the median."""
-    middle = median_high(values)
-    return 3 * 1.4826 * median_high(abs(value - middle) for value in values)
+def scatter(durations_ms: Sequence[float], shortest_ms: float) -> tuple[float, int]:
+    """How much runs of a query differ without a cause, in milliseconds, and from how many that is known; 0: a guess.
+
+    `durations_ms`: of earlier runs. Three robust standard deviations, each 1.4826 times the median distance from the
+    median, or a share of `shortest_ms`.
+    """
+    if len(durations_ms) < _FEWEST_RUNS:
+        return max(_GUESSED * shortest_ms, _LEAST_MS), 0
+    middle = median_high(durations_ms)
+    known = 3 * 1.4826 * median_high(abs(each - middle) for each in durations_ms)
+    return max(known, _LEAST * shortest_ms, _LEAST_MS), len(durations_ms)
+
+
+_FEWEST_RUNS = 4
+"""Runs from which on the scatter is known."""
+_GUESSED, _LEAST, _LEAST_MS = 0.15, 0.05, 200.0
 
 
 __all__ = ["rounded", "scatter", "shares"]
