@@ -26,6 +26,7 @@ from joinsight.plan import operators
 from joinsight.present.values import execution_name
 from joinsight.why.division import rounded, scatter, shares
 from joinsight.why.places import RunPlaces, StageRun, matched
+from joinsight.why.switched import can_replay, has_switched, values
 
 NOT_EXPLAINED = "not_explained"
 _ADVICE: Mapping[str, str] = {
@@ -137,6 +138,9 @@ class _Division:
         """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
 
     def result(self) -> Why:
+        shorter = min(each.stored.execution["duration_ms"] for each in (self.a, self.b))
+        recordings = [each.stored.recording for each in (self.a, self.b)]
+        self.has_switched = has_switched(self.pairs, shorter) and all(map(can_replay, recordings))
         for one, other in self.pairs:
             if one is not None and other is not None:
                 self._stage(one, other)
@@ -144,6 +148,8 @@ class _Division:
                 self._only(one or other, 1 if one is None else -1)
         self._rests()
         self._broadcasts()
+        if self.has_switched:
+            self._replayed()
         limits = self._limits()
         spread, runs = self._scatter()
         is_normal = abs(self.difference) <= spread
@@ -190,7 +196,7 @@ class _Division:
                 {
                     "rows": float(max(1, its.handled)),
                     "per_row": its.parts[name] / max(1, its.handled),
-                    "spread": its.wall_ms * its.slots / its.run_ms if its.run_ms else 0.0,
+                    "spread": self._wall_ms(its) * its.slots / its.run_ms if its.run_ms else 0.0,
                     "slots": 1 / its.slots,
                 }
                 for its in (one, other)
@@ -211,6 +217,28 @@ class _Division:
         spread = self._spread_code(one, other, of_all["spread"])
         self._add(spread, of_all["spread"], 0, other, _witness(spread, one, other))
         self._add("slots", of_all["slots"], 0, other, _witness("slots", one, other))
+
+    def _wall_ms(self, stage: StageRun) -> float:
+        """How long the execution waited for a stage; if the path switched, how long its tasks need on all slots."""
+        return stage.run_ms / stage.slots if self.has_switched else float(stage.wall_ms)
+
+    def _replayed(self) -> None:
+        """The path went through other stages: the amounts are what the causes change in replays."""
+        walls = values(self.a, self.b, self.pairs)
+        amounts = {name: abs(self.found[name].wall) for name in ("files", "cpu_per_row", "contention")}
+        if amounts["files"]:
+            share = amounts["files"] / sum(amounts.values())
+            walls["files"] = sum(share * walls.get(name, 0.0) for name in ("cpu_per_row", "contention"))
+            walls |= {name: (1 - share) * walls.get(name, 0.0) for name in ("cpu_per_row", "contention")}
+        ends = [each.rests.get("finish", 0) for each in (self.a, self.b)]
+        walls["driver"] = walls.get("driver", 0.0) + ends[1] - ends[0]
+        for code, its in self.found.items():
+            if code in ("commit", "nested"):
+                continue
+            scale = walls.get(code, 0.0) / its.wall if its.wall else 0.0
+            its.evidence = {text: abs(scale) * wall for text, wall in its.evidence.items()}
+            its.places = defaultdict(float, {place: abs(scale) * wall for place, wall in its.places.items()})
+            its.wall = walls.get(code, 0.0)
 
     def _spread_code(self, one: StageRun, other: StageRun, wall: float) -> str:
         """Why a stage's slots were used more or less evenly, for `wall` more time."""

@@ -12,6 +12,7 @@ from joinsight.plan import operators
 from joinsight.plan.identity import Identity
 from joinsight.plan.operators import OUTPUT_ROWS
 from joinsight.tables import Row
+from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.verdict.view import View
 
 _LEAST_ALIKE = 0.3
@@ -40,6 +41,8 @@ class StageRun:
     """What each of its operators does, whatever is below it."""
     writes: str | None
     """Key of the exchange that it writes; None: the result."""
+    beside_ms: int = 0
+    """How long another stage of the execution waited for slots that the tasks of this one had."""
 
     def total(self, name: str) -> int:
         """A column, summed over its attempts."""
@@ -134,7 +137,8 @@ class RunPlaces:
         keys = frozenset(key for i in nodes if (key := view.keys.get(i)))
         labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in nodes)
         wall = waited["running"] + waited["tail"]
-        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, self._writes.get(stage_id))
+        beside = self._beside.get(stage_id, 0)
+        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, self._writes.get(stage_id), beside)
 
     @cached_property
     def _waited(self) -> Mapping[int | None, Counter[str]]:
@@ -142,6 +146,17 @@ class RunPlaces:
         found: dict[int | None, Counter[str]] = defaultdict(Counter)
         for s in self.stored.segments:
             found[s["stage_id"]][s["cause"]] += s["end_ms"] - s["start_ms"]
+        return found
+
+    @cached_property
+    def _beside(self) -> Mapping[int, int]:
+        """How long another stage of the execution waited for slots that the tasks of this one had, by stage."""
+        found: Counter[int] = Counter()
+        for ran in self.view.ran:
+            found[ran.stage_id] += ran.wall_ms
+        for stage_id, its in self._waited.items():
+            if stage_id is not None:
+                found[stage_id] -= sum(its[cause] for cause in STAGE_CAUSES)
         return found
 
     @cached_property

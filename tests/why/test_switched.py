@@ -1,0 +1,119 @@
+"""Differences between executions of which another stage became the longest: by replays, not by segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from msgspec import structs
+from tests.why.test_why import document
+
+from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.contract.document import Execution, Spread, Stage
+from joinsight.why import explain
+from joinsight.why.places import RunPlaces, matched
+from joinsight.why.switched import can_replay, has_switched, shapley, values
+
+SMALL, LARGE = 59, 60
+"""The stages that read the two sides of the join, of 20,000 and 600,000 rows: 69 ms and 2.1 s, at the same time."""
+TIMES = 78
+"""How many times as large the small one becomes: its tasks take 1.4 s longer than those of the large one."""
+LONGER_MS = 1_400
+
+
+def run() -> Execution:
+    """The execution on four slots, so that the stages do not wait for each other."""
+    e = document("base2")
+    return structs.replace(e, stages=[structs.replace(stage, slots=4) for stage in e.stages])
+
+
+def grown() -> Execution:
+    """The small side became large, and all after the large one is later."""
+    e = run()
+    last = next(stage for stage in e.stages if stage.id == LARGE).completed_at_ms or 0
+    finish = last + LONGER_MS
+
+    def later(time: int | None) -> int | None:
+        return time + LONGER_MS if time is not None and time > last else time
+
+    def changed(stage: Stage) -> Stage:
+        if stage.id == LARGE:
+            return stage
+        if stage.id != SMALL:
+            times = ("submitted_at_ms", "first_launch_at_ms", "last_finish_at_ms", "completed_at_ms", "tail_at_ms")
+            return structs.replace(stage, **{name: later(getattr(stage, name)) for name in times})
+        its = stage.run_time
+        assert its is not None
+        run_time = Spread(its.min * TIMES, its.median * TIMES, its.p95 * TIMES, its.max * TIMES, its.max_task)
+        totals = {name: getattr(stage, name) * TIMES for name in ("run_time_ms", "cpu_time_ns", "input_rows")}
+        ends = {"last_finish_at_ms": finish - 1, "completed_at_ms": finish, "tail_at_ms": finish - 10}
+        return structs.replace(stage, run_time=run_time, **totals, **ends)
+
+    jobs = [
+        structs.replace(job, submitted_at_ms=later(job.submitted_at_ms), ended_at_ms=later(job.ended_at_ms))
+        if SMALL not in job.stages
+        else structs.replace(job, ended_at_ms=finish)
+        for job in e.jobs
+    ]
+    stages = [changed(stage) for stage in e.stages]
+    return structs.replace(e, jobs=jobs, stages=stages, ended_at_ms=later(e.ended_at_ms))
+
+
+def stored(e: Execution) -> StoredPlan:
+    return stored_plan(execution_rows(e))
+
+
+def test_a_side_that_became_the_longest_explains_what_it_took_longer() -> None:
+    """Not all of its time: the execution would have waited for the other side otherwise."""
+    why = explain(stored(run()), stored(grown()))
+    assert why.difference_ms == LONGER_MS
+    first = why.causes[0]
+    assert first.code == "data"
+    assert first.wall_ms == pytest.approx(LONGER_MS, rel=0.1)
+    assert first.place["stage"] == SMALL
+    assert sum(cause.wall_ms for cause in why.causes) == why.difference_ms
+    assert sum(cause.task_ms for cause in why.causes) == why.task_difference_ms
+    assert "handled 1,560,000 rows, 20,000 before" in why.text
+
+
+def test_the_opposite_has_the_opposite_amounts() -> None:
+    there, back = explain(stored(run()), stored(grown())), explain(stored(grown()), stored(run()))
+    assert {cause.code: cause.wall_ms for cause in there.causes} == pytest.approx(
+        {cause.code: -cause.wall_ms for cause in back.causes}, abs=2
+    )
+
+
+def test_only_a_switched_path_is_replayed() -> None:
+    for other, expected in ((grown(), True), (run(), False), (document("tiny0"), False)):
+        a, b = RunPlaces(stored(run())), RunPlaces(stored(other))
+        assert has_switched(list(matched(a, b)), a.stored.execution["duration_ms"]) is expected
+
+
+def test_parts_add_up_to_the_difference_of_the_replays() -> None:
+    a, b = RunPlaces(stored(run())), RunPlaces(stored(grown()))
+    parts = values(a, b, list(matched(a, b)))
+    assert sum(parts.values()) == pytest.approx(LONGER_MS, rel=0.05)
+
+
+def test_what_cannot_be_scheduled_again_is_not_used() -> None:
+    e = run()
+    assert can_replay(stored(e).recording)
+    again = structs.replace(e.stages[0], attempt=1)
+    assert not can_replay(stored(structs.replace(e, stages=[*e.stages, again])).recording)
+    assert not can_replay(stored(structs.replace(e, stages=[])).recording)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_shapley_values(n: int) -> None:
+    """Independent parts are their own, what two make together is shared by halves, and all add up."""
+    players = [frozenset({name}) for name in "abcde"[:n]]
+    own: Mapping[str, float] = {"a": 5, "b": 3, "c": 0, "d": -2, "e": 1}
+
+    def value(groups: frozenset[str]) -> float:
+        return sum(own[each] for each in groups) + 10 * ({"a", "b"} <= groups)
+
+    found = {"".join(player): each for player, each in shapley(players, value).items()}
+    shared = {"a": 5.0, "b": 5.0} if n > 1 else {}
+    assert found == pytest.approx({name: own[name] + shared.get(name, 0) for name in "abcde"[:n]})
+    assert sum(found.values()) == pytest.approx(value(frozenset("abcde"[:n])))
