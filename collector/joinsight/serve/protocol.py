@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -31,6 +32,8 @@ from joinsight.serve.logs import fields
 
 HEAD_SECONDS = 15
 """From the connection, or the first byte of a further request, to the end of the request's head, including TLS."""
+HEAD_BYTES = 16 << 10
+"""Request line and headers. h11 has the same limit, but only for a head that arrives in parts."""
 READ_SECONDS = 15
 """Time for a client to read enough for the next part of its response."""
 IDLE_SECONDS = 60
@@ -56,6 +59,7 @@ MIN_OPEN_FILES = 256
 """The lowest limit of open files with which the collector starts."""
 
 _CONNECTION = "connection"
+_HEADER_BYTES = len(": \r\n")
 _NO_PROTOCOL = asyncio.Protocol()
 _LOG_SECONDS = 60
 _TOO_MANY = (
@@ -68,7 +72,7 @@ log = logging.getLogger("joinsight")
 
 
 def observed(app: ASGIApp) -> ASGIApp:
-    """Wrap the application so that each connection is notified of its requests."""
+    """Wrap the application so that each connection is notified of its requests; refuse those that it must not get."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         connection: Connection = scope["state"][_CONNECTION]
@@ -79,11 +83,30 @@ def observed(app: ASGIApp) -> ASGIApp:
 
         connection.request_begins()
         try:
-            await app(scope, receive, observe)
+            await (_refusal(scope) or app)(scope, receive, observe)
         finally:
             connection.request_ends()
 
     return call
+
+
+def _refusal(scope: Scope) -> Response | None:
+    """The response to a request that h11 lets pass, though a proxy may understand it in another way; None for others.
+
+    The connection is closed: where the next request begins, is not certain either (RFC 9112, section 6.3).
+    """
+    headers = scope["headers"]
+    names = {name for name, _ in headers}
+    if b"transfer-encoding" in names and b"content-length" in names:
+        return _closing(400, "a request has either Content-Length or Transfer-Encoding")
+    head = len(scope["raw_path"]) + len(scope["query_string"])
+    if head + sum(len(name) + len(value) + _HEADER_BYTES for name, value in headers) > HEAD_BYTES:
+        return _closing(431, f"the head of the request is larger than {HEAD_BYTES} bytes")
+    return None
+
+
+def _closing(status: int, error: str) -> Response:
+    return JSONResponse({"error": error}, status, {"Connection": "close"})
 
 
 def authorise(scope: Scope) -> None:
