@@ -162,6 +162,6 @@ def test_its_use_is_a_sentence() -> None:
     assert line(row | {"reads": 2}).endswith("; read by 2 other executions")
     reader = row | {"execution_id": 99, "fill_stages": None, "filled_by": [5, 6], "table_name": None, "reads": 2}
     assert line(reader) == f"0: cached table, filled by #5, #6; {cost}; read by 1 other execution"
-    assert line(reader | {"filled_by": []}) == "0: cached table, filled by an execution that is not stored"
+    assert line(reader | {"filled_by": []}) == "0: cached table, no stored execution is known to have filled it"
     many = line(reader | {"filled_by": list(range(9)), "execution_id": 3, "fill_stages": [7]})
     assert "filled here and by #0, #1, #2, #4, ...; " in many

@@ -18,7 +18,7 @@ def use(row: Row) -> str:
     more = ["..."] if len(others) > _MOST_IDS else []
     by = ["here"] * is_here + ([f"by {', '.join(others[:_MOST_IDS] + more)}"] if others else [])
     if not by:
-        return "filled by an execution that is not stored"
+        return "no stored execution is known to have filled it"
     wall, tasks = duration_text(row["all_fill_wall_ms"]), duration_text(row["all_fill_task_ms"])
     rest = reads - (not is_here)
     read = f"read by {rest:,} other execution{'s' * (rest != 1)}" if rest else "read by no other execution"
