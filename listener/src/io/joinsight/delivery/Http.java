@@ -28,7 +28,7 @@ final class Http implements Transport {
   private static final int MAX_REPLY = 4 << 20;
 
   private static final int UNAUTHORIZED = 401;
-  private static final String ENDED = "the application has ended";
+  private static final String TOO_LATE = "no complete response within " + Settings.SHUTDOWN_TIMEOUT;
 
   private final Settings settings;
   private volatile Request current; // the last one
@@ -56,7 +56,7 @@ final class Http implements Transport {
     Request request = new Request(body);
     startDaemon(request, "joinsight-request");
     current = request;
-    if (isClosed) request.giveUp(ENDED);
+    if (isClosed) request.giveUp(TOO_LATE);
     try {
       return request.reply.get(2L * settings.requestTimeoutMs, TimeUnit.MILLISECONDS);
     } catch (TimeoutException e) {
@@ -74,7 +74,7 @@ final class Http implements Transport {
   public void abort() {
     isClosed = true;
     Request request = current;
-    if (request != null) request.giveUp(ENDED);
+    if (request != null) request.giveUp(TOO_LATE);
   }
 
   private static void startDaemon(Runnable runnable, String name) {

@@ -42,7 +42,7 @@ public final class Settings {
   private static final String SPOOL = PREFIX + "spool";
   private static final String SPOOL_LIMIT = PREFIX + "spoolLimit";
   private static final String REQUEST_TIMEOUT = PREFIX + "requestTimeout";
-  private static final String SHUTDOWN_TIMEOUT = PREFIX + "shutdownTimeout";
+  static final String SHUTDOWN_TIMEOUT = PREFIX + "shutdownTimeout";
 
   public final String url;
   final Token token;
