@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkConf;
 import org.apache.spark.scheduler.JobSucceeded$;
@@ -29,6 +30,7 @@ public final class PauseTest {
   @SuppressWarnings("unchecked") private static final Seq<StageInfo> NO_STAGES = (Seq<StageInfo>) (Object) Nil$.MODULE$;
 
   private final AtomicLong now = new AtomicLong();
+  private final AtomicInteger clockFailures = new AtomicInteger();
   private final List<Snapshot> snapshots = Collections.synchronizedList(new ArrayList<>());
   private final JoinsightListener listener;
   private int jobs;
@@ -48,10 +50,18 @@ public final class PauseTest {
 
       @Override
       public void close(long timeoutMs) {}
-    }, now::get);
+    }, this::time);
     check(listener.problem() == null, listener.problem());
     listener.onApplicationStart(new SparkListenerApplicationStart(
         "pause", Option.apply("id"), 1, "user", Option.empty(), Option.empty(), Option.empty()));
+  }
+
+  /** Fails in the thread of the listener's clock as often as it shall. */
+  private long time() {
+    boolean isClock = Thread.currentThread().getName().equals("joinsight-clock");
+    if (isClock && clockFailures.getAndUpdate(left -> Math.max(0, left - 1)) > 0)
+      throw new OutOfMemoryError("injected");
+    return now.get();
   }
 
   public static void main(String[] arguments) throws Exception {
@@ -69,13 +79,14 @@ public final class PauseTest {
     check(measures(1), "it does not measure after rare failures");
   }
 
-  /** Many failures pause it for an hour; what ran before is marked, and not followed later. */
+  /** Many failures pause it for an hour, also if its clock fails; what ran before is marked, and not followed later. */
   private void often() throws InterruptedException {
     int job = start(1);
     for (int i = 0; i < FailureLimit.MAX; i++) listener.onJobStart(null);
     check(snapshots.size() == 1 && snapshots.get(0).executionId == 1, "what ran is not reported");
     check(snapshots.get(0).incomplete.stream().anyMatch(each -> each.code.equals("not_followed")), "it is not marked");
     check(!measures(2), "it does not pause");
+    clockFailures.set(3);
     now.addAndGet(HOUR);
     long deadline = System.currentTimeMillis() + 600_000;
     for (long id = 3; !measures(id); id++) { // from the next tick of the listener's clock on

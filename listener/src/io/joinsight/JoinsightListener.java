@@ -436,14 +436,16 @@ public final class JoinsightListener extends SparkListener {
    * progress at its next event.
    */
   private void tick() {
-    try {
-      while (true) {
+    while (true) {
+      try {
         Thread.sleep(settings.progressIntervalMs);
         progressDue = true;
         resumeIfDue();
+      } catch (InterruptedException stop) {
+        return;
+      } catch (Throwable t) {
+        // Such as no memory to log: the next round may succeed
       }
-    } catch (InterruptedException stop) {
-      Thread.currentThread().interrupt();
     }
   }
 
