@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -18,14 +21,15 @@ from joinsight import tables
 from joinsight.store import embedded
 from joinsight.store.database import open_database
 
+MB = 1 << 20
 REAPER = "import ctypes; ctypes.CDLL(None).prctl(36, 1)"
 """Makes the service the parent of all whose own has ended, as the first process of a container is: it reaps none."""
 WITHOUT_WATCH = "from joinsight.serve import background; background.POSTGRES_SECONDS = 1_000_000"
 
 
-def send(url: str, number: int) -> bool:
+def send(url: str, number: int, **changes: Any) -> bool:
     """Whether the collector confirmed this execution; without its database it must respond 503."""
-    answer = post(url, request(execution(application_id="app-embedded", execution_id=number)))
+    answer = post(url, request(execution(application_id="app-embedded", execution_id=number, **changes)))
     assert answer.status_code in (200, 503), answer.text
     return answer.status_code == 200
 
@@ -81,6 +85,37 @@ def test_a_server_that_dies_is_started_again(tmp_path: Path, end: Callable[[Path
         assert serving.end() == 0
     assert embedded.status(data) is None
     assert stored(data) == [0, 1, 2]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 200 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "none", folder], capture_output=True).returncode:
+        pytest.skip("this user may not mount a disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.matrix
+def test_a_disk_without_room_for_the_write_ahead_log(disk: Path) -> None:
+    """PostgreSQL ends; documents are deferred, and nothing that was confirmed is lost. With room, all is well again."""
+    data, filler = disk / "data", disk / "filler"
+    with service("", "--data", str(data)) as serving:
+        assert send(serving.url, 0)
+        confirmed = [0]
+        with filler.open("wb") as file:
+            for _ in range(shutil.disk_usage(disk).free // MB - 2):
+                file.write(bytes(MB))
+        while send(serving.url, len(confirmed), description=os.urandom(MB).hex()):
+            confirmed.append(len(confirmed))
+        assert not send(serving.url, 1_000, description=os.urandom(MB).hex())
+        filler.unlink()
+        until(lambda: send(serving.url, len(confirmed)), "the next document is taken")
+        well(serving, data)
+        assert not serving.logged("internal error")
+    assert stored(data) == [*confirmed, len(confirmed)]
 
 
 @with_proc
