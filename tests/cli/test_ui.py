@@ -77,21 +77,12 @@ def test_the_pages_of_a_database_are_served(data: Path, browser: tuple[dict[str,
 @pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="needs another user, and Linux")
 def test_other_users_of_the_machine_are_refused(data: Path, browser: tuple[dict[str, str], Path]) -> None:
     """Whatever they send; the same request of this user is answered."""
-    ask = """
-import encodings.idna, os, socket, sys
-os.setuid(int(sys.argv[2]))
-with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
-    connection.sendall(
-        b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\nX-Forwarded-For: 127.0.0.1\\r\\nConnection: close\\r\\n\\r\\n"
-    )
-    while data := connection.recv(65536):
-        sys.stdout.buffer.write(data)
-"""
+    ask = Path(__file__).parent / "programs" / "as_user.py"
     environment, _ = browser
     with ui(environment, "--data", str(data)) as url:
         port = str(make_url(url).port)
         mine, theirs = (
-            subprocess.run([sys.executable, "-c", ask, port, user], capture_output=True, text=True, check=True).stdout
+            subprocess.run([sys.executable, str(ask), port, user], capture_output=True, text=True, check=True).stdout
             for user in ("0", "65534")
         )
     assert mine.startswith("HTTP/1.1 200") and "what the page shows" in mine

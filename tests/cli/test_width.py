@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
@@ -18,18 +19,7 @@ from tests.documents import application, execution, planned
 
 from joinsight.store.writer import Writer
 
-PROGRAM = """
-import sys
-from joinsight.cli import main
-streams = sys.stdout, sys.stderr
-for arguments in sys.argv[1].split(";"):
-    sys.stdout, sys.stderr = streams
-    sys.argv[1:] = arguments.split()
-    try:
-        main()
-    except SystemExit as end:
-        print("exit", end.code)
-"""
+PROGRAM = Path(__file__).parent / "programs" / "several.py"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,7 +28,7 @@ def on_a_terminal(columns: int, *commands: str, **environment: str) -> str:
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     variables = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
-    command = [sys.executable, "-c", PROGRAM, ";".join(commands)]
+    command = [sys.executable, str(PROGRAM), ";".join(commands)]
     environment = {**variables, "TERM": "xterm", **environment}
     with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment) as process:
         os.close(its)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import pwd
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,27 +31,16 @@ as_root = pytest.mark.skipif(not ROOT, reason="only root runs the server as some
 with_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # as wherever this test found Joinsight
-USER = """
-import signal
-import sys
-from pathlib import Path
-from joinsight.store.embedded import embedded_postgres
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
-try:
-    with embedded_postgres(Path(sys.argv[1])) as url:
-        print(url, flush=True)
-        sys.stdin.read()
-except KeyboardInterrupt:
-    sys.exit(3)
-"""
+PROGRAMS = Path(__file__).parent / "programs"
+USER = PROGRAMS / "user.py"
 
 
 class User:
     """Another process that uses the database until it is told to leave."""
 
-    def __init__(self, folder: Path, script: str = USER) -> None:
+    def __init__(self, folder: Path, program: Path = USER, prefix: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", script, str(folder)],
+            [*prefix, sys.executable, str(program), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -73,8 +63,8 @@ class User:
 
 
 @contextmanager
-def user(folder: Path, script: str = USER) -> Iterator[User]:
-    somebody = User(folder, script)
+def user(folder: Path, program: Path = USER, prefix: Sequence[str] = ()) -> Iterator[User]:
+    somebody = User(folder, program, prefix)
     try:
         yield somebody
     finally:
@@ -343,16 +333,7 @@ def test_five_at_once_start_one_server(new: Path) -> None:
 @pytest.mark.matrix
 def test_coming_and_going(folder: Path) -> None:
     """A process that joins while the last one leaves always gets a running server."""
-    script = """
-import sys
-from pathlib import Path
-import psycopg
-from joinsight.store.embedded import embedded_postgres
-for _ in range(8):
-    with embedded_postgres(Path(sys.argv[1])) as url:
-        psycopg.connect(url.replace("+psycopg", "")).close()
-"""
-    everybody = [User(folder, script) for _ in range(4)]
+    everybody = [User(folder, PROGRAMS / "visitor.py") for _ in range(4)]
     assert [somebody.leave() for somebody in everybody] == [0] * 4
     assert status(folder) is None
 
@@ -397,23 +378,7 @@ def test_ctrl_c_while_the_server_starts(folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.matrix
 def test_forked_child_does_not_count(folder: Path) -> None:
     """A child by fork, which inherits the locks, neither keeps the server running nor others out."""
-    script = """
-import os, sys, time
-from pathlib import Path
-from joinsight.store.embedded import embedded_postgres, _Server
-server = _Server(Path(sys.argv[1]))
-with embedded_postgres(server.folder) as url:
-    with server.locked():
-        child = os.fork()
-        if not child:
-            time.sleep(600)
-            os._exit(0)
-with embedded_postgres(server.folder) as url:
-    print(url, flush=True)
-    sys.stdin.read()
-os.kill(child, 9)
-"""
-    with user(folder, script) as parent:
+    with user(folder, PROGRAMS / "parent.py") as parent:
         assert ask(parent.url(), "SELECT 1") == (1,)
         assert parent.leave() == 0
         assert status(folder) is None
@@ -674,9 +639,7 @@ def test_container_without_the_smaller_capability(open_folder: Path) -> None:
     open_folder.parent.chmod(0o700)
     container = "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod"
     bounds = ",".join(["-all", *(f"+{name}" for name in container.split())])
-    command = ["setpriv", f"--bounding-set={bounds}", sys.executable, "-c", USER, str(open_folder)]
-    script = f"import os\nos.execvp('setpriv', {command!r})"
-    with user(open_folder, script) as somebody:
+    with user(open_folder, prefix=["setpriv", f"--bounding-set={bounds}"]) as somebody:
         assert ask(somebody.url(), "SELECT 1") == (1,)
         assert capabilities(running(open_folder).pid) == 1 << 1
         assert somebody.leave() == 0
@@ -854,9 +817,13 @@ def test_folder_is_not_writable(tmp_path: Path) -> None:
 
 def test_a_full_disk_ends_with_the_log_and_heals(new: Path) -> None:
     """When a database cannot be made the error ends with the log; with more room the same folder works."""
-    script = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n{USER}"
-    command = [sys.executable, "-c", script, str(new)]
-    failed = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+    failed = subprocess.run(
+        [sys.executable, str(USER), str(new)],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
+    )
     assert "DatabaseError: PostgreSQL cannot create a database" in failed.stderr
     assert "MB left" in failed.stderr
     assert "initdb: removing contents" in failed.stderr
@@ -929,16 +896,4 @@ def test_start_that_never_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_windows_is_shown_another_way() -> None:
     """On Windows, which lacks flock, the module imports and the error shows the way to use another server."""
-    code = """
-import importlib.util, platform, socket, subprocess, sys, psycopg
-sys.platform, sys.modules["fcntl"], sys.modules["pwd"] = "win32", None, None
-from pathlib import Path
-from joinsight.base.errors import DatabaseError
-from joinsight.store.embedded import embedded_postgres
-try:
-    with embedded_postgres(Path("data")):
-        sys.exit("it runs")
-except DatabaseError as error:
-    assert "Windows" in str(error) and "JOINSIGHT_DATABASE_URL=postgresql+psycopg://" in str(error)
-"""
-    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
+    subprocess.run([sys.executable, str(PROGRAMS / "windows.py")], env=ENVIRONMENT, check=True)

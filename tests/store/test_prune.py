@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -32,6 +33,7 @@ PLAN = """
       Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900, records read=1+2+9
       BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=9, time to collect=1, time to build=1
 """
+PROGRAMS = Path(__file__).parent / "programs"
 KEEP = timedelta(days=100)
 
 
@@ -255,15 +257,10 @@ def test_a_limit_of_idle_transactions_does_not_end_it(engine: Engine) -> None:
 def test_killed_in_the_middle(engine: Engine) -> None:
     """A prune that is killed holds no lock any more; each table has its month or has it not, and the next finishes."""
     Writer(engine).write([ran("a", 300)])
-    script = (
-        "import sys; from datetime import timedelta\n"
-        "from joinsight.store import database, prune\n"
-        "with database.connect(sys.argv[1]) as engine: prune.prune(engine, timedelta(days=100))\n"
-    )
     url = engine.url.render_as_string(hide_password=False)
     with engine.connect() as reader:
         reader.execute(text("LOCK TABLE stage IN ACCESS SHARE MODE"))
-        program = subprocess.Popen([sys.executable, "-c", script, url])
+        program = subprocess.Popen([sys.executable, str(PROGRAMS / "prune.py"), url])
         until(lambda: not months(engine, "joins") or program.poll() is not None, "the joins are dropped")
         assert program.poll() is None
         with pytest.raises(DatabaseError, match="Another program is pruning"):

@@ -36,31 +36,9 @@ SortMergeJoin | [k#1], [k#2], Inner | number of output rows=50, spill size=1
   Exchange | hashpartitioning(k#1, 8), [plan_id=1] | shuffle bytes written=900, records read=1+2, fetch wait time=1
   BroadcastExchange | [plan_id=2] | data size=4000, time to collect=1, time to build=1, time to broadcast=1
 """
-MIGRATION = """
-import os, time
-from pathlib import Path
-import sqlalchemy as sa
-from alembic import op
-
-revision, down_revision = "9999", "{head}"
-
-def upgrade():
-    op.add_column("joins", sa.Column("more", sa.BigInteger(), comment="added"))
-    op.execute("UPDATE joins SET more = output_rows")
-    op.alter_column("joins", "spill_bytes", type_=sa.Numeric())
-    if paused := os.environ.get("PAUSED"):
-        Path(paused).touch()
-        time.sleep(600)
-"""
-PROGRAM = """
-import sys
-from pathlib import Path
-from joinsight.store import database
-database.migrations_folder = lambda: Path(sys.argv[2])
-with database.connect(sys.argv[1]) as engine:
-    database.upgrade(engine)
-    database.check_schema(engine)
-"""
+PROGRAMS = Path(__file__).parent / "programs"
+MIGRATION = PROGRAMS / "migration.py"
+PROGRAM = PROGRAMS / "upgrade.py"
 EARLIER = sorted(
     script.revision
     for script in ScriptDirectory.from_config(database.alembic_config()).walk_revisions()
@@ -100,7 +78,7 @@ def next_release(tmp_path: Path) -> Path:
     folder = tmp_path / "migrations"
     shutil.copytree(database.migrations_folder(), folder, ignore=shutil.ignore_patterns("__pycache__"))
     head = ScriptDirectory.from_config(database.alembic_config()).get_current_head()
-    (folder / "versions/9999_example.py").write_text(MIGRATION.replace("{head}", str(head)))
+    (folder / "versions/9999_example.py").write_text(MIGRATION.read_text().replace("HEAD", str(head)))
     view = folder / "views/v_joins.sql"
     view.write_text(view.read_text().replace("o.strategy,", "o.more,\n    o.strategy,"))
     function = folder / "functions/joinsight_window.sql"
@@ -127,7 +105,7 @@ def contents(engine: Engine) -> dict[str, Any]:
 def start(engine: Engine, folder: Path, **environment: str) -> subprocess.Popen[str]:
     """A program of another release, which upgrades."""
     url = engine.url.render_as_string(hide_password=False)
-    command = [sys.executable, "-c", PROGRAM, url, str(folder)]
+    command = [sys.executable, str(PROGRAM), url, str(folder)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=os.environ | environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
