@@ -25,7 +25,8 @@ from joinsight.contract.document import Document
 from joinsight.queries import reading
 from joinsight.queries.filters import Filters
 from joinsight.store import database
-from joinsight.store.database import check_schema, connect, exclusively, upgrade
+from joinsight.store.database import check_schema, connect, conninfo, exclusively, upgrade
+from joinsight.store.embedded import find_binaries
 from joinsight.store.grants import grant_reader
 from joinsight.store.writer import Writer
 from joinsight.tables import as_json, views
@@ -110,6 +111,11 @@ def start(engine: Engine, folder: Path, **environment: str) -> subprocess.Popen[
     return subprocess.Popen(command, env=os.environ | environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
+def postgres_program(name: str, *arguments: str) -> None:
+    done = subprocess.run([find_binaries() / name, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def finish(*programs: subprocess.Popen[str]) -> None:
     outputs = [program.communicate()[0] for program in programs]
     assert [program.returncode for program in programs] == [0] * len(programs), outputs
@@ -127,6 +133,19 @@ def test_rows_views_and_functions_are_intact(engine: Engine, next_release: Path)
     assert names[names.index("operator_key") :][:3] == ["operator_key", "more", "strategy"]
     with pytest.raises(SchemaError, match="schema 9999 is newer than this program"):
         check_schema(engine)
+
+
+def test_a_backup_is_upgraded_by_the_next_release(
+    engine: Engine, next_release: Path, make_database: Callable[..., str], tmp_path: Path
+) -> None:
+    """What pg_dump wrote and psql restored in another database has all that an upgrade goes by."""
+    backup = tmp_path / "backup.sql"
+    postgres_program("pg_dump", "--file", str(backup), conninfo(engine))
+    with connect(make_database()) as restored:
+        postgres_program("psql", "--quiet", "--set=ON_ERROR_STOP=1", "--file", str(backup), conninfo(restored))
+        check_schema(restored)
+        finish(start(restored, next_release))
+        assert contents(restored) == contents(engine)
 
 
 @pytest.mark.parametrize("revision", EARLIER)
