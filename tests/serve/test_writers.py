@@ -219,9 +219,7 @@ def test_a_collector_with_writers(engine: Engine) -> None:
             for index in range(2):  # so that both processes have started
                 assert post(collector.url, of(name, index)).status_code == 200
             assert 'joinsight_documents_total{outcome="stored"} 2.0' in get(collector.url + "/metrics").text
-            pid = collector.process.pid
-            children = [Path("/proc", each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-            writers = [each for each in children if b"spawn_main" in (each / "cmdline").read_bytes()]
+            writers = [Path("/proc", str(each)) for each in writers_of(collector)]
             assert len(writers) == 2
             if number == signal.SIGTERM:
                 for each in writers:
