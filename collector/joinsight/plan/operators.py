@@ -71,6 +71,8 @@ ROWS_READ = "records read"
 PYTHON_TIME = "time to run Python workers"
 """Spark 4.0 and later: with the time that the workers waited for rows."""
 FILES_SIZE = "size of files read"
+WRITE_TIME = "shuffle write time"
+"""In nanoseconds; all other times are in milliseconds."""
 _PIPELINED = "isPipelined=true"
 _ROWS_AND_BYTES = (
     (ROWS_WRITTEN, ("shuffle bytes written",)),
@@ -85,7 +87,7 @@ _BYTES = (
     "written output",
 )
 _TIME = (
-    "shuffle write time",
+    WRITE_TIME,
     "fetch wait time",
     "time to collect",
     "time to build",
@@ -277,7 +279,7 @@ _UNIT = re.compile(r" (?:\((?:bytes|ms)\)|total \(min, med, max\))$")
 _IMPLEMENTATION = re.compile(r"^\[\w*\] ")
 """How Comet scans, before the format."""
 _SOURCES = frozenset({_CACHED, _LOCAL_TABLE})
-_MILLISECONDS = frozenset({*_TIME, "fetch wait time"} - {"shuffle write time"})
+_MILLISECONDS = frozenset({*_TIME, "fetch wait time"} - {WRITE_TIME})
 
 
 class _Names(dict[str, Operator]):

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import bytes_text, duration_text, percent_text
+from joinsight.contract.document import Accumulator
 from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.plan import operators
-from joinsight.plan.operators import FILES_SIZE, ROWS_READ, Operator
+from joinsight.plan.operators import FILES_SIZE, ROWS_READ, WRITE_TIME, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present import caches
 from joinsight.present.values import ratio_text
@@ -191,9 +192,8 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = ()) -> Pl
 
     `opened` are the scans of cached tables below which the operators that filled them are shown.
     """
-    inputs: dict[int, list[int]] = defaultdict(list)
-    for child, parent in version["edges"]:
-        inputs[parent].append(child)
+    facts = plan.facts_of(version)
+    inputs = {parent: list(children) for parent, children in facts.graph.children.items()}
     operators_only = {node["id"]: TreeNode(node) for node in version["nodes"] if not node["is_cluster"]}
     _leave_out_frames(operators_only, inputs)
     not_run = plan.not_run(version)
@@ -208,8 +208,7 @@ def plan_tree(plan: StoredPlan, version: Row, opened: Container[int] = ()) -> Pl
         node.cluster = clusters.get(node.row["cluster"])
         if node.id in not_run:
             continue
-        operator = operators.of(node.name)
-        _measure(node, operator, operator.by_sparks_names(tree.metrics(node.row)))
+        _measure(node, operators.of(node.name), facts.metrics(facts.nodes[node.id]))
         read = (row for _, row in tree.metrics(node.row) if row["accumulator_id"] in skew_known)
         node.read = next((_read(row, skew_known[row["accumulator_id"]]) for row in read), None)
     if version["is_final"]:
@@ -300,16 +299,14 @@ def _cluster(node: Row) -> Cluster:
     return Cluster(number[0] if number else "")
 
 
-def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Row]) -> None:
-    never_set = operator.never_set(node.row["simple"] or "", {name: row["total"] for name, row in by_name.items()})
-    by_name = {name: row for name, row in by_name.items() if name not in never_set}
-    node.rows = next((by_name[name]["total"] for name in operator.rows if name in by_name), None)
+def _measure(node: TreeNode, operator: Operator, by_name: Mapping[str, Accumulator]) -> None:
+    node.rows = next((by_name[name].sum for name in operator.rows if name in by_name), None)
     size = next((name for name in operator.bytes if name in by_name), None)
     if size is not None:
-        node.bytes, node.bytes_are = by_name[size]["total"], "of files" if size == FILES_SIZE else ""
-    times = [row for name, row in by_name.items() if name in operator.own_time and row["total"] is not None]
+        node.bytes, node.bytes_are = by_name[size].sum, "of files" if size == FILES_SIZE else ""
+    times = {name: each.sum for name, each in by_name.items() if name in operator.own_time and each.sum is not None}
     if times:
-        node.time_ms = sum(row["total"] // 1_000_000 if row["type"] == "nsTiming" else row["total"] for row in times)
+        node.time_ms = sum(ms // 1_000_000 if name == WRITE_TIME else ms for name, ms in times.items())
 
 
 def _read(metric: Row, median: int) -> Row:
