@@ -52,13 +52,6 @@ _GENERATED = "application_id NOT LIKE '%~%'"
 COMMAND_MS, COOKBOOK_MS = 500, 2_000
 LONGEST_MS = 60_000
 COOKBOOK = Path(__file__).parents[1] / "docs" / "sql.md"
-READ = {
-    "queries": reading.read_queries,
-    "shuffles": reading.read_shuffles,
-    "broadcasts": reading.read_broadcasts,
-    "joins": reading.read_joins,
-    "findings": reading.read_findings,
-}
 SIZES = ("bytes_written", "size_bytes", "output_rows", "cost", "impact_bytes")
 """Columns by which views are sorted: the first that a view has."""
 
@@ -234,7 +227,7 @@ def command_cases(sample: Sample) -> Iterator[Case]:
             for name, make in filters.items():
 
                 def run(connection: Connection, command: str = command, sort: str = sort, make: Any = make) -> object:
-                    return READ[command](connection, make(), sort)
+                    return reading.read_list(connection, command, make(), sort)
 
                 yield Case(f"{command} --sort {sort} {name}".strip(), COMMAND_MS, run)
 

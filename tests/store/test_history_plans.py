@@ -36,13 +36,6 @@ ENDS = [datetime(2025, *day, 23, tzinfo=timezone.utc) for day in ((9, 30), (10, 
 EACH = 4_000
 """Executions in a month."""
 SINCE = ENDS[-1] - timedelta(days=2)
-READ: dict[str, Callable[[Connection, Filters, str], object]] = {
-    "queries": reading.read_queries,
-    "shuffles": reading.read_shuffles,
-    "broadcasts": reading.read_broadcasts,
-    "joins": reading.read_joins,
-    "findings": reading.read_findings,
-}
 OPERATORS = {"shuffles": "shuffle", "broadcasts": "broadcast", "joins": "joins", "findings": "finding"}
 
 
@@ -175,7 +168,7 @@ def _cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("command", "sort", "filters"), list(_cases()))
 def test_every_list_finds_its_rows_by_an_index(engine: Engine, command: str, sort: str, filters: Filters) -> None:
     """Every sort with every filter finds its rows by an index; with --since only in these months."""
-    (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))
+    (plan,) = plans_of(engine, lambda connection: reading.read_list(connection, command, filters, sort))
     assert not scanned(plan), plan
     if filters.since is not None:
         assert months(plan) == {"2025_12"}, plan
@@ -246,14 +239,14 @@ def test_an_operator_or_a_query_through_its_runs(engine: Engine, command: str) -
             Filters(shape=shape),
             Filters(shape=shape[:8]),
         ):
-            (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))  # noqa: B023
+            (plan,) = plans_of(engine, lambda connection: reading.read_list(connection, command, filters, sort))  # noqa: B023
             assert not scanned(plan), plan
 
 
 @pytest.mark.parametrize(("command", "sort"), [("joins", "time"), *((command, "recent") for command in OPERATORS)])
 def test_operators_of_a_job_end_with_the_limit(engine: Engine, command: str, sort: str) -> None:
     """In the order of its executions, operators are looked up in the first of these, not in all 80."""
-    (plan,) = plans_of(engine, lambda c: READ[command](c, Filters(job="test7", limit=5), sort))
+    (plan,) = plans_of(engine, lambda c: reading.read_list(c, command, Filters(job="test7", limit=5), sort))
     looked_up = re.findall(rf" on {OPERATORS[command]}_2025_\d\d .*\(actual .* loops=(\d+)\)", plan)
     assert 0 < sum(map(int, looked_up)) < 40, plan
 
@@ -265,7 +258,7 @@ def test_runs_are_sorted_without_their_rows(engine: Engine, command: str) -> Non
         shape = connection.scalar(text("SELECT max(query_shape) FROM execution"))
     for sort in SORTS[command].keys() - {"recent"}:
         for filters in (Filters(job="test7", limit=5), Filters(shape=shape, limit=5)):
-            (plan,) = plans_of(engine, lambda connection: READ[command](connection, filters, sort))  # noqa: B023
+            (plan,) = plans_of(engine, lambda connection: reading.read_list(connection, command, filters, sort))  # noqa: B023
             read = re.findall(r"(?:Index|Heap|Seq) Scan .*on \w+_2025_\d\d .*rows=([\d.]+) loops=(\d+)\)", plan)
             assert 5 <= round(sum(float(rows) * int(loops) for rows, loops in read)) <= 20, plan
 

@@ -96,7 +96,7 @@ def contents(engine: Engine) -> dict[str, Any]:
             rows = connection.execute(text(f"SELECT {columns} FROM {table.name}")).all()
             told[table.name] = sorted(map(tuple, rows), key=str)
         told["queries"] = reading.read_queries(connection, Filters(), "recent")
-        told["joins of a job"] = reading.read_joins(connection, Filters(job="test"), "recent")
+        told["joins of a job"] = reading.read_list(connection, "joins", Filters(job="test"), "recent")
         told["plan"] = reading.read_plan(connection, reading.find_execution(connection, "last"))
         told["regressions"] = reading.read_regressions(connection, NOW - timedelta(days=7), {})
     assert all(told[name] for name in ("execution", "v_shuffles", "v_broadcasts", "v_joins", "regressions"))

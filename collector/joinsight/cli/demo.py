@@ -83,10 +83,10 @@ def report(out: Console, engine: Engine, application: str) -> None:
         mine = Filters(application=application, limit=60)
         titles = [title for title, _ in QUERIES]
         queries = [r for r in reading.read_queries(connection, mine, "recent")[::-1] if r["description"] in titles]
-        shuffles = reading.read_shuffles(connection, mine, "size")
-        broadcasts = reading.read_broadcasts(connection, mine, "size")
-        joins = reading.read_joins(connection, mine, "size")
-        findings = reading.read_findings(connection, mine, "severity")
+        shuffles, broadcasts, joins = (
+            reading.read_list(connection, name, mine, "size") for name in ("shuffles", "broadcasts", "joins")
+        )
+        findings = reading.read_list(connection, "findings", mine, "severity")
         nights = [query for query in queries if query["description"] == NIGHTLY]
         queries = [query for query in queries if query not in nights]
         last_two = [reading.read_run(connection, _key(query)) for query in nights[-2:]]

@@ -104,28 +104,11 @@ def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cu
     return rows[::-1] if cursor is not None and cursor.is_before else rows
 
 
-def read_shuffles(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Shuffles with their execution's title and description."""
-    return read_list(connection, "shuffles", filters, sort)
-
-
-def read_broadcasts(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Broadcasts with their execution's title and description."""
-    return read_list(connection, "broadcasts", filters, sort)
-
-
-def read_joins(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Joins with their execution's title and description."""
-    return read_list(connection, "joins", filters, sort)
-
-
-def read_findings(connection: Connection, filters: Filters, sort: str) -> list[Row]:
-    """Findings with their execution's description, and its title as `query_title`."""
-    return read_list(connection, "findings", filters, sort)
-
-
 def read_list(connection: Connection, name: str, filters: Filters, sort: str) -> list[Row]:
-    """The rows of a list of `filters.LISTS`, or of `finding_groups`: see `read_finding_groups`."""
+    """The rows of a list of `filters.LISTS`, operators and findings with their execution's title and description.
+
+    A finding has the title as `query_title`. `finding_groups`: see `read_finding_groups`.
+    """
     return _rows(connection, _list(connection, name, filters, sort))
 
 
