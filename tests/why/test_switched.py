@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 from msgspec import structs
+from tests.why.changed import later, stage_of, with_stage
 from tests.why.test_why import document
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
-from joinsight.contract.document import Execution, Spread, Stage
+from joinsight.contract.document import Execution, Spread
 from joinsight.why import explain
 from joinsight.why.places import RunPlaces, matched
 from joinsight.why.switched import can_replay, has_switched, shapley, values
@@ -30,34 +31,18 @@ def run() -> Execution:
 
 def grown() -> Execution:
     """The small side became large, and all after the large one is later."""
-    e = run()
-    last = next(stage for stage in e.stages if stage.id == LARGE).completed_at_ms or 0
+    last = stage_of(run(), LARGE).completed_at_ms or 0
+    e = later(run(), last, LONGER_MS)
+    stage = stage_of(e, SMALL)
+    its = stage.run_time
+    assert its is not None
+    run_time = Spread(its.min * TIMES, its.median * TIMES, its.p95 * TIMES, its.max * TIMES, its.max_task)
+    totals = {name: getattr(stage, name) * TIMES for name in ("run_time_ms", "cpu_time_ns", "input_rows")}
     finish = last + LONGER_MS
-
-    def later(time: int | None) -> int | None:
-        return time + LONGER_MS if time is not None and time > last else time
-
-    def changed(stage: Stage) -> Stage:
-        if stage.id == LARGE:
-            return stage
-        if stage.id != SMALL:
-            times = ("submitted_at_ms", "first_launch_at_ms", "last_finish_at_ms", "completed_at_ms", "tail_at_ms")
-            return structs.replace(stage, **{name: later(getattr(stage, name)) for name in times})
-        its = stage.run_time
-        assert its is not None
-        run_time = Spread(its.min * TIMES, its.median * TIMES, its.p95 * TIMES, its.max * TIMES, its.max_task)
-        totals = {name: getattr(stage, name) * TIMES for name in ("run_time_ms", "cpu_time_ns", "input_rows")}
-        ends = {"last_finish_at_ms": finish - 1, "completed_at_ms": finish, "tail_at_ms": finish - 10}
-        return structs.replace(stage, run_time=run_time, **totals, **ends)
-
-    jobs = [
-        structs.replace(job, submitted_at_ms=later(job.submitted_at_ms), ended_at_ms=later(job.ended_at_ms))
-        if SMALL not in job.stages
-        else structs.replace(job, ended_at_ms=finish)
-        for job in e.jobs
-    ]
-    stages = [changed(stage) for stage in e.stages]
-    return structs.replace(e, jobs=jobs, stages=stages, ended_at_ms=later(e.ended_at_ms))
+    ends = {"last_finish_at_ms": finish - 1, "completed_at_ms": finish, "tail_at_ms": finish - 10}
+    jobs = [structs.replace(job, ended_at_ms=finish) if SMALL in job.stages else job for job in e.jobs]
+    e = with_stage(e, structs.replace(stage, run_time=run_time, **totals, **ends))
+    return structs.replace(e, jobs=jobs)
 
 
 def stored(e: Execution) -> StoredPlan:

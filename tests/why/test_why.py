@@ -95,6 +95,24 @@ def test_a_run_whose_numbers_are_partial_has_no_cause() -> None:
     assert any("3 of 4 task ends" in limit for limit in why.limits)
 
 
+def test_runs_of_two_versions_of_spark_are_divided_and_say_so() -> None:
+    """The versions are a witness of another plan, as settings are."""
+    a, b = (replace(stored(name), spark_version=version) for name, version in (("base2", "3.5.8"), ("bcast1", "4.3.0")))
+    why = explain(a, b)
+    assert any("Spark is 4.3.0, 3.5.8 before" in limit for limit in why.limits)
+    plan = next(cause for cause in why.causes if cause.code == "plan")
+    assert "Spark is 4.3.0, 3.5.8 before" in plan.evidence
+    assert not explain(replace(a, spark_version="4.3.0"), b).limits
+
+
+def test_a_run_without_a_critical_path_has_no_cause() -> None:
+    """As one of which no stage is known."""
+    why = explain(stored("base2"), replace(stored("tiny0"), segments=[]))
+    assert [cause.code for cause in why.causes] == [NOT_EXPLAINED]
+    assert why.causes[0].wall_ms == why.difference_ms
+    assert any("has no critical path" in limit for limit in why.limits)
+
+
 def test_stages_without_a_distribution_of_their_tasks_are_divided() -> None:
     """As documents of an execution whose tasks told no run time have them."""
     stages = [msgspec.structs.replace(stage, run_time=None) for stage in document("tiny0").stages]

@@ -44,6 +44,8 @@ class StoredPlan:
     """How many tasks the application could run at once, by its settings; None: unknown."""
     earlier: Sequence[Row] = ()
     """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
+    spark_version: str | None = None
+    """None: just measured, or of an application that is unknown."""
 
     @cached_property
     def facts(self) -> PlanMetrics:

@@ -364,6 +364,7 @@ def _worst_first(findings: Iterable[Row]) -> list[Row]:
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """An execution's plans; the execution must exist."""
     row = _of(connection, execution, key)[0]
+    version, slots = _application(connection, key)
     return StoredPlan(
         row,
         _of(connection, plan_version, key),
@@ -375,8 +376,9 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         _of(connection, stage, key),
         _of(connection, shuffle_table, key),
         _with_uses(connection, _of(connection, cache, key)),
-        _slots(connection, key),
+        slots,
         _earlier(connection, row),
+        version,
     )
 
 
@@ -385,16 +387,19 @@ _NUMBER = re.compile("[0-9]{1,6}")
 _MOST_EARLIER = 9
 
 
-def _slots(connection: Connection, key: Key) -> int | None:
-    """How many tasks the application can run at once, as far as its settings tell."""
+def _application(connection: Connection, key: Key) -> tuple[str | None, int | None]:
+    """Spark's version, and how many tasks the application can run at once, as far as its settings tell."""
     same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
-    row = connection.execute(select(application.c.master, application.c.configuration).where(*same)).first()
-    if row is None:
-        return None
-    local = _LOCAL.fullmatch(row[0] or "")
+    c = application.c
+    row = connection.execute(select(c.spark_version, c.master, c.configuration).where(*same)).first()
+    return (None, None) if row is None else (row[0], _slots(row[1], row[2] or {}))
+
+
+def _slots(master: str | None, configuration: Mapping[str, str]) -> int | None:
+    local = _LOCAL.fullmatch(master or "")
     if local:
         return int(local[1])
-    known = [str((row[1] or {}).get(name, "")) for name in ("spark.executor.instances", "spark.executor.cores")]
+    known = [str(configuration.get(name, "")) for name in ("spark.executor.instances", "spark.executor.cores")]
     return int(known[0]) * int(known[1]) if all(map(_NUMBER.fullmatch, known)) else None
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isinf
 
 from joinsight.analysis.stored import StoredPlan
@@ -331,7 +332,15 @@ class _Division:
             whole = sum(s.wall_ms for s in self.a.stages)
             share = seconds / whole if whole else 0.0
             found.append(f"these are different queries: {share:.0%} of the stages' time was matched")
+        if self._versions:
+            found.append(f"{self._versions}: keys of operators, and what is measured at them, may differ")
         return found
+
+    @cached_property
+    def _versions(self) -> str:
+        """Versions of Spark that differ; empty if they do not, or are unknown."""
+        first, last = (each.stored.spark_version for each in (self.a, self.b))
+        return f"Spark is {last}, {first} before" if first and last and first != last else ""
 
     def _scatter(self) -> tuple[float, int]:
         """How much runs of the query differ without a cause, and from how many runs that is known."""
@@ -361,7 +370,7 @@ class _Division:
     def _settings(self) -> list[str]:
         """Settings and versions that differ."""
         first, last = (each.stored.execution["configuration"] or {} for each in (self.a, self.b))
-        return [
+        return [self._versions] * bool(self._versions) + [
             f"{name} is {last.get(name, 'not set')}, {first.get(name, 'not set')} before"
             for name in sorted({*first, *last})
             if first.get(name) != last.get(name)

@@ -1,0 +1,54 @@
+"""Each cause that docs/why.md lists is found, where it is what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from tests.why import changed
+from tests.why.test_why import CHANGED, document
+
+from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import stored_plan
+from joinsight.contract.document import Execution
+from joinsight.why import CODES, NOT_EXPLAINED, Why, explain
+
+JOIN = 63
+"""The stage that joins: 8 tasks, 2.7 s of 6.4 s on two slots, 4.6 s of run time."""
+MADE: Mapping[str, tuple[str, Callable[[Execution], Execution]]] = {
+    "memory": ("base2", lambda e: changed.longer_stage(e, JOIN, 4_000, run_time_ms=8_000, gc_time_ms=8_000)),
+    "fetch": ("base2", lambda e: changed.longer_stage(e, JOIN, 4_000, run_time_ms=8_000, shuffle_fetch_wait_ms=8_000)),
+    "skew": ("base2", lambda e: changed.longer_tail(e, JOIN, 4_400)),
+    "partitions": ("base2", lambda e: changed.one_task(e, JOIN)),
+    "retry": ("base2", lambda e: changed.repeated(e, JOIN, 4_000)),
+    "driver": ("base2", lambda e: changed.later(e, changed.stage_of(e, JOIN).completed_at_ms or 0, 4_000)),
+    "commit": ("base2", lambda e: changed.longer_commit(e, 4_000)),
+    "broadcast": ("bcast1", lambda e: changed.longer_broadcast(e, 4_000)),
+    "nested": ("base2", lambda e: changed.started_another(e, 4_000)),
+}
+"""By code, what is changed in which run. The other codes are those of test_why.py."""
+
+
+def why(code: str) -> Why:
+    name, change = MADE[code]
+    e = document(name)
+    return explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, change(e))))
+
+
+def test_all_codes_are_here() -> None:
+    assert {*CODES} == {*MADE, *CHANGED.values(), NOT_EXPLAINED}
+
+
+@pytest.mark.parametrize("code", MADE)
+def test_what_changed_is_the_first_cause(code: str) -> None:
+    found = why(code)
+    assert found.causes[0].code == code, found
+    assert found.causes[0].evidence
+    assert sum(cause.wall_ms for cause in found.causes) == found.difference_ms
+
+
+@pytest.mark.parametrize("code", [code for code in MADE if code not in ("skew", "partitions")])
+def test_it_has_what_was_added(code: str) -> None:
+    """To a tenth; 4 s each."""
+    assert why(code).causes[0].wall_ms == pytest.approx(4_000, rel=0.1)
