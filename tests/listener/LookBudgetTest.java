@@ -25,12 +25,12 @@ public final class LookBudgetTest {
     check(simulation.looks > 300, "too few looks: " + simulation);
   }
 
-  /** Three of four looks wait for a processor for up to 20 ms; they are as frequent as on an idle machine. */
+  /** Nearly all looks wait for a processor, for up to 20 ms; they are about as frequent as on an idle machine. */
   private static void busyMachine() {
     Random dice = new Random(1);
     Simulation simulation = new Simulation();
     for (int i = 0; i < 10_000; i++) {
-      simulation.look(4, MS / 5, i % 4 == 0 ? MS / 5 : dice.nextInt((int) (20 * MS)), MS / 7);
+      simulation.look(4, MS / 5, i % 16 == 0 ? MS / 5 : dice.nextInt((int) (20 * MS)), MS / 7);
     }
     check(simulation.now < 10_000 * (INTERVAL + 10 * MS) * 11 / 10, "too few looks: " + simulation);
   }
@@ -49,7 +49,7 @@ public final class LookBudgetTest {
     long before = simulation.now;
     simulation.stopped = 0;
     while (simulation.now < before + 3_600_000 * MS) simulation.look(100, 50 * MS, 50 * MS, MS);
-    check(simulation.stopped <= (simulation.now - before) / 100 + 400 * MS, simulation + " stopped");
+    check(simulation.stopped <= (simulation.now - before) / 100 + 2_000 * MS, simulation + " stopped");
   }
 
   private static final class Simulation {

@@ -49,6 +49,8 @@ public final class StacksTest {
     // The plan of a cached table has codegen stages of its own
     check("cache_build", GENERATED + "1.processNext", SQL + "columnar.DefaultCachedBatchSerializer$$anon$1.next");
     check("collect", "java.io.DataOutputStream.write", SQL + "SparkPlan.$anonfun$getByteArrayRdd$1");
+    check("collect", SQL + "arrow.ArrowWriter.write", SQL + "arrow.ArrowConverters$ArrowBatchIterator.next");
+    check("python", SQL + "arrow.ArrowWriter.write", SQL + "python.BasicPythonArrowInput.writeNextInputToArrowStream");
     check("other", "java.util.ArrayList.add");
     check("other", SQL + "UnsafeExternalRowSorter.sort");
     work();

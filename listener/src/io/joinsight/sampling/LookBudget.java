@@ -12,7 +12,7 @@ import java.util.concurrent.TimeUnit;
  */
 final class LookBudget {
   private static final int SHARE = 100;
-  private static final int LAST = 4;
+  private static final int LAST = 32;
 
   /** So that the first looks, for which classes are loaded, cause no long pause. */
   private static final long BURST = TimeUnit.MILLISECONDS.toNanos(100);

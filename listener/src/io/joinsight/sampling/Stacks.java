@@ -79,6 +79,7 @@ final class Stacks {
       {"org.apache.spark.sql.execution.WholeStageCodegen", SKIPPED},
       {"org.apache.spark.sql.execution.InputAdapter", SKIPPED},
       {"org.apache.spark.sql.execution.SparkPlan", "collect"},
+      {"org.apache.spark.sql.execution.arrow.ArrowConverters$ArrowBatch", "collect"}, // toPandas, Connect
   };
   private static final String[] OPERATOR_ENDINGS = {"Exec", "EvaluatorFactory"};
 
