@@ -80,8 +80,8 @@ def test_no_more_is_at_stake_than_the_execution_took() -> None:
 
 
 def test_a_short_execution_has_none() -> None:
-    """Nobody needs to repair what takes less than five seconds."""
-    assert FindingsEngine().rows(shorter("tiny", 4_999)) == []
+    """Nobody needs to repair what takes less than two seconds."""
+    assert FindingsEngine().rows(shorter("tiny", 1_999)) == []
 
 
 def test_without_a_critical_path_there_is_none() -> None:

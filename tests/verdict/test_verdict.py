@@ -33,6 +33,11 @@ EXPECTED = {
     "udf": ("python", "BatchEvalPython"),
     "sort1": ("few_tasks", "Sort"),
     "tiny": ("tiny_tasks", "HashAggregate"),
+    "udfs": ("python", "ArrowEvalPython"),  # two of a stage, which samples cannot tell apart
+    "files": ("small_files", "Execute InsertIntoHadoopFsRelationCommand"),
+    "coalesced": ("data_skew", "SortMergeJoin"),  # AQE merged all other partitions into one
+    "distinct": ("compute", "Expand"),
+    "json": ("scan", "Scan json "),
 }
 """The code and an operator of the verdict, by document."""
 
@@ -71,6 +76,19 @@ def test_no_verdict_explains_more_than_the_wall_time(name: str) -> None:
     verdict = judge(its)
     assert 0 < verdict.wall_ms <= its.execution["duration_ms"]
     assert verdict.share == pytest.approx(verdict.wall_ms / its.execution["duration_ms"], abs=1e-3)
+
+
+def test_python_functions_of_an_rdd_are_no_operators() -> None:
+    verdict = judge(stored("rdd"))
+    assert verdict.code == "python"
+    assert (verdict.nodes, verdict.stage) == ((), 39)
+    assert "tasks waited 13.9 s for Python functions of an RDD" in verdict.text
+
+
+def test_a_scan_says_which_format_it_parsed() -> None:
+    verdict = judge(stored("json"))
+    assert "parsed JSON" in verdict.text
+    assert "Parquet" in verdict.next
 
 
 def test_the_text_has_the_numbers_that_prove_it() -> None:

@@ -18,7 +18,7 @@ from joinsight.verdict.view import View, is_heavy
 
 SKEWED_SHUFFLE = "skewed-shuffle"
 _LISTING_SHARE = 0.3
-_LARGE_PLAN = 200
+_LARGE_PLAN = 100
 """Operators of a plan, from which on planning it takes seconds."""
 _EXPLAINED = "what the [verdict](verdict.md#how-it-is-found) says that it explains"
 
@@ -31,6 +31,7 @@ class _Kind:
     unless: tuple[str, ...] = ()
     """Findings of these kinds say more."""
     needs_whole: bool = True
+    severity: str = "warning"
 
 
 def _has_keys(context: PlanContext, cause: Cause) -> bool:
@@ -53,6 +54,11 @@ def _is_expensive(context: PlanContext, cause: Cause) -> bool:
     )
 
 
+def _is_text(context: PlanContext, cause: Cause) -> bool:
+    """A scan that parses its rows."""
+    return cause.only_says_where and bool(cause.evidence.get("is_text"))
+
+
 def _has_reason(context: PlanContext, cause: Cause) -> bool:
     """A busy driver takes long for any query."""
     listing, nodes = (float(cause.evidence[name]) for name in ("listing_ms", "operators"))
@@ -73,6 +79,7 @@ _KINDS = (
     _Kind("slow-host", "slow_host"),
     _Kind("few-tasks", "few_tasks"),
     _Kind("unsplittable-files", "scan"),
+    _Kind("text-format", "scan", _is_text, unless=("unsplittable-files",), severity="info"),
     _Kind("tiny-tasks", "tiny_tasks"),
     _Kind("small-files", "small_files"),
     _Kind("spill", "spill", needs_whole=False),
@@ -87,15 +94,15 @@ _KINDS = (
 def _evaluate(kind: _Kind, context: PlanContext) -> Iterator[Finding]:
     for cause in context.causes:
         if cause.code == kind.code and cause.wall_ms > 0 and kind.is_one(context, cause):
-            yield _finding(kind.id, context, cause)
+            yield _finding(kind, context, cause)
 
 
-def _finding(kind: str, context: PlanContext, cause: Cause) -> Finding:
-    node_id = _about(context, cause) if kind == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
+def _finding(kind: _Kind, context: PlanContext, cause: Cause) -> Finding:
+    node_id = _about(context, cause) if kind.id == SKEWED_SHUFFLE else next(iter(cause.nodes), WHOLE_EXECUTION)
     key = next((row.operator_key for row in context.rows.plan_node if row.node_id == node_id), None)
     return Finding(
-        kind,
-        "warning",
+        kind.id,
+        kind.severity,
         f"{first_up(sentence(context.view, cause))}.",
         {name: each for name, each in cause.evidence.items() if not isinstance(each, str)},
         cause.next,

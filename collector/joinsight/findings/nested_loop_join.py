@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from joinsight.findings.finding import Finding, Heuristic, PlanContext
+from joinsight.findings.finding import Finding, Heuristic, PlanContext, Waited
 from joinsight.findings.phrases import join, rows
 from joinsight.plan.operators import CARTESIAN_PRODUCT, NESTED_LOOP_JOIN, OUTPUT_ROWS
 from joinsight.tables import JoinRow
@@ -35,8 +35,15 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
             " Spark reject joins that lack a condition by mistake, set spark.sql.crossJoin.enabled=false.",
             found.node_id,
             found.operator_key,
-            waited=context.waited_for_join(found),
+            waited=_waited(context, found),
         )
+
+
+def _waited(context: PlanContext, found: JoinRow) -> Waited:
+    """The join, with what only it needed; with its likely part of what it shares, since pairs take long."""
+    known, is_partial = context.waited_for_join(found)
+    likely = context.view.likely_wall_of(found.node_id)
+    return Waited(likely, True) if is_partial and likely > (known or 0) else Waited(known, is_partial)
 
 
 def _cartesian_pairs(context: PlanContext, found: JoinRow) -> int:

@@ -28,7 +28,7 @@ class Thresholds:
     wall_share: float = _threshold(
         0.2, "share", "findings about time: minimum share of the execution's wall time at stake, and"
     )
-    wall_ms: float = _threshold(5_000, "ms", "findings about time: minimum wall time at stake")
+    wall_ms: float = _threshold(2_000, "ms", "findings about time: minimum wall time at stake")
     broadcast_near_share: float = _threshold(
         0.8,
         "share",

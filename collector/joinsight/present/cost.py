@@ -33,6 +33,7 @@ ACTIVITIES: Mapping[str, str] = {
     "cache_build": "filling a cache",
     "collect": "encoding rows for the driver",
     "other": "no operator: starting up, compiling code",
+    "python": "waiting for Python functions of an RDD",
 }
 
 

@@ -18,11 +18,13 @@ from joinsight.plan.graph import Node
 from joinsight.plan.metrics import NOTHING, PlanMetrics
 from joinsight.timing.critical_path import STAGE_CAUSES, Segment
 from joinsight.timing.stages import Stages
-from joinsight.timing.task_time import Spent, sum_of_errors
+from joinsight.timing.task_time import Spent, is_of_part, sum_of_errors
 
 ItemKind = Literal["operator", "shared", "activity", "rest"]
 _ACTIVITIES = ("file_write", "cache_build", "collect", "other")
 """Parts of the task time that are no operator's."""
+_OF_ONE_KIND = ("python", "scan", "cached_scan")
+"""Parts that can only be of operators of a kind."""
 _REQUIRED = "ENSURE_REQUIREMENTS"
 """The origin of shuffles that Spark adds because the operator above needs them."""
 _BETWEEN = ("filter", "project", "shuffle_read", "reused_exchange")
@@ -47,8 +49,9 @@ class Item:
     """A line of the bill, in milliseconds.
 
     ``operator``: the node `node_id`. ``shared``: one or more of `operators`, which cannot be told apart, in the code of
-    the codegen stage `node_id` or elsewhere in the stage `stage_id`. ``activity``: tasks, but no operator; `name` is
-    the part of the task time. ``rest``: no tasks ran; `name` is the cause.
+    the codegen stage `node_id` or elsewhere in the stage `stage_id`; `name` is the part of the task time that only one
+    kind of operators has. ``activity``: tasks, but no operator; `name` is the part of the task time. ``rest``: no tasks
+    ran; `name` is the cause.
     """
 
     kind: ItemKind
@@ -203,6 +206,12 @@ def _account(facts: PlanMetrics, stages: Stages, spent: Spent) -> Account:
         return Account("shared" if node.is_cluster else "operator", node_id=node.id)
     if spent.part in _ACTIVITIES:
         return Account("activity", spent.part)
+    if spent.part in _OF_ONE_KIND:
+        account = Account("shared", spent.part, stage_id=spent.stage_id)
+        if _holds(stages, account):
+            return account
+        if spent.part == "python":
+            return Account("activity", spent.part)  # functions of an RDD
     return Account("shared", stage_id=spent.stage_id)
 
 
@@ -211,7 +220,10 @@ def _holds(stages: Stages, account: Account) -> tuple[int, ...]:
         return ()
     if account.node_id is not None:
         return tuple(stages.within(account.node_id))
-    return tuple(sorted(stages.operators_of(account.stage_id or 0)))
+    its = sorted(stages.operators_of(account.stage_id or 0))
+    if not account.name:
+        return tuple(its)
+    return tuple(i for i in its if is_of_part(stages.nodes[i], account.name))
 
 
 def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:

@@ -44,6 +44,7 @@ _OF_OPERATORS: Mapping[operators.Kind, str] = {
     "write": "write",
 }
 _OF_RESTS = {"waiting": "waiting", "nested": "nested", "broadcast": "broadcast", "commit": "write"}
+_OF_ACTIVITIES = {"file_write": "write", "python": "python"}
 _WITHOUT_STAGE = ("running", "tail", "retry")
 _PYTHON = ("Python", "InPandas", "InArrow")
 
@@ -69,7 +70,7 @@ def _kind(nodes: Mapping[int, Node], item: Item) -> str:
     if item.kind == "rest":
         return _OF_RESTS.get(item.name, "other" if item.name in _WITHOUT_STAGE else "driver")
     if item.kind == "activity":
-        return "write" if item.name == "file_write" else "other"
+        return _OF_ACTIVITIES.get(item.name, "other")
     if item.kind == "operator" and item.node_id is not None:
         return _of_operator(nodes[item.node_id].name)
     kinds = {_of_operator(nodes[node_id].name) for node_id in item.operators}

@@ -33,7 +33,8 @@ class Stages:
     ) -> None:
         """`shuffles`: by node id, all stages that wrote and that read a shuffle, where metrics name only some."""
         self._facts = facts
-        self._nodes = facts.nodes
+        self.nodes = facts.nodes
+        """By id."""
         self._shuffles = shuffles or {}
 
     @cached_property
@@ -72,7 +73,7 @@ class Stages:
         found: dict[int, Node] = {}
         for stage, nodes in self._by_stage.items():
             above = (i for below in nodes for i in self._consumers(below))
-            found.update((stage, node) for i in above if operators.is_broadcast((node := self._nodes[i]).name))
+            found.update((stage, node) for i in above if operators.is_broadcast((node := self.nodes[i]).name))
         return found
 
     def making(self, exchange: int) -> frozenset[int]:
@@ -80,17 +81,17 @@ class Stages:
 
         Where no operator between it and the exchanges below measured anything, all stages that read these.
         """
-        node = self._nodes[exchange]
+        node = self.nodes[exchange]
         below = self._facts.inputs(node)
         found = {stage for i in below if i in self._group for stage in self._stages_of_groups.get(self._group[i], ())}
         if operators.is_shuffle(node.name):
             found |= self._measured(node, WRITES)
         if not found:
             members = [i for each in below if each in self._group for i in self._by_group[self._group[each]]]
-            sources = {i for each in (exchange, *members) for i in self._facts.inputs(self._nodes[each])}
+            sources = {i for each in (exchange, *members) for i in self._facts.inputs(self.nodes[each])}
             for i in sources:
-                if operators.is_shuffle(self._nodes[i].name):
-                    found |= self._measured(self._nodes[i], READS)
+                if operators.is_shuffle(self.nodes[i].name):
+                    found |= self._measured(self.nodes[i], READS)
         return frozenset(found)
 
     def within(self, cluster: int) -> Sequence[int]:
@@ -113,7 +114,7 @@ class Stages:
             if node_id in group:
                 continue
             group[node_id] = first
-            node = self._nodes[node_id]
+            node = self.nodes[node_id]
             if not self._is_source(node_id):
                 todo += [below for below in self._facts.inputs(node) if not self._is_exchange(below)]
             todo += [i for i in self._consumers(node_id) if not self._is_exchange(i) and not self._is_source(i)]
@@ -176,16 +177,16 @@ class Stages:
         return {stage for measured in known if (measured.sum or 0) > 0 for stage in measured.stages}
 
     def _consumers(self, node_id: int) -> Sequence[int]:
-        return self._facts.consumers(self._nodes[node_id])
+        return self._facts.consumers(self.nodes[node_id])
 
     def _is_source(self, node_id: int) -> bool:
-        return operators.of(self._nodes[node_id].name).kind in operators.SOURCES
+        return operators.of(self.nodes[node_id].name).kind in operators.SOURCES
 
     def _is_exchange(self, node_id: int) -> bool:
-        return operators.of(self._nodes[node_id].name).is_exchange
+        return operators.of(self.nodes[node_id].name).is_exchange
 
     def _is_frame(self, node_id: int) -> bool:
         """Whether it takes no time of tasks by itself."""
-        name = self._nodes[node_id].name
+        name = self.nodes[node_id].name
         is_frame = name == operators.ADAPTIVE_PLAN or operators.of(name).kind == "shuffle_read"
         return is_frame or operators.is_subquery(name)

@@ -349,14 +349,18 @@ def _is_blocking(node: Node) -> bool:
 
 def _fits(node: Node, part: str, wanted: str) -> bool:
     operator = operators.of(node.name)
-    if part == "shuffle_read":
-        return operator.kind == "shuffle"
-    if part == "python":
-        return operators.is_python(node.name)
     if part == "operator":
         is_interpreted = node.cluster is None or operator.kind not in _NO_HELPERS
         return is_interpreted and not node.is_cluster and node.name.partition("(")[0].strip() == wanted
-    return part in ("scan", "cached_scan") and operator.kind == part
+    return is_of_part(node, part)
+
+
+def is_of_part(node: Node, part: str) -> bool:
+    """Whether tasks can be at this part of the task time for a node: at its source, its shuffle, its Python code."""
+    if part == "python":
+        return operators.is_python(node.name)
+    kind = operators.of(node.name).kind
+    return kind == "shuffle" if part == "shuffle_read" else part in ("scan", "cached_scan") and kind == part
 
 
 def _single(nodes: Iterable[Node]) -> int | None:

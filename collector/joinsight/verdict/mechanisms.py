@@ -16,6 +16,7 @@ from joinsight.base.units import bytes_text, duration_text, times
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
+from joinsight.timing.cost import Account
 from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
 from joinsight.verdict.view import Ran, View
@@ -58,18 +59,22 @@ _MUCH_EXCESS = 0.1
 """Share of a stage's run time."""
 _SKEWED = 2.5
 """The longest task to the mean of the others."""
+_COALESCED = (1.5, 4.0)
+"""The same, and what it read to what the others did, where tasks are fewer than slots: AQE has merged the others."""
 _TINY_MS = 100
 """Run time of a task that is mostly overhead."""
 _PER_TASK_MS = 5
 """What a task costs beside its work: serialization, launch, its metrics and result."""
 _MANY_TASKS = 10
 """Tasks for each slot, from which on they may be too many."""
+_MANY_FILES = 100
 _SMALL_FILE = 4 * _MB
 """Spark's spark.sql.files.openCostInBytes: opening a file costs as much as reading this."""
 _STARTING_MS = 1_000
 """What the driver takes for a short query."""
 _UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
 """Ends of names of files that one task has to read whole."""
+_TEXT_FORMATS = ("csv", "json", "xml")
 _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
 _MUCH_WORK = 0.3
@@ -152,6 +157,13 @@ def _together(its: Sequence[Cause], call: str) -> Cause:
 
 # Rows
 
+_PAIRS_ADVICE = "It compares all pairs of rows: give it an equality condition, or make one side smaller."
+
+_KEY_ADVICE = (
+    "Its key is not unique on either side: look at the most frequent values of the key, join on more columns,"
+    " or aggregate one side before the join."
+)
+
 
 def join_output(view: View) -> Iterator[Cause]:
     """A join makes many more rows than it reads, and all that follows in its stage works on them."""
@@ -171,8 +183,7 @@ def join_output(view: View) -> Iterator[Cause]:
             round(_wall_above(view, node.id) * (1 - 1 / ratio)),
             (node.id,),
             what,
-            "Its key is not unique on either side: look at the most frequent values of the key, join on more columns,"
-            " or aggregate one side before the join.",
+            _PAIRS_ADVICE if operators.of(node.name).compares_pairs else _KEY_ADVICE,
             {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
             _stage_of(view, node.id),
         )
@@ -201,8 +212,17 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
         elif ratio is not None and ratio >= _SKEWED and spared > 0:
             yield _skew(view, ran, min(spared, round(longest - mean)), ratio)
+        elif ratio is not None and spared > 0 and _is_coalesced(view, ran, usable, ratio):
+            yield _skew(view, ran, spared, ratio)
         elif ran.tasks < usable and spared > 0:
             yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+
+
+def _is_coalesced(view: View, ran: Ran, usable: int, ratio: float) -> bool:
+    """Whether one task has so much that AQE merged what the others have, and too few are left."""
+    least, least_read = _COALESCED
+    read = _read_ratio(view, ran) if 1 < ran.tasks < usable and ratio >= least else None
+    return read is not None and read[0] >= least_read
 
 
 def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
@@ -488,6 +508,10 @@ def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
     return tuple(sorted((i for i, size in spilled.items() if size), key=lambda i: -spilled[i]))
 
 
+_PYTHON_ADVICE = "Use Spark's own functions instead, or a pandas (Arrow) function, which takes many rows at once."
+_MOST_NAMED = 3
+
+
 def python(view: View) -> Iterator[Cause]:
     """Functions that Python workers run."""
     for node in view.facts.graph.nodes:
@@ -510,30 +534,47 @@ def python(view: View) -> Iterator[Cause]:
                 wall,
                 (node.id,),
                 f"tasks waited {took} for {name}",
-                "Use Spark's own functions instead, or a pandas (Arrow) function, which takes many rows at once.",
+                _PYTHON_ADVICE,
                 {"method": method, "rows": view.rows(node.id) or 0},
                 _stage_of(view, node.id),
             )
+    for account, wall in view.walls.items():
+        if account.name == "python" and wall:
+            yield _python_together(view, account, wall)
+
+
+def _python_together(view: View, account: Account, wall: int) -> Cause:
+    """Functions of which it is not known for which the tasks waited: several of a stage, or those of an RDD."""
+    nodes = sorted(view.bill.holds(account), key=lambda i: -(view.facts.total(view.facts.nodes[i], PYTHON_TIME) or 0))
+    functions = list(dict.fromkeys(filter(None, (names.python_function(view.facts.nodes[i]) for i in nodes))))
+    if nodes:
+        what = f"{len(nodes)} Python functions" + (f" ({', '.join(functions[:_MOST_NAMED])})" if functions else "")
+    else:
+        what = "Python functions of an RDD"
+    return Cause(
+        "python",
+        wall,
+        tuple(nodes),
+        f"tasks waited {duration_text(wall)} for {what}",
+        _PYTHON_ADVICE
+        if nodes
+        else "Use DataFrames and Spark's own functions: each row of an RDD goes to Python and back.",
+        {"method": "sampled", "functions": len(nodes)},
+        next((ran.stage_id for ran in view.ran if account in ran.parts), None),
+    )
 
 
 def scans(view: View) -> Iterator[Cause]:
     """Reading sources: many small files, or the scan as a place."""
     for node in view.of_kind("scan"):
         files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
-        wall = view.wall_of((node.id,))
-        stages = [ran for ran in view.ran if node.id in ran.nodes]
-        shared = sum(
-            round(ms * view.guesses(view.bill.holds(account)).get(node.id, 0))
-            for ran in stages
-            for account, ms in ran.parts.items()
-            if account.kind == "shared"
-        )
-        if files and size is not None and files >= 100 and size / files < _SMALL_FILE:
+        wall = view.likely_wall_of(node.id)
+        if files and size is not None and files >= _MANY_FILES and size / files < _SMALL_FILE:
             listing = view.facts.total(node, "metadata time") or 0
-            whole = sum(ran.wall_ms for ran in stages)
+            whole = sum(ran.wall_ms for ran in view.ran if node.id in ran.nodes)
             yield Cause(
                 "small_files",
-                min(whole, wall + shared) + min(listing, view.rests.get("prepare", 0)),
+                min(whole, wall) + min(listing, view.rests.get("prepare", 0)),
                 (node.id,),
                 f"{names.operator(view, node.id)} read {files:,} files of {bytes_text(round(size / files))} on average",
                 "Compact them into files of 128 MB and more, and let what writes them write fewer (repartition before"
@@ -541,15 +582,30 @@ def scans(view: View) -> Iterator[Cause]:
                 {"files": files, "bytes": size, "metadata_time_ms": listing},
                 _stage_of(view, node.id),
             )
+        text_format = _text_format(node)
         yield Cause(
             "scan",
-            wall + shared,
+            wall,
             (node.id,),
-            f"{names.operator(view, node.id)} read {_scanned(view, node, files, size)}",
-            "Read less: filter on partition columns, select fewer columns, or store it in a columnar format.",
-            {"files": files or 0, "bytes": size or 0, "rows": view.rows(node.id) or 0},
+            f"{names.operator(view, node.id)} read {_scanned(view, node, files, size)}"
+            + (f", and parsed {text_format}" if text_format else ""),
+            f"Store it as Parquet or ORC, if it is read more than once: each read parses {text_format} again."
+            if text_format
+            else "Read less: filter on partition columns, select fewer columns, or store it in a columnar format.",
+            {
+                "files": files or 0,
+                "bytes": size or 0,
+                "rows": view.rows(node.id) or 0,
+                "is_text": int(bool(text_format)),
+            },
             _stage_of(view, node.id),
         )
+
+
+def _text_format(node: Node) -> str:
+    """``JSON``: the format of a scan that has to be parsed; empty: another one."""
+    words = node.name.split(" ", 2)
+    return words[1].upper() if len(words) > 1 and words[1] in _TEXT_FORMATS else ""
 
 
 def _scanned(view: View, node: Node, files: int | None, size: int | None) -> str:
@@ -660,7 +716,7 @@ def driver(view: View) -> Iterator[Cause]:
     else:
         what = f"the driver took {duration_text(whole)}, most of it between stages"
         advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
-    if whole < _STARTING_MS:
+    if whole < _STARTING_MS and longest not in ("finish", "collect"):
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
         "driver",
@@ -675,6 +731,24 @@ def driver(view: View) -> Iterator[Cause]:
             "result_bytes": results,
         },
     )
+
+
+def files_written(view: View) -> Iterator[Cause]:
+    """A write of many small files."""
+    for node in view.of_kind("write"):
+        files, size = (view.facts.total(node, name) or 0 for name in ("number of written files", "written output"))
+        if files < _MANY_FILES or size / files >= _SMALL_FILE:
+            continue
+        stages = [ran for ran in view.ran if node.id in ran.nodes]
+        yield Cause(
+            "small_files",
+            view.wall_of((), ("file_write",)) + view.rests.get("commit", 0),
+            (node.id,),
+            f"it wrote {files:,} files of {bytes_text(round(size / files))} on average",
+            "Write fewer, larger files: repartition before the write, by its partition columns or to fewer partitions.",
+            {"files": files, "bytes": size},
+            stages[0].stage_id if stages else None,
+        )
 
 
 def commit(view: View) -> Iterator[Cause]:
@@ -773,8 +847,8 @@ def work(view: View) -> Iterator[Cause]:
         if account.kind == "operator" and account.node_id is not None:
             known[account.node_id] = ms
     for account, ms in view.walls.items():
-        if account.kind != "shared" or not ms:
-            continue
+        if account.kind != "shared" or not ms or account.name:
+            continue  # those of one kind have causes of their own
         parts = view.guesses(view.bill.holds(account))
         first = max(parts, key=lambda i: parts[i], default=None)
         if first is None:
@@ -831,7 +905,7 @@ def _work(view: View, node_id: int | None) -> tuple[str, float]:
 def exploding(view: View) -> Iterator[Cause]:
     """An operator other than a join makes many rows of each, and all that follows in its stage works on them."""
     for node in view.facts.graph.nodes:
-        if not node.name.startswith("Generate"):
+        if not node.name.startswith(("Generate", "Expand")):
             continue
         out, read = view.rows(node.id), view.rows(next(iter(view.facts.inputs(node)), node.id))
         if not out or not read or out < _LEAST_RATIO * read or out < 10_000:
@@ -865,7 +939,7 @@ def _compute_advice(view: View, node: Node) -> str:
     kind = operators.of(node.name).kind
     if kind == "join":
         if operators.of(node.name).compares_pairs:
-            return "It compares all pairs of rows: give it an equality condition, or make one side smaller."
+            return _PAIRS_ADVICE
         return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
     if kind == "sort":
         return "Sort less: drop a sort that nothing needs, or sort fewer and smaller rows."
@@ -875,6 +949,11 @@ def _compute_advice(view: View, node: Node) -> str:
         return "Look at its expressions: regular expressions, JSON, many CASEs or casts; compute them on fewer rows."
     if "Window" in node.name:
         return "Window over fewer rows, or replace it by an aggregation and a join."
+    if node.name.startswith("Expand"):
+        return (
+            "Each count(DISTINCT), and each grouping of CUBE, ROLLUP and GROUPING SETS, makes a copy of each row: use"
+            " approx_count_distinct, fewer groupings, or count distinct values in two steps."
+        )
     if node.name.startswith("Generate"):
         return "Explode fewer rows: filter before it, or use higher-order functions (transform, filter, aggregate)."
     return "Look at what it does for each row."
@@ -903,6 +982,7 @@ MECHANISMS: tuple[Callable[[View], Iterator[Cause]], ...] = (
     waiting,
     driver,
     commit,
+    files_written,
     nested,
     caches,
     contention,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED
@@ -201,11 +202,24 @@ class View:
         """Operators of which the time is known."""
         return frozenset(i for i, item in self.bill.operators().items() if item.task_time_ms)
 
+    def likely_wall_of(self, node_id: int) -> int:
+        """Wall time of an operator: what is known, and its likely part of what it shares with others."""
+        shared = (
+            round(ms * self.guesses(self.bill.holds(account)).get(node_id, 0.0))
+            for ran in self.ran
+            if node_id in ran.nodes
+            for account, ms in ran.parts.items()
+            if account.kind == "shared"
+        )
+        return self.wall_of((node_id,)) + sum(shared)
+
     def _handled(self, node_id: int) -> float:
         node = self.facts.nodes[node_id]
         read = sum(self.rows(i) or 0 for i in self.facts.inputs(node))
         made = self.rows(node_id) or 0
         kind = operators.of(node.name).kind
+        if operators.of(node.name).compares_pairs:
+            made += prod(self.rows(i) or 0 for i in self.facts.inputs(node)[:2])
         return (read + made) * _WEIGHTS.get(kind, 1.0) * (_HEAVY if is_heavy(node) else 1.0)
 
     def rows(self, node_id: int) -> int | None:
