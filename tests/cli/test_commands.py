@@ -92,7 +92,7 @@ def test_help_uses_the_width_of_the_terminal() -> None:
 
 def test_an_unknown_command_is_an_error() -> None:
     """A mistyped name is answered with the ones that are alike."""
-    result = CliRunner().invoke(cli, ["querys"])
+    result = CliRunner().invoke(cli, ["quries"])
     assert result.exit_code == 2
-    assert "No such command 'querys'" in result.output
+    assert "No such command 'quries'" in result.output
     assert "Did you mean queries?" in result.output

@@ -19,6 +19,7 @@ ARGUMENTS = {
     ("plan",): ["last"],
     ("cost",): ["last"],
     ("verdict",): ["last"],
+    ("keys",): ["last", "3"],
     ("diff",): ["last"],
     ("why",): ["last"],
     ("db", "prune"): ["--keep", "400d"],

@@ -172,6 +172,7 @@ RUNS: Runs = {
     ("plan",): [["1"], ["1", "--json"], ["1", "--metrics", "--all-versions"], ["3"], [HOSTILE], ["9/" + HOSTILE]],
     ("cost",): [["1"], ["1", "--json"], ["3"], [HOSTILE]],
     ("verdict",): [["1"], ["1", "--json"], ["3"], [HOSTILE]],
+    ("keys",): [["1", "0"], ["1", "1"], ["1", "99"], ["3", "0"], [HOSTILE, "0"], ["1", HOSTILE]],
     ("why",): [["1", "2"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
     ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
     ("streams",): [[], ["--json"], ["--job", HOSTILE], ["--since", HOSTILE]],

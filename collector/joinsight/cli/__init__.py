@@ -39,6 +39,7 @@ _SECTIONS = {
         "joins": ("lists", "List joins: strategy, rows in and out, build side, spill."),
         "shuffles": ("lists", "List shuffles: bytes written, partitions, wait and skew."),
         "broadcasts": ("lists", "List broadcasts: outcome, size in memory, time on the driver."),
+        "keys": ("keys", "Print the code that names the hottest keys of a join or shuffle."),
         "findings": ("findings", "List problems: how often, at what cost, and what to do."),
     },
     "Compare": {

@@ -10,7 +10,7 @@ import io
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,7 @@ from joinsight.driver.attach import JoinsightWarning, call_with_context, classic
 from joinsight.findings import FindingsEngine
 from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import Operator
+from joinsight.measuring.keys import HotKeys, NotInPlan, candidates, hot_keys
 from joinsight.pages.notebook import notebook
 from joinsight.present.values import query_title
 from joinsight.tables import (
@@ -56,6 +57,16 @@ class MeasuredExecution:
     """One SQL execution: the rows that a collector would store. Their units and meanings: docs/data-dictionary.md."""
 
     rows: Rows
+    plans: Any = field(default=None, compare=False, repr=False)
+    """The logical plans of the measurement, in the JVM; None: there are none."""
+
+    def keys(self, node_id: int | None = None) -> HotKeys:
+        """The most frequent keys of a join or shuffle, read again in the query's session: docs/keys.md.
+
+        `node_id` is one of `joins` or `shuffles`; the default is the most skewed one. Raises `JoinsightError` if that
+        has no keys, or if its rows cannot be found in the session's plan.
+        """
+        return hot_keys(self.rows, self.plans, node_id)
 
     @property
     def row(self) -> ExecutionRow:
@@ -180,7 +191,9 @@ class Measured:
         try:
             lines, more = _stop(handle)
             documents = [(line, decode_document(line)) for line in lines]
-            self._executions = tuple(measured_execution(each) for _, each in documents if isinstance(each, Execution))
+            executions = (each for _, each in documents if isinstance(each, Execution))
+            plans = handle.plans()
+            self._executions = tuple(replace(measured_execution(each), plans=plans) for each in executions)
             self._lines = [line for line, each in documents if isinstance(each, Execution)]
             self._problem = None
         except Exception as failure:  # the block's own result or error matters more; reading the executions raises it
@@ -197,6 +210,26 @@ class Measured:
         if self._executions is None:
             raise JoinsightError("The measurement has not ended: read it after the `with` block.")
         return self._executions
+
+    def keys(self, node_id: int | None = None) -> HotKeys:
+        """The most frequent keys of a join or shuffle, as `MeasuredExecution.keys`: by default of the most skewed one.
+
+        A `node_id` is one of the longest execution that has a join or shuffle with this id. Raises `JoinsightError`
+        like `executions`, and if no execution has keys.
+        """
+        found = [(score, each, node) for each in self.executions for score, node in candidates(each.rows)]
+        if node_id is not None:
+            its = [each for each in self.executions if node_id in _with_keys(each)] or self.executions
+            if not its:
+                raise JoinsightError("No queries ran.")
+            return max(its, key=lambda each: each.duration_ms or 0).keys(node_id)
+        problem = JoinsightError("No execution has a join or shuffle with keys.")
+        for _, each, node in sorted(found, key=lambda one: one[0], reverse=True):
+            try:
+                return each.keys(node)
+            except NotInPlan as error:
+                problem = error
+        raise problem
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the executions to a file, which `joinsight gate` compares with another. Raises like `documents`."""
@@ -233,6 +266,10 @@ class Measured:
         if self._problem is not None:
             return None  # a notebook then shows the text
         return notebook([each._stored for each in self.executions])
+
+
+def _with_keys(execution: MeasuredExecution) -> set[int]:
+    return {row.node_id for row in execution.joins} | {row.node_id for row in execution.shuffles}
 
 
 def measure(what: Any) -> Measured:

@@ -2,6 +2,7 @@ package io.joinsight;
 
 import io.joinsight.capture.Application;
 import io.joinsight.capture.Documents;
+import io.joinsight.capture.QueryPlans;
 import io.joinsight.capture.SequenceTracker;
 import io.joinsight.capture.Snapshot;
 import io.joinsight.capture.SnapshotConsumer;
@@ -31,6 +32,7 @@ public final class Measurement {
 
   private final SparkContext context;
   private final JoinsightListener listener;
+  private final QueryPlans plans = new QueryPlans();
   private Application application;
   private SnapshotQueue queue;
   private ByteArrayInputStream documents;
@@ -49,6 +51,7 @@ public final class Measurement {
     Measurement measurement = new Measurement(context, Settings.withoutDelivery(conf));
     String problem = measurement.listener.problem();
     if (problem != null) throw new IllegalStateException(problem);
+    context.addSparkListener(measurement.plans); // first, so that it has every plan when the listener leaves
     measurement.listener.join(context);
     return measurement;
   }
@@ -59,7 +62,12 @@ public final class Measurement {
    * before this call. False after the time-out: then it returns what there is.
    */
   public boolean stop(long timeoutMs) throws Throwable {
-    boolean all = listener.leave(context, JOBS_MS, timeoutMs);
+    boolean all;
+    try {
+      all = listener.leave(context, JOBS_MS, timeoutMs);
+    } finally {
+      context.removeSparkListener(plans);
+    }
     Documents made = new Documents(application);
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     int number = 0;
@@ -78,6 +86,11 @@ public final class Measurement {
     byte[] piece = new byte[Math.min(PIECE_BYTES, documents.available())];
     documents.read(piece, 0, piece.length);
     return piece;
+  }
+
+  /** The plans of what has ended, which live as long as the caller refers to them. */
+  public QueryPlans plans() {
+    return plans;
   }
 
   /** Executions whose documents did not fit into the memory limit. */

@@ -142,10 +142,25 @@ public final class SparkAccess {
    * listener's thread, or fail there and put that thread's frames into the exception that the user gets.
    */
   static SparkPlan executedPlan(QueryExecution query) throws ReflectiveOperationException {
-    Object plan = computed(query, "executedPlan");
-    Object lazy = plan == null ? computed(query, "lazyExecutedPlan") : null; // since 4.0: a LazyTry
+    return (SparkPlan) computed(query, "executedPlan", "lazyExecutedPlan");
+  }
+
+  /** As {@link #executedPlan}. */
+  static LogicalPlan optimizedPlan(QueryExecution query) throws ReflectiveOperationException {
+    return (LogicalPlan) computed(query, "optimizedPlan", "lazyOptimizedPlan");
+  }
+
+  /** The SparkSession of a query, whose class has another name since 4.0. */
+  static Object session(QueryExecution query) throws ReflectiveOperationException {
+    return computed(query, "sparkSession");
+  }
+
+  private static Object computed(QueryExecution query, String name, String lazyName)
+      throws ReflectiveOperationException {
+    Object plan = computed(query, name);
+    Object lazy = plan == null ? computed(query, lazyName) : null; // since 4.0: a LazyTry
     Object result = lazy == null ? null : computed(lazy, "tryT");
-    return (SparkPlan) (result instanceof Success ? ((Success<?>) result).value() : plan);
+    return result instanceof Success ? ((Success<?>) result).value() : plan;
   }
 
   /** A node's metric if Spark has computed the node's metrics; computing them would register new accumulators. */

@@ -1,0 +1,193 @@
+"""Counts the most frequent keys of a join's or shuffle's inputs, and how much of the join's output each makes.
+
+The question runs in a clone of the user's session, whose settings stay as they are. All keys of small sides are
+counted; of large ones those of a sample, so that the question costs a fraction of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from joinsight.base.errors import JoinsightError
+from joinsight.measuring import logical
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+MOST = 10
+"""Keys that are named of each side, and of a join's output."""
+_DESCRIPTION = "joinsight: the hottest keys"
+_PARTITIONS = 200
+_MOST_WHOLE = 500_000
+"""Rows of a side, up to which all are counted; of a larger one, a sample is."""
+SAMPLE = 200_000
+"""Rows of a sample: the share of a key is off by 0.2 points at most, in 95 of 100 cases."""
+_LEAST_SAMPLED = 20
+"""Rows of a sample that a key must have for its share of a join's output to be estimated."""
+_SEED = 1
+OUTPUT = "output"
+"""The name of a count: rows of the join's output."""
+_IS_TOTAL = "is_total"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many rows of each side and of the output keys have, and all rows of each side."""
+
+    by_key: Mapping[tuple[Any, ...], Mapping[str, int]]
+    rows: Mapping[str, int]
+    sampled: Sequence[str]
+    """Sides whose counts are estimates, from a sample."""
+
+
+def count(java_session: Any, found: logical.Found, join_type: str | None, sizes: Sequence[int | None]) -> Counts:
+    """Count the most frequent keys of an operator, in a clone of this session; `sizes` are rows of sides, if known."""
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        raise JoinsightError("This SparkSession has been stopped.")
+    session = _clone(context, java_session)
+    columns = [f"key{i}" for i in range(len(found.sides[0].keys))]
+    sides = [_keys_of(session, side, columns) for side in found.sides]
+    fractions = [SAMPLE / size if size is not None and size > _MOST_WHOLE else None for size in sizes]
+    return _tops(context, found, columns, sides, sizes, fractions, join_type)
+
+
+def _tops(
+    context: Any,
+    found: logical.Found,
+    columns: Sequence[str],
+    sides: Sequence[DataFrame],
+    sizes: Sequence[int | None],
+    fractions: Sequence[float | None],
+    join_type: str | None,
+) -> Counts:
+    """The most frequent keys of each side and of the output, of whole sides or of samples."""
+    from pyspark.sql import functions as f
+
+    read = [
+        side if part is None else side.sample(part, seed=_SEED) for side, part in zip(sides, fractions, strict=True)
+    ]
+    names_of_sides = [side.name for side in found.sides]
+    groups = _tagged(found, columns, read).groupBy(*columns)
+    counts = groups.agg(*(f.sum(side).alias(side) for side in names_of_sides))
+    measures = list(names_of_sides)
+    if join_type is not None:
+        scales = [1.0 if part is None else 1 / part for part in fractions]
+        counts = counts.withColumn(OUTPUT, _output(columns, join_type, found.null_safe, scales))
+        measures.append(OUTPUT)
+    # All branches read the same columns of `counts`, so that Spark makes its shuffle once and reuses it
+    totals = counts.agg(*(f.sum(measure).alias(measure) for measure in measures)).select(
+        f.lit(True).alias(_IS_TOTAL),
+        *(f.lit(None).cast(counts.schema[name].dataType).alias(name) for name in columns),
+        *measures,
+    )
+    for measure in measures:
+        totals = totals.union(
+            counts.orderBy(f.desc(measure)).limit(MOST).select(f.lit(False), *columns, *measures)  # the largest
+        )
+    collected = _described(context, totals.collect)
+    (total,) = (row for row in collected if row[_IS_TOTAL])
+    rows = {
+        side.name: int(total[side.name] or 0) if part is None or size is None else size
+        for side, size, part in zip(found.sides, sizes, fractions, strict=True)
+    }
+    factors = {side.name: rows[side.name] / max(1, int(total[side.name] or 0)) for side in found.sides}
+    by_key = {
+        tuple(row[column] for column in columns): {
+            measure: round(int(row[measure] or 0) * factors.get(measure, 1)) for measure in measures
+        }
+        for row in collected
+        if not row[_IS_TOTAL]
+    }
+    sampled = tuple(side.name for side, part in zip(found.sides, fractions, strict=True) if part is not None)
+    return Counts(by_key, rows, sampled)
+
+
+def _tagged(found: logical.Found, columns: Sequence[str], sides: Sequence[DataFrame]) -> DataFrame:
+    """The keys of all sides in one table, each row with a 1 in its side's column."""
+    from pyspark.sql import functions as f
+
+    parts = [
+        frame.select(*columns, *(f.lit(int(other is side)).cast("long").alias(other.name) for other in found.sides))
+        for side, frame in zip(found.sides, sides, strict=True)
+    ]
+    return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
+
+
+def _output(columns: Sequence[str], join_type: str, null_safe: bool, scales: Sequence[float]) -> SparkColumn:
+    """The rows of a join's output that a key makes, if keys are all that it compares."""
+    from pyspark.sql import functions as f
+
+    left, right = (
+        (f.col(side) if scale == 1 else f.ceil(f.col(side) * scale)).cast("decimal(19,0)")
+        for side, scale in zip(("left", "right"), scales, strict=True)
+    )
+    pairs = left * right
+    if not null_safe:
+        is_null = f.lit(False)
+        for column in columns:
+            is_null = is_null | f.col(column).isNull()
+        pairs = f.when(is_null, f.lit(0).cast("decimal(38,0)")).otherwise(pairs)
+    for side, scale in zip(("left", "right"), scales, strict=True):
+        if scale != 1:  # a product of two or three rows of samples says nothing
+            pairs = f.when(f.col(side) < _LEAST_SAMPLED, f.lit(0).cast("decimal(38,0)")).otherwise(pairs)
+    zero = f.lit(0)
+    if join_type == "LeftSemi":
+        return f.when(pairs > zero, left).otherwise(zero).cast("decimal(38,0)")
+    if join_type == "LeftAnti":
+        return f.when(pairs > zero, zero).otherwise(left).cast("decimal(38,0)")
+    if join_type == "ExistenceJoin":
+        return left.cast("decimal(38,0)")
+    unmatched = zero.cast("decimal(19,0)")
+    if join_type in ("LeftOuter", "FullOuter", "LeftSingle"):
+        unmatched = unmatched + left
+    if join_type in ("RightOuter", "FullOuter"):
+        unmatched = unmatched + right
+    return f.when(pairs > zero, pairs).otherwise(unmatched).cast("decimal(38,0)")
+
+
+def _clone(context: Any, java_session: Any) -> Any:
+    """A session of its own settings, with the user's at this moment, in which many partitions cost little."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession(context, java_session.cloneSession())
+    settings: Any = session.conf
+    settings.set("spark.sql.adaptive.enabled", "true")
+    settings.set("spark.sql.adaptive.coalescePartitions.enabled", "true")
+    settings.set("spark.sql.exchange.reuse", "true")
+    if int(settings.get("spark.sql.shuffle.partitions")) > _PARTITIONS:
+        settings.set("spark.sql.shuffle.partitions", str(_PARTITIONS))
+        settings.unset("spark.sql.adaptive.coalescePartitions.initialPartitionNum")
+    return session
+
+
+def _keys_of(session: Any, side: logical.Side, columns: Sequence[str]) -> DataFrame:
+    """The key columns of a side's rows, under these names."""
+    from pyspark.sql import DataFrame
+
+    jvm = session._jvm
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    nothing, none = logical.scala_list(jvm, []), jvm.scala.Option.empty()
+    named = [
+        expressions.Alias(key, column, expressions.NamedExpression.newExprId(), nothing, none, nothing)
+        for key, column in zip(side.keys, columns, strict=True)
+    ]
+    side.plan.setAnalyzed()  # an optimized plan has what the analyzer would refuse
+    plan = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(logical.scala_list(jvm, named), side.plan)
+    return DataFrame(logical.dataset(session, plan), session)
+
+
+def _described(context: Any, run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+    """Run a query under this feature's name, which Spark's UI shows."""
+    name = "spark.job.description"
+    before = context.getLocalProperty(name)
+    context.setLocalProperty(name, _DESCRIPTION)
+    try:
+        return run()
+    finally:
+        context.setLocalProperty(name, before)

@@ -1,0 +1,225 @@
+"""Finds a join or shuffle of an execution's plan in its optimized logical plan, with the rows and keys of each side.
+
+The logical plan is an object of the JVM, read through Py4J. Operators of the physical plan are known by their texts, of
+which the ids of attributes are the same in both plans: ``[customer_id#7L]`` is found as the join whose left keys refer
+to attribute 7. Nothing is compared by name, and literals, which may be redacted, do not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from joinsight.plan.texts import without_ids
+
+_ID = re.compile(r"#(\d+)")
+_EQUAL, _NULL_SAFE = "EqualTo", "EqualNullSafe"
+_KEYS = {
+    "Aggregate": "groupingExpressions",
+    "Window": "partitionSpec",
+    "WindowInPandas": "partitionSpec",
+    "ArrowWindowPython": "partitionSpec",
+    "RepartitionByExpression": "partitionExpressions",
+    "FlatMapGroupsInPandas": "groupingAttributes",
+    "FlatMapGroupsInArrow": "groupingAttributes",
+    "Sort": "order",
+}
+"""Operators with one input that need its rows by key, and the method that returns the keys."""
+_NORMALIZED = ("CollationKey", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")
+"""What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
+_PYTHON = ("Python", "Pandas", "Arrow")
+
+
+@dataclass(frozen=True)
+class Side:
+    """The rows that reach an operator, and the key of each."""
+
+    name: str
+    """left, right, or input."""
+    plan: Any
+    keys: Sequence[Any]
+    """Catalyst expressions over the plan's columns."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """A name for each key: that of its column, or its expression."""
+        found: list[str] = []
+        for key in self.keys:
+            name = _name(key)
+            found.append(name if name not in found else f"{name} ({len(found) + 1})")
+        return found
+
+    @property
+    def python(self) -> bool:
+        """Whether Python functions make its rows."""
+        return any(any(word in class_name(node) for word in _PYTHON) for node in nodes(self.plan))
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether reading its rows again gives the same ones."""
+        expressions = (each for node in nodes(self.plan) for each in elements(node.expressions()))
+        return all(each.deterministic() for each in expressions) and not any(
+            class_name(node) == "Sample" for node in nodes(self.plan)
+        )
+
+
+@dataclass(frozen=True)
+class Found:
+    """An operator of the logical plan with its inputs."""
+
+    sides: Sequence[Side]
+    null_safe: bool = False
+    """A join whose NULL keys are equal."""
+    has_condition: bool = False
+    """A join that compares more than keys."""
+
+
+def elements(sequence: Any) -> list[Any]:
+    """The elements of a Scala sequence."""
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+def dataset(session: Any, plan: Any) -> Any:
+    """The JVM's Dataset of a plan in a Python session."""
+    package = session._jvm.org.apache.spark.sql
+    return (package.Dataset if session.version < "4" else package.classic.Dataset).ofRows(session._jsparkSession, plan)
+
+
+def scala_list(jvm: Any, each: Iterable[Any]) -> Any:
+    """A Scala list of these."""
+    java = jvm.java.util.ArrayList()
+    for one in each:
+        java.add(one)
+    return jvm.PythonUtils.toSeq(java).toList()
+
+
+def class_name(node: Any) -> str:
+    """The name of a node's class, without its package."""
+    return str(node.getClass().getSimpleName())
+
+
+def nodes(root: Any) -> Iterator[Any]:
+    """All nodes of a plan, without those of subqueries."""
+    todo = [root]  # plans can be thousands of levels deep: no recursion
+    while todo:
+        node = todo.pop()
+        yield node
+        todo += reversed(elements(node.children()))
+
+
+def find_join(root: Any, left: Iterable[str], right: Iterable[str]) -> Found | None:
+    """The join with these keys, as the physical plan writes them; None if there is none."""
+    left, right = tuple(left), tuple(right)
+    return next((_join(node) for node in _all_nodes(root) if is_join(node, left, right)), None)
+
+
+def is_join(node: Any, left: Iterable[str], right: Iterable[str]) -> bool:
+    """Whether a node is the join with these keys."""
+    if class_name(node) != "Join":
+        return False
+    found = _join(node)
+    if found is None:
+        return False
+    ids = [_ids(key.toString() for key in side.keys) for side in found.sides]
+    return [_ids(left), _ids(right)] == ids
+
+
+def find_input(root: Any, keys: Iterable[str], consumer: str) -> Found | None:
+    """The operator that needs its input by these keys; `consumer` is the name of the physical one."""
+    wanted = _ids(keys)
+    matches = [
+        (_agree(class_name(node), consumer), node, its)
+        for node in _all_nodes(root)
+        if class_name(node) in _KEYS and (its := [key for key in _keys(node) if _ids([key.toString()]) <= wanted])
+        if _ids(key.toString() for key in its) == wanted
+    ]
+    if not matches:  # Spark makes a key of the columns of a DISTINCT aggregate, too
+        matches = [
+            (True, node, [each for each in elements(node.child().output()) if _ids([each.toString()]) & wanted])
+            for node in _all_nodes(root)
+            if class_name(node) == "Aggregate" and wanted <= _ids(map(str, _texts(node.child().output())))
+        ]
+    if not matches or not wanted:
+        return None
+    _, node, its = max(matches, key=lambda match: match[0])
+    return Found([Side("input", node.child(), [_bare(key) for key in its])])
+
+
+def _texts(sequence: Any) -> list[str]:
+    return [each.toString() for each in elements(sequence)]
+
+
+def _agree(logical: str, physical: str) -> bool:
+    return (logical in physical) or (logical == "RepartitionByExpression" and not physical)
+
+
+def _keys(node: Any) -> list[Any]:
+    return elements(getattr(node, _KEYS[class_name(node)])())
+
+
+def _join(node: Any) -> Found | None:
+    condition = node.condition()
+    if condition.isEmpty():
+        return None
+    left, right = node.left(), node.right()
+    pairs: list[tuple[Any, Any]] = []
+    rest = null_safe = False
+    for each in _conjuncts(condition.get()):
+        pair = None
+        if class_name(each) in (_EQUAL, _NULL_SAFE):
+            one, other = each.left(), each.right()
+            if _reads(one, left) and _reads(other, right):
+                pair = one, other
+            elif _reads(one, right) and _reads(other, left):
+                pair = other, one
+        if pair is None:
+            rest = True
+        else:
+            pairs.append((_bare(pair[0]), _bare(pair[1])))
+            null_safe = null_safe or class_name(each) == _NULL_SAFE
+    if not pairs:
+        return None
+    lefts, rights = zip(*pairs, strict=True)
+    return Found([Side("left", left, lefts), Side("right", right, rights)], null_safe, rest)
+
+
+def _reads(expression: Any, plan: Any) -> bool:
+    references = expression.references()
+    return bool(references.nonEmpty() and references.subsetOf(plan.outputSet()))
+
+
+def _conjuncts(expression: Any) -> Iterator[Any]:
+    todo = [expression]
+    while todo:
+        each = todo.pop()
+        if class_name(each) == "And":
+            todo += [each.right(), each.left()]
+        else:
+            yield each
+
+
+def _bare(expression: Any) -> Any:
+    while class_name(expression) in _NORMALIZED:
+        expression = expression.child() if hasattr(expression, "child") else expression.expr()
+    return expression
+
+
+def _name(expression: Any) -> str:
+    bare = _bare(expression)
+    while class_name(bare) == "Cast":
+        bare = _bare(bare.child())
+    if class_name(bare) == "AttributeReference":
+        return str(bare.name())
+    return without_ids(bare.toString())
+
+
+def _ids(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(found for text in texts for found in _ID.findall(text))
+
+
+def _all_nodes(root: Any) -> Iterator[Any]:
+    yield from nodes(root)
+    for each in elements(root.subqueriesAll()):
+        yield from nodes(each)
