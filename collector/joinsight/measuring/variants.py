@@ -8,18 +8,15 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from joinsight.base.errors import JoinsightError
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.measuring.measurement import Measured, measure
+from joinsight.measuring.results import Result, result_of, same
 from joinsight.tables import ExecutionRow
 from joinsight.terminal.console import text_console
 from joinsight.terminal.table import Column, lines
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
 
 _MEASURES: Mapping[str, tuple[str, Callable[[int], str]]] = {
     "task time": ("task_time_ms", duration_text),
@@ -139,7 +136,7 @@ def compare(variants: Mapping[str, Callable[[], Any]], runs: int, check: bool) -
 def _check(results: Mapping[str, Any]) -> None:
     (first, expected), *others = results.items()
     for name, found in others:
-        if found != expected:
+        if not same(expected, found):
             differing = f"{_text(expected)} of {first!r}, {_text(found)} of {name!r}"
             raise JoinsightError(f"The results differ: {differing}. If they may, write check=False.")
 
@@ -159,26 +156,11 @@ def _once(make: Callable[[], Any]) -> Any:
 
 
 def _result(value: Any) -> Any:
-    """What is equal for equal results, in whatever order rows are: of a DataFrame the number of rows and a hash."""
+    """What is equal for equal results, in whatever order rows are."""
     from pyspark.sql import DataFrame
 
-    if not isinstance(value, DataFrame):
-        return value
-    from pyspark.sql import functions as f
-
-    frame = value.toDF(*(f"c{i}" for i in range(len(value.columns))))
-    columns: list[SparkColumn] = []
-    for name, kind in frame.dtypes:
-        # Sums of floating-point numbers depend on the order in which they are added
-        columns.append(f.format_string("%.9e", f.col(name)) if kind in ("double", "float") else f.col(name))
-        columns.append(f.col(name).isNull())
-    return _counted(frame.select(f.xxhash64(*columns).cast("decimal(38,0)").alias("hash")))
-
-
-def _counted(hashes: DataFrame) -> tuple[int, int]:
-    row = hashes.selectExpr("count(*)", "coalesce(sum(hash), 0)").collect()[0]
-    return int(row[0]), int(row[1])
+    return result_of(value) if isinstance(value, DataFrame) else value
 
 
 def _text(result: Any) -> str:
-    return f"{result[0]:,} rows (hash {result[1] % 2**32:08x})" if isinstance(result, tuple) else repr(result)[:80]
+    return str(result) if isinstance(result, Result) else repr(result)[:80]

@@ -1,0 +1,36 @@
+"""Results are equal in whatever order rows are, and whatever the last digits of floats are."""
+
+from __future__ import annotations
+
+import pytest
+
+from joinsight.measuring.results import Result, same
+
+ONE = Result(3, 17, {"c1_sum": 10.0, "c1_size": 12.0, "c1_nulls": 0.0, "c1_nans": None})
+
+
+@pytest.mark.parametrize("change", [{"c1_sum": 10.0 + 1e-9}, {"c1_sum": 10.0 - 5e-9}])
+def test_the_last_digits_of_sums_may_differ(change: dict[str, float]) -> None:
+    """By a billionth of the absolute values."""
+    assert same(ONE, Result(3, 17, {**ONE.floats, **change}))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Result(4, 17, ONE.floats),
+        Result(3, 18, ONE.floats),
+        Result(3, 17, {**ONE.floats, "c1_sum": 10.001}),
+        Result(3, 17, {**ONE.floats, "c1_nulls": 1.0}),
+        Result(3, 17, {}),
+    ],
+)
+def test_all_else_must_be_the_same(other: Result) -> None:
+    """Rows, hashes, sums, numbers of NULLs."""
+    assert not same(ONE, other)
+
+
+def test_results_of_functions_are_compared_as_they_are() -> None:
+    """What is no DataFrame has its own equality."""
+    assert same(7, 7) and not same(7, 8) and not same(ONE, 7)
+    assert str(ONE) == "3 rows (hash 00000011)"
