@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import median_low
 
 from joinsight.tables import Row
-from joinsight.timing.replay import ORDERS, Replay, ReplayStage, TaskModel, makespan
+from joinsight.timing.replay import MOST_TASKS, ORDERS, Replay, ReplayStage, TaskModel, makespan
 
 _QUANTILES = (("min", 0.0), ("p25", 0.25), ("median", 0.5), ("p75", 0.75), ("p95", 0.95), ("max", 1.0))
 _BETWEEN_TASKS_MS = 3.0
@@ -18,6 +18,10 @@ _BETWEEN_TASKS_MS = 3.0
 _LEAST_STRETCH = 1.25
 """How much longer than its tasks need a stage must have taken, for others to have held its slots, or the driver; how
 much shorter, for it to have had more slots than are known."""
+_MOST_FITTED = 100
+"""Stages for which the order of tasks and the share of slots are looked for, those with most run time."""
+_MOST_VALUES, _FEWEST_VALUES = 40_000, 20
+"""Values for the tasks of all stages, and of each at least."""
 _MOST_ORDERED = 8
 """Stages that ran at the same time as others for which the order of tasks is looked for."""
 
@@ -59,7 +63,7 @@ class Recorded:
 
     @property
     def model(self) -> TaskModel:
-        """Its tasks, as if all slots were theirs."""
+        """Its tasks, as if all slots were theirs, in no known order."""
         mean = self.row["run_time_ms"] / max(1, self.tasks)
         values = [(share, self.row[f"run_time_ms_{name}"]) for name, share in _QUANTILES]
         shape = [(share, value / mean) for share, value in values if value is not None] if mean else []
@@ -143,7 +147,13 @@ class Recording:
     @cached_property
     def models(self) -> Sequence[TaskModel]:
         """The tasks by stage attempt, in the order with which it starts and ends as it did."""
-        models = [self._alone(i) for i in range(len(self.stages))]
+        largest = sorted(range(len(self.stages)), key=lambda i: -self.stages[i].row["run_time_ms"])[:_MOST_FITTED]
+        most = max(_FEWEST_VALUES, min(MOST_TASKS, _MOST_VALUES // max(1, len(self.stages))))
+        models = [replace(each.model, most=most) for each in self.stages]
+        for i in largest:
+            models[i] = self._alone(i, models[i])
+        if sum(min(model.count, model.most) for model in models) > _MOST_FITTED * MOST_TASKS // 8:
+            return models
         beside = [i for i, is_alone in enumerate(self._is_alone) if not is_alone and models[i].count > 2]
         for i in sorted(sorted(beside, key=lambda i: -models[i].count * models[i].mean_ms)[:_MOST_ORDERED]):
             known = self.scheduled(models)
@@ -151,20 +161,16 @@ class Recording:
             models[i] = min(possible, key=lambda model: self._distance(known, i, model))
         return models
 
-    def _alone(self, i: int) -> TaskModel:
+    def _alone(self, i: int, model: TaskModel) -> TaskModel:
         """The tasks of a stage; if it ran alone, as they fit its time."""
         each = self.stages[i]
         if not self._is_alone[i]:
-            return each.model
+            return model
         took = each.finished - each.launched - each.latency_ms
-        spans = {
-            order: makespan(replace(each.model, order=order).tasks(self.slots), self.slots) for order in range(ORDERS)
-        }
-        order = min(spans, key=lambda order: abs(spans[order] - took))
+        spans = [makespan(replace(model, order=order).tasks(self.slots), self.slots) for order in range(ORDERS)]
+        order = min(range(ORDERS), key=lambda order: abs(spans[order] - took))
         stretch = took / max(1.0, spans[order])
-        return replace(
-            each.model, order=order, stretch=1.0 if 1 / _LEAST_STRETCH < stretch < _LEAST_STRETCH else stretch
-        )
+        return replace(model, order=order, stretch=1.0 if 1 / _LEAST_STRETCH < stretch < _LEAST_STRETCH else stretch)
 
     def _distance(self, known: Replay, i: int, model: TaskModel) -> float:
         """How far the stage is from when it ran, if these are its tasks."""

@@ -20,7 +20,7 @@ from math import gcd
 Points = Sequence[tuple[float, float]]
 """A quantile function: pairs of share (0 to 1) and value, ascending in both."""
 
-_MOST_TASKS = 400
+MOST_TASKS = 400
 """Values for the tasks of a stage, or four for each slot; the shorter ones of more are put together."""
 
 
@@ -186,7 +186,7 @@ class _Scheduler:
                 heapq.heappush(self.events, (last + self.stages[reader].delay_ms, _RUNNABLE, reader))
 
 
-def task_times(count: int, points: Points, mean: float, slots: int) -> list[float]:
+def task_times(count: int, points: Points, mean: float, slots: int, most: int = MOST_TASKS) -> list[float]:
     """The values of a distribution, ascending, with a mean as near to `mean` as its quantiles allow.
 
     Between two quantiles the values rise as a power of their position, the same everywhere, which makes the mean. Of
@@ -194,7 +194,7 @@ def task_times(count: int, points: Points, mean: float, slots: int) -> list[floa
     """
     if not points:
         points = [(0.0, mean), (1.0, mean)]
-    most = max(_MOST_TASKS, 4 * slots)
+    most = max(most, 4 * slots)
     longest = min(count, most // 4 if count > most else most)
     shares = [i / (count - 1) if count > 1 else 0.5 for i in range(count - longest, count)]
     short = most - longest if count > longest else 0
@@ -249,11 +249,13 @@ class TaskModel:
     stretch: float = 1.0
     """How many times longer than its tasks need the stage holds its slots, as others have them, too."""
     order: int = 0
+    most: int = MOST_TASKS
+    """Values for its tasks."""
 
     def tasks(self, slots: int) -> tuple[float, ...]:
         """How long each holds a slot, in the order of their launch."""
         points = [(share, value * self.mean_ms + self.held_ms) for share, value in self.shape]
-        times = task_times(self.count, points, self.mean_ms + self.held_ms, slots)
+        times = task_times(self.count, points, self.mean_ms + self.held_ms, slots, self.most)
         return tuple(self.stretch * task for task in ordered(times, self.order))
 
 

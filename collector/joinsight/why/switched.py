@@ -34,6 +34,8 @@ _LEAST_PART, _MOST_LEFT = 0.1, 0.1
 """A stage that has this share of an execution's time and at most this share of that in the other one makes a switch."""
 _MOST_ERROR = 0.15
 """How much of a replay may be wrong, for its result to be used."""
+_MOST_TASKS = 5_000
+"""Tasks of an execution that is scheduled again and again."""
 _MOST_EVENTS = 6_000
 """Tasks that are scheduled, over all replays."""
 
@@ -48,13 +50,12 @@ def has_switched(pairs: Sequence[Pair], shorter_ms: int) -> bool:
 
 
 def can_replay(recording: Recording) -> bool:
-    """Whether its replay takes about as long as it did, and all of it can be told apart."""
-    its = recording.replay.wall_ms()
-    return (
-        bool(recording.stages)
-        and abs(its - recording.wall_ms) <= _MOST_ERROR * recording.wall_ms
-        and not any(each.row["stage_attempt"] for each in recording.stages)
-    )
+    """Whether its replay takes about as long as it did, all of it can be told apart, and it is not too large."""
+    if not recording.stages or any(each.row["stage_attempt"] for each in recording.stages):
+        return False
+    if sum(each.tasks for each in recording.stages) > _MOST_TASKS:
+        return False
+    return abs(recording.replay.wall_ms() - recording.wall_ms) <= _MOST_ERROR * recording.wall_ms
 
 
 def values(a: RunPlaces, b: RunPlaces, pairs: Sequence[Pair]) -> dict[str, float]:
