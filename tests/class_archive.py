@@ -74,10 +74,7 @@ def make(path: Path, options: str) -> None:
             "spark.joinsight.spool": folder,
             "spark.joinsight.shutdownTimeout": "1s",
         }
-        builder = SparkSession.builder
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
+        spark = SparkSession.builder.config(map=settings).getOrCreate()
         spark.range(1000).selectExpr("id", "id % 7 AS key").write.parquet(f"{folder}/facts")
         facts = spark.read.parquet(f"{folder}/facts")
         facts.createOrReplaceTempView("facts")

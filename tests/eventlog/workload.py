@@ -35,10 +35,7 @@ def main() -> None:
         "spark.joinsight.tag.team": "tests",
     }
     options.update(pair.split("=", 1) for pair in arguments.conf)
-    builder = SparkSession.builder
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.config(map=options).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     with tempfile.TemporaryDirectory() as folder:
         run(spark, folder)

@@ -253,10 +253,7 @@ def session(folder: str, url: str, master: str) -> SparkSession:
         # A sorter spills from here on, as if its memory were full
         "spark.shuffle.spill.numElementsForceSpillThreshold": "150000",
     }
-    builder = SparkSession.builder
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.config(map=options).getOrCreate()
 
 
 def clean(document: dict[str, Any], folder: str) -> bytes:

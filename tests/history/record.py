@@ -199,10 +199,7 @@ def session(folder: str, url: str) -> SparkSession:
         "spark.sql.files.maxPartitionBytes": "1m",
         "spark.sql.files.openCostInBytes": "1",
     }
-    builder = SparkSession.builder
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.config(map=options).getOrCreate()
 
 
 def clean(document: dict[str, Any], folder: str) -> bytes:

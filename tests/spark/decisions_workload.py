@@ -144,10 +144,7 @@ def main(folder: Path, *conf: str) -> None:
         "spark.default.parallelism": "2",
     }
     options |= dict(pair.split("=", 1) for pair in conf)
-    builder = SparkSession.builder
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.config(map=options).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     try:
         run(spark)

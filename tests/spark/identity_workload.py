@@ -184,10 +184,7 @@ def main(folder: Path, rows: int, *conf: str) -> None:
         "spark.default.parallelism": "2",
     }
     options |= dict(pair.split("=", 1) for pair in conf)
-    builder = SparkSession.builder
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.config(map=options).getOrCreate()
     try:
         run(spark, folder, rows)
     finally:

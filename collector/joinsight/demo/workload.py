@@ -267,10 +267,7 @@ def open_session(data: Path, extra: Mapping[str, str]) -> SparkSession:
     """A session with this workload's options, overridden by `extra`; both override Spark's files and variables."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder
-    for key, value in {**session_options(data), **extra}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.config(map={**session_options(data), **extra}).getOrCreate()
 
 
 def print_step(step: int, steps: int, title: str) -> None:

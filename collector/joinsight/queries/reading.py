@@ -277,9 +277,9 @@ def _operators(
         elif few_operators and sort != "recent":
             operators = select(operators.offset(0).subquery(table.name))
         if not on_execution and (few_executions or not by_execution):  # the limit then applies before the join
-            operators = _first(operators, first, of, filters)
+            operators = _page(operators, first, of, filters)
         if few_executions and first is orders and not by_execution and table is not finding:
-            operators = _whole(operators, table)
+            operators = _by_ids(operators, table)
         source = operators.subquery(table.name)
         its = (
             select(execution).where(_same_execution(source, execution), *on_execution).offset(0).lateral(execution.name)
@@ -287,7 +287,7 @@ def _operators(
         joined = source.join(its, true())
     title = its.c.title.label("query_title") if "title" in source.c else its.c.title
     described = [title, *(its.c[name] for name in ("job_name", "description", "state", "duration_ms"))]
-    return _first(select(source, *described).select_from(joined), orders, source, filters)
+    return _page(select(source, *described).select_from(joined), orders, source, filters)
 
 
 def _operators_of(executions: FromClause, table: Table, conditions: Sequence[ColumnElement[bool]]) -> FromClause:
@@ -295,7 +295,7 @@ def _operators_of(executions: FromClause, table: Table, conditions: Sequence[Col
     return select(table).where(_same_execution(table, executions), *conditions).offset(0).lateral(table.name)
 
 
-def _whole(keys: Select[Any], table: Table) -> Select[Any]:
+def _by_ids(keys: Select[Any], table: Table) -> Select[Any]:
     """The rows of a table that have these keys. PostgreSQL then needs only indexes for what the keys are chosen from:
     to read the rows of 80,000 executions takes longest.
     """
@@ -309,7 +309,7 @@ def _same_execution(one: FromClause, other: FromClause) -> ColumnElement[bool]:
     return and_(*(one.c[name] == other.c[name] for name in EXECUTION_KEY))
 
 
-def _first(
+def _page(
     statement: Select[Any], orders: Sequence[ColumnElement[Any]], source: FromClause, filters: Filters
 ) -> Select[Any]:
     """The statement in these orders, ties with the newest first, and the filters' limit."""
@@ -363,19 +363,19 @@ def _worst_first(findings: Iterable[Row]) -> list[Row]:
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """An execution's plans; the execution must exist."""
-    row = _of(connection, execution, key)[0]
+    row = _by_key(connection, execution, key)[0]
     version, slots = _application(connection, key)
     return StoredPlan(
         row,
-        _of(connection, plan_version, key),
-        _of(connection, aqe_decision, key),
-        _of(connection, node_metric, key),
-        _worst_first(_of(connection, finding, key)),
-        _of(connection, segment, key),
-        _of(connection, task_time, key),
-        _of(connection, stage, key),
-        _of(connection, shuffle_table, key),
-        _with_uses(connection, _of(connection, cache, key)),
+        _by_key(connection, plan_version, key),
+        _by_key(connection, aqe_decision, key),
+        _by_key(connection, node_metric, key),
+        _worst_first(_by_key(connection, finding, key)),
+        _by_key(connection, segment, key),
+        _by_key(connection, task_time, key),
+        _by_key(connection, stage, key),
+        _by_key(connection, shuffle_table, key),
+        _with_uses(connection, _by_key(connection, cache, key)),
         slots,
         _earlier(connection, row),
         version,
@@ -454,8 +454,8 @@ def read_run(connection: Connection, key: Key) -> Run:
     """An execution's rows for `compare`."""
     same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
     of_application = connection.execute(select(application).where(*same)).mappings().one()
-    operators = (_of(connection, table, key) for table in (joins, shuffle_table, broadcast, stage))
-    return Run(_of(connection, execution, key)[0], dict(of_application), *operators)
+    operators = (_by_key(connection, table, key) for table in (joins, shuffle_table, broadcast, stage))
+    return Run(_by_key(connection, execution, key)[0], dict(of_application), *operators)
 
 
 def find_previous(connection: Connection, key: Key) -> Key:
@@ -477,7 +477,7 @@ def find_typical(connection: Connection, key: Key) -> Key:
 
 def _previous(connection: Connection, key: Key, most: int) -> list[tuple[Key, int]]:
     """The latest earlier runs with their durations, the last one first; raises `NotFound` if there is none."""
-    run = _of(connection, execution, key)[0]
+    run = _by_key(connection, execution, key)[0]
     c = execution.c
     earlier = (
         c.query_shape == run["query_shape"],
@@ -497,7 +497,7 @@ def _previous(connection: Connection, key: Key, most: int) -> list[tuple[Key, in
     return [((row[0], row[1], row[2], row[3]), row[4]) for row in found]
 
 
-def _of(connection: Connection, table: Table, key: Key) -> list[Row]:
+def _by_key(connection: Connection, table: Table, key: Key) -> list[Row]:
     """The rows of an execution in a table, in the order of their key."""
     where = [table.c[name] == value for name, value in zip(EXECUTION_KEY, key, strict=True)]
     return [dict(r) for r in connection.execute(select(table).where(*where).order_by(*table.primary_key)).mappings()]

@@ -17,10 +17,7 @@ conf = {
     "spark.joinsight.sampleInterval": "20ms",
     "spark.sql.shuffle.partitions": "2",
 }
-builder = SparkSession.builder.appName("work")
-for key, value in conf.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
+spark = SparkSession.builder.appName("work").config(map=conf).getOrCreate()
 spark.udf.register("slow", lambda x: sum(range(20_000)) + x, "long")
 
 # Each step of the expression tries every place again
