@@ -77,8 +77,7 @@ def _numbers() -> list[Panel]:
         ),
         total(
             "Hours waiting for slots",
-            "How long executions waited because no slot was free for their tasks. More cores, or another hour of the"
-            " day, would save it.",
+            "How long executions waited for free cores. More cores, or another hour of the day, would save it.",
             _hours("wall", "waiting"),
         ),
     ]
@@ -93,7 +92,7 @@ def _weeks(of: Literal["task", "wall"]) -> Panel:
         ),
         "wall": (
             "Hours of waiting by week",
-            "How long executions waited for each kind of work. Waiting: no slot was free. Driver: planning, and between"
+            "How long executions waited for each kind of work. Waiting: for free cores. Driver: planning, and between"
             " stages. Work that nothing waited for is not in it, so it differs from core-hours.",
         ),
     }

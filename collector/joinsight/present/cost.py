@@ -25,7 +25,7 @@ UNATTRIBUTED: Mapping[str, str] = {
     "commit": "the commit of the write",
     "finish": "the driver, after the last job",
     "nested": "executions that this one started",
-    "waiting": "no slot was free for its tasks",
+    "waiting": "no free cores for its tasks",
 }
 """What the driver and the scheduler did, by cause."""
 ACTIVITIES: Mapping[str, str] = {
@@ -56,7 +56,7 @@ class Labels:
         self._works = works(stored)
 
     def item(self, item: Item) -> str:
-        """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting: no slot was free``."""
+        """``SortMergeJoin [k], [k], Inner``, ``stage 7: SortMergeJoin, 2 Sort``, ``waiting: no free cores``."""
         if item.kind == "rest":
             return f"{item.name}: {UNATTRIBUTED.get(item.name, 'no stage is known')}"
         if item.kind == "activity":

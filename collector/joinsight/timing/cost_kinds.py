@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
     "write": "writing files, and the commit",
     "shared": "operators of several kinds that cannot be told apart: without samples, most of a stage",
     "other": "other operators; starting up and compiling code",
-    "waiting": "no slot was free for tasks",
+    "waiting": "no free cores for tasks",
     "driver": "the driver: planning, replanning, between stages, returning rows",
     "nested": "executions that this one started, which have costs of their own",
 }
