@@ -380,6 +380,26 @@ def test_python_workers_beside_other_work_are_not_told_apart(other: str) -> None
         assert "Python workers ran for 30.0 s (node" in text.getvalue()
 
 
+def test_samples_of_python_workers_are_of_operators_that_run_python() -> None:
+    """One of two, where it is not known of which; the only one, even if no metric names an operator of the stage."""
+    drawing = """
+    HashAggregate | (keys=[r#3]) | number of output rows=9
+      BatchEvalPython | [f(g(id#1))] | number of output rows=9
+        BatchEvalPython | [g(id#1)] | number of output rows=9
+          Range | (0, 9) | number of output rows=9
+    """
+    samples = {"python": 3, "other": 1}
+    _, found = made(drawing, ran(7, 100, 500, 40_000, **samples))
+    assert [(item.kind, item.name, item.operators) for item in found.items if item.task_time_ms == 30_000] == [
+        ("shared", "python", (1, 2))
+    ]
+    unknown = "HashAggregate | (keys=[r#3])\n  BatchEvalPython | [f(id#1)]\n    Range | (0, 9)"
+    _, found = made(unknown, ran(7, 100, 500, 40_000, **samples))
+    assert found.operators()[1].task_time_ms == 30_000
+    _, found = made("HashAggregate | (keys=[r#3])\n  Scan ExistingRDD | [id#1]", ran(7, 100, 500, 40_000, **samples))
+    assert ("activity", "python", 30_000) in [(item.kind, item.name, item.task_time_ms) for item in found.items]
+
+
 def test_joins_of_which_nothing_is_known_come_last() -> None:
     """Their cost is unknown, not 0; the others are in order of their cost, wherever they stand in the plan."""
     drawing = """

@@ -208,8 +208,9 @@ def _account(facts: PlanMetrics, stages: Stages, spent: Spent) -> Account:
         return Account("activity", spent.part)
     if spent.part in _OF_ONE_KIND:
         account = Account("shared", spent.part, stage_id=spent.stage_id)
-        if _holds(stages, account):
-            return account
+        its = _holds(stages, account)
+        if its:
+            return account if len(its) > 1 else Account("operator", node_id=its[0])
         if spent.part == "python":
             return Account("activity", spent.part)  # functions of an RDD
     return Account("shared", stage_id=spent.stage_id)
@@ -223,7 +224,8 @@ def _holds(stages: Stages, account: Account) -> tuple[int, ...]:
     its = sorted(stages.operators_of(account.stage_id or 0))
     if not account.name:
         return tuple(its)
-    return tuple(i for i in its if is_of_part(stages.nodes[i], account.name))
+    # Of a stage that failed, metrics may name no operator
+    return tuple(i for i in its or stages.nodes if is_of_part(stages.nodes[i], account.name))
 
 
 def _joins(facts: PlanMetrics, items: Sequence[Item]) -> list[JoinCost]:
