@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from tests.eventlog.recorded import VERSIONS, log_at, recorded
 from tests.eventlog.recorded import read as read_log
 from tests.versions import NEWEST
 
-from joinsight.backfill import planner
+from joinsight.backfill import planner, run
 from joinsight.backfill.run import Progress, Report, backfill
 from joinsight.base.errors import JoinsightError
+from joinsight.driver.attach import listener_jar
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -217,6 +219,20 @@ def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, 
 
 
 @pytest.mark.matrix
+def test_the_jar_may_lie_anywhere(
+    spark: Any, empty: Engine, plain: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors get the listener's jar from a folder whose name has quotes, blanks and what URLs escape."""
+    folder = tmp_path / 'it\'s "50%25" # of'
+    folder.mkdir()
+    jar = folder / "quoted-listener.jar"
+    shutil.copy(listener_jar(), jar)
+    monkeypatch.setattr(run, "listener_jar", lambda: jar)
+    (tmp_path / "local-1").write_bytes(plain)
+    assert [each.entry.outcome for each in backfill(spark, empty, [str(tmp_path / "local-1")]).done] == ["whole"]
+    assert jar.name in spark.sparkContext._jsc.sc().listJars().toString()
+
+
 def test_paths_that_are_not_there(spark: Any, empty: Engine, tmp_path: Path) -> None:
     """Nothing is read; the path is named. An empty folder is no mistake."""
     with pytest.raises(JoinsightError, match="nowhere does not exist"):

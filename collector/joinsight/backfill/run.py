@@ -186,7 +186,8 @@ def _read_here(logs: list[LogFile], store: Store, connections: int) -> list[LogR
 
 def _read_by_spark(spark: SparkSession, logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:
     shares = assign_logs(logs, connections)
-    spark.sql(f"ADD JAR '{listener_jar()}'")
+    jar = listener_jar().resolve().as_uri().replace("'", "%27")  # as_uri leaves a quote, which would end the text
+    spark.sql(f"ADD JAR '{jar}'")
     conf = {_SETTING: json.dumps([[log.request() for log in share] for share in shares])}
     context: Any = spark.sparkContext
     types = "org.apache.hadoop.io.NullWritable", "org.apache.hadoop.io.BytesWritable"
