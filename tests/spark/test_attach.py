@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyspark
@@ -24,183 +24,7 @@ from joinsight.tables import application, delivery, execution, joins
 pytestmark = pytest.mark.spark
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-PRELUDE = """
-import os, sys, warnings
-import joinsight
-from pyspark.sql import SparkSession
-URL = os.environ["URL"]
-def builder(name):
-    options = {"spark.master": "local[1]", "spark.app.name": name, "spark.ui.enabled": "false",
-               "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
-    b = SparkSession.builder
-    for key, value in options.items():
-        b = b.config(key, value)
-    return b
-def work(spark):
-    n = spark.sql("SELECT * FROM range(100) a JOIN range(10) b ON a.id = b.id").count()
-    print("result", n)
-"""
-
-FRESH = "spark = joinsight.attach(builder('fresh'), url=URL).getOrCreate(); work(spark); spark.stop()"
-
-SECOND_CONTEXT = """
-spark = builder('first, not attached').getOrCreate(); work(spark); spark.stop()
-spark = joinsight.attach(builder('second context'), url=URL).getOrCreate(); work(spark); spark.stop()
-spark = joinsight.attach(builder('third context'), url=URL).getOrCreate(); work(spark); spark.stop()
-"""
-
-RUNNING = """
-spark = builder('running').getOrCreate()
-spark.range(5).count()
-joinsight.attach(SparkSession.builder, url=URL, job_name='late', tags={'team': 'sales'})
-work(spark); spark.stop()
-"""
-
-TWICE = """
-joinsight.attach(builder('twice'), url=URL)
-spark = joinsight.attach(builder('twice'), url=URL).getOrCreate()
-joinsight.attach(SparkSession.builder, url=URL)
-work(spark); spark.stop()
-"""
-
-# Cells of a notebook that are run again, changed, and run after the context was stopped
-CELLS = """
-def cell(b, tags):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        joinsight.attach(b, url=URL, tags=tags)
-    print("warnings", *(w.message for w in caught if w.category is joinsight.JoinsightWarning))
-    return b
-for name in "cells", "cells again":
-    spark = builder(name).getOrCreate()
-    for team in "sales", "sales", "finance":
-        cell(SparkSession.builder, {"team": team, "cell": name})
-        work(spark)
-    spark.stop()
-spark = cell(builder("cells, from the start"), {"team": "finance"}).getOrCreate()
-cell(SparkSession.builder, {"team": "finance"})
-work(spark)
-cell(SparkSession.builder, {"team": "sales"})
-work(spark); spark.stop()
-"""
-
-# A listener that is off, by the settings of spark-submit, and another of the user's own
-REPAIRED = """
-spark = builder('repaired').getOrCreate()
-joinsight.attach(SparkSession.builder, url=URL, token_file='/nowhere/token')
-joinsight.attach(SparkSession.builder, url=URL)
-joinsight.attach(SparkSession.builder, url=URL)
-work(spark); spark.stop()
-"""
-
-# Sessions of one context, each in its thread; one of them attaches again
-SESSIONS = """
-from threading import Thread
-spark = joinsight.attach(builder("sessions"), url=URL).getOrCreate()
-def run(session):
-    joinsight.attach(SparkSession.builder, url=URL)
-    work(session)
-threads = [Thread(target=run, args=(spark.newSession(),)) for _ in range(3)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-work(spark); spark.stop()
-"""
-
-# Settings alone, in contexts one after another; the last two are made in another thread
-SETTINGS = """
-from threading import Thread
-def context(name):
-    b = builder(name)
-    for pair in sys.argv[1:]:
-        b = b.config(*pair.split("=", 1))
-    spark = b.getOrCreate(); work(spark); spark.stop()
-for name in "settings 1", "settings 2":
-    context(name)
-for name in "settings 3", "settings 4":
-    thread = Thread(target=context, args=(name,)); thread.start(); thread.join()
-"""
-
-# A JVM that began without the jar: what Spark says, and what attach() does
-WITHOUT_JAR = """
-from joinsight.driver.attach import PLUGIN
-spark = builder("without").getOrCreate(); work(spark); spark.stop()
-def settings(name):
-    b = builder(name).config("spark.jars", str(joinsight.listener_jar()))
-    return b.config("spark.plugins", PLUGIN).config("spark.joinsight.url", URL)
-try:
-    settings("without 1").getOrCreate()
-except Exception as error:
-    print("ClassNotFoundException: " + PLUGIN in str(error))
-spark = joinsight.attach(settings("without 2"), url=URL).getOrCreate(); work(spark); spark.stop()
-spark = settings("without 3").getOrCreate(); work(spark); spark.stop()
-"""
-
-# The JVM of a notebook server: it runs before Python, with the jar, and its class loader takes no other
-NOTEBOOK_SERVER = """
-import struct, subprocess, tempfile
-with tempfile.TemporaryDirectory() as folder:
-    info = os.path.join(folder, "info")
-    opened = [f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in ("sun.nio.ch", "java.nio", "java.util")]
-    server = "org.apache.spark.api.python.PythonGatewayServer"
-    java = subprocess.Popen(["java", *opened, "-cp", sys.argv[1], server], stdin=subprocess.PIPE,
-                            env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": info})
-    while not os.path.exists(info):
-        assert java.poll() is None
-    with open(info, "rb") as f:
-        (port, length) = struct.unpack("!ii", f.read(8))
-        os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": f.read(length).decode()}
-spark = joinsight.attach(builder('notebook server'), url=URL).getOrCreate(); work(spark); spark.stop()
-java.stdin.close(); java.wait()
-"""
-
-OTHERS = """
-spark = joinsight.attach(builder('others'), url=URL).getOrCreate()
-print(spark.sparkContext.getConf().get("spark.extraListeners"))
-work(spark); spark.stop()
-"""
-
-# What the JVM would start with, in several environments: a folder of spark-defaults.conf, PYSPARK_SUBMIT_ARGS
-BUILDERS = """
-import json
-said = []
-for folder, arguments, options in json.loads(sys.argv[1]):
-    os.environ |= {"SPARK_CONF_DIR": folder, "PYSPARK_SUBMIT_ARGS": arguments}
-    b = SparkSession.Builder()
-    b._options = dict(options)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        joinsight.attach(b, url=URL)
-    said.append([b._options, [str(w.message) for w in caught if w.category is joinsight.JoinsightWarning]])
-print(json.dumps(said))
-"""
-
-VERSIONS = """
-def said(action):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        action()
-    print(*(w.message for w in caught if w.category is joinsight.JoinsightWarning), sep="")
-spark = builder("versions").getOrCreate()
-def measure():
-    with joinsight.measure(spark):
-        work(spark)
-for _ in range(2):
-    said(measure)
-spark.stop()
-said(lambda: joinsight.attach(builder("versions"), url=URL))
-"""
-
-THEIRS = """
-import org.apache.spark.scheduler.SparkListener;
-import org.apache.spark.scheduler.SparkListenerApplicationStart;
-
-public final class Theirs extends SparkListener {
-  @Override
-  public void onApplicationStart(SparkListenerApplicationStart event) {
-    System.out.println("theirs runs");
-  }
-}
-"""
+SCRIPTS = Path(__file__).parent / "jobs" / "attach"
 
 
 @pytest.fixture
@@ -212,25 +36,29 @@ def url(engine: Engine) -> Iterator[str]:
 
 @pytest.fixture
 def run(tmp_path: Path, url: str, spark_environment: Callable[[str], dict[str, str]]) -> Run:
-    """Runs a script against the collector, with python or through spark-submit."""
+    """Runs a script of `SCRIPTS` against the collector, with python or through spark-submit."""
 
     def run_script(
         script: str,
-        *submit: str,
+        *arguments: str,
+        submit: Sequence[str] = (),
         version: str = NEWEST,
         environment: dict[str, str] | None = None,
-        arguments: tuple[str, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
-        path = tmp_path / "job.py"
-        path.write_text(PRELUDE + script)
         command = [sys.executable]
         env = {**spark_environment(version), "URL": url, "JOINSIGHT_TOKEN": "a-token", **(environment or {})}
         if submit:
             command = [str(spark_home(env) / "bin" / "spark-submit"), *submit]
-        command += [str(path), *arguments]
+        command += [str(SCRIPTS / script), *arguments]
         return subprocess.run(command, capture_output=True, text=True, env=env, check=False, cwd=tmp_path)
 
     return run_script
+
+
+def options(*pairs: str) -> list[str]:
+    """Options of spark-submit with the listener, its jar and these settings, as KEY=VALUE."""
+    conf = (part for pair in (f"spark.extraListeners={LISTENER}", *pairs) for part in ("--conf", pair))
+    return ["--jars", str(listener_jar()), *conf]
 
 
 def stored(engine: Engine, name: str) -> int:
@@ -246,7 +74,7 @@ def stored(engine: Engine, name: str) -> int:
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_before_the_first_session(run: Run, engine: Engine, version: str) -> None:
     """In a new process the builder is enough to attach the listener."""
-    done = run(FRESH.replace("fresh", f"fresh {version}"), version=version)
+    done = run("fresh.py", f"fresh {version}", version=version)
     assert done.returncode == 0, done.stderr
     assert "result 10" in done.stdout
     assert "Joinsight" not in done.stderr
@@ -257,8 +85,7 @@ def test_attaches_before_the_first_session(run: Run, engine: Engine, version: st
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, version: str) -> None:
     """A JVM that runs already is given the jar; each SparkContext is an application of its own."""
-    script = SECOND_CONTEXT.replace("second context", f"second {version}").replace("third context", f"third {version}")
-    done = run(script, version=version)
+    done = run("contexts.py", f"second {version}", f"third {version}", version=version)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("result 10") == 3
     assert stored(engine, f"second {version}") == stored(engine, f"third {version}") == 1
@@ -268,9 +95,7 @@ def test_attaches_to_a_second_context_of_the_process(run: Run, engine: Engine, v
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -> None:
     """In a notebook whose session runs already, the listener joins in and takes its job name and tags."""
-    done = run(
-        RUNNING.replace("'running'", f"'running {version}'").replace("'late'", f"'late {version}'"), version=version
-    )
+    done = run("running.py", f"running {version}", f"late {version}", version=version)
     assert done.returncode == 0, done.stderr
     assert stored(engine, f"running {version}") == 1
     with engine.connect() as connection:
@@ -282,7 +107,7 @@ def test_attaches_to_a_running_context(run: Run, engine: Engine, version: str) -
 @pytest.mark.matrix
 def test_sessions_and_threads_share_the_listener(run: Run, engine: Engine) -> None:
     """Each query is stored once, with its session, whichever thread attaches again."""
-    done = run(SESSIONS)
+    done = run("sessions.py")
     assert done.returncode == 0, done.stderr
     assert "Joinsight" not in done.stderr
     assert stored(engine, "sessions") == 4
@@ -297,7 +122,7 @@ def test_sessions_and_threads_share_the_listener(run: Run, engine: Engine) -> No
 @pytest.mark.matrix
 def test_attaching_twice_is_attaching_once(run: Run, engine: Engine) -> None:
     """A second call with the same settings changes nothing and gives no warning."""
-    done = run(TWICE)
+    done = run("twice.py")
     assert done.returncode == 0, done.stderr
     assert "Joinsight" not in done.stderr
     assert stored(engine, "twice") == 1
@@ -307,9 +132,9 @@ def test_attaching_twice_is_attaching_once(run: Run, engine: Engine) -> None:
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_a_cell_that_is_run_again(run: Run, engine: Engine, version: str) -> None:
     """An attached listener stays; other settings give a warning that names them and need another context."""
-    done = run(CELLS.replace("cells", f"cells {version}"), version=version)
-    assert done.returncode == 0, done.stderr
     names = [f"cells {version}", f"cells {version} again", f"cells {version}, from the start"]
+    done = run("cells.py", *names, version=version)
+    assert done.returncode == 0, done.stderr
     other = (
         "Joinsight is already attached to this SparkContext with other settings, which apply until the context is"
         " stopped: spark.joinsight.tag.team is "
@@ -335,12 +160,7 @@ def test_a_cell_that_is_run_again(run: Run, engine: Engine, version: str) -> Non
 @pytest.mark.matrix
 def test_attaching_with_right_settings_after_wrong_ones(run: Run, engine: Engine) -> None:
     """A listener that did not start because of invalid settings, which gave a warning, is replaced."""
-    done = run(
-        REPAIRED,
-        *("--jars", str(listener_jar())),
-        *("--conf", f"spark.extraListeners={LISTENER}"),
-        *("--conf", "spark.joinsight.url=ftp://collector"),
-    )
+    done = run("repaired.py", submit=options("spark.joinsight.url=ftp://collector"))
     assert done.returncode == 0, done.stderr
     (warning,) = [line for line in done.stdout.splitlines() if "JoinsightWarning" in line]
     assert "Joinsight is not attached, the job runs without it: spark.joinsight.tokenFile=/nowhere/token" in warning
@@ -351,7 +171,7 @@ def test_attaching_with_right_settings_after_wrong_ones(run: Run, engine: Engine
 def test_attaching_keeps_other_listeners(run: Run, engine: Engine) -> None:
     """Listeners that spark-submit was given are there, too."""
     other = "org.apache.spark.scheduler.StatsReportListener"
-    done = run(OTHERS, "--conf", f"spark.extraListeners={other}")
+    done = run("others.py", submit=["--conf", f"spark.extraListeners={other}"])
     assert done.returncode == 0, done.stderr
     assert f"{other},{LISTENER}" in done.stdout
     assert stored(engine, "others") == 1
@@ -359,11 +179,10 @@ def test_attaching_keeps_other_listeners(run: Run, engine: Engine) -> None:
 
 def test_attaching_keeps_what_spark_defaults_have(run: Run, engine: Engine, tmp_path: Path) -> None:
     """A listener of spark-defaults.conf, with its class path there: both start, and ours."""
-    (tmp_path / "Theirs.java").write_text(THEIRS)
-    compile_java(tmp_path / "Theirs.java", tmp_path)
+    compile_java(SCRIPTS / "Theirs.java", tmp_path)
     lines = [f"spark.driver.extraClassPath  {tmp_path}", "spark.extraListeners=Theirs"]
     (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
-    done = run(FRESH.replace("fresh", "defaults"), environment={"SPARK_CONF_DIR": str(tmp_path)})
+    done = run("fresh.py", "defaults", environment={"SPARK_CONF_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "theirs runs" in done.stdout and "Joinsight" not in done.stderr
     assert stored(engine, "defaults") == 1
@@ -386,7 +205,7 @@ def test_attaching_adds_to_settings_wherever_they_are(run: Run, tmp_path: Path) 
         [none, "--driver-class-path /theirs pyspark-shell", {}],
         [none, f"--jars={jar} --driver-class-path /theirs pyspark-shell", {}],
     ]
-    done = run(BUILDERS, arguments=(json.dumps(cases),))
+    done = run("builders.py", json.dumps(cases))
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     names = ("spark.driver.extraClassPath", "spark.extraListeners", "spark.jars")
@@ -418,7 +237,7 @@ def test_attaching_has_executors_sample(run: Run, tmp_path: Path) -> None:
         [none, "pyspark-shell", {"spark.master": "local[4]"}],
         [none, "pyspark-shell", {}],
     ]
-    done = run(BUILDERS, arguments=(json.dumps(cases),))
+    done = run("builders.py", json.dumps(cases))
     assert done.returncode == 0, done.stderr
     assert [
         [options.get(f"spark.{name}") for name in ("plugins", "jars")] for options, _ in json.loads(done.stdout)
@@ -434,7 +253,7 @@ def test_attaching_has_executors_sample(run: Run, tmp_path: Path) -> None:
 @pytest.mark.matrix
 def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:
     """A script that calls attach() also works when spark-submit starts it, whose JVM is there first."""
-    done = run(FRESH.replace("fresh", "submitted"), "--master", "local[1]")
+    done = run("fresh.py", "submitted", submit=["--master", "local[1]"])
     assert done.returncode == 0, done.stderr
     assert stored(engine, "submitted") == 1
 
@@ -442,13 +261,7 @@ def test_attaches_within_spark_submit(run: Run, engine: Engine) -> None:
 @pytest.mark.matrix
 def test_attaches_by_spark_submit_options(run: Run, engine: Engine, url: str) -> None:
     """The jar and two settings are enough, as the README says; the script knows nothing of Joinsight."""
-    script = "spark = builder('options').getOrCreate(); work(spark); spark.stop()"
-    done = run(
-        script,
-        *("--jars", str(listener_jar())),
-        *("--conf", f"spark.extraListeners={LISTENER}"),
-        *("--conf", f"spark.joinsight.url={url}"),
-    )
+    done = run("plain.py", "options", submit=options(f"spark.joinsight.url={url}"))
     assert done.returncode == 0, done.stderr
     assert stored(engine, "options") == 1
 
@@ -462,9 +275,9 @@ def test_settings_attach_to_each_context_of_the_process(
     """`spark.jars` puts the jar on the class path when the JVM starts, for all of its contexts."""
     name = f"{setting[6:12]} {version}"
     settings = (setting, f"spark.jars={listener_jar()}", f"spark.joinsight.url={url}")
-    done = run(SETTINGS.replace("settings ", name), version=version, arguments=settings)
+    done = run("settings.py", name, *settings, version=version)
     assert done.returncode == 0, done.stderr
-    assert [stored(engine, f"{name}{number}") for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
+    assert [stored(engine, f"{name} {number}") for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
 
 
 @pytest.mark.matrix
@@ -486,17 +299,18 @@ def test_contexts_of_a_job_in_java(
 @pytest.mark.parametrize("version", [NEWEST, SCALA_2_12])
 def test_a_jvm_that_began_without_the_jar(run: Run, engine: Engine, version: str) -> None:
     """Settings of a later context do not put it on the class path; attach() does, for all contexts that follow."""
-    done = run(WITHOUT_JAR.replace("without", f"without {version}"), version=version)
+    names = [f"without {version} {number}" for number in range(4)]
+    done = run("without_jar.py", *names, version=version)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["result", "10", "True", "result", "10", "result", "10"]
-    assert [stored(engine, f"without {version} {number}") for number in (2, 3)] == [1, 1]
+    assert [stored(engine, name) for name in names[2:]] == [1, 1]
 
 
 @pytest.mark.matrix
 def test_a_jvm_of_another_program(run: Run, engine: Engine) -> None:
     """Where the class path has the jar, no class loader needs to take it."""
     path = os.pathsep.join([str(listener_jar()), str(Path(pyspark.__file__).parent / "jars" / "*")])
-    done = run(NOTEBOOK_SERVER, arguments=(path,))
+    done = run("notebook_server.py", path)
     assert done.returncode == 0, done.stderr
     assert "Joinsight" not in done.stderr
     assert stored(engine, "notebook server") == 1
@@ -509,7 +323,7 @@ def test_another_version_of_the_jar(run: Run, tmp_path: Path) -> None:
     with zipfile.ZipFile(listener_jar()) as ours, zipfile.ZipFile(old, "w") as theirs:
         for name in ours.namelist():
             theirs.writestr(name, ours.read(name).replace(f"Version: {__version__}".encode(), b"Version: 0.0.7"))
-    done = run(VERSIONS, arguments=(), environment={"PYSPARK_SUBMIT_ARGS": f"--driver-class-path {old} pyspark-shell"})
+    done = run("versions.py", environment={"PYSPARK_SUBMIT_ARGS": f"--driver-class-path {old} pyspark-shell"})
     assert done.returncode == 0, done.stderr
     warning = f"This is Joinsight {__version__}, but Spark has the listener of version 0.0.7, from {old}."
     first, measured, second, again, attached = done.stdout.splitlines()
@@ -517,23 +331,20 @@ def test_another_version_of_the_jar(run: Run, tmp_path: Path) -> None:
     assert measured == attached == f"{warning} Use the same version in both."
 
 
-WRONG = {
-    "jar": ("url=URL, jar='/nowhere/listener.jar'", "there is no listener jar at /nowhere/listener.jar"),
-    "url": ("url='collector:9595'", "'collector:9595' is not the address of a collector"),
-    "unreachable": ("url='http://127.0.0.1:1'", "cannot deliver documents to the collector at http://127.0.0.1:1"),
-    "token": ("url=URL", "the token is wrong or missing"),
-    "token file": ("url=URL, token_file='/nowhere/token'", "spark.joinsight.tokenFile=/nowhere/token cannot be read"),
+WRONG: dict[str, tuple[dict[str, str], str]] = {
+    "jar": ({"jar": "/nowhere/listener.jar"}, "there is no listener jar at /nowhere/listener.jar"),
+    "url": ({"url": "collector:9595"}, "'collector:9595' is not the address of a collector"),
+    "unreachable": ({"url": "http://127.0.0.1:1"}, "cannot deliver documents to the collector at http://127.0.0.1:1"),
+    "token": ({}, "the token is wrong or missing"),
+    "token file": ({"token_file": "/nowhere/token"}, "spark.joinsight.tokenFile=/nowhere/token cannot be read"),
 }
 
 
 @pytest.mark.matrix
 def test_the_job_runs_on_whatever_is_wrong(run: Run, engine: Engine) -> None:
     """A wrong jar, URL or token is reported, and does not change the job's result and exit code."""
-    contexts = (
-        f"spark = joinsight.attach(builder('wrong {what}'), {arguments}).getOrCreate(); work(spark); spark.stop()"
-        for what, (arguments, _) in WRONG.items()
-    )
-    done = run("\n".join(contexts), environment={"JOINSIGHT_TOKEN": "another"})
+    contexts = {f"wrong {what}": arguments for what, (arguments, _) in WRONG.items()}
+    done = run("wrong.py", json.dumps(contexts), environment={"JOINSIGHT_TOKEN": "another"})
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("result 10") == len(WRONG)
     for what, (_, message) in WRONG.items():
@@ -544,15 +355,8 @@ def test_the_job_runs_on_whatever_is_wrong(run: Run, engine: Engine) -> None:
 @pytest.mark.matrix
 def test_wrong_settings_are_all_said_at_once(run: Run) -> None:
     """The listener reports all invalid settings in one line and switches itself off; the job runs."""
-    script = "spark = builder('settings').getOrCreate(); work(spark); spark.stop()"
-    done = run(
-        script,
-        *("--jars", str(listener_jar())),
-        *("--conf", f"spark.extraListeners={LISTENER}"),
-        *("--conf", "spark.joinsight.url=ftp://collector"),
-        *("--conf", "spark.joinsight.progressInterval=soon"),
-        *("--conf", "spark.joinsight.shutdownTimeout=-5s"),
-    )
+    wrong = ("url=ftp://collector", "progressInterval=soon", "shutdownTimeout=-5s")
+    done = run("plain.py", "settings", submit=options(*(f"spark.joinsight.{pair}" for pair in wrong)))
     assert done.returncode == 0, done.stderr
     assert "result 10" in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if "Joinsight is off" in line]

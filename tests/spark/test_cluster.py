@@ -21,19 +21,7 @@ from joinsight.tables.views import task_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 TOKEN = "a-token"
-JOB = """
-import sys
-import joinsight
-from pyspark.sql import SparkSession
-name, url, *conf = sys.argv[1:]
-builder = SparkSession.builder.appName(name)
-for pair in conf:
-    builder = builder.config(*pair.split("=", 1))
-spark = (joinsight.attach(builder, url=url) if url else builder).getOrCreate()
-sleep = "reflect('java.lang.Thread', 'sleep', 20L + 0 * a.id)"
-spark.sql(f"SELECT {sleep} FROM range(0, 100, 1, 2) a JOIN range(10) b ON a.id % 10 = b.id").collect()
-spark.stop()
-"""
+JOB = Path(__file__).parent / "jobs" / "clustered.py"
 
 
 @pytest.fixture(scope="module", params=[NEWEST, SCALA_2_12])
@@ -111,14 +99,12 @@ def check(engine: Engine, cluster: Cluster, *names: str, sampled: bool) -> None:
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_executors_on_workers_send_their_samples(
-    version: str, environment: dict[str, str], cluster: Cluster, url: str, engine: Engine, tmp_path: Path, route: str
+    version: str, environment: dict[str, str], cluster: Cluster, url: str, engine: Engine, route: str
 ) -> None:
     """The driver runs here, its executors on the workers; they have the plugin, and their samples arrive."""
-    job = tmp_path / "job.py"
-    job.write_text(JOB)
     name = f"client {version} {route}"
     conf = options(plugins=PLUGIN, joinsight_url=url)
-    submit(environment, "--master", cluster.url, *ROUTES[route], *conf, job, name, "")
+    submit(environment, "--master", cluster.url, *ROUTES[route], *conf, JOB, name, "")
     check(engine, cluster, name, sampled=True)
 
 
@@ -160,16 +146,13 @@ def test_attach_alone(
     cluster: Cluster,
     url: str,
     engine: Engine,
-    tmp_path: Path,
     submitted: bool,
     interval: str,
 ) -> None:
     """From Python alone, and in the JVM of spark-submit; executors get the jar, and sample unless that is off."""
-    job = tmp_path / "job.py"
-    job.write_text(JOB)
     name = f"attach {version} {submitted} {interval}"
     conf = {**OF_EXECUTORS, "spark.master": cluster.url, "spark.joinsight.sampleInterval": interval}
-    command = [spark_home(environment) / "bin" / "spark-submit" if submitted else sys.executable, job, name, url]
+    command = [spark_home(environment) / "bin" / "spark-submit" if submitted else sys.executable, JOB, name, url]
     command += [f"{key}={value}" for key, value in conf.items()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

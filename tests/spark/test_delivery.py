@@ -28,33 +28,13 @@ from joinsight.tables import delivery, execution, joins
 
 pytestmark = pytest.mark.spark
 
-# Runs queries until the file is there, and at least as many as asked for; says how many.
-SCRIPT = """
-import pathlib, sys, time
-from pyspark.sql import SparkSession
-name, least, until = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
-builder = SparkSession.builder.master("local[2]").appName(name).config("spark.ui.enabled", "false")
-for pair in sys.argv[4:]:
-    builder = builder.config(*pair.split("=", 1))
-spark = builder.getOrCreate()
-spark.conf.set("spark.sql.shuffle.partitions", 2)
-queries = 0
-while queries < least or not until.exists():
-    spark.sql(f"SELECT * FROM range({queries + 1}) JOIN range(100000) USING (id)").collect()
-    queries += 1
-    print(f"queries {queries}", flush=True)
-    time.sleep(0.1)
-spark.stop()
-print(f"done {queries}", flush=True)
-"""
+SCRIPT = Path(__file__).parent / "jobs" / "queries.py"
 
 
 @pytest.fixture
 def start(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) -> Iterator[Callable[..., Job]]:
     """Starts the script; scripts that still run at the end are killed."""
     jobs: list[subprocess.Popen[bytes]] = []
-    script = tmp_path / "job.py"
-    script.write_text(SCRIPT)
 
     def start_job(name: str, url: str, *, least: int = 10, **settings: str) -> Job:
         conf = {
@@ -66,7 +46,7 @@ def start(tmp_path: Path, spark_environment: Callable[[str], dict[str, str]]) ->
             **{f"spark.joinsight.{key}": value for key, value in settings.items()},
         }
         until = tmp_path / f"{name} may end"
-        command = [sys.executable, str(script), name, str(least), str(until), *(f"{k}={v}" for k, v in conf.items())]
+        command = [sys.executable, str(SCRIPT), name, str(least), str(until), *(f"{k}={v}" for k, v in conf.items())]
         paths = tmp_path / f"{name}.out", tmp_path / f"{name}.err"
         with paths[0].open("w") as output, paths[1].open("w") as errors:
             environment = spark_environment(NEWEST)

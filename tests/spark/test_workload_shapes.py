@@ -21,19 +21,7 @@ from joinsight.demo import workload
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = """
-import json, sys
-from pathlib import Path
-from joinsight.demo import workload
-from tests.exactness import oracle
-
-data, out = Path(sys.argv[1]), Path(sys.argv[2])
-spark = workload.open_session(data, {"spark.appStateStore.asyncTracking.enable": "false"})
-workload.generate(spark, data, workload.print_step)
-workload.run(spark, data, workload.print_step)
-out.write_text(json.dumps(oracle.dump(spark)["executions"]))
-spark.stop()
-"""
+SCRIPT = Path(__file__).parent / "jobs" / "demo.py"
 
 Execution = dict[str, Any]
 Query = Callable[[Any], None]
@@ -62,7 +50,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, A
     out = folder / "executions.json"
     paths = [str(ROOT), str(ROOT / "collector"), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder), str(out)],
+        [sys.executable, str(SCRIPT), str(folder), str(out)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
