@@ -16,7 +16,7 @@ from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
 from joinsight.tables import Row
-from joinsight.timing.cost import Account, divide
+from joinsight.timing.cost import Account, Bill, divide
 from joinsight.timing.critical_path import STAGE_CAUSES
 
 _FRAMES = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
@@ -66,8 +66,12 @@ class View:
         self.stored = stored
         self.execution = stored.execution
         self.facts = stored.facts
-        self.bill = stored.bill
         self.has_ended = self.execution["state"] in ENDED
+
+    @property
+    def bill(self) -> Bill:
+        """What the execution cost; most findings do without."""
+        return self.stored.bill
 
     @cached_property
     def wall_ms(self) -> int:
