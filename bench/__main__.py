@@ -44,6 +44,7 @@ BENCHMARKS = {
     "what_if": "--rounds 1",
     "golden": "--processes 1 --sessions 2 --mutants 20 --pairs 20",
     "long_life": "executions --executions 1000",
+    "why": "--sizes 1 --rounds 2",
     "verdicts": "--only join --sizes small --rounds 1",
 }
 """The options of each."""
