@@ -2,7 +2,8 @@
 
 ``joinsight.attach(SparkSession.builder, url=...)`` attaches the listener, ``joinsight.history(spark, table)`` reads the
 stored history, ``with joinsight.measure(spark) as measured:`` measures queries without a collector, and
-``joinsight.compare({...})`` compares variants of one; everything else is the command ``joinsight``.
+``joinsight.compare({...})`` compares variants of one, ``joinsight.try_advice(spark, query)`` tries those that its
+findings propose; everything else is the command ``joinsight``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from joinsight.driver.attach import JoinsightWarning, attach, listener_jar
 from joinsight.spark.history import history
 
 if TYPE_CHECKING:
+    from joinsight.measuring.advice import Advice
     from joinsight.measuring.measurement import Measured
     from joinsight.measuring.variants import Variants
 
-__all__ = ["JoinsightWarning", "__version__", "attach", "compare", "history", "listener_jar", "measure"]
+__all__ = ["JoinsightWarning", "__version__", "attach", "compare", "history", "listener_jar", "measure", "try_advice"]
 
 __version__ = "0.1.0"
 
@@ -55,12 +57,36 @@ def compare(variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: 
 
     A function that returns a DataFrame has it computed whole, and written nowhere; any other has to run its queries
     itself. Each runs once before, which does not count, then `runs` times. With `check`, the first results must be
-    equal: of DataFrames the number of rows and a hash, in which the order of rows does not matter, and ten digits of
-    floating-point numbers count; of others the values. Raises `JoinsightError` if they differ, or if no query runs.
+    equal: of DataFrames the number of rows and a hash, in which the order of rows does not matter, and sums of
+    floating-point numbers to a billionth; of others the values. Raises `JoinsightError` if they differ, or if no query
+    runs.
     """
     from joinsight.measuring.variants import compare
 
     return compare(variants, runs, check)
+
+
+def try_advice(spark: Any, query: Any, budget_s: float = 600) -> Advice:
+    """Try what the findings and the verdict of a query propose, on the full data, in this session; only reads.
+
+    ::
+
+        advice = joinsight.try_advice(spark, orders.join(customers, "customer_id"))
+        print(advice)  # what to change, how much it saves, and what was refused and why
+
+    `query` is a DataFrame, or a function that returns one, with the session or nothing as argument. Variants (hints,
+    settings, a salted key) and the query as it is run in turns, each whole and written nowhere, until a test that may
+    be looked at after every run has decided, for about `budget_s` seconds. `accepted` has the variants whose result is
+    the same, that are faster, and that lowered the number which the proposal named; `refused` has the others, with the
+    reason. Both are lists of dicts: docs/advice.md.
+
+    The session's settings, plans and caches stay as they are. Raises `JoinsightError` if there is no classic session,
+    if the query writes or runs a command, or if the budget is too small for two runs.
+    """
+    from joinsight.measuring.advice import try_advice
+    from joinsight.measuring.measurement import Measured
+
+    return try_advice(Measured, spark, query, budget_s)
 
 
 def load_ipython_extension(shell: Any) -> None:

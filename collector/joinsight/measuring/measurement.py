@@ -27,6 +27,7 @@ from joinsight.driver.attach import JoinsightWarning, call_with_context, classic
 from joinsight.findings import FindingsEngine
 from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import Operator
+from joinsight.measuring.advice import Advice, try_finding
 from joinsight.measuring.keys import HotKeys, NotInPlan, candidates, hot_keys
 from joinsight.pages.notebook import notebook
 from joinsight.present.values import query_title
@@ -40,6 +41,7 @@ from joinsight.tables import (
     SegmentRow,
     ShuffleRow,
     StageRow,
+    as_columns,
 )
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_execution
@@ -50,6 +52,23 @@ _Self = TypeVar("_Self", bound="Measured")
 _MEASUREMENT = "io.joinsight.Measurement"
 _TIMEOUT_S = 60
 _FINDINGS = FindingsEngine()
+
+
+class MeasuredFinding(FindingRow, frozen=True, kw_only=True):
+    """A finding, which can be tried where it was measured."""
+
+    plans: Any = None
+
+    def try_(self, budget_s: float = 600) -> Advice:
+        """Try what it proposes, on the full data, as `joinsight.try_advice` does. Raises `JoinsightError`, also if the
+        plan of its execution is not kept: it had not ended, or more than 100 executions followed."""
+        plan = None if self.plans is None else self.plans.plan(self.execution_id)
+        if plan is None:
+            raise JoinsightError(
+                f"The plan of execution {self.execution_id} is not available: use joinsight.try_advice."
+            )
+        session = self.plans.session(self.execution_id)
+        return try_finding(Measured, active_context(), session, plan, self.operator_key, budget_s)
 
 
 @dataclass(frozen=True)
@@ -125,8 +144,9 @@ class MeasuredExecution:
         return judge(self._stored)
 
     @property
-    def findings(self) -> Sequence[FindingRow]:
-        return self.rows.finding
+    def findings(self) -> Sequence[MeasuredFinding]:
+        """The worst first; `try_` of each tries its advice."""
+        return [MeasuredFinding(**as_columns(row), plans=self.plans) for row in self.rows.finding]
 
     @cached_property
     def plan(self) -> Sequence[Operator]:

@@ -1,0 +1,459 @@
+"""Tries what the findings and the verdict of a query propose, on the full data, in the user's own session.
+
+Each variant runs in a clone of the session with settings or a plan of its own, so that the session itself never
+changes. Its result must be that of the baseline. Then both run in turns until the test of `paired_test` has decided,
+nothing speaks for the variant any more, or the budget is spent.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import io
+import math
+import statistics
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from joinsight.base.errors import JoinsightError
+from joinsight.base.units import duration_text
+from joinsight.driver.attach import classic_context
+from joinsight.measuring import logical
+from joinsight.measuring.only_reads import only_reads, refuse_commands
+from joinsight.measuring.paired_test import evidence, interval
+from joinsight.measuring.proposals import Proposal, Run, proposals
+from joinsight.measuring.results import Result, result_of
+from joinsight.measuring.rewrite import Plans
+from joinsight.terminal.console import text_console
+from joinsight.terminal.table import Column, lines
+
+_ENOUGH = 100.0
+"""Evidence from which on a variant is faster: reached by chance once in 100 useless variants."""
+_MOST_PAIRS = 10
+_HOPELESS_PAIRS = 4
+_LEAST_SAVING = 0.03
+"""A smaller share of the wall time is not worth a change of code."""
+_MOVED = 0.9
+"""A number moved if it is at most this part of the baseline's."""
+_PATIENCE = 3.0
+"""A run that takes this many times as long as the baseline's is stopped."""
+_LEAST_LIMIT_S = 10.0
+_CANCEL_AGAIN_S = 0.5
+_DESCRIPTION = "joinsight: trying advice"
+
+
+Measure = Callable[[Any], Any]
+"""Makes the context manager that measures a block: `measurement.Measured`."""
+
+
+class Stopped(JoinsightError):
+    """A run took too long."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was tried. Entries are ``{"variant", "code", "saved_ms", "low_ms", "high_ms", "reason", "same_result"}``:
+    what was changed, how to do it, the expected saving of wall time with its 95 % interval in milliseconds (None: not
+    measured), why it was accepted or refused, and whether the result was the same (None: not compared)."""
+
+    accepted: Sequence[Mapping[str, Any]]
+    """The largest saving first."""
+    refused: Sequence[Mapping[str, Any]]
+    baseline_ms: int
+    """Wall time of the query as it is, the median, milliseconds."""
+    runs: int
+    """How often the query ran, in all variants."""
+    notes: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        out = text_console(text)
+        out.print(self._head(), soft_wrap=True)
+        if self.accepted:
+            for line in lines(self._table(), None):
+                out.print(line, soft_wrap=True)
+        shown = [text.getvalue().rstrip("\n")]
+        for each in self.accepted:
+            shown += [f"\n{each['variant']}: {each['reason']}", *(f"    {line}" for line in each["code"].splitlines())]
+        if self.refused:
+            shown += ["\nRefused:", *(f"  {each['variant']}: {each['reason']}" for each in self.refused)]
+        return "\n".join([*shown, *self.notes])
+
+    def __repr__(self) -> str:
+        return f"<advice: {len(self.accepted)} accepted, {len(self.refused)} refused>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for is_accepted, each in [*((True, one) for one in self.accepted), *((False, one) for one in self.refused)]:
+            saved = "" if each["saved_ms"] is None else _saving_text(each)
+            part = max(0.0, min(1.0, (each["saved_ms"] or 0) / max(1, self.baseline_ms)))
+            color = "#3a7d44" if is_accepted else "#999"
+            bar = f'<div style="width:{100 * part:.1f}%;min-width:1px;height:0.7em;background:{color}"></div>'
+            code = f"<pre>{html.escape(each['code'])}</pre>" if is_accepted else ""
+            rows.append(
+                f"<tr><td>{'accepted' if is_accepted else 'refused'}</td><td>{html.escape(each['variant'])}{code}</td>"
+                f'<td style="min-width:12em">{html.escape(saved)}{bar}</td><td>{html.escape(each["reason"])}</td></tr>'
+            )
+        head = "<tr><th></th><th>variant</th><th>saved</th><th>why</th></tr>"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"<p>{html.escape(self._head())}</p><table>{head}{''.join(rows)}</table>{notes}"
+
+    def _head(self) -> str:
+        return (
+            f"{len(self.accepted)} of {len(self.accepted) + len(self.refused)} variants accepted, in {self.runs} runs."
+            f" As it is, the query takes {duration_text(self.baseline_ms)}."
+        )
+
+    def _table(self) -> list[Column]:
+        return [
+            Column("accepted", [each["variant"] for each in self.accepted]),
+            Column("saves", [_saving_text(each) for each in self.accepted], right=True),
+        ]
+
+
+def _saving_text(each: Mapping[str, Any]) -> str:
+    if each["low_ms"] is None or each["high_ms"] is None:
+        return _ms_text(each["saved_ms"])
+    return f"{_ms_text(each['saved_ms'])} ({_ms_text(each['low_ms'])} to {_ms_text(each['high_ms'])})"
+
+
+def _ms_text(ms: int) -> str:
+    return f"-{duration_text(-ms)}" if ms < 0 else duration_text(ms)
+
+
+def try_advice(measure: Measure, session: Any, query: Any, budget_s: float) -> Advice:
+    """Implements `joinsight.try_advice`; `measure` makes the measurement of a run in a context."""
+    from pyspark.sql import DataFrame
+
+    context = classic_context(session)
+    if not budget_s > 0:
+        raise JoinsightError(f"budget_s={budget_s} is not a number of seconds above 0.")
+    frame = query
+    if not isinstance(query, DataFrame) and callable(query):
+        with only_reads():
+            frame = query(session) if _takes_session(query) else query()
+    if not isinstance(frame, DataFrame):
+        raise JoinsightError(f"{type(frame).__name__} is not a DataFrame: give one, or a function that returns one.")
+    analyzed = frame._jdf.queryExecution().analyzed()
+    return _Trials(measure, context, frame.sparkSession._jsparkSession, analyzed, budget_s).run()
+
+
+def _takes_session(query: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(query).parameters.values()
+    except ValueError:
+        return False
+    required = (each for each in parameters if each.default is each.empty)
+    return any(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in required)
+
+
+def try_finding(
+    measure: Measure, context: Any, java_session: Any, optimized: Any, operator_key: str | None, budget_s: float
+) -> Advice:
+    """Try what is proposed for an operator, None for all, of an execution with this optimized plan; for `try_`."""
+    plan = optimized
+    while logical.class_name(plan) in _WRITES and plan.children().size() == 1:
+        plan = plan.children().apply(0)
+    plan.setAnalyzed()  # an optimized plan has what the analyzer would refuse
+    return _Trials(measure, context, java_session, plan, budget_s, operator_key).run()
+
+
+_WRITES = (
+    "OverwriteByExpression",
+    "AppendData",
+    "OverwritePartitionsDynamic",
+    "InsertIntoHadoopFsRelationCommand",
+    "WriteFiles",
+)
+"""Nodes at the top of a query that write its rows: a trial writes them nowhere."""
+
+
+@dataclass
+class _Candidate:
+    proposal: Proposal
+    frame: Any
+    ratios: list[float] = field(default_factory=list)
+    pairs: list[tuple[Run, Run]] = field(default_factory=list)
+    """Runs of the baseline and the variant."""
+
+
+class _Trials:
+    """The runs of one query."""
+
+    def __init__(
+        self,
+        measure: Measure,
+        context: Any,
+        java_session: Any,
+        plan: Any,
+        budget_s: float,
+        operator_key: str | None = None,
+    ) -> None:
+        refuse_commands(context, plan)
+        if plan.isStreaming():
+            raise JoinsightError("A streaming DataFrame cannot be tried: give a query of rows that are there.")
+        self._measure = measure
+        self._context, self._java_session, self._plan = context, java_session, plan
+        self._deadline = time.monotonic() + budget_s
+        self._budget_s, self._operator_key = budget_s, operator_key
+        self._plans = Plans(context)
+        self._accepted: list[dict[str, Any]] = []
+        self._refused: list[dict[str, Any]] = []
+        self._baseline: list[int] = []
+        self._longest_s = math.inf
+        self._runs = 0
+
+    def run(self) -> Advice:
+        with self._in_group():
+            self._run()
+        accepted = sorted(self._accepted, key=lambda each: -each["saved_ms"])
+        notes = ["Variants were tried one by one; together they may save less."] if len(accepted) > 1 else []
+        median = round(statistics.median(self._baseline)) if self._baseline else 0
+        return Advice(accepted, self._refused, median, self._runs, notes)
+
+    def _run(self) -> None:
+        baseline = self._frame({}, None)
+        try:
+            expected = self._limited(lambda: result_of(baseline))
+            started = time.monotonic()
+            first = self._timed(baseline)
+            took_s = time.monotonic() - started
+        except Stopped:
+            raise JoinsightError(
+                f"budget_s={self._budget_s:g} is too small: the query did not even run twice in that time."
+            ) from None
+        self._longest_s = max(_LEAST_LIMIT_S, _PATIENCE * took_s)
+        execution = max(first.executions, key=lambda each: each.rows.execution.duration_ms or 0)
+        wanted = {row.node_id for row in execution.rows.plan_node if self._operator_key in (None, row.operator_key)}
+        active = []
+        for proposal in proposals(execution):
+            if proposal.nodes and not wanted.intersection(proposal.nodes):
+                continue
+            if proposal.number is None:
+                self._refuse(proposal, proposal.described, None)
+            elif self._left() < 2 * took_s:
+                self._refuse(proposal, self._too_small(), None)
+            elif (candidate := self._candidate(proposal, baseline, expected)) is not None:
+                active.append(candidate)
+        while active:
+            active = [each for each in active if self._goes_on(each, baseline, took_s)]
+
+    def _candidate(self, proposal: Proposal, baseline: Any, expected: Result) -> _Candidate | None:
+        """The variant, once its first run, which does not count, has given the same result."""
+        try:
+            frame = self._frame(proposal.settings, proposal)
+            if frame is None:
+                self._refuse(proposal, "Not tried: the operator cannot be found in the query's plan.", None)
+                return None
+            found = self._limited(lambda: result_of(frame))
+        except Stopped:
+            self._refuse(proposal, f"Stopped after {self._limit_s():.0f} s: slower than the query as it is.", None)
+            return None
+        except Exception as error:
+            self._refuse(proposal, f"It failed: {_first_line(error)}", None)
+            return None
+        if found.equals(expected):
+            return _Candidate(proposal, frame)
+        again = self._limited(lambda: result_of(baseline))
+        if again.equals(expected):
+            self._refuse(proposal, f"Other result: {found} instead of {expected}.", False)
+        else:
+            self._refuse(proposal, "The query itself gives another result in each run, so none can be compared.", False)
+        return None
+
+    def _goes_on(self, candidate: _Candidate, baseline: Any, took_s: float) -> bool:
+        """Run one more pair; False once it has been decided."""
+        proposal, pairs = candidate.proposal, candidate.pairs
+        if self._left() < 2 * took_s:
+            reason = self._too_small() if len(pairs) < 2 else f"{self._so_far(candidate)} {self._too_small()}"
+            self._decide(candidate, reason)
+            return False
+        frames = (baseline, candidate.frame)
+        try:
+            if len(pairs) % 2:
+                second = self._timed(frames[1])
+                first = self._timed(frames[0])
+            else:
+                first = self._timed(frames[0])
+                second = self._timed(frames[1])
+        except Stopped:
+            self._refuse(proposal, f"Stopped after {self._limit_s():.0f} s: slower than the query as it is.", True)
+            return False
+        except Exception as error:
+            self._refuse(proposal, f"It failed: {_first_line(error)}", True)
+            return False
+        self._baseline.append(_wall_ms(first))
+        pairs.append((first, second))
+        candidate.ratios.append(math.log(max(1, _wall_ms(first)) / max(1, _wall_ms(second))))
+        mean = statistics.fmean(candidate.ratios)
+        if evidence(candidate.ratios) >= _ENOUGH and mean >= _LEAST_SAVING:
+            self._decide(candidate, None)
+            return False
+        is_hopeless = mean < (0 if len(pairs) < _HOPELESS_PAIRS else _LEAST_SAVING)
+        if (len(pairs) >= 2 and is_hopeless) or len(pairs) >= _MOST_PAIRS:
+            self._decide(candidate, self._so_far(candidate))
+            return False
+        return True
+
+    def _decide(self, candidate: _Candidate, refusal: str | None) -> None:
+        """Accept it, unless there is a reason to refuse it."""
+        proposal, pairs = candidate.proposal, candidate.pairs
+        number = proposal.number
+        assert number is not None
+        if pairs:
+            before, after = (statistics.median(number.of(pair[i]) for pair in pairs) for i in (0, 1))
+            moved = f"{number.name} {number.text(round(before))} before, {number.text(round(after))} after"
+            if refusal is None and not (before > 0 and after <= _MOVED * before):
+                refusal = f"Faster, but not for the reason given: {moved}."
+        if refusal is not None:
+            self._refuse(proposal, refusal, True, candidate)
+            return
+        reason = f"Same result, faster in {len(pairs)} pairs of runs, {moved}."
+        self._accepted.append(_entry(proposal, reason, True, candidate, self._median_ms(candidate)))
+
+    def _refuse(
+        self, proposal: Proposal, reason: str, same_result: bool | None, candidate: _Candidate | None = None
+    ) -> None:
+        self._refused.append(
+            _entry(proposal, reason, same_result, candidate, self._median_ms(candidate) if candidate else 0)
+        )
+
+    @staticmethod
+    def _median_ms(candidate: _Candidate) -> int:
+        return round(statistics.median(_wall_ms(first) for first, _ in candidate.pairs)) if candidate.pairs else 0
+
+    @staticmethod
+    def _so_far(candidate: _Candidate) -> str:
+        mean = statistics.fmean(candidate.ratios)
+        saved = 100 * (1 - math.exp(-mean))
+        if saved < -100 * _LEAST_SAVING:
+            return f"Slower, by {-saved:.0f} % in {len(candidate.pairs)} pairs of runs."
+        if saved < 100 * _LEAST_SAVING:
+            return f"Not faster in {len(candidate.pairs)} pairs of runs."
+        return f"Not certain: {saved:.0f} % faster on average of {len(candidate.pairs)} pairs of runs, which scatter."
+
+    def _too_small(self) -> str:
+        return f"The budget of {self._budget_s:g} s is too small to decide."
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def _limit_s(self) -> float:
+        return min(self._longest_s, max(0.1, self._left()))
+
+    def _frame(self, settings: Mapping[str, str], proposal: Proposal | None) -> Any:
+        """The query in a clone of the session, with these settings and the proposal's change of its plan."""
+        from pyspark.sql import DataFrame, SparkSession
+
+        session = SparkSession(self._context, self._java_session.cloneSession())
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        plan = self._plan
+        if proposal is not None and proposal.change is not None:
+            plan = proposal.change(self._plans, plan, session)
+            if plan is None:
+                optimized = logical.dataset(session, self._plan).queryExecution().optimizedPlan()
+                optimized.setAnalyzed()
+                plan = proposal.change(self._plans, optimized, session)
+            if plan is None:
+                return None
+            plan.setAnalyzed()
+        return DataFrame(logical.dataset(session, plan), session)
+
+    def _timed(self, frame: Any) -> Run:
+        """Run it whole; its rows are written nowhere. A new Dataset each time, as AQE keeps what it has planned."""
+        from pyspark.sql import DataFrame
+
+        session = frame.sparkSession
+        again = DataFrame(logical.dataset(session, frame._jdf.queryExecution().analyzed()), session)
+        with self._measure(self._context) as measured:
+            self._limited(lambda: again.write.format("noop").mode("overwrite").save())
+        run: Run = measured
+        return run
+
+    def _limited(self, run: Callable[[], Any]) -> Any:
+        """Run a query; cancel its jobs after the limit. Raises `Stopped` then."""
+        limit = self._limit_s()
+        done, stopped = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            if done.wait(limit):
+                return
+            stopped.set()
+            self._context.cancelJobGroup(self._group)
+            while not done.wait(_CANCEL_AGAIN_S):  # a query may start its next job
+                self._context.cancelJobGroup(self._group)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        self._runs += 1
+        try:
+            result = run()
+        except Exception as error:
+            if stopped.is_set():
+                raise Stopped(f"It was stopped after {limit:.0f} s.") from error
+            raise
+        finally:
+            done.set()
+            watcher.join()
+        if stopped.is_set():
+            raise Stopped(f"It took longer than {limit:.0f} s.")
+        return result
+
+    @contextmanager
+    def _in_group(self) -> Iterator[None]:
+        """Jobs get a group of their own, to cancel them; what the thread had is put back. Ctrl-C cancels them too."""
+        names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+        before = {name: self._context.getLocalProperty(name) for name in names}
+        self._group = f"joinsight-{uuid.uuid4()}"
+        try:
+            self._context.setJobGroup(self._group, _DESCRIPTION, interruptOnCancel=True)
+            yield
+        except BaseException:
+            self._context.cancelJobGroup(self._group)
+            raise
+        finally:
+            for name, value in before.items():
+                self._context.setLocalProperty(name, value)
+
+
+def _wall_ms(run: Run) -> int:
+    rows = (each.rows.execution for each in run.executions)
+    return sum(row.duration_ms or 0 for row in rows if row.root_execution_id == row.execution_id)
+
+
+def _entry(
+    proposal: Proposal, reason: str, same_result: bool | None, candidate: _Candidate | None, baseline_ms: int
+) -> dict[str, Any]:
+    saved: int | None = None
+    low: int | None = None
+    high: int | None = None
+    if candidate is not None and candidate.ratios:
+        saved = _saved(statistics.fmean(candidate.ratios), baseline_ms)
+        bounds = [_saved(each, baseline_ms) if math.isfinite(each) else None for each in interval(candidate.ratios)]
+        low, high = bounds
+    return {
+        "variant": proposal.variant,
+        "code": proposal.code,
+        "saved_ms": saved,
+        "low_ms": low,
+        "high_ms": high,
+        "reason": reason,
+        "same_result": same_result,
+    }
+
+
+def _saved(log_ratio: float, baseline_ms: int) -> int:
+    return round(baseline_ms * (1 - math.exp(-log_ratio)))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

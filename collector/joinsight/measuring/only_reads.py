@@ -1,0 +1,58 @@
+"""Refuses queries that write, before they do: a trial runs them again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from joinsight.base.errors import JoinsightError
+from joinsight.measuring import logical
+
+_WRITERS = {
+    "pyspark.sql.readwriter.DataFrameWriter": (
+        ["save", "saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml"]
+    ),
+    "pyspark.sql.readwriter.DataFrameWriterV2": (
+        ["create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"]
+    ),
+}
+_COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_REFUSED = "The query writes or runs a command, so it is not tried: give the DataFrame or SELECT that it reads."
+
+
+@contextmanager
+def only_reads() -> Iterator[None]:
+    """Within the block, PySpark's methods that write, and SQL other than queries, raise `JoinsightError`."""
+    from pyspark.sql import SparkSession
+
+    sql = SparkSession.sql
+
+    def checked(self: Any, sqlQuery: str, *args: Any, **kwargs: Any) -> Any:
+        plan = self._jsparkSession.sessionState().sqlParser().parsePlan(sqlQuery)
+        refuse_commands(self.sparkContext, plan)
+        return sql(self, sqlQuery, *args, **kwargs)
+
+    def refused(*args: Any, **kwargs: Any) -> None:
+        raise JoinsightError(_REFUSED)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(SparkSession, "sql", checked))
+        for writer, methods in _WRITERS.items():
+            module, _, name = writer.rpartition(".")
+            owner = getattr(__import__(module, fromlist=[name]), name)
+            for method in methods:
+                if hasattr(owner, method):
+                    stack.enter_context(patch.object(owner, method, refused))
+        yield
+
+
+def refuse_commands(context: Any, plan: Any) -> None:
+    """Raise `JoinsightError` if a logical plan is or holds a command, or the result of one."""
+    from py4j.java_gateway import is_instance_of
+
+    for node in logical.nodes(plan):
+        name = logical.class_name(node)
+        if name == "CommandResult" or name.endswith("Statement") or is_instance_of(context._gateway, node, _COMMAND):
+            raise JoinsightError(_REFUSED)

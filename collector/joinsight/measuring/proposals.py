@@ -1,0 +1,259 @@
+"""Which variants of a measured query are worth a trial: those that its joins, findings and verdict propose.
+
+Each names the number that it should lower, so that a faster run counts only if its reason is the one that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from joinsight.analysis.rows import Rows
+from joinsight.analysis.stored import stored_plan
+from joinsight.base.units import bytes_text, duration_text
+from joinsight.measuring.rewrite import SALTS, Plans
+from joinsight.plan import operators
+from joinsight.tables import JoinRow, ShuffleRow
+from joinsight.verdict import names
+from joinsight.verdict.mechanisms import Cause, causes
+from joinsight.verdict.view import View
+
+_ADAPTIVE = "spark.sql.adaptive"
+_MOST_BROADCAST = 1 << 30
+"""Bytes of a side that is proposed for a broadcast: a larger one may end the driver or an executor."""
+_LEAST_SHARE = 0.1
+"""The share of the wall time from which on a cause gets a proposal."""
+_SKEW = 3.0
+_PARTITION_BYTES = 64 << 20
+
+
+class Run(Protocol):
+    """A measured run: `measurement.Measured`."""
+
+    @property
+    def executions(self) -> Sequence[Execution]:
+        """In their order."""
+
+
+class Execution(Protocol):
+    """An execution of it: `measurement.MeasuredExecution`."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that a collector would store."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """What a finding named, summed over the executions of a run."""
+
+    name: str
+    of: Callable[[Run], float]
+    text: Callable[[int], str]
+
+
+def _column(name: str) -> Callable[[Run], float]:
+    return lambda run: sum(getattr(each.rows.execution, name) or 0 for each in run.executions)
+
+
+def _stages(value: Callable[[Any], float], together: Callable[[Iterator[float]], float]) -> Callable[[Run], float]:
+    return lambda run: together(value(stage) for each in run.executions for stage in each.rows.stage)
+
+
+SHUFFLED = Number("shuffled", _column("shuffle_write_bytes"), bytes_text)
+BROADCAST = Number("broadcast", _column("broadcast_bytes"), bytes_text)
+SPILLED = Number("spilled", _column("disk_spilled_bytes"), bytes_text)
+SORTED = Number(
+    "sort time",
+    lambda run: sum(join.sort_ms or 0 for each in run.executions for join in each.rows.joins),
+    duration_text,
+)
+TASKS = Number("tasks", _stages(lambda stage: stage.tasks or 0, sum), lambda number: f"{number:,}")
+LONGEST = Number(
+    "longest task",
+    _stages(lambda stage: stage.run_time_ms.max if stage.run_time_ms else 0, lambda each: max(each, default=0)),
+    duration_text,
+)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A variant of a query."""
+
+    variant: str
+    code: str
+    """What to change in the user's code."""
+    number: Number | None
+    """What it should lower. None: it is described, not tried."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    change: Callable[[Plans, Any, Any], Any | None] | None = None
+    """Gives the changed plan of (plans, plan, session); None if the plan has no such operator."""
+    nodes: tuple[int, ...] = ()
+    """The operators that it is about; empty: the whole query."""
+    described: str = ""
+    """Why it is not tried."""
+
+
+def proposals(execution: Execution) -> list[Proposal]:
+    """The variants for an execution, at most one of a name."""
+    view = View(stored_plan(execution.rows))
+    found: dict[str, Proposal] = {}
+    whole = max(1, view.wall_ms)
+    large = [each for each in causes(view) if each.wall_ms >= _LEAST_SHARE * whole]
+    for join in execution.rows.joins:
+        for proposal in _of_join(view, execution, join, large):
+            found.setdefault(proposal.variant, proposal)
+    for proposal in _of_query(view, execution, large):
+        found.setdefault(proposal.variant, proposal)
+    return list(found.values())
+
+
+def _of_join(view: View, execution: Execution, join: JoinRow, large: list[Cause]) -> Iterator[Proposal]:
+    if not join.left_keys or not join.right_keys or join.join_type is None:
+        return
+    title = names.operator(view, join.node_id)
+    exchanges = {"left": join.left_exchange, "right": join.right_exchange}
+    nodes = tuple(each for each in (join.node_id, *exchanges.values()) if each is not None)
+    sizes = {"left": join.left_bytes, "right": join.right_bytes}
+    is_broadcast = operators.of(join.strategy).is_broadcast_join
+    allowed = next((sides for name, sides in operators.JOIN_TYPES.items() if name == join.join_type), ())
+    measured = sorted((size, side) for side in allowed if (size := sizes[side]) is not None)
+    if not is_broadcast and measured and measured[0][0] <= _MOST_BROADCAST:
+        size, side = measured[0]
+        yield Proposal(
+            f"broadcast the {side} side of {title} ({bytes_text(size)})",
+            f'{side}.hint("broadcast")  # the {side} side of {title}; in SQL /*+ BROADCAST(its name) */',
+            SHUFFLED,
+            change=_hint(join, side, "BROADCAST"),
+            nodes=nodes,
+        )
+    if is_broadcast and join.build_side and any(cause.code == "broadcast" for cause in large):
+        yield Proposal(
+            f"sort-merge join instead of a broadcast for {title}",
+            f'{join.build_side}.hint("merge")  # the {join.build_side} side of {title}; in SQL /*+ MERGE(its name) */',
+            BROADCAST,
+            change=_hint(join, join.build_side, "SHUFFLE_MERGE"),
+            nodes=nodes,
+        )
+    hashable = sorted((size, side) for side in ("left", "right") if (size := sizes[side]) is not None)
+    if join.strategy == "SortMergeJoin" and len(hashable) == 2 and 3 * hashable[0][0] <= hashable[1][0]:
+        built = hashable[0][1]
+        yield Proposal(
+            f"hash the {built} side of {title} instead of sorting both",
+            f'{built}.hint("shuffle_hash")  # the {built} side of {title}; in SQL /*+ SHUFFLE_HASH(its name) */',
+            SORTED,
+            change=_hint(join, built, "SHUFFLE_HASH"),
+            nodes=nodes,
+        )
+    shuffles: dict[int | None, ShuffleRow] = {row.node_id: row for row in execution.rows.shuffle}
+    ratios = {side: _ratio(shuffles.get(exchange)) for side, exchange in exchanges.items()}
+    skewed = max(ratios, key=lambda side: ratios[side])
+    if ratios[skewed] >= _SKEW:
+        other = "right" if skewed == "left" else "left"
+        yield Proposal(
+            f"salt {title}, {SALTS} parts of each key",
+            f'# {skewed}: .withColumn("salt", pmod(xxhash64(*columns), lit({SALTS})).cast("int"))\n'
+            f'# {other}: .withColumn("salt", explode(sequence(lit(0), lit({SALTS - 1}))))\n'
+            '# then join on the keys and "salt", and drop "salt"',
+            LONGEST,
+            change=lambda plans, plan, session: plans.salted(plan, _keys(join), skewed, session),
+            nodes=nodes,
+        )
+
+
+def _keys(join: JoinRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(join.left_keys or ()), tuple(join.right_keys or ())
+
+
+def _hint(join: JoinRow, side: str, strategy: str) -> Callable[[Plans, Any, Any], Any | None]:
+    return lambda plans, plan, session: plans.hinted(plan, _keys(join), side, strategy)
+
+
+def _ratio(row: ShuffleRow | None) -> float:
+    """The rows that the largest task read, to the mean of the tasks."""
+    if row is None or not row.rows_read or not row.rows_read_max:
+        return 0.0
+    return float(row.rows_read_max / (row.rows_read / max(1, row.aqe_partitions or row.partitions or 1)))
+
+
+def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[Proposal]:
+    shuffles = execution.rows.shuffle
+    slots = view.slots or 1
+    written = sum(row.bytes_written or 0 for row in shuffles)
+    codes: dict[str, Cause] = {cause.code: cause for cause in reversed(large)}
+    keyed = [row for row in shuffles if row.keys]
+    if not execution.rows.execution.is_adaptive and keyed:
+        yield _setting("adaptive query execution", {f"{_ADAPTIVE}.enabled": "true"}, TASKS)
+    partitions = max((row.partitions or 0 for row in keyed), default=0)
+    if "tiny_tasks" in codes and partitions:
+        fewer = max(slots, -(-written // _PARTITION_BYTES))
+        if fewer < partitions:
+            yield _setting(f"{fewer:,} shuffle partitions", _partitions(fewer), TASKS, codes["tiny_tasks"].nodes)
+    if "few_tasks" in codes and keyed:
+        more = max(3 * slots, partitions)
+        coalesced = {f"{_ADAPTIVE}.coalescePartitions.enabled": "false"}
+        yield _setting(
+            f"{more:,} shuffle partitions, not coalesced",
+            _partitions(more) | coalesced,
+            LONGEST,
+            codes["few_tasks"].nodes,
+        )
+    if "few_tasks" in codes or "scan" in codes:
+        read = execution.rows.execution.input_bytes or 0
+        if read > slots << 20:
+            split = max(1 << 20, read // (3 * slots))
+            yield _setting(
+                f"input splits of {bytes_text(split)}", {"spark.sql.files.maxPartitionBytes": f"{split}b"}, LONGEST
+            )
+    if "spill" in codes and keyed:
+        more = 4 * max(partitions, slots)
+        size = {f"{_ADAPTIVE}.advisoryPartitionSizeInBytes": "16m"}
+        yield _setting(f"{more:,} shuffle partitions", _partitions(more) | size, SPILLED, codes["spill"].nodes)
+    if any(code in codes for code in ("data_skew", "output_skew")) and execution.rows.joins:
+        yield _setting(
+            "AQE splits skewed partitions",
+            {
+                f"{_ADAPTIVE}.enabled": "true",
+                f"{_ADAPTIVE}.skewJoin.enabled": "true",
+                f"{_ADAPTIVE}.forceOptimizeSkewedJoin": "true",
+                f"{_ADAPTIVE}.skewJoin.skewedPartitionFactor": "2",
+                f"{_ADAPTIVE}.skewJoin.skewedPartitionThresholdInBytes": "1m",
+                f"{_ADAPTIVE}.advisoryPartitionSizeInBytes": f"{max(1 << 20, written // (4 * slots))}b",
+            },
+            LONGEST,
+        )
+    yield from _described(execution, codes)
+
+
+def _partitions(number: int) -> dict[str, str]:
+    return {
+        "spark.sql.shuffle.partitions": str(number),
+        f"{_ADAPTIVE}.coalescePartitions.initialPartitionNum": str(number),
+    }
+
+
+def _setting(variant: str, settings: Mapping[str, str], number: Number, nodes: tuple[int, ...] = ()) -> Proposal:
+    code = "\n".join(f'spark.conf.set("{name}", "{value}")' for name, value in settings.items())
+    return Proposal(variant, code, number, settings, nodes=nodes)
+
+
+def _described(execution: Execution, codes: Mapping[str, Cause]) -> Iterator[Proposal]:
+    """What needs other code of the user, which cannot be derived from a plan."""
+    if "python" in codes:
+        yield Proposal(
+            "Python function without Python",
+            codes["python"].next,
+            None,
+            nodes=codes["python"].nodes,
+            described="Not tried: it needs other code of yours.",
+        )
+    for finding in execution.rows.finding:
+        if finding.finding == "repeated-shuffle":
+            yield Proposal(
+                "cache the rows that are shuffled twice",
+                finding.advice,
+                None,
+                nodes=(finding.node_id,),
+                described="Not tried: a cache would stay in the session, and other queries would use it.",
+            )

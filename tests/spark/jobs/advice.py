@@ -1,0 +1,148 @@
+"""Queries whose advice is tried, for `test_advice`: writes what was accepted, refused and left alone as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import joinsight
+from joinsight.base.errors import JoinsightError
+from joinsight.measuring import advice as module
+from joinsight.measuring.proposals import SHUFFLED, Plans, Proposal, proposals
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "3")
+builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp())
+spark = builder.config("spark.sql.autoBroadcastJoinThreshold", "-1").getOrCreate()
+facts = spark.range(3000).selectExpr("IF(id % 3 < 2, 7, id % 50) AS k", "id AS v", "id / 7.0D AS third")
+dims = spark.range(50).selectExpr("id AS k", "id % 5 AS region")
+facts.createOrReplaceTempView("facts")
+dims.createOrReplaceTempView("dims")
+query = facts.join(dims, "k").groupBy("region").agg(F.sum("third").alias("s"))
+context = spark.sparkContext
+out: dict[str, Any] = {}
+
+
+def tried(what: Any, budget_s: float = 40, **variants: Callable[[Plans, Any, Any], Any]) -> Any:
+    """What came of these changes of the plan, or of the proposals if there are none."""
+
+    def proposed(execution: Any) -> list[Proposal]:
+        if not variants:
+            return proposals(execution)
+        return [Proposal(name, "code", SHUFFLED, change=change) for name, change in variants.items()]
+
+    try:
+        with patch.object(module, "proposals", proposed):
+            return joinsight.try_advice(spark, what, budget_s)
+    except JoinsightError as error:
+        return str(error)
+
+
+def frame(plan: Any, session: Any) -> DataFrame:
+    from joinsight.measuring.logical import dataset
+
+    return DataFrame(dataset(session, plan), session)
+
+
+def plan_of(changed: DataFrame) -> Any:
+    return changed._jdf.queryExecution().analyzed()
+
+
+def state() -> list[Any]:
+    return [
+        spark.conf.get("spark.sql.adaptive.enabled"),
+        spark.conf.get("spark.sql.shuffle.partitions"),
+        context.getLocalProperty("spark.jobGroup.id"),
+        context.getLocalProperty("spark.job.description"),
+        sorted(table.name for table in spark.catalog.listTables()),
+        [each.getClass().getSimpleName() for each in context._jsc.sc().listenerBus().listeners()],
+    ]
+
+
+context.setJobDescription("my own")
+before = state()
+whole = tried(lambda spark: spark.table("facts").join(spark.table("dims"), "k").groupBy("region").agg(F.sum("third")))
+out["all"] = [*whole.accepted, *whole.refused]
+out["runs"], out["baseline_ms"] = whole.runs, whole.baseline_ms
+out["text"], out["html"], out["repr"] = str(whole), whole._repr_html_(), repr(whole)
+changed = tried(
+    query,
+    broadcast=lambda plans, plan, session: (
+        None if module.logical.class_name(plan) == "Join" else plan_of(frame(plan, session))
+    ),
+    other=lambda plans, plan, session: plan_of(frame(plan, session).where("region > 0")),
+    last_digit=lambda plans, plan, session: plan_of(frame(plan, session).selectExpr("region", "s + 1e-12 AS s")),
+    digit=lambda plans, plan, session: plan_of(frame(plan, session).selectExpr("region", "s + 1e-3 AS s")),
+    fails=lambda plans, plan, session: plan_of(frame(plan, session).selectExpr("region", "raise_error('no') AS s")),
+    nowhere=lambda plans, plan, session: None,
+)
+out["changed"] = {each["variant"]: each for each in [*changed.accepted, *changed.refused]}
+salted = []
+
+
+def salt(plans: Plans, plan: Any, session: Any) -> Any:
+    joins = [node for node in module.logical.nodes(plan) if module.logical.class_name(node) == "Join"]
+    (found,) = (module.logical._join(node) for node in joins)
+    keys = tuple(tuple(key.toString() for key in side.keys) for side in found.sides)
+    changed = plans.salted(plan, keys, "left", session)
+    salted.append(changed.toString())
+    return changed
+
+
+def hint(plans: Plans, plan: Any, session: Any) -> Any:
+    joins = [node for node in module.logical.nodes(plan) if module.logical.class_name(node) == "Join"]
+    (found,) = (module.logical._join(node) for node in joins)
+    keys = tuple(tuple(key.toString() for key in side.keys) for side in found.sides)
+    changed = plans.hinted(plan, keys, "right", "BROADCAST")
+    salted.append(frame(changed, session)._jdf.queryExecution().executedPlan().toString())
+    return changed
+
+
+rewritten = tried(facts.join(dims, "k", "left").where("v >= 0"), salt=salt, hint=hint)
+out["rewritten"] = [*rewritten.accepted, *rewritten.refused]
+out["plans"] = salted
+out["too small"] = tried(query, budget_s=0.01)
+out["no budget"] = tried(query, budget_s=0)
+with joinsight.measure(spark) as measured:
+    query.write.format("noop").mode("overwrite").save()
+finding_of = measured.executions[0].findings
+out["findings"] = len(finding_of)
+(execution,) = measured.executions
+from joinsight.measuring.measurement import MeasuredFinding  # noqa: E402
+
+row = execution.rows.execution
+made = MeasuredFinding(
+    application_id=row.application_id,
+    attempt_id=row.attempt_id,
+    execution_id=row.execution_id,
+    started_at=row.started_at,
+    finding="missed-broadcast",
+    node_id=execution.joins[0].node_id,
+    severity="warning",
+    operator_key=execution.joins[0].operator_key,
+    title="t",
+    evidence={},
+    advice="a",
+    wall_is_partial=False,
+    plans=execution.plans,
+)
+of_finding = made.try_(budget_s=30)
+out["finding"] = [each["variant"] for each in [*of_finding.accepted, *of_finding.refused]]
+out["refused"] = [
+    tried(lambda spark: spark.sql("CREATE TABLE written AS SELECT 1 AS one")),
+    tried(lambda: facts.write.saveAsTable("written")),
+    tried(lambda spark: spark.sql("INSERT INTO facts SELECT 1, 2, 3")),
+    tried(spark.sql("SHOW TABLES")),
+    tried("SELECT 1"),
+    tried(lambda: 3),
+]
+out["state"] = [before, state()]
+Path(sys.argv[1]).write_text(json.dumps(out))

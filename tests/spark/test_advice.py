@@ -1,0 +1,48 @@
+"""`joinsight.try_advice` in a real Spark: what it proposes, refuses and leaves alone. How fast anything is, is luck."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.spark_process import JOBS, SparkRun
+from tests.versions import NEWEST, SCALA_2_12
+
+ADVICE = JOBS / "advice.py"
+KEYS = ["code", "high_ms", "low_ms", "reason", "same_result", "saved_ms", "variant"]
+
+
+@pytest.mark.spark
+@pytest.mark.matrix
+@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12, "3.4.4"])
+def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_path: Path) -> None:
+    """Variants of the findings and of plans are compared; other results, failures and writes are refused."""
+    out = tmp_path / "out.json"
+    done = spark_run(version, ADVICE, str(out))
+    assert done.returncode == 0, done.stderr
+    said = json.loads(out.read_text())
+    assert all(sorted(each) == KEYS for each in said["all"])
+    broadcast = [
+        each for each in said["all"] if each["variant"].startswith("broadcast the right side of the join on k")
+    ]
+    assert len(broadcast) == 1 and 'right.hint("broadcast")' in broadcast[0]["code"], said["all"]
+    assert broadcast[0]["same_result"] in (True, None), "None: the budget was spent before"
+    assert said["runs"] >= 2 and "variants accepted" in said["text"] and "<table>" in said["html"]
+    assert said["repr"].startswith("<advice: ")
+    changed = said["changed"]
+    assert changed["other"]["same_result"] is False and changed["other"]["reason"].startswith("Other result: ")
+    assert changed["digit"]["same_result"] is False
+    assert changed["last_digit"]["same_result"] is True
+    assert changed["fails"]["reason"].startswith("It failed: ") and changed["fails"]["same_result"] is None
+    assert changed["nowhere"]["reason"] == "Not tried: the operator cannot be found in the query's plan."
+    salt, hint = (each for each in said["rewritten"])
+    assert salt["same_result"] is True and hint["same_result"] is True, said["rewritten"]
+    assert "joinsight_salt" in said["plans"][0] and "BroadcastHashJoin" in said["plans"][1]
+    assert "is too small" in said["too small"] and "not a number of seconds above 0" in said["no budget"]
+    assert any(each.startswith("broadcast the right side") for each in said["finding"])
+    created, saved, inserted, shown, text, number = said["refused"]
+    assert all("writes or runs a command" in each for each in (created, saved, inserted, shown))
+    assert "str is not a DataFrame" in text and "int is not a DataFrame" in number
+    before, after = said["state"]
+    assert before == after and before[3] == "my own" and "written" not in before[4]
