@@ -88,7 +88,11 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
         "query_shape": "a key of our own, made of the first plan's graph: tests/plan/test_identity.py",
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },
-    "stage": {"slack_ms": "Spark does not know it: tests/timing/test_critical_path.py"},
+    "stage": {
+        "slack_ms": "Spark does not know it: tests/timing/test_critical_path.py",
+        "waits_for": "likewise: tests/analysis/test_replay.py",
+        "broadcast_ms": "the metrics of its broadcast, which are compared: tests/analysis/test_replay.py",
+    },
 }
 """Columns by table to which nothing in Spark's stores corresponds, with the reason."""
 
