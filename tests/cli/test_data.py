@@ -22,6 +22,7 @@ ARGUMENTS = {
     ("keys",): ["last", "3"],
     ("diff",): ["last"],
     ("why",): ["last"],
+    ("what-if",): ["last", "--slots", "4"],
     ("db", "prune"): ["--keep", "400d"],
     ("db", "grant-reader"): ["reader"],
     ("export",): ["--to", "/nowhere"],

@@ -160,7 +160,7 @@ def _together(its: Sequence[Cause], call: str) -> Cause:
 _PAIRS_ADVICE = "It compares all pairs of rows: give it an equality condition, or make one side smaller."
 
 _KEY_ADVICE = (
-    "Its key is not unique on either side: look at the most frequent values of the key, join on more columns,"
+    "Its key is not unique on either side: look at its most frequent values (joinsight keys), join on more columns,"
     " or aggregate one side before the join."
 )
 
@@ -342,7 +342,7 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
     made = _made_ratio(view, ran)
     if made is not None:
         node_id, its, text = made
-        advice = "Look at the most frequent values of its key: some have many rows on both sides."
+        advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
         evidence = {"made_ratio": round(its, 1)}
         return _Reason("output_skew", (node_id,), f": {text}, although all read about as much", advice, evidence)
     cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.number("cpu_time_ns") / 1e6)
@@ -452,7 +452,7 @@ def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
 
 
 def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
-    find = "Find the most frequent value of the key; NULL and a default are the usual ones."
+    find = "Find the most frequent value of the key (joinsight keys); NULL and a default are the usual ones."
     if any(operators.of(view.facts.nodes[i].name).kind == "join" for i in nodes):
         return f"{find} Join its rows separately, or let AQE split them (spark.sql.adaptive.skewJoin.*)."
     return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
