@@ -76,7 +76,7 @@ def test_the_text_names_no_cause_that_made_the_opposite() -> None:
     """A run took less, although the driver took longer."""
     why = explain(stored("base2"), stored("base4"))
     assert why.difference_ms < 0 < why.causes[0].wall_ms
-    assert "The largest cause is contention: -202 ms" in why.text
+    assert "The largest cause is memory: -172 ms" in why.text
 
 
 def test_a_difference_within_the_scatter_has_no_cause() -> None:

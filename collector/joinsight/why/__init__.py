@@ -26,7 +26,7 @@ from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.values import execution_name
 from joinsight.why.division import rounded, scatter, shares
-from joinsight.why.places import RunPlaces, StageRun, matched
+from joinsight.why.places import RunPlaces, StageRun, matched, waits_with_cpu
 from joinsight.why.switched import can_replay, has_switched, values
 
 NOT_EXPLAINED = "not_explained"
@@ -192,22 +192,28 @@ class _Division:
         by_files = self._files(one, other)
         of_all: dict[str, float] = defaultdict(float)
         task_rows = 0.0
+        is_stretched = waits_with_cpu(one, other)
         for name in one.parts:
+            if is_stretched and name == "wait":
+                continue  # a part of the CPU time
             walls = [
                 {
                     "rows": float(max(1, its.handled)),
                     "per_row": its.parts[name] / max(1, its.handled),
+                    "stretch": its.stretch if is_stretched and name == "cpu" else 1.0,
                     "spread": self._wall_ms(its) * its.slots / its.run_ms if its.run_ms else 0.0,
                     "slots": 1 / its.slots,
                 }
                 for its in (one, other)
             ]
             wall = shares(*walls)
-            task = shares(*({key: each[key] for key in ("rows", "per_row")} for each in walls))
-            code = "plan" if is_changed and name in ("cpu", "wait", "write") else _FACTORS[name]
-            if by_files and code in ("cpu_per_row", "contention"):
-                code = "files"
-            self._add(code, wall["per_row"], task["per_row"], other, _witness(code, one, other))
+            task = shares(*({key: each[key] for key in ("rows", "per_row", "stretch")} for each in walls))
+            for part, factor in ((name, "per_row"), ("wait", "stretch")):
+                code = "plan" if is_changed and part in ("cpu", "wait", "write") else _FACTORS[part]
+                if by_files and code in ("cpu_per_row", "contention"):
+                    code = "files"
+                if wall[factor] or task[factor]:
+                    self._add(code, wall[factor], task[factor], other, _witness(code, one, other))
             for factor in ("rows", "spread", "slots"):
                 of_all[factor] += wall[factor]
             task_rows += task["rows"]

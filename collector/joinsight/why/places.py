@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _MOST_STAGES = 300
 """Stages of an execution that are matched."""
 _SPILL_PER_MS = 20 * (1 << 20) / 1000
 _MOST_SPILL = 0.7
+_LEAST_WITH = 0.5
+"""The change of the wait to that of the CPU time, as logarithms."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,12 @@ class StageRun:
         return {**known, "spill": spill if taken else 0.0}
 
     @property
+    def stretch(self) -> float:
+        """How much longer than their CPU time tasks took for it, since they waited for CPUs and disks."""
+        cpu, wait = self.parts["cpu"], self.parts["wait"]
+        return (cpu + wait) / cpu if cpu else 1.0
+
+    @property
     def slots(self) -> int:
         """Slots that it could use."""
         declared = [int(row.get("slots") or 0) for row in self.rows]
@@ -112,6 +121,17 @@ class StageRun:
         ran = next((ran for ran in self.view.ran if ran.stage_id == self.stage_id), None)
         nodes = ran.nodes[:3] if ran else ()
         return [key for i in nodes if (key := self.view.keys.get(i))]
+
+
+def waits_with_cpu(one: StageRun, other: StageRun) -> bool:
+    """Whether the wait a row changed with the CPU time a row, about as much or more: on busy hosts, what takes twice
+    the CPU time also waits twice as long for it, and only the ratio of both tells how busy they were.
+    """
+    parts = [[its.parts[name] / max(1, its.handled) for its in (one, other)] for name in ("cpu", "wait")]
+    if not all(map(min, parts)):
+        return False
+    cpu, wait = (math.log(last / first) for first, last in parts)
+    return cpu * wait > 0 and abs(wait) >= _LEAST_WITH * abs(cpu)
 
 
 class RunPlaces:
