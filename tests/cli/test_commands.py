@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 from tests.commands import commands
 
-from joinsight.cli import cli
+import joinsight.cli
+from joinsight.cli import cli, main
 
 HEAVY = {"alembic", "httpx", "jinja2", "msgspec", "prometheus_client", "psycopg", "pyspark", "rich", "sqlalchemy"}
 HEAVY |= {"starlette", "uvicorn"}
@@ -36,6 +37,21 @@ def test_help_and_completion_import_no_command(arguments: list[str], environment
     assert shown == "plain,queries\n" if environment else shown
     assert not modules & HEAVY
     assert {name for name in modules if name.startswith("joinsight.cli.")} == set()
+
+
+@pytest.mark.parametrize("limit", [RuntimeError("can't start new thread"), MemoryError()])
+def test_limits_of_the_machine_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], limit: Exception
+) -> None:
+    """As under `ulimit -v` or in a container; no traceback."""
+
+    def exhausted() -> None:
+        raise limit
+
+    monkeypatch.setattr(joinsight.cli, "cli", exhausted)
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert "too little memory, or there are too many threads" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
         sys.exit(1)
     except Exception as error:
+        if isinstance(error, MemoryError) or "start new thread" in str(error):
+            limits = "the container's limits and those of ulimit: virtual memory (-v), processes (-u)"
+            click.echo(f"joinsight: there is too little memory, or there are too many threads: see {limits}.", err=True)
+            sys.exit(1)
         from sqlalchemy.exc import DBAPIError  # imported here, because most of what can be asked needs no database
 
         if not isinstance(error, DBAPIError):
