@@ -254,7 +254,9 @@ class _Division:
         tail, uneven = other.tail_ms - one.tail_ms, other.longest_to_mean / one.longest_to_mean
         if wall < 0:
             tail, uneven = -tail, 1 / uneven
-        return "skew" if uneven >= _UNEVEN and tail >= 0.3 * abs(other.wall_ms - one.wall_ms) else "slots"
+        if uneven >= _UNEVEN and tail >= 0.3 * abs(other.wall_ms - one.wall_ms):
+            return "skew"
+        return "plan" if self.is_another_shape else "slots"  # other stages run at the same time
 
     @staticmethod
     def _files(one: StageRun, other: StageRun) -> bool:
@@ -299,6 +301,10 @@ class _Division:
             code = {"waiting": "slots", "commit": "commit", "nested": "nested", "retry": "retry"}.get(cause, "driver")
             if cause == "prepare" and _ratio(*(_all_files(each) for each in (self.a, self.b))) >= _FILES_MOVED:
                 code = "files"
+            if cause == "waiting" and self.is_another_shape:
+                of_plan = self.b.beside_ms - self.a.beside_ms  # other stages run at the same time
+                self._add("plan", of_plan, 0, None, text)
+                moved -= of_plan
             self._add(code, moved, 0, None, text)
 
     def _broadcasts(self) -> None:

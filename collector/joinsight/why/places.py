@@ -179,6 +179,11 @@ class RunPlaces:
                 found[stage_id] -= sum(its[cause] for cause in STAGE_CAUSES)
         return found
 
+    @property
+    def beside_ms(self) -> int:
+        """How long the execution waited for slots that its own stages had."""
+        return sum(self._beside.values())
+
     @cached_property
     def _writes(self) -> Mapping[int, str | None]:
         """The key of the exchange that a stage writes."""
