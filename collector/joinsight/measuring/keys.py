@@ -171,6 +171,9 @@ def hot_keys(rows: Rows, plans: Any, node_id: int | None) -> HotKeys:
     raise problem
 
 
+_MOST_REASON = 200
+
+
 class NotInPlan(JoinsightError):
     """The operator's rows cannot be found in the session's plan."""
 
@@ -200,7 +203,15 @@ def _ask(rows: Rows, plans: Any, node_id: int) -> HotKeys:
             f"The rows of {title} (node {node_id}) cannot be found in the query's logical plan; it may be inside a"
             " cached DataFrame or a query of its own. Measure that DataFrame, or count its keys with groupBy."
         )
-    counts = count(plans.session(number), found, join.join_type if join else None, _sizes(view, node_id, join))
+    from py4j.protocol import Py4JJavaError  # here, because this needs no Spark to be imported
+
+    try:
+        counts = count(plans.session(number), found, join.join_type if join else None, _sizes(view, node_id, join))
+    except Py4JJavaError as error:  # Spark 3.5 cannot plan some cached DataFrames that are sorted
+        reason = str(error.java_exception.toString()).partition("\n")[0][:_MOST_REASON]
+        raise NotInPlan(
+            f"Spark cannot read the rows of {title} (node {node_id}) again: {reason}. Count its keys with groupBy."
+        ) from error
     sides = [side for side in found.sides if only in (None, side.name)]
     keys = sorted(
         (each for side in sides for each in _side_keys(side, counts)), key=lambda each: (-each["rows"], -each["share"])
