@@ -248,17 +248,14 @@ class _Trials:
 
     def _candidate(self, proposal: Proposal, baseline: Any, expected: Result) -> _Candidate | None:
         """The variant, once its first run, which does not count, has given the same result."""
-        try:
+        found = None
+        with self._refusing(proposal, None):
             frame = self._frame(proposal.settings, proposal)
             if frame is None:
                 self._refuse(proposal, "Not tried: the operator cannot be found in the query's plan.", None)
                 return None
             found = self._limited(lambda: result_of(frame))
-        except Stopped:
-            self._refuse(proposal, f"Stopped after {self._limit_s():.0f} s: slower than the query as it is.", None)
-            return None
-        except Exception as error:
-            self._refuse(proposal, f"It failed: {_first_line(error)}", None)
+        if found is None:
             return None
         if found.equals(expected):
             return _Candidate(proposal, frame)
@@ -269,6 +266,17 @@ class _Trials:
             self._refuse(proposal, "The query itself gives another result in each run, so none can be compared.", False)
         return None
 
+    @contextmanager
+    def _refusing(self, proposal: Proposal, same_result: bool | None) -> Iterator[None]:
+        """End the block and refuse the variant if a run is stopped or fails."""
+        try:
+            yield
+        except Stopped:
+            reason = f"Stopped after {self._limit_s():.0f} s: slower than the query as it is."
+            self._refuse(proposal, reason, same_result)
+        except Exception as error:
+            self._refuse(proposal, f"It failed: {_first_line(error)}", same_result)
+
     def _goes_on(self, candidate: _Candidate, baseline: Any, took_s: float) -> bool:
         """Run one more pair; False once it has been decided."""
         proposal, pairs = candidate.proposal, candidate.pairs
@@ -276,20 +284,13 @@ class _Trials:
             reason = self._too_small() if len(pairs) < 2 else f"{self._so_far(candidate)} {self._too_small()}"
             self._decide(candidate, reason)
             return False
-        frames = (baseline, candidate.frame)
-        try:
-            if len(pairs) % 2:
-                second = self._timed(frames[1])
-                first = self._timed(frames[0])
-            else:
-                first = self._timed(frames[0])
-                second = self._timed(frames[1])
-        except Stopped:
-            self._refuse(proposal, f"Stopped after {self._limit_s():.0f} s: slower than the query as it is.", True)
+        runs: list[Run] = []
+        step = -1 if len(pairs) % 2 else 1
+        with self._refusing(proposal, True):
+            runs = [self._timed(frame) for frame in (baseline, candidate.frame)[::step]]
+        if not runs:
             return False
-        except Exception as error:
-            self._refuse(proposal, f"It failed: {_first_line(error)}", True)
-            return False
+        first, second = runs[::step]
         self._baseline.append(_wall_ms(first))
         pairs.append((first, second))
         candidate.ratios.append(math.log(max(1, _wall_ms(first)) / max(1, _wall_ms(second))))

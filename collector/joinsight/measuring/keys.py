@@ -151,8 +151,12 @@ def candidates(rows: Rows) -> list[tuple[tuple[float, int], int]]:
 
 
 def _excess(row: ShuffleRow) -> float:
-    tasks = row.aqe_partitions or row.partitions or 1
-    return max(0.0, (row.rows_read_max or 0) - (row.rows_read or 0) / max(1, tasks))
+    return max(0.0, (row.rows_read_max or 0) - mean_rows_read(row))
+
+
+def mean_rows_read(row: ShuffleRow) -> float:
+    """The rows of a shuffle that a task read, on average."""
+    return float((row.rows_read or 0) / max(1, row.aqe_partitions or row.partitions or 1))
 
 
 def hot_keys(rows: Rows, plans: Any, node_id: int | None) -> HotKeys:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from joinsight.analysis.rows import Rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.base.units import bytes_text, duration_text
+from joinsight.measuring.keys import mean_rows_read
 from joinsight.measuring.rewrite import SALTS, Plans
 from joinsight.plan import operators
 from joinsight.tables import JoinRow, ShuffleRow
@@ -116,36 +117,25 @@ def _of_join(view: View, execution: Execution, join: JoinRow, large: list[Cause]
     exchanges = {"left": join.left_exchange, "right": join.right_exchange}
     nodes = tuple(each for each in (join.node_id, *exchanges.values()) if each is not None)
     sizes = {"left": join.left_bytes, "right": join.right_bytes}
+
+    def hinted(variant: str, side: str, hint: str, number: Number, strategy: str | None = None) -> Proposal:
+        """The join with a hint on a side; `strategy`: Spark's name for it, if it is another one."""
+        code = f'{side}.hint("{hint.lower()}")  # the {side} side of {title}; in SQL /*+ {hint}(its name) */'
+        return Proposal(variant, code, number, change=_hint(join, side, strategy or hint), nodes=nodes)
+
     is_broadcast = operators.of(join.strategy).is_broadcast_join
     allowed = next((sides for name, sides in operators.JOIN_TYPES.items() if name == join.join_type), ())
     measured = sorted((size, side) for side in allowed if (size := sizes[side]) is not None)
     if not is_broadcast and measured and measured[0][0] <= _MOST_BROADCAST:
         size, side = measured[0]
-        yield Proposal(
-            f"broadcast the {side} side of {title} ({bytes_text(size)})",
-            f'{side}.hint("broadcast")  # the {side} side of {title}; in SQL /*+ BROADCAST(its name) */',
-            SHUFFLED,
-            change=_hint(join, side, "BROADCAST"),
-            nodes=nodes,
-        )
+        yield hinted(f"broadcast the {side} side of {title} ({bytes_text(size)})", side, "BROADCAST", SHUFFLED)
     if is_broadcast and join.build_side and any(cause.code == "broadcast" for cause in large):
-        yield Proposal(
-            f"sort-merge join instead of a broadcast for {title}",
-            f'{join.build_side}.hint("merge")  # the {join.build_side} side of {title}; in SQL /*+ MERGE(its name) */',
-            BROADCAST,
-            change=_hint(join, join.build_side, "SHUFFLE_MERGE"),
-            nodes=nodes,
-        )
+        merged = f"sort-merge join instead of a broadcast for {title}"
+        yield hinted(merged, join.build_side, "MERGE", BROADCAST, "SHUFFLE_MERGE")
     hashable = sorted((size, side) for side in ("left", "right") if (size := sizes[side]) is not None)
     if join.strategy == "SortMergeJoin" and len(hashable) == 2 and 3 * hashable[0][0] <= hashable[1][0]:
         built = hashable[0][1]
-        yield Proposal(
-            f"hash the {built} side of {title} instead of sorting both",
-            f'{built}.hint("shuffle_hash")  # the {built} side of {title}; in SQL /*+ SHUFFLE_HASH(its name) */',
-            SORTED,
-            change=_hint(join, built, "SHUFFLE_HASH"),
-            nodes=nodes,
-        )
+        yield hinted(f"hash the {built} side of {title} instead of sorting both", built, "SHUFFLE_HASH", SORTED)
     shuffles: dict[int | None, ShuffleRow] = {row.node_id: row for row in execution.rows.shuffle}
     ratios = {side: _ratio(shuffles.get(exchange)) for side, exchange in exchanges.items()}
     skewed = max(ratios, key=lambda side: ratios[side])
@@ -174,7 +164,7 @@ def _ratio(row: ShuffleRow | None) -> float:
     """The rows that the largest task read, to the mean of the tasks."""
     if row is None or not row.rows_read or not row.rows_read_max:
         return 0.0
-    return float(row.rows_read_max / (row.rows_read / max(1, row.aqe_partitions or row.partitions or 1)))
+    return float(row.rows_read_max / mean_rows_read(row))
 
 
 def _of_query(view: View, execution: Execution, large: list[Cause]) -> Iterator[Proposal]:
