@@ -29,6 +29,7 @@ from joinsight.measuring.paired_test import evidence, interval
 from joinsight.measuring.proposals import Proposal, Run, proposals
 from joinsight.measuring.results import Result, result_of
 from joinsight.measuring.rewrite import Plans
+from joinsight.plan import operators
 from joinsight.terminal.console import text_console
 from joinsight.terminal.table import Column, lines
 
@@ -160,20 +161,10 @@ def try_finding(
 ) -> Advice:
     """Try what is proposed for an operator, None for all, of an execution with this optimized plan; for `try_`."""
     plan = optimized
-    while logical.class_name(plan) in _WRITES and plan.children().size() == 1:
+    while operators.is_logical_write(logical.class_name(plan)) and plan.children().size() == 1:
         plan = plan.children().apply(0)
     plan.setAnalyzed()  # an optimized plan has what the analyzer would refuse
     return _Trials(measure, context, java_session, plan, budget_s, operator_key).run()
-
-
-_WRITES = (
-    "OverwriteByExpression",
-    "AppendData",
-    "OverwritePartitionsDynamic",
-    "InsertIntoHadoopFsRelationCommand",
-    "WriteFiles",
-)
-"""Nodes at the top of a query that write its rows: a trial writes them nowhere."""
 
 
 @dataclass

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from joinsight.plan import operators
 from joinsight.plan.texts import without_ids
 
 _ID = re.compile(r"#(\d+)")
@@ -24,7 +25,7 @@ _KEYS = {
     "RepartitionByExpression": "partitionExpressions",
     "FlatMapGroupsInPandas": "groupingAttributes",
     "FlatMapGroupsInArrow": "groupingAttributes",
-    "Sort": "order",
+    operators.SORT: "order",
 }
 """Operators with one input that need its rows by key, and the method that returns the keys."""
 _NORMALIZED = ("CollationKey", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")

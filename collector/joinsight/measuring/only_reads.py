@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from joinsight.base.errors import JoinsightError
 from joinsight.measuring import logical
+from joinsight.plan import operators
 
 _WRITERS = {
     "pyspark.sql.readwriter.DataFrameWriter": (
@@ -54,5 +55,6 @@ def refuse_commands(context: Any, plan: Any) -> None:
 
     for node in logical.nodes(plan):
         name = logical.class_name(node)
-        if name == "CommandResult" or name.endswith("Statement") or is_instance_of(context._gateway, node, _COMMAND):
+        is_command = is_instance_of(context._gateway, node, _COMMAND) or name.endswith("Statement")
+        if is_command or name == operators.COMMAND_RESULT:
             raise JoinsightError(_REFUSED)

@@ -133,7 +133,7 @@ def _of_join(view: View, execution: Execution, join: JoinRow, large: list[Cause]
         merged = f"sort-merge join instead of a broadcast for {title}"
         yield hinted(merged, join.build_side, "MERGE", BROADCAST, "SHUFFLE_MERGE")
     hashable = sorted((size, side) for side in ("left", "right") if (size := sizes[side]) is not None)
-    if join.strategy == "SortMergeJoin" and len(hashable) == 2 and 3 * hashable[0][0] <= hashable[1][0]:
+    if join.strategy == operators.SORT_MERGE_JOIN and len(hashable) == 2 and 3 * hashable[0][0] <= hashable[1][0]:
         built = hashable[0][1]
         yield hinted(f"hash the {built} side of {title} instead of sorting both", built, "SHUFFLE_HASH", SORTED)
     shuffles: dict[int | None, ShuffleRow] = {row.node_id: row for row in execution.rows.shuffle}

@@ -186,8 +186,8 @@ ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
 SUBQUERY, AGGREGATE, FILTER, SCAN, UNION = "Subquery", "Aggregate", "Filter", "Scan", "Union"
 COALESCE = "Coalesce"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
-CARTESIAN_PRODUCT = "CartesianProduct"
-WRITE_V2 = "WriteToDataSourceV2"
+CARTESIAN_PRODUCT, SORT_MERGE_JOIN = "CartesianProduct", "SortMergeJoin"
+WRITE_V2, WRITE_FILES = "WriteToDataSourceV2", "WriteFiles"
 AS_OF_JOIN = "SortMergeAsOfJoin"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
 _CACHED, _CACHED_BY_NAME = "InMemoryTableScan", "Scan In-memory table"
@@ -216,7 +216,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("CustomShuffleReader", "shuffle_read", is_arrangement=True, keeps_rows=True, is_never_larger=True),
     # Joins
     Operator(BROADCAST_HASH_JOIN, "join", known_as="broadcast", is_broadcast_join=True, code_prefix="bhj"),
-    Operator("SortMergeJoin", "join", known_as="sort-merge", code_prefix="smj"),
+    Operator(SORT_MERGE_JOIN, "join", known_as="sort-merge", code_prefix="smj"),
     Operator(AS_OF_JOIN, "join", known_as="as-of"),
     Operator("ShuffledHashJoin", "join", known_as="shuffled hash", code_prefix="shj"),
     Operator(
@@ -263,7 +263,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("ColumnarToRow", is_wrapper=True, keeps_rows=True, is_never_larger=True),
     Operator("RowToColumnar", is_wrapper=True, keeps_rows=True, is_never_larger=True),
     Operator(FRAME, is_wrapper=True, keeps_rows=True, is_never_larger=True),
-    Operator("WriteFiles", is_wrapper=True),
+    Operator(WRITE_FILES, is_wrapper=True),
     Operator(_CODEGEN, "codegen"),
     Operator("InputAdapter", "adapter", is_wrapper=True),
     Operator("TableCacheQueryStage", "adapter", is_wrapper=True),
@@ -393,6 +393,11 @@ def scan_name(name: str) -> str:
 def is_python(name: str) -> bool:
     """Whether a Python worker does its work."""
     return any(word in name for word in _PYTHON)
+
+
+def is_logical_write(name: str) -> bool:
+    """Whether a node of this class in a logical plan writes the rows of its input."""
+    return name == WRITE_FILES or any(of(each).kind == "write" for each in (name, _EXECUTE + name))
 
 
 def is_subquery(name: str) -> bool:
