@@ -1,4 +1,4 @@
-"""Finding event logs on this machine, without Spark: what is read, what is left out, and how that is reported."""
+"""Finding event logs on this machine, without Spark: what is a log, what is left out, and how that is reported."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from joinsight.cli import cli
 
 NAMED = ("local-1", "application_1_2_1.zstd", "app-1-2.inprogress", "team/local-3")
 OTHERS = ("README.md", "nightly.zstd", "team/run", "team/old.lz4")
+EVENT = '{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n'
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     for name in (*NAMED, *OTHERS, ".local-1.crc"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text('{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n')
+        path.write_text(EVENT)
     return tmp_path
 
 
@@ -37,29 +38,39 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "/nowhere")
 
 
-def names(listing: Listing, folder: Path) -> tuple[set[str], int]:
-    """The logs, and the number of files that were left out."""
-    return {str(Path(each.path.removeprefix("file:")).relative_to(folder)) for each in listing.logs.values()}, (
-        listing.left_out
-    )
+def names(listing: Listing, folder: Path, *, candidates: bool = False) -> set[str]:
+    """The logs, or the files that are read only if their first line is an event."""
+    found = [each.path.removeprefix("file:") for each in listing.logs.values() if each.is_candidate == candidates]
+    return {str(Path(path).relative_to(folder)) for path in found}
 
 
-def test_files_of_other_names_are_counted(folder: Path) -> None:
-    """A folder's files that Spark does not name so are left out and counted, hidden ones silently."""
+def test_files_of_other_names_are_candidates(folder: Path) -> None:
+    """In folders and matches of a pattern, whatever is not named as Spark does; hidden files are nothing."""
     listing = find(Local(), [str(folder)])
-    assert names(listing, folder) == (set(NAMED), len(OTHERS))
-    assert [Path(path).name for path in listing.left_out_examples] == ["README.md", "nightly.zstd", "old.lz4"]
+    assert names(listing, folder) == set(NAMED)
+    assert names(listing, folder, candidates=True) == set(OTHERS)
+    assert names(find(Local(), [f"{folder}/[nr]*"]), folder, candidates=True) == {"nightly.zstd"}
+    assert names(find(Local(), [f"{folder}/nightly.zstd"]), folder) == {"nightly.zstd"}
 
 
-def test_a_pattern_leaves_them_out_too(folder: Path) -> None:
-    """It may match anything."""
-    listing = find(Local(), [f"{folder}/[nr]*"])
-    assert names(listing, folder) == (set(), 1)
-
-
-def test_a_file_that_is_named_is_read(folder: Path) -> None:
-    """Whatever its name is."""
-    assert names(find(Local(), [f"{folder}/nightly.zstd"]), folder) == ({"nightly.zstd"}, 0)
+def test_a_renamed_folder_of_a_rolling_log_is_one_log(tmp_path: Path) -> None:
+    """By its status file, or because it has files of one rolling log only; else each file is a candidate."""
+    files = {
+        "with status": ("appstatus_local-1", "events_1_local-1", "events_2_local-1.zstd", "notes"),
+        "events alone": ("events_1_local-2.lz4.compact", "events_2_local-2"),
+        "of two": ("events_1_local-3", "events_1_local-4"),
+        "and another": ("events_1_local-5", "notes"),
+    }
+    for folder, each in files.items():
+        (tmp_path / folder).mkdir()
+        for name in each:
+            (tmp_path / folder / name).touch()
+    listing = find(Local(), [str(tmp_path)])
+    assert names(listing, tmp_path) == set()
+    rolling = ("with status", "events alone")
+    single = {f"{folder}/{name}" for folder in files.keys() - rolling for name in files[folder]}
+    assert names(listing, tmp_path, candidates=True) == {*rolling, *single}
+    assert {each.application_id for each in listing.logs.values() if len(each.files) == 2} == {"local-1", "local-2"}
 
 
 def test_links_that_form_loops_are_followed_once(folder: Path) -> None:
@@ -70,12 +81,12 @@ def test_links_that_form_loops_are_followed_once(folder: Path) -> None:
     (folder / "other" / "team").symlink_to(folder / "team")
     (folder / "other" / "gone").symlink_to(folder / "nowhere")
     (folder / "local-7").symlink_to("local-7")
-    for name in ("eventlog_v2_local-9", "archived"):  # not a log under its other name
-        (folder / name).mkdir() if name.startswith("e") else (folder / name).symlink_to(folder / "eventlog_v2_local-9")
+    (folder / "eventlog_v2_local-9").mkdir()
+    (folder / "old").symlink_to(folder / "eventlog_v2_local-9")
     (folder / "eventlog_v2_local-9" / "events_1_local-9").touch()
     listing = find(Local(), [str(folder), f"{folder}/*"])
-    assert len(listing.logs) == len(NAMED) + 1
-    assert names(listing, folder)[0] >= {"local-1", "eventlog_v2_local-9", "other/team/local-3"}
+    assert len(listing.logs) == len(NAMED) + len(OTHERS) + 1
+    assert names(listing, folder) >= {"local-1", "eventlog_v2_local-9", "other/team/local-3"}
     assert listing.unreadable == {}
 
 
@@ -97,21 +108,24 @@ def run(*arguments: str | Path) -> str:
     """What the command prints; raises its error."""
     result = CliRunner().invoke(cli, ["backfill", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
-def test_what_is_left_out_is_reported(folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the reason and a command that reads one of them; and as numbers in JSON."""
-    for name in NAMED:
-        (folder / name).unlink()
+def test_what_is_left_out_is_reported(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files whose first line is not an event, in one line and as numbers in JSON; all others are read."""
     monkeypatch.setenv("JOINSIGHT_DATABASE_URL", engine.url.render_as_string(hide_password=False))
-    assert run(folder).splitlines() == [
-        "No event logs found.",
-        "4 files were left out: their names are not those that Spark gives its event logs (README.md, nightly.zstd,"
-        f" old.lz4, ...). To read them, name each: joinsight backfill {folder}/README.md",
-    ]
-    report = json.loads(run("--json", folder))
-    assert (report["found"], report["left_out_files"], len(report["left_out_examples"])) == (0, 4, 3)
+    started = '{"Event":"SparkListenerApplicationStart","App Name":"x","App ID":"app-7","Timestamp":1}\n'
+    others = {"README.md": "A log:\n" + EVENT, "a.json": '{"event":"x"}\n', "broken.zstd": "x", "empty": ""}
+    for name, text in (others | {"my run.txt": f" {EVENT}{started}"}).items():
+        (tmp_path / name).write_text(text)
+    left_out = "4 files are not event logs: README.md, a.json, broken.zstd, ..."
+    first, last, *_ = run(tmp_path).splitlines()
+    assert (first, last[:43]) == (left_out, "1 of 1 event logs read: 0 executions, 147.0")
+    report = json.loads(run("--json", tmp_path))
+    assert (report["found"], report["unchanged"], report["left_out_files"]) == (1, 1, 4)
+    assert [Path(path).name for path in report["left_out_examples"]] == ["README.md", "a.json", "broken.zstd"]
+    (tmp_path / "my run.txt").unlink()
+    assert run(tmp_path).splitlines() == ["No event logs found.", left_out]
 
 
 @pytest.mark.parametrize("options", [(), ("--master", "local[1]")])

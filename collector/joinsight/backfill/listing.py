@@ -12,7 +12,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, Protocol
 
-from joinsight.backfill.log_file import ROLLING, FileStatus, LogFile, is_log_name, log_of_file, log_of_folder
+from joinsight.backfill.log_file import FileStatus, LogFile, is_rolling, log_of_file, log_of_folder
 from joinsight.base.errors import JoinsightError, LogError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 LOCAL = "file:"
 _GLOB = frozenset("*?[{")
-_EXAMPLES = 3
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -35,10 +34,6 @@ class Listing:
     """Folders that could not be listed, with the reason."""
     empty: list[str] = field(default_factory=list)
     """Folders of rolling logs without a file of events."""
-    left_out: int = 0
-    """Files in folders, and matches of patterns, whose names are not those of event logs."""
-    left_out_examples: list[str] = field(default_factory=list)
-    """The paths of the first of them."""
 
 
 class FileSystem(Protocol):
@@ -118,9 +113,9 @@ class Hadoop:
 def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
     """All logs at these paths: files, folders (recursively), and patterns.
 
-    A file named explicitly always counts as a log; in folders and pattern matches, only files with names that Spark
-    gives its logs do. A folder that is reached in several ways, such as by links, is searched once. Raises
-    `JoinsightError` if a path does not exist or cannot be listed.
+    In folders and pattern matches, files with names that Spark does not give its logs are candidates. A folder that is
+    reached in several ways, such as by links, is searched once. Raises `JoinsightError` if a path does not exist or
+    cannot be listed.
     """
     listing = Listing()
     visited: set[object] = set()
@@ -134,7 +129,7 @@ def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
                 if status.is_folder:
                     _add_below(listing, status, file_system, visited, is_named=is_named)
                 else:
-                    _add_file(listing, status, is_named=is_named)
+                    _add(listing, log_of_file(status, is_named=is_named))
         except OSError as error:
             raise JoinsightError(f"{path}: {_text(error)}") from None
     return listing
@@ -158,31 +153,27 @@ def _add_below(
     folders = [top]
     while folders:
         folder = folders.pop()
-        is_rolling = folder.name.startswith(ROLLING)
         try:
-            if not is_rolling:
-                identity = _identity(folder)
-                if identity in visited:
-                    continue
-                visited.add(identity)
-            children = file_system.children(folder)
+            identity = _identity(folder)
+            if identity in visited:
+                continue
+            visited.add(identity)
+            children = sorted(file_system.children(folder), key=lambda child: child.name)
         except OSError as error:
             if is_named and folder is top:
                 raise
             listing.unreadable[folder.path] = _text(error)
             continue
-        children = sorted(children, key=lambda child: child.name)
-        if is_rolling:
+        files = [child for child in children if not child.is_folder and not child.name.startswith(".")]
+        if is_rolling(folder.name, (file.name for file in files)):
             try:
-                _add(listing, log_of_folder(folder.path, [child for child in children if not child.is_folder]))
+                _add(listing, log_of_folder(folder.path, files))
             except LogError:
                 listing.empty.append(folder.path)  # Spark creates the folder before the first file in it
             continue
-        visible = [child for child in children if not child.name.startswith(".")]
-        for child in visible:
-            if not child.is_folder:
-                _add_file(listing, child)
-        folders += reversed([child for child in visible if child.is_folder])
+        for file in files:
+            _add(listing, log_of_file(file))
+        folders += reversed([child for child in children if child.is_folder and not child.name.startswith(".")])
 
 
 def _identity(folder: FileStatus) -> object:
@@ -191,15 +182,6 @@ def _identity(folder: FileStatus) -> object:
         return folder.path
     status = os.stat(folder.path.removeprefix(LOCAL))  # noqa: PTH116
     return status.st_dev, status.st_ino
-
-
-def _add_file(listing: Listing, file: FileStatus, *, is_named: bool = False) -> None:
-    if is_named or is_log_name(file.name):
-        _add(listing, log_of_file(file))
-        return
-    listing.left_out += 1
-    if len(listing.left_out_examples) < _EXAMPLES:
-        listing.left_out_examples.append(file.path)
 
 
 def _add(listing: Listing, log: LogFile) -> None:

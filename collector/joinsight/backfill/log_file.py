@@ -1,4 +1,7 @@
-"""Which files are event logs, and which files form one log: only names decide, so the rules hold on any file system."""
+"""Which files form one event log: only names decide, so the rules hold on any file system.
+
+Files in folders whose names are not those that Spark gives its logs are candidates: Java looks at their first line.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ ROLLING = "eventlog_v2_"
 IN_PROGRESS = ".inprogress"
 COMPACT = ".compact"
 _CODECS = "zstd|lz4|snappy|lzf"
-_EVENTS = re.compile(r"events_(\d{1,9})_.+")
+_STATUS = "appstatus_"
+_EVENTS = re.compile(rf"events_(\d{{1,9}})_(.+?)(?:\.(?:{_CODECS}))?(?:\{IN_PROGRESS}|\{COMPACT})?")
 _PACKED = re.compile(rf".+\.(?:{_CODECS})(?:\.inprogress|\.compact)?")
 _NAME = re.compile(rf"(?P<id>application_\d+_\d+|.+?)(?:_(?P<attempt>\d{{1,4}}))?(?:\.(?:{_CODECS}))?")
-# Names that Spark writes; other files in the same folder are ignored unless they are named explicitly
+# Names that Spark writes
 _LOG_NAME = re.compile(
     rf"(?:application_\d+_\d+|local-\d+|app-\d+-\d+|spark-[0-9a-f]{{32}})(?:_\d{{1,4}})?(?:\.(?:{_CODECS}))?(?:\.inprogress)?"
 )
@@ -55,6 +59,8 @@ class LogFile:
     """Numbers of the missing files of a rolling log."""
     is_compacted: bool = False
     """The History Server removed finished executions from it."""
+    is_candidate: bool = False
+    """It is read only if its first line is an event."""
 
     @property
     def key(self) -> str:
@@ -80,14 +86,42 @@ class LogFile:
             follows_missing = any(before < each < number for each in self.missing)
             files.append({"path": file.path, "follows_missing": follows_missing})
             before = number
-        own = {"application_id": self.application_id, "attempt_id": self.attempt_id, "is_open": self.is_open}
-        return {**own, "files": files}
+        return {
+            "application_id": self.application_id,
+            "attempt_id": self.attempt_id,
+            "is_open": self.is_open,
+            "is_candidate": self.is_candidate,
+            "files": files,
+        }
 
 
-def log_of_file(file: FileStatus) -> LogFile:
-    """The log in a single file."""
+def log_of_file(file: FileStatus, *, is_named: bool = False) -> LogFile:
+    """The log in a single file; unless it `is_named` by the user, a candidate if Spark gives no log such a name."""
     application_id, attempt_id = _ids(file.name.removesuffix(IN_PROGRESS))
-    return LogFile(file.path, (file,), application_id, attempt_id, is_open=file.name.endswith(IN_PROGRESS))
+    return LogFile(
+        file.path,
+        (file,),
+        application_id,
+        attempt_id,
+        is_open=file.name.endswith(IN_PROGRESS),
+        is_candidate=not is_named and _LOG_NAME.fullmatch(file.name) is None,
+    )
+
+
+def is_rolling(folder: str, files: Iterable[str]) -> bool:
+    """Whether a folder is that of a rolling log: by its name, or by those of its files where it was renamed."""
+    if folder.startswith(ROLLING):
+        return True
+    events: set[str] = set()
+    has_status = has_others = False
+    for name in files:
+        if match := _EVENTS.fullmatch(name):
+            events.add(match[2])
+        elif name.startswith(_STATUS):
+            has_status = True
+        else:
+            has_others = True
+    return len(events) == 1 and (has_status or not has_others)
 
 
 def log_of_folder(path: str, files: Iterable[FileStatus]) -> LogFile:
@@ -97,7 +131,7 @@ def log_of_folder(path: str, files: Iterable[FileStatus]) -> LogFile:
     compacted = 0
     is_open = True  # until its status file shows that it is finished
     for file in sorted(files, key=lambda file: file.name):
-        if file.name.startswith("appstatus_"):
+        if file.name.startswith(_STATUS):
             is_open = file.name.endswith(IN_PROGRESS)
         number = number_of(file.name)
         if number == 0:
@@ -112,9 +146,11 @@ def log_of_folder(path: str, files: Iterable[FileStatus]) -> LogFile:
         raise LogError(f"{path} is a folder of a rolling event log without any events_ file")
     first = compacted or 1
     missing = tuple(number for number in range(first, min(kept[-1], first + 100_000)) if number not in numbered)
-    application_id, attempt_id = _ids(name_of(path).removeprefix(ROLLING))
     in_order = tuple(numbered[number] for number in kept)
-    return LogFile(path, in_order, application_id, attempt_id, is_open, missing, is_compacted=compacted > 0)
+    is_renamed = not name_of(path).startswith(ROLLING)
+    match = _EVENTS.fullmatch(in_order[0].name) if is_renamed else None
+    application_id, attempt_id = _ids(match[2] if match else name_of(path).removeprefix(ROLLING))
+    return LogFile(path, in_order, application_id, attempt_id, is_open, missing, compacted > 0, is_renamed)
 
 
 def name_of(path: str) -> str:
@@ -126,11 +162,6 @@ def number_of(name: str) -> int:
     """The number of a file of a rolling log, from 1; 0 for other files."""
     match = _EVENTS.fullmatch(name)
     return int(match.group(1)) if match else 0
-
-
-def is_log_name(name: str) -> bool:
-    """Whether a file in a folder has a name that Spark gives its logs."""
-    return _LOG_NAME.fullmatch(name) is not None
 
 
 def _ids(name: str) -> tuple[str, str]:

@@ -52,10 +52,8 @@ class Report:
     """Folders that could not be listed, with the reason."""
     empty: list[str] = field(default_factory=list)
     """Folders of rolling logs without a file of events."""
-    left_out: int = 0
-    """Files in folders, and matches of patterns, whose names are not those of event logs."""
-    left_out_examples: list[str] = field(default_factory=list)
-    """The paths of the first of them."""
+    left_out: list[str] = field(default_factory=list)
+    """Files in folders, and matches of patterns, that are not event logs."""
     seconds: float = 0.0
 
     @property
@@ -78,6 +76,7 @@ class Progress:
 
     logs: int
     of_logs: int
+    """Including files that may not be event logs."""
     bytes: int
     of_bytes: int
     """Size of the files."""
@@ -106,8 +105,6 @@ def backfill(
         found=len(listing.logs),
         unreadable=listing.unreadable,
         empty=listing.empty,
-        left_out=listing.left_out,
-        left_out_examples=listing.left_out_examples,
     )
     before = {} if again else event_logs.seen(engine, list(listing.logs))
     changed: list[LogFile] = []
@@ -121,7 +118,10 @@ def backfill(
     if changed:
         store = Store(engine.url.render_as_string(hide_password=False), thresholds or Thresholds())
         with _following(engine, changed, follow):
-            report.done = _read(spark, changed, store, connections)
+            results = _read(spark, changed, store, connections)
+        report.done = [each for each in results if each.is_log]
+        report.left_out = sorted(each.entry.path for each in results if not each.is_log)
+        report.found -= len(report.left_out)
     report.seconds = time.monotonic() - started
     return report
 

@@ -47,6 +47,8 @@ class LogResult:
     """Documents that changed the store."""
     repaired: int
     """Those that replaced an execution which the listener had reported only in part."""
+    is_log: bool = True
+    """False: a candidate that is not an event log, and was left out."""
 
 
 class Outcome(msgspec.Struct):
@@ -59,6 +61,8 @@ class Outcome(msgspec.Struct):
     """Why parts could not be read; empty: everything was read."""
     failed: bool
     """The failure may be temporary: it was not caused by the log's contents."""
+    is_log: bool = True
+    """False: the first line of a candidate is not an event."""
 
 
 class _Id(msgspec.Struct):
@@ -104,6 +108,8 @@ class LogDocuments:
         for _ in self:
             pass
         assert self._outcome is not None
+        if not self._outcome.is_log:
+            return self._outcome
         problems = [*self._missing, *self._outcome.problems, *self._refused]
         has_nothing = not self._has_documents and not self._refused
         if has_nothing and (self._outcome.lines or (self._must_have_events and not problems)):
@@ -147,9 +153,10 @@ def _write(engine: Engine, writer: Writer, log: LogFile, documents: LogDocuments
     outcome.problems += problems
     outcome.failed |= failed
     entry = _entry(log, outcome, len(documents.executions))
-    with _database():
-        event_logs.write(engine, entry)
-    return LogResult(entry, stored, repaired)
+    if outcome.is_log:
+        with _database():
+            event_logs.write(engine, entry)
+    return LogResult(entry, stored, repaired, outcome.is_log)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 _MB = 1_000_000
 _LINE_SECONDS = 10
+_EXAMPLES = 3
+"""Files that are not event logs, of which the report names no more than these."""
 
 
 @click.command("backfill")
@@ -131,7 +132,6 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 def print_report(out: Console, report: Report) -> None:
     """Print a line for each problem, then the totals."""
-    from joinsight.backfill.listing import LOCAL
     from joinsight.backfill.log_file import name_of
 
     def print_line(line: str) -> None:
@@ -147,14 +147,9 @@ def print_report(out: Console, report: Report) -> None:
     if not report.found:
         print_line("No event logs found.")
     if report.left_out:
-        names = ", ".join(map(name_of, report.left_out_examples))
-        more = ", ..." if report.left_out > len(report.left_out_examples) else ""
-        first = report.left_out_examples[0].removeprefix(LOCAL)
-        files = "1 file was" if report.left_out == 1 else f"{report.left_out:,} files were"
-        print_line(
-            f"{files} left out: their names are not those that Spark gives its event logs ({names}{more})."
-            f" To read them, name each: joinsight backfill {shlex.quote(first)}"
-        )
+        number = len(report.left_out)
+        names = ", ".join(map(name_of, report.left_out[:_EXAMPLES])) + (", ..." if number > _EXAMPLES else "")
+        print_line(f"{number:,} files are not event logs: {names}" if number > 1 else f"Not an event log: {names}")
     if not report.found:
         return
     done = report.done
@@ -197,8 +192,8 @@ def _as_json(report: Report) -> dict[str, Any]:
         "unchanged_partial": report.unchanged_partial,
         "unreadable_folders": report.unreadable,
         "empty_folders": report.empty,
-        "left_out_files": report.left_out,
-        "left_out_examples": report.left_out_examples,
+        "left_out_files": len(report.left_out),
+        "left_out_examples": report.left_out[:_EXAMPLES],
         "executions": _sum(report.done, "executions"),
         "documents_stored": sum(each.stored for each in report.done),
         "executions_repaired": sum(each.repaired for each in report.done),

@@ -28,7 +28,8 @@ import org.apache.hadoop.conf.Configuration;
  * Reads an event log, or as much of it as can be read, and converts it to documents: executions in the order in which
  * they ended, then the application. The last line is the outcome. The contents of files never make it fail.
  *
- * <p>A request is JSON: {@code {"application_id", "attempt_id", "is_open", "files": [{"path", "follows_missing"}]}}.
+ * <p>A request is JSON: {@code {"application_id", "attempt_id", "is_open", "is_candidate", "files": [{"path",
+ * "follows_missing"}]}}. A candidate is read only if its first line is an event.
  */
 public final class EventLogReader implements Closeable {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -59,6 +60,7 @@ public final class EventLogReader implements Closeable {
   private final List<String> problems = new ArrayList<>();
   private final List<String> refused = new ArrayList<>();
   private boolean failed;
+  private boolean isLog = true;
 
   /** {@code configuration}: the Hadoop configuration for the file systems; null: all files are local. */
   EventLogReader(String log, Configuration configuration) throws IOException {
@@ -118,6 +120,7 @@ public final class EventLogReader implements Closeable {
   private void step() {
     if (file == null) {
       open();
+      if (log.path("is_candidate").asBoolean() && !file.isEventLog()) leaveOut();
     } else if (file.next(events)) {
       line();
     } else {
@@ -143,6 +146,12 @@ public final class EventLogReader implements Closeable {
     firstUnreadable = null;
     linesBefore = lines;
     file = new LogLines(entry.path("path").asText(), configuration);
+  }
+
+  private void leaveOut() {
+    atEnd = true;
+    isLog = false;
+    ready.add(outcome());
   }
 
   private String name() {
@@ -214,6 +223,7 @@ public final class EventLogReader implements Closeable {
       for (String problem : problems) g.writeString(problem);
       g.writeEndArray();
       g.writeBooleanField("failed", failed);
+      g.writeBooleanField("is_log", isLog);
       g.writeEndObject();
     } catch (IOException impossible) {
       throw new IllegalStateException(impossible);

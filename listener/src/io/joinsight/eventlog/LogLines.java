@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkConf;
@@ -21,6 +22,8 @@ import org.apache.spark.io.CompressionCodec;
 final class LogLines implements Closeable {
   private static final int CHUNK = 1 << 18;
   private static final int MAX_LINE = 256 << 20;
+  private static final int BEGINNING = 256;
+  private static final Pattern EVENT = Pattern.compile("\\s*\\{\\s*\"Event\"\\s*:\\s*\"");
   private static final String LOCAL = "file:";
   private static final String[] CODECS = {"zstd", "lz4", "snappy", "lzf"};
   private static final String[] MAGIC = {"\u0028\u00b5\u002f\u00fd", "LZ4Block", "\u0082SNAPPY\0", "ZV"};
@@ -104,6 +107,12 @@ final class LogLines implements Closeable {
     for (String each : CODECS)
       if (named.endsWith("." + each)) return each;
     return null;
+  }
+
+  /** Whether the first line is an event; to be called before {@link #next}. */
+  boolean isEventLog() {
+    while (filled < BEGINNING && cutOff == null && fill()) {}
+    return EVENT.matcher(new String(bytes, 0, Math.min(filled, BEGINNING), StandardCharsets.ISO_8859_1)).lookingAt();
   }
 
   /** Whether {@link #next} passed the line to the reader. */
