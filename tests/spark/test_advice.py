@@ -15,7 +15,9 @@ KEYS = ["code", "high_ms", "low_ms", "reason", "same_result", "saved_ms", "varia
 
 @pytest.mark.spark
 @pytest.mark.matrix
-@pytest.mark.parametrize("version", [NEWEST, SCALA_2_12, "3.4.4"])
+@pytest.mark.parametrize(
+    "version", [NEWEST, *(pytest.param(each, marks=pytest.mark.nightly) for each in (SCALA_2_12, "3.4.4"))]
+)
 def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_path: Path) -> None:
     """Variants of the findings and of plans are compared; other results, failures and writes are refused."""
     out = tmp_path / "out.json"
@@ -41,6 +43,9 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert "joinsight_salt" in said["plans"][0] and "BroadcastHashJoin" in said["plans"][1]
     assert "is too small" in said["too small"] and "not a number of seconds above 0" in said["no budget"]
     assert any(each.startswith("broadcast the right side") for each in said["finding"])
+    entries = {variant.partition(" ")[0]: rest for variant, *rest in said["entries"]}
+    assert entries["broadcast"] == ["SortMergeJoin", [], said["join"]]
+    assert all(entry[0] == "" and entry[2] for entry in entries.values() if entry[1])
     created, saved, inserted, shown, text, number = said["refused"]
     assert all("writes or runs a command" in each for each in (created, saved, inserted, shown))
     assert "str is not a DataFrame" in text and "int is not a DataFrame" in number

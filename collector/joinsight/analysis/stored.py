@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from joinsight.analysis.followed import not_followed
 from joinsight.analysis.replay import Recording
 from joinsight.analysis.rows import Rows
 from joinsight.base.errors import NotFound
+from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.contract.document import Accumulator, Metric
+from joinsight.plan import operators
 from joinsight.plan.caches import not_run
 from joinsight.plan.graph import Graph, Node
+from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row, as_columns
 from joinsight.timing import cost
@@ -46,6 +50,10 @@ class StoredPlan:
     """Earlier runs of the query, the latest first: `duration_ms`, `run_time_ms`, `cpu_time_ms` of each."""
     spark_version: str | None = None
     """None: just measured, or of an application that is unknown."""
+    advice: Sequence[AcceptedAdvice] = ()
+    """What was accepted earlier for queries of the job."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What the application reported of its settings."""
 
     @cached_property
     def facts(self) -> PlanMetrics:
@@ -75,6 +83,18 @@ class StoredPlan:
     def recording(self) -> Recording:
         """What ran when, to schedule it again."""
         return Recording(self.execution, self.stages, self.slots)
+
+    @cached_property
+    def not_followed(self) -> Sequence[AcceptedAdvice]:
+        """The accepted advice that its final plan does not follow."""
+        if not self.advice:
+            return ()
+        graph = self.facts.graph
+        keys = Identity().operator_keys(graph)
+        strategies = {key: operators.join_strategy(graph.by_id[i].name) or "" for i, key in keys.items()}
+        return tuple(
+            not_followed(self.advice, strategies, {**self.settings, **(self.execution["configuration"] or {})})
+        )
 
     def version(self, number: int | None) -> Row | None:
         """A plan version, the final one for None; None if the execution has no plan. Raises `NotFound`."""

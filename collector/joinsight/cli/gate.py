@@ -35,6 +35,12 @@ CHANGED = 3
 )
 @click.option("--accepted", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Accepted changes.")
 @click.option("--accept", is_flag=True, help="Add all changes to the file of accepted ones.")
+@click.option(
+    "--advice",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Advice that try_advice has accepted; a query of HEAD without it is a change.",
+)
 @click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML, too.")
 def gate(**options: Any) -> None:
     """Compare the queries of a branch with those of main, for CI.
@@ -54,8 +60,10 @@ def _gate(
     shuffle_growth: int,
     accepted: Path | None,
     accept: bool,
+    advice: Path | None,
     junit: Path | None,
 ) -> int:
+    from joinsight.contract.accepted_advice import read_file
     from joinsight.gate.accepted import is_accepted, read_accepted, write_accepted
     from joinsight.gate.pairs import pairs
     from joinsight.gate.report import Verdict, junit_xml, markdown
@@ -65,8 +73,9 @@ def _gate(
     since = since or datetime.now(timezone.utc) - timedelta(days=30)
     growth = 1 + shuffle_growth / 100
     known = read_accepted(accepted) if accepted else []
+    advised = read_file(advice) if advice else []
     found = [
-        (pair, pair.changes(growth))
+        (pair, [*pair.changes(growth), *pair.without(advised)])
         for pair in pairs(_runs("BASE", base, since, jobs), _runs("HEAD", head, since, jobs))
     ]
     if accept and accepted:

@@ -26,7 +26,7 @@ def print_stored(execution: str, *, database_url: str | None, data: Path | None,
             stored = reading.read_plan(connection, reading.find_execution(connection, execution))
             verdict = _judge_with_nested(connection, stored)
     if as_json:
-        click.echo(to_json(asdict(verdict)))
+        click.echo(to_json({**asdict(verdict), "advice": [each.text for each in stored.not_followed]}))
         return
     print_header(console(), stored, verdict)
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from joinsight.base.errors import JoinsightError
+from joinsight.contract import accepted_advice
 from joinsight.driver.call_sites import install
 
 LISTENER = "io.joinsight.JoinsightListener"
@@ -77,6 +78,7 @@ def attach(
     token_file: str | os.PathLike[str] | None = None,
     jar: str | os.PathLike[str] | None = None,
     call_sites: bool = True,
+    advice: str | os.PathLike[str] | None = None,
 ) -> Builder:
     """Have the listener report every SQL execution of the session that `builder` makes to the collector at `url`.
 
@@ -90,10 +92,14 @@ def attach(
 
     `call_sites`: let Spark name the line of your Python code for each query, ``count at /jobs/sales.py:42``.
 
+    `advice`: a file of advice that `try_advice` has accepted; verdicts then say where a query runs without it.
+
     Never raises: if the listener cannot be attached it warns with `JoinsightWarning`, and Spark runs without it.
     """
     try:
         settings = _settings(url, job_name, tags or {}, token_file)
+        if advice is not None:
+            settings[accepted_advice.SETTING] = accepted_advice.to_setting(accepted_advice.read_file(Path(advice)))
         path = Path(jar) if jar is not None else listener_jar()
         if not path.is_file():
             raise FileNotFoundError(f"there is no listener jar at {path}; omit jar= to use the package's own")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from joinsight.analysis.followed import not_followed
 from joinsight.base.units import bytes_text
+from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.gate.golden import meanings
 from joinsight.gate.runs import QueryRun
 
@@ -44,6 +46,13 @@ class Pair:
         """A key of both plans."""
         lines = [each.section.compared if each else [] for each in (self.base, self.head)]
         return hashlib.sha256("\0".join("\n".join(each) for each in lines).encode()).hexdigest()[:16]
+
+    def without(self, advice: Iterable[AcceptedAdvice]) -> list[str]:
+        """The accepted advice that the newer side does not follow, in sentences."""
+        if self.head is None:
+            return []
+        found = not_followed(advice, self.head.strategies, self.head.settings)
+        return [f"It runs without accepted advice: {each.text}." for each in found]
 
     def changes(self, growth: float) -> list[str]:
         """What changed and matters, in sentences; empty for a query of one side.

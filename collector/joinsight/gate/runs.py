@@ -19,6 +19,7 @@ from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
 from joinsight.contract.document import Execution
 from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import Operator
+from joinsight.plan import operators
 from joinsight.present.values import query_title
 from joinsight.tables import (
     EXECUTION_KEY,
@@ -63,6 +64,10 @@ class QueryRun:
     """By column of `MEASURES`."""
     error: str | None
     """Why it failed; None if it did not."""
+    strategies: Mapping[str, str]
+    """The key of each operator, with the strategy of a join, "" for others."""
+    settings: Mapping[str, str]
+    """In force when it ran."""
 
 
 def read_file(path: Path) -> list[QueryRun]:
@@ -82,7 +87,7 @@ def read_file(path: Path) -> list[QueryRun]:
             rows = execution_rows(document)
             its = document.listener.spark_version
             plan = plan_of(rows.plan_node, rows.plan_edge, rows.joins, rows.aqe_decision)
-            runs.append(_run(rows.execution, its, plan))
+            runs.append(_run(rows.execution, its, plan, rows.plan_node))
     if not runs:
         raise _unreadable(path, "no query in it has a plan")
     return runs
@@ -134,7 +139,7 @@ def _with_plans(connection: Connection, rows: Sequence[ExecutionRow]) -> Iterato
     joined = _children(connection, joins, JoinRow, keys)
     decided = _children(connection, aqe_decision, AqeDecisionRow, keys)
     for row, key in zip(rows, keys, strict=True):
-        yield _run(row, versions[key[1:3]], plan_of(nodes[key], edges[key], joined[key], decided[key]))
+        yield _run(row, versions[key[1:3]], plan_of(nodes[key], edges[key], joined[key], decided[key]), nodes[key])
 
 
 def _children(
@@ -152,7 +157,7 @@ def _key(row: ExecutionRow) -> tuple[Any, ...]:
     return tuple(getattr(row, name) for name in EXECUTION_KEY)
 
 
-def _run(row: ExecutionRow, spark_version: str, plan: Sequence[Operator]) -> QueryRun:
+def _run(row: ExecutionRow, spark_version: str, plan: Sequence[Operator], nodes: Sequence[PlanNodeRow]) -> QueryRun:
     return QueryRun(
         row.job_name,
         row.query_shape,
@@ -160,6 +165,8 @@ def _run(row: ExecutionRow, spark_version: str, plan: Sequence[Operator]) -> Que
         section(query_title(as_columns(row)), row.configuration, plan),
         {name: getattr(row, name) for name in MEASURES},
         (row.error or "for an unknown reason") if row.state == "failed" else None,
+        {node.operator_key: operators.join_strategy(node.name) or "" for node in nodes if node.operator_key},
+        row.configuration or {},
     )
 
 

@@ -11,6 +11,7 @@ import html
 import inspect
 import io
 import math
+import os
 import statistics
 import threading
 import time
@@ -18,10 +19,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
 from typing import Any
 
+from joinsight.analysis.rows import Rows
 from joinsight.base.errors import JoinsightError
 from joinsight.base.units import duration_text
+from joinsight.contract.accepted_advice import AcceptedAdvice, add_to_file
 from joinsight.driver.attach import classic_context
 from joinsight.measuring import logical
 from joinsight.measuring.only_reads import only_reads, refuse_commands
@@ -70,6 +75,13 @@ class Advice:
     runs: int
     """How often the query ran, in all variants."""
     notes: Sequence[str] = ()
+    entries: Sequence[AcceptedAdvice] = ()
+    """The accepted variants as `save` writes them."""
+
+    def save(self, path: str | os.PathLike[str] = "joinsight-advice.toml") -> None:
+        """Add the accepted variants to a file, which `joinsight.attach` takes as `advice`; an older entry of an
+        operator and variant is replaced. Raises `ConfigurationError` for a file that cannot be read or written."""
+        add_to_file(Path(path), self.entries)
 
     def __str__(self) -> str:
         text = io.StringIO()
@@ -161,7 +173,7 @@ def try_finding(
 ) -> Advice:
     """Try what is proposed for an operator, None for all, of an execution with this optimized plan; for `try_`."""
     plan = optimized
-    while operators.is_logical_write(logical.class_name(plan)) and plan.children().size() == 1:
+    while operators.is_write(logical.class_name(plan)) and plan.children().size() == 1:
         plan = plan.children().apply(0)
     plan.setAnalyzed()  # an optimized plan has what the analyzer would refuse
     return _Trials(measure, context, java_session, plan, budget_s, operator_key).run()
@@ -198,6 +210,7 @@ class _Trials:
         self._plans = Plans(context)
         self._accepted: list[dict[str, Any]] = []
         self._refused: list[dict[str, Any]] = []
+        self._entries: list[AcceptedAdvice] = []
         self._baseline: list[int] = []
         self._longest_s = math.inf
         self._runs = 0
@@ -208,7 +221,7 @@ class _Trials:
         accepted = sorted(self._accepted, key=lambda each: -each["saved_ms"])
         notes = ["Variants were tried one by one; together they may save less."] if len(accepted) > 1 else []
         median = round(statistics.median(self._baseline)) if self._baseline else 0
-        return Advice(accepted, self._refused, median, self._runs, notes)
+        return Advice(accepted, self._refused, median, self._runs, notes, self._entries)
 
     def _run(self) -> None:
         baseline = self._frame({}, None)
@@ -223,6 +236,7 @@ class _Trials:
             ) from None
         self._longest_s = max(_LEAST_LIMIT_S, _PATIENCE * took_s)
         execution = max(first.executions, key=lambda each: each.rows.execution.duration_ms or 0)
+        self._rows = execution.rows
         wanted = {row.node_id for row in execution.rows.plan_node if self._operator_key in (None, row.operator_key)}
         active = []
         for proposal in proposals(execution):
@@ -312,7 +326,9 @@ class _Trials:
             self._refuse(proposal, refusal, True, candidate)
             return
         reason = f"Same result, faster in {len(pairs)} pairs of runs, {moved}."
-        self._accepted.append(_entry(proposal, reason, True, candidate, self._median_ms(candidate)))
+        its = _entry(proposal, reason, True, candidate, self._median_ms(candidate))
+        self._accepted.append(its)
+        self._entries += _accepted_advice(self._rows, proposal, its)
 
     def _refuse(
         self, proposal: Proposal, reason: str, same_result: bool | None, candidate: _Candidate | None = None
@@ -444,6 +460,23 @@ def _entry(
         "reason": reason,
         "same_result": same_result,
     }
+
+
+def _accepted_advice(rows: Rows, proposal: Proposal, entry: Mapping[str, Any]) -> Iterator[AcceptedAdvice]:
+    """The entry of a file: about the proposal's first operator, else about the first one that writes nothing."""
+    own = [each for each in rows.plan_node if each.operator_key and not operators.is_write(each.name)]
+    found = next((each for each in own if each.node_id in proposal.nodes[:1]), own[0] if own else None)
+    if found is None or not found.operator_key:
+        return
+    is_hint = bool(proposal.nodes) and not proposal.settings and proposal.changes_strategy
+    yield AcceptedAdvice(
+        found.operator_key,
+        **{name: entry[name] for name in ("variant", "saved_ms", "low_ms", "high_ms", "code", "reason")},
+        date=date.today(),
+        strategy=(operators.join_strategy(found.name) or "") if is_hint else "",
+        settings=proposal.settings,
+        query=rows.execution.title or "",
+    )
 
 
 def _saved(log_ratio: float, baseline_ms: int) -> int:

@@ -94,6 +94,8 @@ class Proposal:
     """The operators that it is about; empty: the whole query."""
     described: str = ""
     """Why it is not tried."""
+    changes_strategy: bool = False
+    """Whether it gives the first of its operators, a join, another strategy."""
 
 
 def proposals(execution: Execution) -> list[Proposal]:
@@ -121,7 +123,9 @@ def _of_join(view: View, execution: Execution, join: JoinRow, large: list[Cause]
     def hinted(variant: str, side: str, hint: str, number: Number, strategy: str | None = None) -> Proposal:
         """The join with a hint on a side; `strategy`: Spark's name for it, if it is another one."""
         code = f'{side}.hint("{hint.lower()}")  # the {side} side of {title}; in SQL /*+ {hint}(its name) */'
-        return Proposal(variant, code, number, change=_hint(join, side, strategy or hint), nodes=nodes)
+        return Proposal(
+            variant, code, number, change=_hint(join, side, strategy or hint), nodes=nodes, changes_strategy=True
+        )
 
     is_broadcast = operators.of(join.strategy).is_broadcast_join
     allowed = next((sides for name, sides in operators.JOIN_TYPES.items() if name == join.join_type), ())

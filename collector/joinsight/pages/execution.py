@@ -89,6 +89,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         refresh=REFRESH_SECONDS if e["state"] == "running" and view.refreshes else None,
         figures=_figures(stored),
         verdict=verdict,
+        advice=[each.text for each in stored.not_followed],
         judged=[(i, f"{nodes[i].name} ({i})") for i in judged],
         opens_at=next((f"n{i}" for i in judged if drawing and drawing.holds(i)), None),
         stages=timeline(stored, run.stage, stages_of),

@@ -395,8 +395,8 @@ def is_python(name: str) -> bool:
     return any(word in name for word in _PYTHON)
 
 
-def is_logical_write(name: str) -> bool:
-    """Whether a node of this class in a logical plan writes the rows of its input."""
+def is_write(name: str) -> bool:
+    """Whether an operator, or a node of this class in a logical plan, writes the rows of its input."""
     return name == WRITE_FILES or any(of(each).kind == "write" for each in (name, _EXECUTE + name))
 
 

@@ -30,6 +30,7 @@ from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import rank
+from joinsight.contract.accepted_advice import SETTING, of_setting
 from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.store.delivery import missing
@@ -364,7 +365,7 @@ def _worst_first(findings: Iterable[Row]) -> list[Row]:
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """An execution's plans; the execution must exist."""
     row = _by_key(connection, execution, key)[0]
-    version, slots = _application(connection, key)
+    version, slots, settings = _application(connection, key)
     return StoredPlan(
         row,
         _by_key(connection, plan_version, key),
@@ -379,6 +380,8 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         slots,
         _earlier(connection, row),
         version,
+        of_setting(settings.get(SETTING)),
+        settings,
     )
 
 
@@ -387,12 +390,12 @@ _NUMBER = re.compile("[0-9]{1,6}")
 _MOST_EARLIER = 9
 
 
-def _application(connection: Connection, key: Key) -> tuple[str | None, int | None]:
-    """Spark's version, and how many tasks the application can run at once, as far as its settings tell."""
+def _application(connection: Connection, key: Key) -> tuple[str | None, int | None, Mapping[str, str]]:
+    """Spark's version, how many tasks the application can run at once, as far as its settings tell, and these."""
     same = [application.c[name] == value for name, value in zip(EXECUTION_KEY[1:3], key[1:3], strict=True)]
     c = application.c
     row = connection.execute(select(c.spark_version, c.master, c.configuration).where(*same)).first()
-    return (None, None) if row is None else (row[0], _slots(row[1], row[2] or {}))
+    return (None, None, {}) if row is None else (row[0], _slots(row[1], row[2] or {}), row[2] or {})
 
 
 def _slots(master: str | None, configuration: Mapping[str, str]) -> int | None:

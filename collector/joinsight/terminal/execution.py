@@ -56,6 +56,8 @@ def print_header(out: Console, stored: StoredPlan, verdict: Verdict | None = Non
     for reason in e["incomplete"] or ():
         print_text(out, Text(f"These numbers may be partial: {reason}", style="yellow"))
     _print_verdict(out, verdict or judge(stored))
+    for advice in stored.not_followed:
+        print_text(out, Text(f"It ran without accepted advice: {visible_line(advice.text)}.", "yellow"))
 
 
 def _print_verdict(out: Console, verdict: Verdict) -> None:

@@ -380,12 +380,18 @@ class _Division:
         return sorted(causes, key=lambda each: (each.code == NOT_EXPLAINED and not is_normal, -abs(each.wall_ms)))
 
     def _settings(self) -> list[str]:
-        """Settings and versions that differ."""
+        """Accepted advice that only one of them follows, versions and settings that differ."""
         first, last = (each.stored.execution["configuration"] or {} for each in (self.a, self.b))
-        return [self._versions] * bool(self._versions) + [
-            f"{name} is {last.get(name, 'not set')}, {first.get(name, 'not set')} before"
-            for name in sorted({*first, *last})
-            if first.get(name) != last.get(name)
+        before, after = ([each.text for each in run.stored.not_followed] for run in (self.a, self.b))
+        return [
+            *(f"it runs without accepted advice: {each}" for each in after if each not in before),
+            *(f"it follows accepted advice now: {each}" for each in before if each not in after),
+            *[self._versions] * bool(self._versions),
+            *(
+                f"{name} is {last.get(name, 'not set')}, {first.get(name, 'not set')} before"
+                for name in sorted({*first, *last})
+                if first.get(name) != last.get(name)
+            ),
         ]
 
 

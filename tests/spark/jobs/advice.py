@@ -32,6 +32,7 @@ out: dict[str, Any] = {}
 AMPLE_S = 3600.0
 """Enough on any machine: variants are decided long before."""
 module._LEAST_LIMIT_S = AMPLE_S  # no run is stopped for being slow
+module._MOST_PAIRS = 2  # how many are needed is tested without Spark
 
 
 def tried(what: Any, budget_s: float = AMPLE_S, **variants: Callable[[Plans, Any, Any], Any]) -> Any:
@@ -137,6 +138,14 @@ made = MeasuredFinding(
     wall_is_partial=False,
     plans=execution.plans,
 )
+its = dict.fromkeys(("saved_ms", "low_ms", "high_ms"), 7) | {"code": "c", "reason": "r"}
+entries = [
+    entry
+    for each in proposals(execution)
+    for entry in module._accepted_advice(execution.rows, each, {**its, "variant": each.variant})
+]
+out["entries"] = [[each.variant, each.strategy, sorted(each.settings), each.operator_key] for each in entries]
+out["join"] = execution.joins[0].operator_key
 of_finding = made.try_(budget_s=AMPLE_S)
 out["finding"] = [each["variant"] for each in [*of_finding.accepted, *of_finding.refused]]
 out["refused"] = [

@@ -51,6 +51,7 @@ public final class ApplicationSettings {
       "spark.executor.instances",
       "spark.executor.memory",
       "spark.executor.memoryOverhead",
+      "spark.joinsight.advice",
       "spark.memory.fraction",
       "spark.reducer.maxSizeInFlight",
       "spark.serializer",
