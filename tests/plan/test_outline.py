@@ -39,11 +39,11 @@ CASES = {
         TakeOrderedAndProject | (limit=3, orderBy=[amount#3 DESC NULLS LAST], output=[id#1])
           Filter | (amount#3 > 10.0)
             {SALES}""",
-    "sales semi ⋈ db.store": f"""
+    "sales with db.store": f"""
         SortMergeJoin | [store_id#2], [store_id#4], LeftSemi
           {SALES}
           {STORE}""",
-    "sales anti ⋈ db.store": f"""
+    "sales without db.store": f"""
         SortMergeJoin | [store_id#2], [store_id#4], LeftAnti
           {SALES}
           {STORE}""",
@@ -65,6 +65,12 @@ CASES = {
         InMemoryTableScan | [store_id#2]
           HashAggregate(keys=[store_id#2], functions=[count(1)])
             {SALES}""",
+    "cached sales → store_id": f"""
+        InMemoryTableScan | [store_id#2]
+          {SALES}""",
+    "sales → write (overwrite)": f"""
+        OverwriteByExpression | org.apache.spark.sql.execution.datasources.noop.NoopWrite$@3a1b, ...
+          {SALES}""",
     "cached spending → store_id": "Scan In-memory table spending | [store_id#2]",
     "sales → by … → sum(…), max(amount)": f"""
         HashAggregate(keys=[_groupingexpression#7], functions=[sum((amount#3 * 2)), max(amount#3), sum((id#1 * 7))])

@@ -28,7 +28,8 @@ MAX_CHARACTERS = 120
 _MAX_SOURCES, _MAX_COLUMNS, _MAX_STEPS, _MAX_MORE = 4, 3, 6, 999
 _MAX_NAME, _MAX_NESTED, _MAX_READ = 40, 48, 2_000  # characters: of a name, of a joined subquery, read of an operator
 _JOIN, _CROSS, _UNION = "⋈", "×", "∪"
-_JOIN_SIGNS = {"LeftSemi": f"semi {_JOIN}", "LeftAnti": f"anti {_JOIN}", "ExistenceJoin": f"semi {_JOIN}"}
+_JOIN_SIGNS = {"LeftSemi": "with", "LeftAnti": "without", "ExistenceJoin": "with"}
+_V2_WRITES = {"AppendData": "append", "OverwriteByExpression": "overwrite", "OverwritePartitionsDynamic": "overwrite"}
 
 _NAME = re.compile(r"`?[^\W\d][\w.$`-]*")
 _CALL = re.compile(r"(?:gpu|finalmerge_)?(\w+)\((distinct )?(.*)\)", re.DOTALL)
@@ -178,7 +179,8 @@ def _combined(sign: str, inputs: Sequence[_Outline]) -> _Outline:
 def _cached(name: str, label: str, inputs: Sequence[_Outline]) -> _Outline:
     table = operators.cached_table(name)
     if not table and inputs:
-        table = f"({inputs[0].text(_MAX_NESTED)})"
+        is_one = len(inputs[0].sources) == 1 and not inputs[0].where and not inputs[0].steps
+        table = inputs[0].sources[0][1] if is_one else f"({inputs[0].text(_MAX_NESTED)})"
     columns = _items(label.partition("[")[2].partition("]")[0])
     return _Outline((("", f"cached {_table(table) if table[:1] != '(' else table}".rstrip()),), columns=columns)
 
@@ -293,6 +295,8 @@ def _command(node: Node) -> _Step:
         return _Step(f"save to {formats[0].lower()[:_MAX_NAME] if formats else 'files'} {path}".rstrip())
     if name == operators.WRITE_V2:
         return _Step("write")
+    if how := _V2_WRITES.get(name.removesuffix("ExecV1")):
+        return _Step(f"write ({how})")
     if not table and name.endswith("AsSelect"):
         table = next((_table(part) for part in texts.split(simple)[:3] if _NAME.fullmatch(part)), "")
     words = " ".join(_CAMEL.split(name.removeprefix("Atomic"))).lower()
