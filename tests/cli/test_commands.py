@@ -112,3 +112,13 @@ def test_an_unknown_command_is_an_error() -> None:
     assert result.exit_code == 2
     assert "No such command 'quries'" in result.output
     assert "Did you mean queries?" in result.output
+
+
+def test_no_help_begins_with_where_the_data_are() -> None:
+    """What selects the database, and what few need, have sections of their own, below all other options."""
+    for path, command in commands().items():
+        shown = CliRunner().invoke(cli, [*path, "--help"], terminal_width=100).output
+        if any(getattr(param, "section", "") == "Database" for param in command.params):
+            assert shown.index("\nOptions:\n") < shown.index("\nDatabase:\n") < shown.index("\n  --data "), path
+    regressions = CliRunner().invoke(cli, ["regressions", "--help"]).output
+    assert regressions.index("--job ") < regressions.index("Expert options:") < regressions.index("--mads ")

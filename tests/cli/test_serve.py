@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import nullcontext
 from datetime import timedelta
@@ -29,18 +30,21 @@ def background_threads() -> set[str]:
 
 
 def test_serve_runs_all_background_tasks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While serving, all gauges are present, with 0 as default; pruning runs only with --keep."""
+    """While serving, all gauges are present, with 0 as default; pruning only with --keep. It prints the address."""
     seen: list[set[str]] = []
 
     def run(it: Any, sockets: Any = None) -> None:
         until(lambda: b"joinsight_regressions{" in it.collector.metrics.page(), "regressions are counted")
         seen.append(background_threads())
+        it.when_ready()
         page = it.collector.metrics.page()
         assert b'joinsight_regressions{kind="plan_changed",subject="query"} 0.0' in page
         assert page.count(b"joinsight_regressions{") == 12
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    assert serve(engine).exit_code == 0
+    served = serve(engine)
+    assert served.exit_code == 0
+    assert re.search(r"^Open http://127\.0\.0\.1:\d+$", served.stdout, re.MULTILINE)
     assert serve(engine, "--keep", "30000d").exit_code == 0
     assert background_threads() == set()
     always = {f"joinsight-{name}" for name in ("lost", "partitions", "activity", "regressions", "baselines", "files")}

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from joinsight.base.errors import ConfigurationError
 from joinsight.base.units import bytes_text
-from joinsight.cli.options import database_options, master_option
+from joinsight.cli.options import command, database_options, master_option
 from joinsight.spark.packages import CONNECTIONS
 from joinsight.store import URL_VARIABLE
 from joinsight.terminal.console import console, progress
@@ -33,7 +33,7 @@ _EXAMPLES = 3
 """Files that are not event logs, of which the report names no more than these."""
 
 
-@click.command("backfill")
+@command("backfill")
 @database_options
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @master_option

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from joinsight.base.errors import ConfigurationError
-from joinsight.cli.options import read_secret
+from joinsight.cli.options import SectionedGroup, read_secret
 from joinsight.grafana import files, sources
 from joinsight.grafana.client import Grafana
 from joinsight.grafana.push import push
@@ -15,7 +15,7 @@ from joinsight.grafana.push import push
 _file = click.Path(path_type=Path)
 
 
-@click.group()
+@click.group(cls=SectionedGroup)
 def dashboards() -> None:
     """Install the dashboards in Grafana."""
 

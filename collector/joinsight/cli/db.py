@@ -14,7 +14,7 @@ from rich.console import Console
 
 from joinsight.base.errors import ConfigurationError, DatabaseError
 from joinsight.base.units import bytes_text
-from joinsight.cli.options import KEEP, database_options
+from joinsight.cli.options import KEEP, SectionedGroup, database_options
 from joinsight.store import URL_VARIABLE, embedded, partitions
 from joinsight.store.database import check_schema, client_url, open_database, shown_url, upgrade
 from joinsight.store.grants import grant_reader
@@ -24,7 +24,7 @@ from joinsight.terminal.console import console, cut_at
 from joinsight.terminal.table import Column
 
 
-@click.group()
+@click.group(cls=SectionedGroup)
 def db() -> None:
     """Manage the database."""
 

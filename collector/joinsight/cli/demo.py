@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from joinsight.analysis.comparison import compare
 from joinsight.cli import diff, read
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import NIGHTLY, QUERIES
 from joinsight.queries import reading
@@ -29,7 +29,7 @@ from joinsight.terminal.console import console, paragraph_width, progress
 from joinsight.terminal.findings import execution_lines
 
 
-@click.command()
+@command()
 @database_options
 @click.option(
     "--port",
@@ -143,8 +143,8 @@ def _more(out: Console, options: str, url: str, password: str | None) -> None:
         f"joinsight shuffles --sort skew{options}": "what is skewed",
         f"joinsight findings{options}": "the findings, with numbers and advice",
     }
-    for command, meaning in commands.items():
-        out.print(f"  {command:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)
+    for line, meaning in commands.items():
+        out.print(f"  {line:<{max(map(len, commands))}}  {meaning}", soft_wrap=True)
     served = "serves" if password else "served until now; `joinsight serve` serves them from now on"
     out.print(f"  Metrics for Prometheus: {url}/metrics ({served})", soft_wrap=True)
     if password:

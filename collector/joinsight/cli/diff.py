@@ -12,7 +12,7 @@ from rich.text import Text
 
 from joinsight.analysis.comparison import MIN_CHANGE, MIN_RATIO, Comparison, MeasureChange, Pair, Run, compare
 from joinsight.base.units import duration_text
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 from joinsight.present.comparison import difference, value, verdicts
 from joinsight.present.values import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
 from joinsight.queries import reading
@@ -33,7 +33,7 @@ _FOOTNOTE = (
 )
 
 
-@click.command()
+@command()
 @database_options
 @click.argument("a")
 @click.argument("b", required=False)

@@ -8,12 +8,13 @@ import click
 from rich.text import Text
 
 from joinsight.base import manual
+from joinsight.cli.options import command
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at
 from joinsight.terminal.table import Column
 
 
-@click.command()
+@command()
 @click.argument("page", required=False, metavar="[PAGE[#SECTION]]")
 def docs(page: str | None) -> None:
     """Print a page of the documentation.

@@ -18,7 +18,7 @@ from joinsight.base.errors import DatabaseError
 from joinsight.base.units import duration_text
 from joinsight.cli.check import Check, check_collector, check_writing
 from joinsight.cli.collector import collector_options
-from joinsight.cli.options import Moment, database_options, limit_option
+from joinsight.cli.options import Moment, command, database_options, limit_option
 from joinsight.cli.spark_check import check_spark
 from joinsight.contract import incomplete
 from joinsight.queries.reading import read_deliveries
@@ -61,7 +61,7 @@ _NOTHING = (
 )
 
 
-@click.command()
+@command()
 @database_options
 @collector_options
 @click.option("--application", metavar="ID|NAME", help="Only this application.")

@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from joinsight.cli.filter_options import filter_options
+from joinsight.cli.options import command
 from joinsight.queries.filters import Filters
 from joinsight.terminal.escaping import to_json
 
 
-@click.command()
+@command()
 @click.option("--each", is_flag=True, help="One execution each; always so with --execution, --application or --state.")
 @filter_options("findings")
 def findings(database_url: str | None, data: Path | None, sort: str, as_json: bool, each: bool, **options: Any) -> None:

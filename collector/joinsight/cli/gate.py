@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from joinsight.base.errors import ConfigurationError
-from joinsight.cli.options import Moment
+from joinsight.cli.options import Moment, command
 
 if TYPE_CHECKING:
     from joinsight.gate.runs import QueryRun
@@ -20,7 +20,7 @@ CHANGED = 3
 """The exit code for changes that nobody has accepted; 1 and 2 are errors."""
 
 
-@click.command()
+@command()
 @click.argument("base")
 @click.argument("head")
 @click.option("--since", metavar="TIME", type=Moment(), help="Of databases: runs since then.  [default: 30d]")

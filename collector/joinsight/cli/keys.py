@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 
 
-@click.command()
+@command()
 @database_options
 @click.argument("execution")
 @click.argument("node", type=int)

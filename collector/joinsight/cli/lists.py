@@ -10,31 +10,31 @@ from typing import Any
 import click
 
 from joinsight.cli.filter_options import filter_options
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 
 
-@click.command()
+@command()
 @filter_options("queries")
 def queries(**options: Any) -> None:
     """List SQL executions."""
     _print("queries", **options)
 
 
-@click.command()
+@command()
 @filter_options("shuffles")
 def shuffles(**options: Any) -> None:
     """List shuffles: bytes written, partitions, wait and skew."""
     _print("shuffles", **options)
 
 
-@click.command()
+@command()
 @filter_options("broadcasts")
 def broadcasts(**options: Any) -> None:
     """List broadcasts: outcome, size in memory, time on the driver."""
     _print("broadcasts", **options)
 
 
-@click.command()
+@command()
 @filter_options("joins")
 def joins(**options: Any) -> None:
     """List joins: strategy, rows in and out, build side, spill.
@@ -45,7 +45,7 @@ def joins(**options: Any) -> None:
     _print("joins", **options)
 
 
-@click.command()
+@command()
 @database_options
 @click.argument("execution")
 @click.option("--version", type=int, help="A plan version, from 0.  [default: the final one]")
@@ -62,7 +62,7 @@ def plan(**options: Any) -> None:
     print_stored(**options)
 
 
-@click.command()
+@command()
 @database_options
 @click.argument("execution")
 @click.option(
@@ -84,7 +84,7 @@ def cost(**options: Any) -> None:
     print_stored(**options)
 
 
-@click.command()
+@command()
 @database_options
 @click.argument("execution")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: docs/verdict.md describes its fields.")

@@ -1,4 +1,4 @@
-"""Options and parameter types that several commands share."""
+"""Commands whose help has sections, and options and parameter types that several commands share."""
 
 from __future__ import annotations
 
@@ -14,6 +14,48 @@ from joinsight.base.timeparse import parse_duration, parse_moment
 from joinsight.store import URL_VARIABLE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+OPTIONS, EXPERT, DATABASE = "Options", "Expert options", "Database"
+"""The sections of a command's options, in their order."""
+
+
+class SectionOption(click.Option):
+    """An option in a section of its own."""
+
+    def __init__(self, *args: Any, section: str = OPTIONS, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists rarely needed options last."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by section."""
+        for title in (OPTIONS, EXPERT, DATABASE):
+            options = (each for each in self.get_params(context) if isinstance(each, click.Option))
+            its = (each for each in options if getattr(each, "section", OPTIONS) == title)
+            records = [record for each in its if (record := each.get_help_record(context)) is not None]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class SectionedGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = SectionedCommand
+
+
+def command(name: str | None = None) -> Callable[[Callable[..., Any]], SectionedCommand]:
+    """Like `click.command`."""
+    return click.command(name, cls=SectionedCommand)
+
+
+def expert_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Like `click.option`, for what few need."""
+    return click.option(*names, cls=SectionOption, section=EXPERT, **attributes)
 
 
 _LONGEST = timedelta(days=36_525)
@@ -59,11 +101,15 @@ def database_options(command: Command) -> Command:
     """``--database-url`` and ``--data``."""
     command = click.option(
         "--data",
+        cls=SectionOption,
+        section=DATABASE,
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder of the embedded PostgreSQL.  [default: ~/.local/share/joinsight]",
     )(command)
     return click.option(
         "--database-url",
+        cls=SectionOption,
+        section=DATABASE,
         metavar="URL",
         help=f"Use this PostgreSQL server; better set {URL_VARIABLE}, which other users cannot see.",
     )(command)

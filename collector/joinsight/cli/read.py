@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.cli.listing import read_listing
 from joinsight.present.cost import between
 from joinsight.present.values import (
@@ -21,7 +21,6 @@ from joinsight.present.values import (
     partitioned_by,
     partitions,
     query_title,
-    ratio_text,
     short_key,
     when,
 )
@@ -107,11 +106,11 @@ def query_table(rows: list[Row]) -> list[Column]:
 
 
 def _title_and_line(r: Row) -> Text:
-    """The title, and where there is room the line that it was called from and its user."""
-    text = Text(visible_line(query_title(r)))
-    for prefix, name in (("", "called_from"), ("by ", "user_name")):
-        if r[name]:
-            text.append(f"  {prefix}{visible_line(r[name])}", "dim")
+    """The line that it was called from, the title, and where there is room its user."""
+    text = Text(f"{visible_line(r['called_from'])}  " if r["called_from"] else "", "dim")
+    text.append(visible_line(query_title(r)), "not dim")
+    if r["user_name"]:
+        text.append(f"  by {visible_line(r['user_name'])}", "dim")
     return text
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from joinsight.base.units import duration_text
-from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
+from joinsight.base.units import duration_text, ratio_text
+from joinsight.cli.options import Moment, command, database_options, expert_option, json_lines_option, limit_option
 from joinsight.present.regressions import KINDS, measure, value
 from joinsight.present.values import execution_name, query_title, short_key, when
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from joinsight.tables import Row
 
 
-@click.command()
+@command()
 @database_options
 @click.option(
     "--since", type=Moment(), default="7d", show_default=True, help="Check the runs since this time: 7d, 2026-11-20."
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 @click.option("--kind", type=click.Choice(list(KINDS)), help="Only of this kind.")
 @limit_option()
 @json_lines_option
-@click.option(
+@expert_option(
     "--baseline-runs", metavar="N", type=click.IntRange(1, 1000), help="Earlier runs to compare with.  [default: 20]"
 )
-@click.option(
+@expert_option(
     "--minimum-runs",
     metavar="N",
     type=click.IntRange(1, 1000),
     help="Earlier runs that are needed to report anything.  [default: 5]",
 )
-@click.option(
+@expert_option(
     "--mads",
     metavar="N",
     type=click.FloatRange(0),
     help="Scaled MADs of the earlier runs that a regression exceeds.  [default: 3]",
 )
-@click.option(
+@expert_option(
     "--minimum-change",
     metavar="N",
     type=click.FloatRange(0),
@@ -93,7 +93,7 @@ def _print(rows: list[Row]) -> None:
         Column("what", [measure(row) for row in rows]),
         Column("before", [value(row, "baseline") for row in rows], right=True),
         Column("now", [value(row, "current") for row in rows], right=True),
-        Column("factor", ["" if row["factor"] is None else f"{row['factor']:.1f}×" for row in rows], right=True),
+        Column("factor", [ratio_text(row["factor"]) for row in rows], right=True),
         Column("why", [KINDS[row["kind"]] for row in rows]),
         Column("cost", [duration_text(row["cost_ms"]) if row["cost_ms"] else "" for row in rows], right=True),
     ]
@@ -114,7 +114,7 @@ def _details(row: Row) -> str:
     runs = f"{row['bad_runs']} run{'' if row['bad_runs'] == 1 else 's'}"
     parts = [f"since {when(row['first_bad_at'])}, {runs}"]
     if row["data_factor"] is not None:
-        parts.append(f"{row['data_factor']:.1f}× the data")
+        parts.append(f"{ratio_text(row['data_factor'])} the data")
     if row["operator_key"]:
         parts.append(f"{row['subject']} {short_key(row['operator_key'])}")
     return "; ".join([*parts, query_title(row)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import click
 from joinsight import __version__
 from joinsight.base.gc_tuning import collect_seldom
 from joinsight.base.timeparse import format_duration
-from joinsight.cli.options import KEEP, Duration, database_options
+from joinsight.cli.options import KEEP, Duration, command, database_options, expert_option
 from joinsight.findings.thresholds import VARIABLE
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.background import background_tasks
@@ -28,7 +29,7 @@ log = logging.getLogger("joinsight")
 _file = click.Path(path_type=Path)
 
 
-@click.command()
+@command()
 @database_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=DEFAULT_PORT, show_default=True, type=int, help="0: any free port.")
@@ -37,7 +38,7 @@ _file = click.Path(path_type=Path)
     type=_file,
     help=f"File of tokens: lines NAME:TOKEN for senders, read:NAME:TOKEN for readers.  [default: {TOKEN_VARIABLE}]",
 )
-@click.option(
+@expert_option(
     "--lost-after",
     type=Duration(at_least="1m"),
     default=format_duration(DEFAULT_LOST_AFTER),
@@ -49,14 +50,14 @@ _file = click.Path(path_type=Path)
 )
 @click.option("--tls-certificate", type=_file, help="Serve HTTPS with the certificate chain in this PEM file.")
 @click.option("--tls-key", type=_file, help="PEM file of the certificate's private key.")
-@click.option(
+@expert_option(
     "--finding-threshold",
     "finding_thresholds",
     multiple=True,
     metavar="NAME=VALUE",
     help=f"Report a finding from this value on (joinsight docs findings); may be repeated.  [also: {VARIABLE}]",
 )
-@click.option(
+@expert_option(
     "--job-names",
     metavar="N",
     type=click.IntRange(min=0),
@@ -64,7 +65,7 @@ _file = click.Path(path_type=Path)
     show_default=True,
     help="Maximum jobs with their own metrics; the rest are `other` (joinsight docs metrics).",
 )
-@click.option(
+@expert_option(
     "--writers",
     metavar="N",
     type=click.IntRange(0, MAX_WRITING),
@@ -135,6 +136,8 @@ def serve(
             log.warning("no token is set: any user of this machine can send, no other machine can")
         elif not listener.tokens.readers:
             log.warning("no token may read: the pages are closed; add a line read:NAME:TOKEN to open them")
+        if listener.tokens.open or listener.tokens.readers:
+            server.when_ready = lambda: _invite(listener.pages_url)
         collect_seldom()
         try:
             with background_tasks(engine, server.collector.metrics, lost_after, keep, listener.reload_files):
@@ -146,3 +149,9 @@ def serve(
     if unfinished:
         logging.shutdown()
         os._exit(1)  # else Python would wait for their threads, however long PostgreSQL takes
+
+
+def _invite(url: str) -> None:
+    """Print where the pages are; a closed output is no reason to end."""
+    with suppress(OSError):
+        click.echo(f"Open {url}")

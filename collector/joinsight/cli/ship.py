@@ -18,14 +18,14 @@ import click
 import httpx
 
 from joinsight.cli.collector import GaveUp, Undeliverable, collector_options, deliver, open_collector
-from joinsight.cli.options import Duration
+from joinsight.cli.options import Duration, command
 from joinsight.cli.spool import check_below, find_files, opened, read_file, set_aside
 from joinsight.terminal.console import progress
 
 ANSWER_SECONDS = 60.0
 
 
-@click.command()
+@command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @collector_options
 @click.option(

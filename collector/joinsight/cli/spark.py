@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from joinsight.base.errors import ConfigurationError
-from joinsight.cli.options import Duration, Moment, database_options, master_option
+from joinsight.cli.options import Duration, Moment, command, database_options, master_option
 from joinsight.spark.packages import CONNECTIONS, check_packages
 
 _connections = click.option(
@@ -24,7 +24,7 @@ _connections = click.option(
 )
 
 
-@click.command("export")
+@command("export")
 @database_options
 @click.option("--to", required=True, metavar="PATH", help="A folder on any file system that Spark supports: s3a://...")
 @click.option(
@@ -70,7 +70,7 @@ def export(
                 )
 
 
-@click.command("rollup")
+@command("rollup")
 @database_options
 @click.option("--since", type=Moment(), help="Compute all days from this one on.  [default: days with new data]")
 @click.option("--until", type=Moment(), help="Leave out days that begin later.  [default: now]")

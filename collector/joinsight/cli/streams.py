@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from joinsight.base.units import bytes_text, duration_text
-from joinsight.cli.options import Moment, database_options, json_lines_option, limit_option
+from joinsight.cli.options import Moment, command, database_options, json_lines_option, limit_option
 from joinsight.present.values import when
 
 if TYPE_CHECKING:
     from joinsight.tables import Row
 
 
-@click.command()
+@command()
 @database_options
 @click.option(
     "--since", type=Moment(), default="7d", show_default=True, help="Micro-batches since this time: 7d, 2026-11-20."

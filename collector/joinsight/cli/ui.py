@@ -12,13 +12,13 @@ import click
 import httpx
 
 from joinsight.base.errors import JoinsightError
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 from joinsight.driver.attach import DEFAULT_URL
 
 _ANSWER_SECONDS = 5.0
 
 
-@click.command()
+@command()
 @database_options
 @click.option("--url", help=f"Open the pages of this collector.  [default: {DEFAULT_URL}, if one is running]")
 @click.option(

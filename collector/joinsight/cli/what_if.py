@@ -11,7 +11,7 @@ from rich.text import Text
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 from joinsight.present.values import query_title
 from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
@@ -20,7 +20,7 @@ from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.why.what_if import WhatIf, more_slots, other_partitions, with_broadcast, without_skew
 
 
-@click.command("what-if")
+@command("what-if")
 @database_options
 @click.argument("execution")
 @click.option("--slots", type=click.IntRange(1, 100_000), help="With so many slots: tasks that can run at once.")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from joinsight.base.units import duration_text
-from joinsight.cli.options import database_options
+from joinsight.cli.options import command, database_options
 from joinsight.present.values import query_title
 from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
@@ -19,7 +19,7 @@ from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.why import Why, explain
 
 
-@click.command()
+@command()
 @database_options
 @click.argument("a")
 @click.argument("b", required=False)

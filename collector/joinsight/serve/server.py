@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -60,9 +60,17 @@ class Listener:
     @property
     def url(self) -> str:
         """The URL of the collector."""
-        address, port = self.bound.getsockname()[:2]
+        return self._url(self.bound.getsockname()[0])
+
+    @property
+    def pages_url(self) -> str:
+        """The URL for a browser on this machine, also where the collector listens on all addresses."""
+        address = self.bound.getsockname()[0]
+        return self._url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address))
+
+    def _url(self, address: str) -> str:
         shown = f"[{address}]" if ":" in address else address
-        return f"{'https' if self.tls else 'http'}://{shown}:{port}"
+        return f"{'https' if self.tls else 'http'}://{shown}:{self.bound.getsockname()[1]}"
 
     def reload_files(self) -> None:
         """Reload tokens and certificate if they have changed; from any thread."""
@@ -81,6 +89,8 @@ class Server(uvicorn.Server):
         self._signal: int | None = None
         self.startup_fields: dict[str, Any] | None = None
         """The fields of the event that is logged when senders can connect and signals are handled."""
+        self.when_ready: Callable[[], None] = lambda: None
+        """Called then, too."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and log it."""
@@ -89,6 +99,7 @@ class Server(uvicorn.Server):
             each.listen(BACKLOG)  # asyncio's backlog is also the number of connections that it accepts at once
         if self.startup_fields is not None:
             log.info("collecting", extra=self.startup_fields)
+        self.when_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Replace uvicorn's handler, which re-raises the signal after shutdown, so that the exit code is never 0."""
