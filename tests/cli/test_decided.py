@@ -61,8 +61,8 @@ LINES = {
         "plan 3, 2.0 s: local read of 4 partitions by key: 696.6 KiB, 20,000 rows",
     ],
     "corpus-spark-skewed-join-split/16": [
-        "plan 2, 1.0 s: split 1 skewed → 2 partitions by customer_id, largest 7.1 MiB now",
-        "plan 4, 4.8 s: coalesced 16 → 1 partitions by segment, median 2.6 KiB",
+        "plan 2, 1.0 s: split 1 skewed partition into 2 by customer_id, largest 7.1 MiB now",
+        "plan 4, 4.8 s: coalesced 16 partitions into 1 by segment, median 2.6 KiB",
     ],
     "corpus-spark-aqe-empty-4.3.0/10": [
         "plan 2, 219 ms: SortMergeJoin returns no rows (input: 1093.8 KiB, 20,000 rows)",
@@ -71,7 +71,7 @@ LINES = {
     ],
     "corpus-spark-aqe-join-with-nothing-4.3.0/12": [
         "plan 2, 304 ms: SortMergeJoin was removed: one of its sides is empty (input: 468.8 KiB, 20,000 rows)",
-        "plan 2, 304 ms: coalesced 4 → 1 partitions by key, median 98.9 KiB",
+        "plan 2, 304 ms: coalesced 4 partitions into 1 by key, median 98.9 KiB",
         "plan 2, 304 ms: Exchange hashpartitioning is no longer needed (received 0 rows)",
     ],
     "corpus-spark-aqe-cached-table-broadcast-4.3.0/24": [

@@ -58,8 +58,8 @@ def diff(engine: Engine, *arguments: str) -> Result:
 
 EXPECTED = """\
 the nightly query
-A app-0/0 2026-01-01 00:00 succeeded after 1.0 m
-B app-3/3 2026-01-01 03:00 succeeded after 3.3 m 3.3×
+A app-0/0 2026-01-01 00:00 succeeded after 1 min
+B app-3/3 2026-01-01 03:00 succeeded after 3 min 20 s 3.3×
 The same query: shape {shape}.
 The same plan: {plan}.
 Spark 4.3.0.

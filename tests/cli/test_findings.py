@@ -171,7 +171,7 @@ def test_occurrences_in_words(changes: dict[str, Any], text: str) -> None:
 
 def test_impact_in_words() -> None:
     """Time, bytes, both or nothing."""
-    assert impact({"impact_ms": 90_000, "impact_bytes": 3 << 30}) == "1.5 m, 3.0 GiB"
+    assert impact({"impact_ms": 90_000, "impact_bytes": 3 << 30}) == "1 min 30 s, 3.0 GiB"
     assert impact({"impact_ms": None, "impact_bytes": 3 << 30}) == "3.0 GiB"
     assert impact({"impact_ms": None, "impact_bytes": None}) == ""
 

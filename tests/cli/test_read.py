@@ -256,7 +256,7 @@ def test_plan_draws_the_tree_with_what_it_cost(invoke: Invoke) -> None:
 def test_the_users_line_is_named(invoke: Invoke) -> None:
     """In the header of a plan, after the title in a list, and as a word of searches."""
     assert invoke("plan", f"{MINE}/1").stdout.splitlines()[1].endswith("  from sales.py:42")
-    assert "the skewed join  sales.py:42" in invoke("queries", "--search", "sales.py:42").stdout
+    assert "sales.py:42  the skewed join" in invoke("queries", "--search", "sales.py:42").stdout
     assert " from " not in invoke("plan", "2").stdout.splitlines()[1]
 
 

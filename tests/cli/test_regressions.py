@@ -47,10 +47,10 @@ def test_the_most_costly_stands_first(filled: Engine) -> None:
     lines = [" ".join(line.split()) for line in regressions(filled).stdout.splitlines()]
     since = (NOW - timedelta(days=7) + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M")
     assert lines[0] == "job query what before now factor why cost"
-    assert lines[1] == "slower 01234567 duration 1.0 m 2.5 m 2.5× same plan 10.5 m"
+    assert lines[1] == "slower 01234567 duration 1 min 2 min 30 s 2.5× same plan 10 min 30 s"
     assert lines[2] == f"since {since}, 7 runs; 1.0× the data; query of slower"
     assert lines[3] == "joinsight diff slower-18/7 slower-26/7"
-    assert lines[4] == "grown feedfeed duration 1.0 m 2.0 m 2.0× data grew 7.0 m"
+    assert lines[4] == "grown feedfeed duration 1 min 2 min 2.0× data grew 7 min"
     assert lines[5] == f"since {since}, 7 runs; 3.0× the data; query of grown"
     assert lines[7] == "wide 01234567 shuffle bytes written 100.0 MiB 300.0 MiB 3.0× same plan"
     assert lines[8] == f"since {since}, 7 runs; shuffle key of s; query of wide"

@@ -13,9 +13,9 @@ import pytest
 from tests.spark_process import JOBS
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.contract.document import Accumulator
-from joinsight.present.display import metric_text, row_text
+from joinsight.present.display import metric_text, row_text, spark_duration
 
 SPREAD = "total (min, med, max (stageId: taskId))\n"
 AVERAGE_SPREAD = "(min, med, max (stageId: taskId)):\n"
@@ -136,7 +136,39 @@ def test_a_unit_is_used_from_twice_its_size(size: int, text: str) -> None:
 @pytest.mark.parametrize(("ms", "text"), DURATIONS)
 def test_a_duration_has_sparks_unit_and_decimals(ms: int, text: str) -> None:
     """Milliseconds, seconds and minutes with one decimal, hours with two; the quotient is a 32-bit float."""
+    assert spark_duration(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_250, "1.3 s"),
+        (59_949, "59.9 s"),
+        (59_950, "1 min"),
+        (60_000, "1 min"),
+        (108_000, "1 min 48 s"),
+        (119_500, "2 min"),
+        (3_599_499, "59 min 59 s"),
+        (3_599_500, "1 h"),
+        (3_630_000, "1 h 1 min"),
+        (86_400_000, "24 h"),
+        (359_999_000, "100 h"),
+        (4_321_800_000, "1,201 h"),
+    ],
+)
+def test_a_duration_reads_as_people_say_it(ms: int, text: str) -> None:
+    """No unit is taken for another, and no 60 s stand where a minute is meant."""
     assert duration_text(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.5, "0.5×"), (6.34, "6.3×"), (99.9, "99.9×"), (123.4, "123×"), (23_375.63, "23,000×")]
+)
+def test_a_ratio_has_the_digits_that_matter(ratio: float, text: str) -> None:
+    """A decimal where it is small, two digits where it is huge."""
+    assert ratio_text(ratio) == text
 
 
 def test_a_row_of_node_metric_has_the_text_of_its_accumulator() -> None:

@@ -1,15 +1,16 @@
-"""Numbers with their units, as Spark's UI writes them: ``2.0 KiB``, ``1.0 s``.
+"""Numbers with their units, as people read them: ``2.0 KiB``, ``1.0 s``, ``1 min 48 s``, ``23,000×``.
 
-Source: ``Utils.bytesToString``, ``Utils.msDurationToString``.
+Sizes are written as in Spark's UI. Source: ``Utils.bytesToString``.
 """
 
 from __future__ import annotations
 
-import struct
 from decimal import ROUND_HALF_UP, Decimal
 
 _BYTES = [(1 << 60, "EiB"), (1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
-_DURATIONS = [(60_000, 1_000, "s", 1), (3_600_000, 60_000, "m", 1)]
+_MINUTE, _HOUR = 60, 3_600
+_LONG_HOURS = 100
+_EXACT_RATIO, _ROUNDED_RATIO = 100, 1_000
 
 
 def value_text(kind: str, value: int) -> str:
@@ -21,18 +22,39 @@ def bytes_text(size: int) -> str:
     """``1999.0 B``, ``2.0 KiB``: as in Spark, a unit is used from twice its size on."""
     for unit, name in _BYTES:
         if size >= 2 * unit:
-            return f"{_round(size / unit, 1)} {name}"
-    return f"{_round(float(size), 1)} B"
+            return f"{round_half_up(size / unit, 1)} {name}"
+    return f"{round_half_up(float(size), 1)} B"
 
 
 def duration_text(ms: int) -> str:
-    """``999 ms``, ``1.0 s``, ``1.0 m``, ``1.00 h``; the quotient is a 32-bit float, as in Spark."""
+    """``999 ms``, ``1.0 s``, ``1 min 48 s``, ``2 h 5 min``, ``1,200 h``."""
     if ms < 1_000:
         return f"{ms} ms"
-    for limit, unit, name, digits in _DURATIONS:
-        if ms < limit:
-            return f"{_round(_float32(_float32(ms) / unit), digits)} {name}"
-    return f"{_round(_float32(_float32(ms) / 3_600_000), 2)} h"
+    seconds = round_half_up(ms / 1_000, 1)
+    if seconds < _MINUTE:
+        return f"{seconds} s"
+    whole = int(round_half_up(ms / 1_000, 0))
+    if whole < _HOUR:
+        return _two(whole, _MINUTE, "min", 1, "s")
+    if whole < _LONG_HOURS * _HOUR:
+        return _two(whole, _HOUR, "h", _MINUTE, "min")
+    return f"{round_half_up(ms / 3_600_000, 0):,} h"
+
+
+def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    """An amount in two units, without the small one where it is 0."""
+    rounded = (whole + small // 2) // small * small
+    rest = rounded % large // small
+    return f"{rounded // large:,} {large_name}" + (f" {rest} {small_name}" if rest else "")
+
+
+def ratio_text(ratio: float | None) -> str:
+    """``6.3×``, ``230×``, ``23,000×``: two digits from 1,000 on; empty for None."""
+    if ratio is None:
+        return ""
+    if ratio < _EXACT_RATIO:
+        return f"{ratio:.1f}×"
+    return f"{float(f'{ratio:.2g}') if ratio >= _ROUNDED_RATIO else ratio:,.0f}×"
 
 
 def percent_text(share: float) -> str:
@@ -58,15 +80,10 @@ def _average(tenfold: int) -> str:
     return f"{Decimal(repr(float(tenfold) / 10)):,f}".removesuffix(".0")
 
 
-def _float32(x: float) -> float:
-    unpacked: float = struct.unpack("f", struct.pack("f", x))[0]
-    return unpacked
-
-
-def _round(x: float, digits: int) -> Decimal:
+def round_half_up(x: float, digits: int) -> Decimal:
     """As Java's ``%.nf`` does: half up on the decimal digits, where Python's ``%`` takes the exact binary value."""
     return Decimal(repr(x)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
 
 
 FORMATS = {"size": bytes_text, "timing": duration_text, "nsTiming": _nanoseconds, "average": _average}
-"""How to write a value of each type of metric that Spark writes with a unit."""
+"""How to write a value of each type of metric that has a unit."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.gate.golden import changed_lines
 from joinsight.gate.pairs import Pair
 from joinsight.gate.runs import MEASURES, QueryRun
@@ -124,7 +124,7 @@ def _number(name: str, value: int | None) -> str:
 
 
 def _ratio(old: int | None, new: int | None) -> str:
-    return f"× {new / old:.2f}" if old and new is not None else ""
+    return ratio_text(new / old) if old and new is not None else ""
 
 
 def _count(number: int, one: str, many: str) -> str:

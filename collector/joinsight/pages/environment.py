@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
 from joinsight.present import regressions, values
@@ -127,7 +127,7 @@ _environment.filters.update(
     size=size_text,
     duration=time_text,
     number=values.number_text,
-    ratio=values.ratio_text,
+    ratio=ratio_text,
     driver_ms=lambda row: driver_ms(*(row[phase] for phase in DRIVER_PHASES)),
     **{
         function.__name__: function

@@ -111,7 +111,8 @@ def _dropped_stage_line(d: Mapping[str, Any], about: About) -> str:
 
 
 def _partitions(d: Mapping[str, Any], about: About, which: str = "") -> str:
-    return f"{d['before'] or '?'}{which} → {d['after'] or '?'} partitions{_by(about)}"
+    before = d["before"] or "?"
+    return f"{before}{which} partition{'s' * (before != '1')} into {d['after'] or '?'}{_by(about)}"
 
 
 def _by(about: About) -> str:

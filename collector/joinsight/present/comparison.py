@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from joinsight.analysis.comparison import Comparison, MeasureChange
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, ratio_text
 
 
 def verdicts(comparison: Comparison) -> Iterator[tuple[str, bool]]:
@@ -42,7 +42,7 @@ def value(change: MeasureChange, value: Any) -> str:
     if unit == "ns":
         return duration_text(value // 1_000_000)
     if unit == "ratio":
-        return f"{value:.1f}×"
+        return ratio_text(value)
     return str(value) if unit == "text" else f"{value:,}"
 
 
@@ -51,4 +51,4 @@ def difference(change: MeasureChange) -> str:
     if change.measure.unit == "text" or not change.before or change.after is None:
         return ""
     factor = change.after / change.before
-    return f"{factor:,.1f}×" if factor >= 2 else f"{factor - 1:+.0%}".replace("%", " %").replace("-", "−")
+    return ratio_text(factor) if factor >= 2 else f"{factor - 1:+.0%}".replace("%", " %").replace("-", "−")

@@ -1,7 +1,7 @@
 """AQE's decisions as text, one line each::
 
 plan 2, 442 ms: SortMergeJoin became BroadcastHashJoin on customer_id: right side 3.1 KiB, 200 rows
-plan 4, 726 ms: coalesced 200 → 7 partitions by day, median 60.0 MiB
+plan 4, 726 ms: coalesced 200 partitions into 7 by day, median 60.0 MiB
 """
 
 from __future__ import annotations

@@ -3,16 +3,19 @@
 For example ``total (min, med, max (stageId: taskId))\\n59.0 B (...)``. The tests compare it, value by value, with what
 a running Spark shows.
 
-Source: ``SQLMetrics.stringValue`` (3.x), ``MetricUtils.stringValue`` (4.x).
+Source: ``SQLMetrics.stringValue`` (3.x), ``MetricUtils.stringValue`` (4.x), ``Utils.msDurationToString``.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
-from joinsight.base.units import FORMATS
+from joinsight.base.units import FORMATS, round_half_up
 from joinsight.contract.document import Accumulator
+
+_DURATIONS = [(60_000, 1_000, "s", 1), (3_600_000, 60_000, "m", 1)]
 
 
 def metric_text(a: Accumulator) -> str:
@@ -21,7 +24,7 @@ def metric_text(a: Accumulator) -> str:
         return a.text
     if a.type == "sum":
         return f"{a.sum or 0:,}"
-    show = FORMATS.get(a.type, _unknown)
+    show = _FORMATS.get(a.type, _unknown)
     if a.count <= 1 or a.min is None or a.median is None or a.max is None:
         return show(a.sum or 0)
     where = "driver"
@@ -47,3 +50,25 @@ def row_text(row: Mapping[str, Any]) -> str | None:
 def _unknown(number: int) -> str:
     """As in Spark 4.2 and later; earlier versions fail on unknown types."""
     return f"[unknown] {number:,}"
+
+
+def spark_duration(ms: int) -> str:
+    """``999 ms``, ``1.0 s``, ``1.0 m``, ``1.00 h``; the quotient is a 32-bit float, as in Spark."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    for limit, unit, name, digits in _DURATIONS:
+        if ms < limit:
+            return f"{round_half_up(_float32(_float32(ms) / unit), digits)} {name}"
+    return f"{round_half_up(_float32(_float32(ms) / 3_600_000), 2)} h"
+
+
+def _nanoseconds(ns: int) -> str:
+    return spark_duration(ns // 1_000_000)
+
+
+def _float32(x: float) -> float:
+    unpacked: float = struct.unpack("f", struct.pack("f", x))[0]
+    return unpacked
+
+
+_FORMATS = {**FORMATS, "timing": spark_duration, "nsTiming": _nanoseconds}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from joinsight.base.units import bytes_text, duration_text
+from joinsight.base.units import bytes_text, duration_text, ratio_text
 from joinsight.present.values import when
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def value(row: Row, name: str) -> str:
     """The value in a column, in the unit of the measure."""
     number, measured = row[name], row["measure"]
     if measured.endswith("_ratio"):
-        return f"{number:.1f}×"
+        return ratio_text(number)
     return duration_text(round(number)) if measured.endswith("_ms") else bytes_text(round(number))
 
 

@@ -11,14 +11,13 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joinsight.analysis.stored import StoredPlan
-from joinsight.base.units import bytes_text, duration_text, percent_text
+from joinsight.base.units import bytes_text, duration_text, percent_text, ratio_text
 from joinsight.contract.document import Accumulator
 from joinsight.findings.causes import SKEWED_SHUFFLE
 from joinsight.plan import operators
 from joinsight.plan.operators import FILES_SIZE, ROWS_READ, WRITE_TIME, Operator
 from joinsight.plan.texts import without_ids
 from joinsight.present import caches
-from joinsight.present.values import ratio_text
 from joinsight.tables import Row
 from joinsight.timing.cost import Bill, Item
 

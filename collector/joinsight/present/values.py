@@ -45,11 +45,6 @@ def hidden_text(number: int, most: int) -> str:
     return f"{counted} without work of their own" if number else ""
 
 
-def ratio_text(value: float | None) -> str:
-    """``6.3×``; empty for None."""
-    return "" if value is None else f"{value:,.1f}×"
-
-
 def short_key(key: str | None) -> str:
     """The part of a key that tables show; `--shape` and `--operator` accept it."""
     return (key or "")[:_SHORT_KEY]
