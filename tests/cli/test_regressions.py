@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -12,6 +13,8 @@ from sqlalchemy import Engine
 from tests.store.test_regressions import BEFORE, MIB, plant
 
 from joinsight.cli import cli
+from joinsight.present.regressions import reason
+from joinsight.store.database import connect
 
 NOW = datetime.now(timezone.utc) + timedelta(hours=1)  # the first run of the last seven days stays in them for an hour
 
@@ -96,9 +99,39 @@ def test_nothing_found_is_said(filled: Engine) -> None:
     assert re.fullmatch(r"No regressions since .{16}: 1 of 1 queries compared\.\n", result.stderr)
     result = regressions(filled, "--job", "as ever", "--minimum-runs", "50")
     assert re.fullmatch(
-        r"Not enough runs to compare: a query needs 3 successful runs since .{16} and 50 before"
-        r" \(the most of one query: 7 since then, 20 before\)\.\n",
+        r"Not enough runs to compare \(23 of 53 so far\): a query needs 3 successful runs since .{16}"
+        r" and 50 before\.\n",
         result.stderr,
     )
     assert "No successful runs since" in regressions(filled, "--job", "unknown").stderr
     assert regressions(filled, "--limit", "1").stderr == "1 shown, there are more (--limit)\n"
+
+
+def test_until_there_are_enough_runs_the_last_two_are_compared(make_store: Callable[[], str]) -> None:
+    """A slower run of the same plan with the same data and CPU time was slowed by the machine; it says so."""
+    with connect(make_store()) as engine:
+        plant(engine, "young", [60_000, 61_000, 140_000], end=NOW)
+        shown = regressions(engine)
+        assert "Not enough runs to compare (3 of 8 so far)" in shown.stderr
+        assert "query of young in young: 1 min 1 s → 2 min 20 s, 2.3×" in shown.stdout
+        assert "  joinsight why young-1/7 young-2/7" in shown.stdout
+
+
+WORK = {"plan_fingerprint": "p", "input_bytes": 1000, "shuffle_write_bytes": 0, "cpu_time_ms": 5_000}
+
+
+@pytest.mark.parametrize(
+    ("now", "text"),
+    [
+        ({}, "same plan, same data, same CPU time, slower: the machine was busy"),
+        ({"cpu_time_ms": 9_000}, "same plan, same data, 1.8× the CPU time"),
+        ({"cpu_time_ms": None}, ""),
+        ({"input_bytes": 3000}, "same plan, 3.0× the data"),
+        ({"shuffle_write_bytes": 10}, "same plan, other data"),
+        ({"plan_fingerprint": "q"}, "another plan"),
+    ],
+)
+def test_a_reason_is_what_differs_first(now: dict[str, object], text: str) -> None:
+    """Plan, then data, then CPU time; where all are the same, it was the machine."""
+    assert reason((WORK, {**WORK, **now})) == text
+    assert reason(None) == ""

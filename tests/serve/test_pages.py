@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -291,7 +292,7 @@ def test_the_home_page_says_what_happened(engine: Engine) -> None:
     )
     home = get(engine, "/").text
     assert "3 times, last" in home and "java.lang.Exception: no 0 at here" in home
-    assert "Not enough runs to compare: a query needs 3 successful runs since " in home
+    assert "Not enough runs to compare (3 of 8 so far): a query needs 3 successful runs since " in home
     assert 'aria-label="Query time, last 5 runs:' in home
     assert '<option value="home/&lt;hourly&gt;">' in home
     only = get(engine, "/?state=failed").text
@@ -310,7 +311,12 @@ def test_the_home_page_says_how_many_queries_have_enough_runs_to_compare(make_st
 
     with connect(make_store()) as engine:
         Writer(engine).write([ran("rare", 300, 800), ran("rare", 3, 80_000)])
-        assert "Not enough runs to compare: " in get(engine, "/").text
+        home = get(engine, "/").text
+        assert re.search(r"No findings: \d+ checks of 1 execution\.", home)
+        [address] = re.findall(r'"(/queries/[^"]*)"', home[home.index("slower than their previous run") :])[:1]
+        for page in (home, get(engine, html.unescape(address)).text):
+            assert "Not enough runs to compare (2 of 8 so far): " in page
+            assert "800 ms → 1 min 20 s, 100×" in page
     with connect(make_store()) as engine:
         ages = [*range(2, 8), *range(200, 210)]
         Writer(engine).write([ran("rare", 300, 800), ran("rare", 3, 80_000), *(ran("often", age, 900) for age in ages)])
@@ -343,7 +349,7 @@ def test_a_query_leads_to_its_runs_and_a_comparison(engine: Engine) -> None:
     early = get(engine, f"/queries/{row['query_shape']}?job=job+0&until=2026-01-01T01:30").text
     assert early.count('name="a"') == 2 and ">The latest runs</a>" in early
     compared = get(engine, "/compare?a=app-through-4/0&b=app-through-5/0").text
-    assert "written 976.6 KiB → 953.7 MiB" in compared and "1,000.0×" in compared
+    assert "written 976.6 KiB → 953.7 MiB" in compared and "1,000×" in compared
     assert get(engine, "/compare?b=app-through-5/0").text == compared  # the run before it
     named = re.findall(r'name="[ab]" value="([^"]*)"', whole)
     assert len(named) == 4
@@ -540,8 +546,8 @@ def test_parts_of_the_home_page_are_independent(
         home, job = get(engine, "/").text, get(engine, "/?job=my+job").text
     for page in (home, job):
         assert f"{part} {why}" in page
-        assert ("Not enough runs to compare: " in page) == (part != "Regressions")
-        assert ("No findings." in page) == (part != "Findings")
+        assert ("Not enough runs to compare (" in page) == (part != "Regressions")
+        assert ("No findings: " in page) == (part != "Findings")
         assert page.count("took too long to compute") + page.count("could not be computed") == 1
         assert len(listed(page)) == 2 and '<h2 id="failed">Failures</h2>\n<ul' in page
     assert f"<code>{command}</code>" in home and 'id="jobs-heading"' in home

@@ -213,6 +213,17 @@ def test_the_home_page(engine: Engine) -> None:
         assert months(plan) <= {"2025_12"}, plan
 
 
+def test_until_there_are_enough_runs(engine: Engine) -> None:
+    """Runs slower than the one before, and what the checks came nearest to, are found by indexes."""
+    for ask in (
+        lambda c: trends.read_slower_than_last(c, SINCE),
+        lambda c: trends.read_slower_than_last(c, SINCE, "test7"),
+        lambda c: reading.read_checked(c, Filters(since=SINCE)),
+    ):
+        for plan in plans_of(engine, ask):
+            assert not scanned(plan), plan
+
+
 def test_a_query_through_time(engine: Engine) -> None:
     """Its runs, its jobs and what is usual are found by the indexes on its key."""
     with engine.connect() as connection:

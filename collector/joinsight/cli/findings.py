@@ -25,6 +25,7 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     """
     # Here, because the help needs none of it
     from joinsight.cli.listing import read_listing
+    from joinsight.present.findings import checked
     from joinsight.present.values import when
     from joinsight.queries import reading
     from joinsight.terminal.console import console, paragraph_width
@@ -42,7 +43,10 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
         click.echo(reading.EMPTY, err=True)
     elif not rows:
         since = filters.since or (None if each else reading.finding_since(datetime.now(timezone.utc)))
-        click.echo(f"No matching findings since {when(since)}." if since else "No matching findings.", err=True)
+        text = f"No matching findings since {when(since)}" if since else "No matching findings"
+        number, longest = listing.checked or (0, None)
+        ran = checked(number, reading.MOST_CHECKED, longest)
+        click.echo(f"{text}: {ran}" if ran else f"{text}.", err=True)
     elif not as_json:
         out = console()
         for number, row in enumerate(rows):

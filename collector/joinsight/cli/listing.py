@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 from sqlalchemy import Connection
 
+from joinsight.analysis.stored import StoredPlan
 from joinsight.present.values import hidden_text
 from joinsight.queries import reading
-from joinsight.queries.filters import Filters
+from joinsight.queries.filters import Filters, Of
 from joinsight.store.database import check_schema, open_database
 from joinsight.tables import Row
 from joinsight.terminal.escaping import to_json
@@ -28,6 +29,8 @@ class Listing:
     total: int
     is_empty: bool
     """No execution is stored."""
+    checked: tuple[int, StoredPlan | None] | None = None
+    """`reading.read_checked`, for findings of whole executions if there are none."""
     hidden: str | None = None
     """``12 more without work of their own (--show all)``; None for no more."""
 
@@ -54,7 +57,10 @@ def read_listing(database_url: str | None, data: Path | None, name: str, filters
             if filters.limit < total and filters.limit < _COUNTED:
                 total = reading.count(connection, name, filters, sort, _COUNTED + 1)
             hidden = _hidden(connection, filters, rows) if (name, sort) == ("queries", "recent") else None
-            return Listing(rows[: filters.limit], total, not rows and reading.is_empty(connection), hidden)
+            is_empty = not rows and reading.is_empty(connection)
+            is_checked = not rows and name.startswith("finding") and not filters.given(Of.OPERATOR)
+            checked = reading.read_checked(connection, filters) if is_checked else None
+            return Listing(rows[: filters.limit], total, is_empty, checked, hidden)
 
 
 def _hidden(connection: Connection, filters: Filters, rows: list[Row]) -> str | None:

@@ -10,7 +10,7 @@ import click
 
 from joinsight.base.units import duration_text, ratio_text
 from joinsight.cli.options import Moment, command, database_options, expert_option, json_lines_option, limit_option
-from joinsight.present.regressions import KINDS, measure, value
+from joinsight.present.regressions import KINDS, measure, none_found, reason, slower_than_last, value
 from joinsight.present.values import execution_name, query_title, short_key, when
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def regressions(
     regressions come first.
     """
     from joinsight.cli.listing import print_rows
-    from joinsight.present.regressions import none_found
-    from joinsight.queries import reading  # here, because the help needs no database
+    from joinsight.queries import reading, trends  # here, because the help needs no database
     from joinsight.store.database import check_schema, open_database
 
     given = {name: value for name, value in thresholds.items() if value is not None}
@@ -74,10 +73,17 @@ def regressions(
             rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
             least = int(given.get("minimum_runs", reading.MINIMUM_RUNS))
             counted = None if rows else reading.count_comparable(connection, since, least, job)
+            is_young = counted is not None and counted["queries"] and not counted["comparable"]
+            slower = trends.read_slower_than_last(connection, since, job, limit=limit) if is_young else []
             is_empty = not rows and reading.is_empty(connection)
+            unexplained = [] if as_json else [row for row in rows if row["kind"] == "same_plan"]
+            for row in unexplained:
+                row["reason"] = reason(trends.read_work(connection, row)) if row["subject"] == "query" else ""
     print_rows(rows, limit, None if as_json else _print)
     if counted is not None:
         click.echo(reading.EMPTY if is_empty else none_found(counted, since, least, reading.RECENT_RUNS), err=True)
+    if slower and not as_json:
+        _print_slower(slower)
 
 
 def _print(rows: list[Row]) -> None:
@@ -107,6 +113,19 @@ def _print(rows: list[Row]) -> None:
         out.print(Text(f"  joinsight diff {before} {execution_name(row)}", "dim"), soft_wrap=True)
 
 
+def _print_slower(rows: list[Row]) -> None:
+    from rich.text import Text
+
+    from joinsight.terminal.console import console, print_line
+
+    out = console()
+    out.print("Until then, slower than their previous run:")
+    for row in rows:
+        print_line(out, Text(f"{query_title(row)} in {row['job_name']}: {slower_than_last(row)}"))
+        before = execution_name({name: row[f"baseline_{name}"] for name in _NAME})
+        out.print(Text(f"  joinsight why {before} {execution_name(row)}", "dim"), soft_wrap=True)
+
+
 _NAME = ("application_id", "attempt_id", "execution_id")
 
 
@@ -115,6 +134,8 @@ def _details(row: Row) -> str:
     parts = [f"since {when(row['first_bad_at'])}, {runs}"]
     if row["data_factor"] is not None:
         parts.append(f"{ratio_text(row['data_factor'])} the data")
+    if row.get("reason"):
+        parts.append(row["reason"])
     if row["operator_key"]:
         parts.append(f"{row['subject']} {short_key(row['operator_key'])}")
     return "; ".join([*parts, query_title(row)])

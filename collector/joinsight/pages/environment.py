@@ -144,6 +144,7 @@ _environment.filters.update(
             short_name,
             values.when,
             regressions.measure,
+            regressions.slower_than_last,
             regressions.value,
         )
     },

@@ -35,6 +35,8 @@ class PageSection(Generic[T]):
     """Why it is missing, as a sentence."""
     command: str = ""
     """A command that prints what is missing."""
+    slower: Sequence[Row] = ()
+    """Rows of `trends.read_slower_than_last`, while there are not enough runs to compare."""
     as_of: datetime | None = None
 
 

@@ -53,11 +53,28 @@ def impact(finding: Row) -> str:
 
 def none_found(stored: StoredPlan) -> str:
     """How many checks ran, and which mechanism came nearest to a finding."""
-    text = f"No findings: {len(HEURISTICS)} checks"
+    nearest = _nearest(stored)
+    return f"No findings: {len(HEURISTICS)} checks{f'; the nearest is {nearest}' if nearest else ''}."
+
+
+def checked(executions: int, most: int, longest: StoredPlan | None) -> str:
+    """How many checks of how many executions ran, and what came nearest in the one that took longest; empty for none.
+
+    `executions` are not counted beyond `most`.
+    """
+    if not executions:
+        return ""
+    number = f"{executions:,}{' or more' if executions == most else ''} execution{'s' * (executions != 1)}"
+    text = f"{len(HEURISTICS)} checks of {number}."
+    nearest = _nearest(longest) if longest is not None and not longest.findings else ""
+    return f"{text} In the longest one, the nearest is {nearest}." if nearest else text
+
+
+def _nearest(stored: StoredPlan) -> str:
+    """``few_tasks with 12% of 4.1 s``; empty if nothing is."""
     view = View(stored)
     why = [each for each in causes(view) if not each.only_says_where]
     nearest = max(why, key=lambda each: each.wall_ms, default=None)
     if nearest is None or not view.wall_ms or nearest.wall_ms <= 0:
-        return f"{text}."
-    share = min(1.0, nearest.wall_ms / view.wall_ms)
-    return f"{text}; the nearest is {nearest.code} with {share:.0%} of {duration_text(view.wall_ms)}."
+        return ""
+    return f"{nearest.code} with {min(1.0, nearest.wall_ms / view.wall_ms):.0%} of {duration_text(view.wall_ms)}"

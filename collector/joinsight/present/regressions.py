@@ -30,12 +30,49 @@ def value(row: Row, name: str) -> str:
     return duration_text(round(number)) if measured.endswith("_ms") else bytes_text(round(number))
 
 
+_SAME = 0.15
+"""How much data and CPU time of two runs may differ to be called the same."""
+
+
+def reason(work: tuple[Row, Row] | None) -> str:
+    """Why a run was slower than another, as far as their plans, data and CPU time say; empty if they do not say it.
+
+    `work` is that of `trends.read_work`: ``same plan, same data, same CPU time: the machine was busy``.
+    """
+    if work is None:
+        return ""
+    before, now = work
+    if before["plan_fingerprint"] != now["plan_fingerprint"]:
+        return "another plan"
+    sizes = [(before[name] or 0, now[name] or 0) for name in ("input_bytes", "shuffle_write_bytes")]
+    if not all(_is_same(*each) for each in sizes):
+        [a, b] = next(each for each in sizes if not _is_same(*each))
+        return f"same plan, {ratio_text(b / a)} the data" if a else "same plan, other data"
+    if not before["cpu_time_ms"] or not now["cpu_time_ms"]:
+        return ""
+    if _is_same(before["cpu_time_ms"], now["cpu_time_ms"]):
+        return "same plan, same data, same CPU time, slower: the machine was busy"
+    return f"same plan, same data, {ratio_text(now['cpu_time_ms'] / before['cpu_time_ms'])} the CPU time"
+
+
+def _is_same(a: float, b: float) -> bool:
+    return abs(a - b) <= _SAME * max(a, b)
+
+
 def none_found(counted: Row, since: datetime, minimum_runs: int, recent_runs: int) -> str:
     """Why there is nothing to show: no runs, too few, or no regression; `counted` by `reading.count_comparable`."""
     if not counted["queries"]:
         return f"No successful runs since {when(since)}."
     if not counted["comparable"]:
-        needed = f"a query needs {recent_runs} successful runs since {when(since)} and {minimum_runs} before"
-        most = f"the most of one query: {counted['recent']} since then, {counted['earlier']} before"
-        return f"Not enough runs to compare: {needed} ({most})."
+        recent, earlier = (min(counted["recent"], recent_runs), min(counted["earlier"], minimum_runs))
+        return (
+            f"Not enough runs to compare ({recent + earlier} of {recent_runs + minimum_runs} so far): a query needs"
+            f" {recent_runs} successful runs since {when(since)} and {minimum_runs} before."
+        )
     return f"No regressions since {when(since)}: {counted['comparable']:,} of {counted['queries']:,} queries compared."
+
+
+def slower_than_last(row: Row) -> str:
+    """``12.0 s → 24.0 s, 2.0×; same plan, 1.9× the data``: a row of `trends.read_slower_than_last`."""
+    took = f"{duration_text(row['baseline'])} → {duration_text(row['duration_ms'])}, {ratio_text(row['factor'])}"
+    return "; ".join(filter(None, (took, reason(row["work"]))))

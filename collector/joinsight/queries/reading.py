@@ -120,6 +120,22 @@ def count(connection: Connection, name: str, filters: Filters, sort: str, most: 
     return connection.scalar(select(func.count()).select_from(rows)) or 0
 
 
+MOST_CHECKED = 10_000
+"""No more are counted by `read_checked`."""
+
+
+def read_checked(connection: Connection, filters: Filters) -> tuple[int, StoredPlan | None]:
+    """The number of executions with work that match the filters, and the longest of them: of those without findings,
+    the nearest to one.
+    """
+    number = count(connection, "queries", filters, "recent", MOST_CHECKED)
+    longest = read_queries(connection, replace(filters, limit=1), "time") if number else []
+    if not longest or longest[0]["duration_ms"] is None:
+        return number, None
+    key = tuple(longest[0][name] for name in EXECUTION_KEY)
+    return number, read_plan(connection, (key[0], key[1], key[2], key[3]))
+
+
 MOST_HIDDEN = 1_000
 """No more are counted by `count_hidden`."""
 
@@ -537,7 +553,9 @@ RECENT_RUNS, MINIMUM_RUNS = 3, 5
 """Runs in the window, and before it, that `joinsight_regressions` needs of a query."""
 
 
-def count_comparable(connection: Connection, since: datetime, minimum_runs: int, job: str | None) -> Row:
+def count_comparable(
+    connection: Connection, since: datetime, minimum_runs: int, job: str | None, shape: str | None = None
+) -> Row:
     """Whether there are enough runs for `read_regressions`, in the window from `since` on and in the 90 days before.
 
     ``queries`` ran in it, ``comparable`` of them often enough; the most runs of one are ``recent`` and ``earlier``
@@ -548,6 +566,7 @@ def count_comparable(connection: Connection, since: datetime, minimum_runs: int,
         " SELECT e.job_name, e.query_shape, e.origin, count(*) AS recent FROM execution e"
         " WHERE e.started_at >= joinsight_window(:since) AND e.state = 'succeeded' AND e.incomplete IS NULL"
         " AND e.query_shape IS NOT NULL AND e.job_name = coalesce(:job, e.job_name)"
+        " AND e.query_shape = coalesce(:shape, e.query_shape)"
         " GROUP BY e.job_name, e.query_shape, e.origin"
         "), counted AS ("
         " SELECT ran.recent, greatest((SELECT count(*) FROM (SELECT FROM execution e"
@@ -560,7 +579,7 @@ def count_comparable(connection: Connection, since: datetime, minimum_runs: int,
         ") SELECT count(*) AS queries, count(*) FILTER (WHERE recent >= :recent AND earlier >= :minimum) AS comparable,"
         " coalesce(max(recent), 0) AS recent, coalesce(max(earlier), 0) AS earlier FROM counted"
     )
-    values = {"since": since, "job": job, "minimum": minimum_runs, "recent": RECENT_RUNS}
+    values = {"since": since, "job": job, "shape": shape, "minimum": minimum_runs, "recent": RECENT_RUNS}
     return dict(connection.execute(counted, values).mappings().one())
 
 

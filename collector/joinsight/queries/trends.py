@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from joinsight.tables import Row
+from joinsight.tables import EXECUTION_KEY, Row
 
 MAX_JOBS = 1_000
 """The most costly ones; the page offers them to choose from."""
@@ -122,6 +122,62 @@ def read_usual(connection: Connection, run: Row, since: datetime) -> Row | None:
     values = {"job": run["job_name"], "shape": run["query_shape"], "origin": run["origin"], "since": since}
     usual = connection.execute(_USUAL, values).mappings().first()
     return None if usual is None or not usual["runs"] else dict(usual)
+
+
+_LATEST = 2_000
+"""Executions among which a query's last two runs are looked for, so that a long history is not read."""
+_SLOWER_THAN_LAST = text(
+    "WITH run AS (SELECT *, row_number() OVER (PARTITION BY job_name, query_shape, origin"
+    " ORDER BY started_at DESC, application_id DESC, execution_id DESC) AS place"
+    " FROM (SELECT * FROM execution WHERE started_at >= :since - interval '90 days' AND state = 'succeeded'"
+    " AND incomplete IS NULL AND query_shape IS NOT NULL AND streaming_batch_id IS NULL AND NOT is_outer"
+    " AND (CAST(:job AS text) IS NULL OR job_name = :job) AND (CAST(:shape AS text) IS NULL OR query_shape = :shape)"
+    f" ORDER BY started_at DESC LIMIT {_LATEST}) AS latest)"
+    " SELECT now.*, now.duration_ms::float8 / before.duration_ms AS factor, before.duration_ms AS baseline,"
+    " before.started_at AS baseline_started_at, before.application_id AS baseline_application_id,"
+    " before.attempt_id AS baseline_attempt_id, before.execution_id AS baseline_execution_id"
+    " FROM run AS now JOIN run AS before USING (job_name, query_shape, origin)"
+    " WHERE now.place = 1 AND now.started_at >= :since AND before.place = 2 AND before.duration_ms > 0"
+    " AND now.duration_ms >= :factor * before.duration_ms AND now.duration_ms - before.duration_ms >= :least_ms"
+    " ORDER BY now.duration_ms - before.duration_ms DESC LIMIT :limit"
+)
+_WORK = text(
+    "SELECT e.plan_fingerprint, e.input_bytes, e.shuffle_write_bytes, (SELECT"
+    " sum(s.cpu_time_ms_median * s.succeeded_tasks) FROM stage AS s WHERE s.started_at = e.started_at"
+    " AND s.application_id = e.application_id AND s.attempt_id = e.attempt_id AND s.execution_id = e.execution_id"
+    ") AS cpu_time_ms FROM execution AS e WHERE e.started_at = :started_at AND e.application_id = :application_id"
+    " AND e.attempt_id = :attempt_id AND e.execution_id = :execution_id"
+)
+_SLOWER_FACTOR, _SLOWER_MS = 1.3, 1_000
+"""What counts as slower than the last run: as in `joinsight_regressions`."""
+
+
+def read_slower_than_last(
+    connection: Connection, since: datetime, job: str | None = None, shape: str | None = None, limit: int = 20
+) -> list[Row]:
+    """Queries whose last run, since then, was slower than the run before it, by 30 % and a second; the most first.
+
+    Each row is the last run, with ``baseline``, the milliseconds of the run before, ``factor``, the key of that run in
+    columns ``baseline_*`` as in `read_regressions`, and ``work``, that of `read_work`.
+    """
+    values = {"since": since, "job": job, "shape": shape, "limit": limit}
+    given = {**values, "factor": _SLOWER_FACTOR, "least_ms": _SLOWER_MS}
+    rows = [dict(row) for row in connection.execute(_SLOWER_THAN_LAST, given).mappings()]
+    return [{**row, "work": read_work(connection, row)} for row in rows]
+
+
+def read_work(connection: Connection, row: Row) -> tuple[Row, Row] | None:
+    """What a run before and the run of this row did: plan, bytes read and shuffled, and the CPU time of tasks, of the
+    median of each stage; None if one is no longer stored. The keys are those of `read_regressions`.
+    """
+    found = []
+    for prefix in ("baseline_", ""):
+        key = {name: row[prefix + name] for name in EXECUTION_KEY}
+        did = connection.execute(_WORK, key).mappings().first()
+        if did is None:
+            return None
+        found.append(dict(did))
+    return found[0], found[1]
 
 
 WINDOW = timedelta(days=7)

@@ -47,7 +47,14 @@ from joinsight.queries.filters import FILTERS, Filters, one_of
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import authorise
-from joinsight.serve.summaries import MOST_REGRESSIONS, Summaries, summary, took_too_long
+from joinsight.serve.summaries import (
+    MOST_REGRESSIONS,
+    Summaries,
+    no_regressions,
+    summary,
+    took_too_long,
+    with_reasons,
+)
 from joinsight.serve.tokens import Tokens
 from joinsight.store.database import for_readers
 from joinsight.store.database import reason as database_reason
@@ -268,9 +275,12 @@ def _runs_of(connection: Connection, newest: Row, until: datetime | None, limit:
         connection,
         "Regressions",
         f"joinsight regressions --job {shlex.quote(job)}",
-        lambda: reading.read_regressions(
-            connection, now - trends.WINDOW, {}, job=job, shape=shape, limit=MOST_REGRESSIONS
+        lambda: with_reasons(
+            connection,
+            reading.read_regressions(connection, now - trends.WINDOW, {}, job=job, shape=shape, limit=MOST_REGRESSIONS),
+            MOST_REGRESSIONS,
         ),
+        lambda: no_regressions(connection, now - trends.WINDOW, job, shape),
     )
     return QueryRuns(
         shape,

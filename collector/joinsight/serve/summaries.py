@@ -17,11 +17,12 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, PageSection, job_lines, worst_of_queries
-from joinsight.present.regressions import none_found
+from joinsight.present.findings import checked
+from joinsight.present.regressions import none_found, reason
 from joinsight.queries import reading, trends
 from joinsight.queries.filters import Filters
 from joinsight.serve.logs import fields
-from joinsight.store.database import reason
+from joinsight.store.database import reason as database_reason
 from joinsight.tables import Row
 
 STATEMENT_SECONDS = 2
@@ -39,6 +40,29 @@ _QUERY_CANCELED = "57014"
 
 log = logging.getLogger("joinsight")
 T = TypeVar("T")
+Nothing = tuple[str, Sequence[Row]]
+"""Why there are no rows, and runs that are slower than the one before."""
+
+
+def no_regressions(connection: Connection, since: datetime, job: str | None, shape: str | None = None) -> Nothing:
+    """Why no regressions are shown; until there are enough runs, with those that are slower than the last one."""
+    counted = reading.count_comparable(connection, since, reading.MINIMUM_RUNS, job, shape)
+    why = none_found(counted, since, reading.MINIMUM_RUNS, reading.RECENT_RUNS)
+    if counted["comparable"] or not counted["queries"]:
+        return why, ()
+    return why, trends.read_slower_than_last(connection, since, job, shape, MAX_SHOWN)
+
+
+def with_reasons(connection: Connection, regressions: Sequence[Row], most: int) -> list[Row]:
+    """Regressions with ``reason``, a text, which is empty but for the first `most` of those with the same plan."""
+    return [
+        {**row, "reason": reason(trends.read_work(connection, row)) if _is_unexplained(row) and place < most else ""}
+        for place, row in enumerate(regressions)
+    ]
+
+
+def _is_unexplained(row: Row) -> bool:
+    return bool(row["kind"] == "same_plan" and row["subject"] == "query")
 
 
 class Summaries:
@@ -55,11 +79,12 @@ class Summaries:
         of_job = f" --job {shlex.quote(job)}" if job else ""
 
         def regressions() -> Sequence[Row]:
-            return worst_of_queries(reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS))
+            rows = reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS)
+            return with_reasons(connection, worst_of_queries(rows), MAX_SHOWN)
 
-        def no_regressions() -> str:
-            counted = reading.count_comparable(connection, since, reading.MINIMUM_RUNS, job)
-            return none_found(counted, since, reading.MINIMUM_RUNS, reading.RECENT_RUNS)
+        def no_findings() -> Nothing:
+            number, longest = reading.read_checked(connection, Filters(since=since, job=job))
+            return f"No findings: {checked(number, reading.MOST_CHECKED, longest) or 'nothing ran.'}", ()
 
         def findings() -> Sequence[Row]:
             return reading.read_finding_groups(connection, Filters(since=since, job=job, limit=MAX_SHOWN))
@@ -72,7 +97,12 @@ class Summaries:
             days=trends.WINDOW.days,
             job=job,
             regressions=self._fresh(
-                connection, "Regressions", f"joinsight regressions{of_job}", regressions, job, no_regressions
+                connection,
+                "Regressions",
+                f"joinsight regressions{of_job}",
+                regressions,
+                job,
+                lambda: no_regressions(connection, since, job),
             ),
             failures=summary(
                 connection,
@@ -80,7 +110,7 @@ class Summaries:
                 f"joinsight queries --state failed{of_job}",
                 lambda: trends.read_failures(connection, since, MAX_SHOWN + 1, job),
             ),
-            findings=self._fresh(connection, "Findings", f"joinsight findings{of_job}", findings, job),
+            findings=self._fresh(connection, "Findings", f"joinsight findings{of_job}", findings, job, no_findings),
             jobs=PageSection(problem=jobs.problem) if job or jobs.problem else summary(connection, "Jobs", "", lines),
             number_of_jobs=len(jobs.rows),
         )
@@ -92,7 +122,7 @@ class Summaries:
         command: str,
         read: Callable[[], Sequence[Row]],
         job: str | None,
-        nothing: Callable[[], str] = str,
+        nothing: Callable[[], Nothing] = lambda: ("", ()),
     ) -> PageSection[Row]:
         """The summary as of the last minute; of several readers who need it, one computes it."""
         with self._lock:
@@ -121,11 +151,11 @@ def summary(
     name: str,
     command: str,
     read: Callable[[], Sequence[T]],
-    nothing: Callable[[], str] = str,
+    nothing: Callable[[], Nothing] = lambda: ("", ()),
 ) -> PageSection[T]:
     """What `read` returns, or why it is missing; `command` prints the same in a terminal.
 
-    `nothing` returns the sentence for no rows.
+    `nothing` returns the sentence for no rows, and what is shown instead.
 
     Raises `SQLAlchemyError` if the connection is lost.
     """
@@ -136,11 +166,12 @@ def summary(
             text("SELECT set_config('statement_timeout', :limit, true)"), {"limit": f"{STATEMENT_SECONDS}s"}
         )
         rows = read()
-        return PageSection(rows, "" if rows else nothing(), command=command, as_of=now)
+        instead, slower = ("", ()) if rows else nothing()
+        return PageSection(rows, instead, command=command, slower=slower, as_of=now)
     except SQLAlchemyError as error:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             raise
-        log.warning("part of a page not computed", extra=fields(part=name.lower(), reason=reason(error)))
+        log.warning("part of a page not computed", extra=fields(part=name.lower(), reason=database_reason(error)))
         why = "took too long to compute." if took_too_long(error) else "could not be computed; see the collector's log."
         return PageSection(problem=f"{name} {why}", command=command, as_of=now)
     finally:
