@@ -48,9 +48,13 @@ def pytest_report_header() -> str:
     return f"Spark {', '.join(TODAY)}; all timeouts are for a machine {pace.PACE:g} times slower"
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test its timeout, and run what takes long first: at the end it would leave other processes idle."""
+    """Leave tests of the matrix on versions whose turn it is not today to the night, give each test its timeout, and
+    run what takes long first: at the end it would leave other processes idle."""
     for item in items:
+        if item.get_closest_marker("matrix") and _version(item.nodeid) not in (*TODAY, None):
+            item.add_marker(pytest.mark.nightly)
         marks = {mark.name for mark in item.iter_markers()}
         is_long = marks & {"matrix", "nightly"}
         item.add_marker(pytest.mark.timeout(pace.TEST_SECONDS * (pace.LONG if is_long else 1)), append=False)
@@ -65,10 +69,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     )
 
 
+def _version(test: str) -> str | None:
+    """The version of Spark that a test names."""
+    found = re.search(r"[\[-](\d\.\d\.\d)\b", test)
+    return found[1] if found else None
+
+
 def _older_spark(test: str) -> str:
     """The older version of Spark whose warm process the test needs; "~", which is last, for none."""
-    found = re.search(r"[\[-](\d\.\d\.\d)\b", test) if test.startswith(WARM) else None
-    return found[1] if found and found[1] != NEWEST else "~"
+    version = _version(test) if test.startswith(WARM) else None
+    return version if version and version != NEWEST else "~"
 
 
 def pytest_collection_finish() -> None:
