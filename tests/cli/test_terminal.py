@@ -207,6 +207,7 @@ RUNS: Runs = {
     ("export",): [["--to", "/x", "--since", HOSTILE]],
     ("rollup",): [["--keep", HOSTILE]],
     ("backfill",): [["--split", HOSTILE, "/x"]],
+    ("open",): [[f"/nowhere/{HOSTILE}"], [f"s3a:/{HOSTILE}"], [f"http://{HOSTILE}"], ["/x", "--port", HOSTILE]],
     ("demo",): [["--port", HOSTILE]],
 }
 WITH_SPARK: Runs = {

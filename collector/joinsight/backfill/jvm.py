@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from joinsight.base.errors import JoinsightError
+from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.driver.attach import listener_jar
 
 OUTCOME = b'{"kind":"log"'
@@ -33,13 +34,13 @@ _SMALL = 2 << 30
 class Reader:
     """A context manager; `read` may be called repeatedly. `size`: approximate bytes of events that it will read.
 
-    Raises `JoinsightError` if Java is not installed, or does not work.
+    Raises `ConfigurationError` if Java is not installed, `JoinsightError` if it does not work.
     """
 
     def __init__(self, size: int = 0) -> None:
         options = (*_OPTIONS, "-XX:TieredStopAtLevel=1") if size < _SMALL else _OPTIONS
         path = os.pathsep.join(map(str, (listener_jar(), spark_jars() / "*")))
-        self._command = [_java(), *options, "-cp", path, _READER]
+        self._command = [find_java(), *options, "-cp", path, _READER]
         self._start()
 
     def _start(self) -> None:
@@ -51,7 +52,7 @@ class Reader:
             )
         except OSError as error:
             self._errors.close()
-            raise JoinsightError(f"Reading event logs needs Java, on PATH or in JAVA_HOME: {error}") from None
+            raise JoinsightError(f"Java cannot be started: {error}") from None
 
     def __enter__(self) -> Reader:
         return self
@@ -139,6 +140,14 @@ def spark_jars() -> Path:
     return folder / "jars"
 
 
-def _java() -> str:
+def find_java() -> str:
+    """The path of the program, in JAVA_HOME or else on PATH. Raises `ConfigurationError` if there is none."""
     home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else "java"
+    found = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    if found is None:
+        problem = "it has no bin/java" if home else "Java is not installed; Spark and its event logs need it"
+        remedy = (
+            "Install 17 or later (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17)."
+        )
+        raise ConfigurationError("JAVA_HOME", home, problem, remedy)
+    return found

@@ -49,6 +49,8 @@ class LogResult:
     """Those that replaced an execution which the listener had reported only in part."""
     is_log: bool = True
     """False: a candidate that is not an event log, and was left out."""
+    applications: frozenset[str] = frozenset()
+    """Ids, from its events."""
 
 
 class Outcome(msgspec.Struct):
@@ -81,6 +83,7 @@ class LogDocuments:
         self._refused: list[str] = []
         self._has_documents = False
         self.executions: set[int] = set()
+        self.applications: set[str] = set()
 
     def __iter__(self) -> Iterator[Document]:
         while self._outcome is None:
@@ -98,6 +101,7 @@ class LogDocuments:
                 self._refused.append(f"{what} could not be converted to a document: {error}")
                 continue
             self._has_documents = True
+            self.applications.add(document.application_id)
             if isinstance(document, Execution):
                 self.executions.add(document.execution_id)
             yield document
@@ -156,7 +160,7 @@ def _write(engine: Engine, writer: Writer, log: LogFile, documents: LogDocuments
     if outcome.is_log:
         with _database():
             event_logs.write(engine, entry)
-    return LogResult(entry, stored, repaired, outcome.is_log)
+    return LogResult(entry, stored, repaired, outcome.is_log, frozenset(documents.applications))
 
 
 @contextmanager

@@ -30,6 +30,7 @@ _SECTIONS = {
         "ship": ("ship", "Deliver the spool files of a listener to a collector."),
     },
     "Look": {
+        "open": ("open_log", "Open an event log in a browser, without a server."),
         "ui": ("ui", "Open the pages in a browser."),
         "queries": ("lists", "List SQL executions."),
         "verdict": ("lists", "Say where an execution's time went, why, and what to do first."),

@@ -83,7 +83,7 @@ def backfill(
             if embedded and not spark.sparkContext.master.startswith("local"):
                 problem = "the embedded database cannot be reached from a cluster"
                 raise ConfigurationError(URL_VARIABLE, None, problem, "Name a PostgreSQL server.")
-        with _progress() as follow:
+        with following() as follow:
             report = run.backfill(
                 spark,
                 engine,
@@ -111,7 +111,7 @@ def _spark(master: str | None) -> AbstractContextManager[SparkSession]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
+def following() -> Iterator[Callable[[Progress], None]]:
     """A progress bar on a terminal, else a line every `_LINE_SECONDS`."""
     last_line_at = 0.0
     with progress() as bar:

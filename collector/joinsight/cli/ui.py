@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import httpx
@@ -14,6 +16,9 @@ import httpx
 from joinsight.base.errors import JoinsightError
 from joinsight.cli.options import command, database_options
 from joinsight.driver.attach import DEFAULT_URL
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 _ANSWER_SECONDS = 5.0
 
@@ -44,14 +49,24 @@ def ui(database_url: str | None, data: Path | None, url: str | None, port: int) 
             raise JoinsightError(
                 f"No collector at {url}: {problem}. Without --url, the pages of the database are opened."
             )
-    from joinsight.serve.read_only import read_only_server
-    from joinsight.serve.server import bind
     from joinsight.store.database import check_schema, open_database
 
-    with open_database(database_url, data) as engine, bind("127.0.0.1", port) as bound:
+    with open_database(database_url, data) as engine:
         check_schema(engine)
-        bound.listen()  # before the server runs, so that the browser can connect at once
-        _open(f"http://127.0.0.1:{bound.getsockname()[1]}", " (until Ctrl-C)")
+        serve_pages(engine, port, lambda url: _open(url, " (until Ctrl-C)"))
+
+
+def serve_pages(engine: Engine, port: int, on_start: Callable[[str], None]) -> None:
+    """Serve the pages of a database, read-only, to this user of this machine, until a signal.
+
+    `on_start` is called with the address, at which a browser can connect from then on.
+    """
+    from joinsight.serve.read_only import read_only_server
+    from joinsight.serve.server import bind
+
+    with bind("127.0.0.1", port) as bound:
+        bound.listen()
+        on_start(f"http://127.0.0.1:{bound.getsockname()[1]}/")
         with suppress(KeyboardInterrupt):
             read_only_server(engine).run(sockets=[bound])
 
@@ -66,8 +81,13 @@ def _problem(url: str) -> str | None:
 
 
 def _open(url: str, until: str = "") -> None:
-    """Print the address, and open it if there is a graphical browser: one for terminals would take this one."""
+    """Print the address of the home page, and open it."""
     address = f"{url.rstrip('/')}/"
     click.echo(f"{address}{until}")
+    open_browser(address)
+
+
+def open_browser(address: str) -> None:
+    """Open the address if there is a graphical browser: one for terminals would take this one."""
     if sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")):
         webbrowser.open(address)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, func, select
 
+from joinsight.backfill.jvm import find_java
 from joinsight.base.errors import ConfigurationError, JoinsightError
 from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.serve.server import Listener, Server, bind, make_server
@@ -36,14 +36,7 @@ def check_requirements() -> None:
         raise ConfigurationError(
             "pyspark", None, "the demo needs PySpark, which is not installed", "pip install 'joinsight[spark]'"
         )
-    home = os.environ.get("JAVA_HOME")
-    if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
-        raise ConfigurationError(
-            "JAVA_HOME",
-            home,
-            "Spark needs Java 17 or later, which is not installed",
-            "Install one (Debian: apt-get install openjdk-17-jre-headless).",
-        )
+    find_java()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The pages alone, for `joinsight ui`: a small server for one person on this machine."""
+"""The pages alone, for `joinsight ui` and `open`: a small server for one person on this machine."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class SameUser:
         if _SOCKETS.exists():
             user = await run_in_threadpool(_user, scope["client"], scope["server"])
             if user not in (os.getuid(), _ROOT):
-                reason = "Only the user who runs `joinsight ui` can open its pages: run it yourself.\n"
+                reason = "Only the user who runs this server can open its pages: run it yourself.\n"
                 app = PlainTextResponse(reason, 403, SAFE_HEADERS)
         await app(scope, receive, send)
 

@@ -74,8 +74,17 @@ def open_database(url: str | None = None, folder: Path | None = None, *, create:
         return
     if not create:
         _check_exists(folder)
-    folder = folder or default_folder()
-    with embedded_postgres(folder) as embedded_url, connect(embedded_url, folder) as engine:
+    with open_embedded(folder or default_folder()) as engine:
+        yield engine
+
+
+@contextmanager
+def open_embedded(folder: Path, *, is_temporary: bool = False) -> Iterator[Engine]:
+    """An engine on the embedded database in `folder`, which is created or upgraded if necessary.
+
+    `is_temporary`: it need not survive a crash of the machine. Raises `DatabaseError`.
+    """
+    with embedded_postgres(folder, is_temporary=is_temporary) as url, connect(url, folder) as engine:
         upgrade(engine)
         yield engine
 

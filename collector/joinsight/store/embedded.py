@@ -78,6 +78,15 @@ log_checkpoints = off
 log_line_prefix = '%m [%p] '
 """
 
+NOT_DURABLE = """\
+fsync = off
+full_page_writes = off
+synchronous_commit = off
+wal_level = minimal
+max_wal_senders = 0
+"""
+"""More settings of a temporary database: it is gone after a crash, and quick."""
+
 # $0 is postgres, the arguments are folders. Prints the first folder that cannot be entered, else the version.
 _PROBE = 'for d; do cd "$d" 2>/dev/null || { printf %s "$d"; exit 1; }; done; exec "$0" --version'
 
@@ -103,10 +112,13 @@ def exists(folder: Path) -> bool:
 
 
 @contextmanager
-def embedded_postgres(folder: Path) -> Iterator[str]:
-    """The URL of the PostgreSQL in ``folder``, which runs as long as any process is in this context."""
+def embedded_postgres(folder: Path, *, is_temporary: bool = False) -> Iterator[str]:
+    """The URL of the PostgreSQL in ``folder``, which runs as long as any process is in this context.
+
+    ``is_temporary``: the database need not survive a crash of the machine.
+    """
     with _explained(folder):
-        server = _Server(folder)
+        server = _Server(folder, is_temporary=is_temporary)
         users, url = server.join()
     try:
         yield url
@@ -196,8 +208,9 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 class _Server:
     """The server of one folder; ``leave`` and ``halt`` are for the holder of start.lock."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_temporary: bool = False) -> None:
         self.folder = folder.expanduser().resolve()
+        self.is_temporary = is_temporary
         self.cluster = self.folder / "postgres"
         self.log = self.folder / "postgres.log"
         self.capability = ""  # what the server needs to reach its files, see _version
@@ -361,7 +374,8 @@ class _Server:
                 )
             if secrets_owner := self._owner("password"):  # initdb could read it; earlier releases left it so
                 os.chown(self.folder / "password", *secrets_owner, follow_symlinks=False)
-            self._write("joinsight.conf", SETTINGS.format(port=free_port()))
+            settings = SETTINGS.format(port=free_port()) + (NOT_DURABLE if self.is_temporary else "")
+            self._write("joinsight.conf", settings)
             self._write("pgpass", f"127.0.0.1:*:joinsight:joinsight:{self._password()}\n")
             # Not by pg_ctl, which puts the path into a shell's command line. As a background job of a shell that ends
             # at once, the server is not our child, and so does not become our zombie.
@@ -384,9 +398,11 @@ class _Server:
             "--encoding=UTF8",
             "--data-checksums",
             "--no-instructions",
+            *(["--no-sync"] if self.is_temporary else []),
         ]
         initdb = [binaries / "initdb", "-D", new, "-U", "joinsight", f"--pwfile={password}", *options_of_initdb]
-        alone = [binaries / "postgres", "--single", "-c", "exit_on_error=on", "-D", new, "postgres"]
+        sync = "fsync=off" if self.is_temporary else "fsync=on"
+        alone = [binaries / "postgres", "--single", "-c", "exit_on_error=on", "-c", sync, "-D", new, "postgres"]
         for command, text in (initdb, ""), (alone, "CREATE DATABASE joinsight"):
             if self._run(*command, input=text, **options).returncode:
                 raise DatabaseError(f"PostgreSQL cannot create a database in {self.folder}. {self._log_tail()}")
