@@ -25,7 +25,7 @@ SMALL = Thresholds().overridden(
 )
 """The defaults are made for larger data; those that are not here hold."""
 UNLIMITED = tuple(
-    replace(heuristic, is_about_time=False) for heuristic in HEURISTICS if heuristic not in causes.HEURISTICS
+    replace(heuristic, is_about_time=False) for heuristic in HEURISTICS if heuristic.waits_for != causes.EXPLAINED
 )
 """Those that do not go by the verdict, whatever the wall time at stake: the recordings are short."""
 

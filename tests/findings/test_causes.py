@@ -13,8 +13,14 @@ from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.tables import FindingRow
 from joinsight.verdict import judge
 
-EXPECTED = {"selfjoin": {"exploding-join"}, "tiny": {"tiny-tasks"}, "udf": {"python"}, "sort1": set(), "regex": set()}
-"""`regex` was not sampled: which operator was slow is a guess. `sort1` lost too little time."""
+EXPECTED = {
+    "selfjoin": {"exploding-join"},
+    "tiny": {"tiny-tasks"},
+    "udf": {"python"},
+    "sort1": {"largest-part"},
+    "regex": set(),
+}
+"""`regex` was not sampled: which operator was slow is a guess. In `sort1` no mechanism lost enough time."""
 
 
 def found(name: str, *settings: str) -> list[FindingRow]:
@@ -44,6 +50,17 @@ def test_it_must_be_worth_the_time(setting: str, unit: float | None) -> None:
     measured = row.wall_ms if unit else row.wall_ms / (execution_rows(document("selfjoin")).execution.duration_ms or 0)
     assert found("selfjoin", f"{setting}={measured}")
     assert found("selfjoin", f"{setting}={measured * 1.0001}") == []
+
+
+def test_the_largest_part_is_a_finding_from_a_share_on() -> None:
+    """Its wall time is what the verdict would name if nothing else were worth it; other findings silence it."""
+    (row,) = found("sort1")
+    duration = execution_rows(document("sort1")).execution.duration_ms
+    assert row.wall_ms and duration and row.severity == "info"
+    share = row.wall_ms / duration
+    assert found("sort1", f"largest_part_share={share * 0.999}")
+    assert found("sort1", f"largest_part_share={share * 1.001}") == []
+    assert "largest-part" not in {each.finding for each in found("selfjoin", "largest_part_share=0")}
 
 
 def test_a_file_that_cannot_be_split_is_a_finding() -> None:

@@ -30,7 +30,7 @@ from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, P
 from joinsight.findings.thresholds import Thresholds
 from joinsight.tables import EXECUTION_KEY, SEVERITIES, FindingRow
 
-HEURISTICS: tuple[Heuristic, ...] = (
+_HEURISTICS: tuple[Heuristic, ...] = (
     broadcast_failed.HEURISTIC,
     broadcast_near_threshold.HEURISTIC,
     broadcast_not_worth_it.HEURISTIC,
@@ -44,6 +44,7 @@ HEURISTICS: tuple[Heuristic, ...] = (
     late_replan.HEURISTIC,
     *causes.HEURISTICS,
 )
+HEURISTICS = (*_HEURISTICS, causes.largest_part(_HEURISTICS))
 
 log = logging.getLogger("joinsight")
 

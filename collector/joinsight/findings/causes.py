@@ -1,11 +1,12 @@
 """The causes of a verdict as findings, so that both have the same text, advice and numbers.
 
-Not those that only say where the time went: nothing may be wrong with these.
+Of those that only say where the time went, nothing may be wrong with any: at most the largest is one, where there is no
+other finding about time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +21,7 @@ SKEWED_SHUFFLE = "skewed-shuffle"
 _LISTING_SHARE = 0.3
 _LARGE_PLAN = 100
 """Operators of a plan, from which on planning it takes seconds."""
-_EXPLAINED = "what the [verdict](verdict.md#how-it-is-found) says that it explains"
+EXPLAINED = "what the [verdict](verdict.md#how-it-is-found) says that it explains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,15 @@ def _always(context: PlanContext, cause: Cause) -> bool:
     return True
 
 
+def _is_largest(context: PlanContext, cause: Cause) -> bool:
+    """A part that is known, and that is at least as large as all others; a driver may only wait for its turn."""
+    parts = [each.wall_ms for each in context.causes if each.only_says_where or each.code in _PARTS]
+    duration = context.execution.duration_ms or 0
+    is_one = cause.code in _PARTS and not cause.evidence.get("is_estimate")
+    return is_one and cause.wall_ms == max(parts) and cause.wall_ms >= context.limits.largest_part_share * duration
+
+
+_PARTS: tuple[Code, ...] = ("compute", "scan", "shuffle", "nested", "cache")
 _KINDS = (
     _Kind("exploding-join", "join_output", _has_keys, needs_whole=False),
     _Kind("exploding-rows", "compute"),
@@ -123,7 +133,18 @@ def sentence(view: View, cause: Cause) -> str:
     return f"{place}: {cause.what}" if place else cause.what
 
 
+def _largest_part(context: PlanContext) -> Iterator[Finding]:
+    for code in _PARTS:
+        yield from _evaluate(_Kind("largest-part", code, _is_largest, severity="info"), context)
+
+
 HEURISTICS = tuple(
-    Heuristic(kind.id, partial(_evaluate, kind), _EXPLAINED, needs_whole=kind.needs_whole, unless=kind.unless)
+    Heuristic(kind.id, partial(_evaluate, kind), EXPLAINED, needs_whole=kind.needs_whole, unless=kind.unless)
     for kind in _KINDS
 )
+
+
+def largest_part(others: Iterable[Heuristic]) -> Heuristic:
+    """Where the time went, if none of the others made a finding about it."""
+    named = tuple(each.id for each in others if each.is_about_time)
+    return Heuristic("largest-part", _largest_part, EXPLAINED, unless=named)

@@ -29,6 +29,7 @@ class Thresholds:
         0.2, "share", "findings about time: minimum share of the execution's wall time at stake, and"
     )
     wall_ms: float = _threshold(2_000, "ms", "findings about time: minimum wall time at stake")
+    largest_part_share: float = _threshold(0.33, "share", "largest-part: minimum share of the execution's wall time")
     broadcast_near_share: float = _threshold(
         0.8,
         "share",
