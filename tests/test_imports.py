@@ -29,6 +29,7 @@ FOLDERS = (
     "queries",
     "present",
     "why",
+    "alarms",
     "terminal",
     "pages",
     "gate",

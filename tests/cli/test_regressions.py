@@ -9,9 +9,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete, insert
 from tests.store.test_regressions import BEFORE, MIB, plant
 
+from joinsight import tables
 from joinsight.cli import cli
 from joinsight.present.regressions import reason
 from joinsight.store.database import connect
@@ -49,13 +50,13 @@ def test_the_most_costly_stands_first(filled: Engine) -> None:
     """Each with what, from where to where, why, since when, and the command that tells more."""
     lines = [" ".join(line.split()) for line in regressions(filled).stdout.splitlines()]
     since = (NOW - timedelta(days=7) + timedelta(minutes=1)).strftime("%Y-%m-%d %H:%M")
-    assert lines[0] == "job query what before now factor why cost"
-    assert lines[1] == "slower 01234567 duration 1 min 2 min 30 s 2.5× same plan 10 min 30 s"
+    assert lines[0] == "job query what before now factor why level cost"
+    assert lines[1] == "slower 01234567 duration 1 min 2 min 30 s 2.5× same plan suspected 10 min 30 s"
     assert lines[2] == f"since {since}, 7 runs; 1.0× the data; query of slower"
     assert lines[3] == "joinsight diff slower-18/7 slower-26/7"
-    assert lines[4] == "grown feedfeed duration 1 min 2 min 2.0× data grew 7 min"
+    assert lines[4] == "grown feedfeed duration 1 min 2 min 2.0× data grew suspected 7 min"
     assert lines[5] == f"since {since}, 7 runs; 3.0× the data; query of grown"
-    assert lines[7] == "wide 01234567 shuffle bytes written 100.0 MiB 300.0 MiB 3.0× same plan"
+    assert lines[7] == "wide 01234567 shuffle bytes written 100.0 MiB 300.0 MiB 3.0× same plan suspected"
     assert lines[8] == f"since {since}, 7 runs; shuffle key of s; query of wide"
     assert len(lines) == 10
 
@@ -135,3 +136,33 @@ def test_a_reason_is_what_differs_first(now: dict[str, object], text: str) -> No
     """Plan, then data, then CPU time; where all are the same, it was the machine."""
     assert reason((WORK, {**WORK, **now})) == text
     assert reason(None) == ""
+
+
+def test_certain_ones_come_first(filled: Engine) -> None:
+    """With their level and since when, also failures and those that medians do not show."""
+    since = NOW - timedelta(days=40)
+    certain = {"query_shape": "0123456789abcdef", "origin": "live", "raised_at": NOW, "since": since, "runs": 9}
+    certain |= {"evidence_weeks": 5000.0, "kind": "same_plan", "measure": "duration_ms", "title": None}
+    wide = {**certain, "job_name": "wide", "before": 50_000.0, "after": 60_000.0}
+    slower = {**certain, "job_name": "slower", "before": 60_000.0, "after": 150_000.0}
+    failing = {**certain, "job_name": "as ever", "measure": "failed", "kind": "failing", "before": 0.01, "after": 1.0}
+    with filled.begin() as connection:
+        connection.execute(insert(tables.alarm), [wide, slower, failing])
+    try:
+        found = [json.loads(line) for line in regressions(filled, "--json").stdout.splitlines()]
+        shown = [(each["job_name"], each["measure"], each["level"]) for each in found]
+        assert shown == [
+            ("slower", "duration_ms", "certain"),
+            ("wide", "duration_ms", "certain"),
+            ("as ever", "failed", "certain"),
+            ("grown", "duration_ms", "suspected"),
+            ("wide", "bytes_written", "suspected"),
+        ]
+        assert datetime.fromisoformat(found[0]["since"]) == since and found[1]["cost_ms"] == 90_000
+        assert len({frozenset(each) for each in found}) == 1, "all have the same columns"
+        text = " ".join(regressions(filled).stdout.split())
+        assert "as ever 01234567 failures 1% 100% 100× failing certain" in text
+        assert jobs(filled, "--kind", "failing") == ["as ever"]
+    finally:
+        with filled.begin() as connection:
+            connection.execute(delete(tables.alarm))

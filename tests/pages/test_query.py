@@ -136,6 +136,7 @@ def test_two_runs_are_chosen_to_compare() -> None:
         **{"measure": "duration_ms", "subject": "query", "baseline": 41_000.0, "current": 118_000.0, "factor": 2.9},
         **{"kind": "plan_changed", "first_bad_at": found[20]["started_at"], "bad_runs": 8, "cost_ms": 600_000},
         "reason": "",
+        **{"level": "certain", "since": found[20]["started_at"]},
     }
     text = page(found, usual=USUAL, regressions=PageSection([regression]))
     assert chosen(text) == ["app-027-shop/0", "app-005-shop/0"]

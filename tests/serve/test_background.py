@@ -23,7 +23,14 @@ from joinsight.store import baselines
 from joinsight.store.database import connect, exclusively, upgrade
 from joinsight.store.writer import Writer
 
-INTERVALS = ("REAP_SECONDS", "ACTIVITY_SECONDS", "PARTITIONS_SECONDS", "REGRESSIONS_SECONDS", "PRUNE_SECONDS")
+INTERVALS = (
+    "REAP_SECONDS",
+    "ACTIVITY_SECONDS",
+    "PARTITIONS_SECONDS",
+    "REGRESSIONS_SECONDS",
+    "ALARMS_SECONDS",
+    "PRUNE_SECONDS",
+)
 NOW = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
 DEFAULT_PARTITION = "joinsight_default_partition_executions"
 
@@ -85,7 +92,11 @@ def test_tasks_that_hang_do_not_keep_the_program(monkeypatch: pytest.MonkeyPatch
 def test_what_the_database_does_not_answer_is_hidden(store: Engine) -> None:
     """Numbers that the database does not provide are hidden, not outdated; they are back with its next response."""
     metrics = Metrics()
-    hidden = (("VIEW", "v_regressions", "joinsight_regressions{"), ("TABLE", "delivery", "joinsight_dropped_events "))
+    hidden = (
+        ("VIEW", "v_regressions", "joinsight_regressions{"),
+        ("TABLE", "alarm", "joinsight_certain_regressions{"),
+        ("TABLE", "delivery", "joinsight_dropped_events "),
+    )
     with background_tasks(store, metrics):
         for kind, name, line in hidden:
             until(lambda line=line: shows(metrics, line), "it is counted")  # type: ignore[misc]

@@ -81,6 +81,7 @@ def filled() -> Metrics:
     metrics.count("joinsight_refused_documents_total", 1, "schema")
     metrics.set("joinsight_last_write_timestamp_seconds", 1_800_000_000)
     metrics.set_regressions({("plan_changed", "join"): 1})
+    metrics.set_alarms({"duration_ms": 2})
     metrics.set_misdated(1)
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
     metrics.set_activity(Activity(3, start, 2, {("running", "missing"): 4, ("ended", "missing"): 0}, 7))
@@ -233,9 +234,10 @@ def test_what_the_database_does_not_say_is_not_shown() -> None:
     metrics = filled()
     metrics.set_activity(None)
     metrics.set_regressions(None)
+    metrics.set_alarms(None)
     text = page(metrics)
     assert "joinsight_database_up 0.0\n" in text
-    for name in ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions"):
+    for name in ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions", "certain"):
         assert f"joinsight_{name}" not in text
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, event, text
 from tests.documents import application, planned
 
 from joinsight import tables
+from joinsight.alarms import watch
 from joinsight.analysis.search import query
 from joinsight.base.errors import NotFound
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
@@ -355,6 +356,14 @@ def test_regressions_read_no_month_from_end_to_end(engine: Engine) -> None:
         assert connection.scalar(scans) == before
         connection.rollback()
     assert found[0]["job_name"] == "test7" and found[0]["title"]
+
+
+def test_alarms_read_only_the_days_that_they_take(engine: Engine) -> None:
+    """The points of a day are read by the key, in its month."""
+    day = {"start": ENDS[-1] - timedelta(days=3), "end": ENDS[-1] - timedelta(days=2)}
+    (plan,) = plans_of(engine, lambda c: c.execute(text(watch.POINTS.strip()), day).all())
+    assert not scanned(plan), plan
+    assert months(plan) == {"2025_12"}, plan
 
 
 def test_deliveries_are_found_by_an_index(engine: Engine) -> None:

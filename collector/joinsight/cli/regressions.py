@@ -60,7 +60,8 @@ def regressions(
     """List queries and operators that have become worse.
 
     The latest runs since --since are compared with earlier runs of the same query in the same job. The most costly
-    regressions come first.
+    regressions come first, before them those that are certain: a collector watches all runs of each query, its failures
+    and cancelled runs, too (joinsight docs regressions).
     """
     from joinsight.cli.listing import print_rows
     from joinsight.queries import reading, trends  # here, because the help needs no database
@@ -101,6 +102,7 @@ def _print(rows: list[Row]) -> None:
         Column("now", [value(row, "current") for row in rows], right=True),
         Column("factor", [ratio_text(row["factor"]) for row in rows], right=True),
         Column("why", [KINDS[row["kind"]] for row in rows]),
+        Column("level", [row["level"] for row in rows]),
         Column("cost", [duration_text(row["cost_ms"]) if row["cost_ms"] else "" for row in rows], right=True),
     ]
     out = console()
@@ -109,6 +111,8 @@ def _print(rows: list[Row]) -> None:
     for row, line in zip(rows, lines, strict=True):
         out.print(line, soft_wrap=True)
         print_line(out, Text(f"  {_details(row)}", "dim"))
+        if row["application_id"] is None or row["baseline_application_id"] is None:
+            continue  # failures
         before = execution_name({name: row[f"baseline_{name}"] for name in _NAME})
         out.print(Text(f"  joinsight diff {before} {execution_name(row)}", "dim"), soft_wrap=True)
 
@@ -131,11 +135,11 @@ _NAME = ("application_id", "attempt_id", "execution_id")
 
 def _details(row: Row) -> str:
     runs = f"{row['bad_runs']} run{'' if row['bad_runs'] == 1 else 's'}"
-    parts = [f"since {when(row['first_bad_at'])}, {runs}"]
+    parts = [f"since {when(row['since'])}, {runs}"]
     if row["data_factor"] is not None:
         parts.append(f"{ratio_text(row['data_factor'])} the data")
     if row.get("reason"):
         parts.append(row["reason"])
     if row["operator_key"]:
         parts.append(f"{row['subject']} {short_key(row['operator_key'])}")
-    return "; ".join([*parts, query_title(row)])
+    return "; ".join([*parts, row["title"] or short_key(row["query_shape"])])

@@ -11,11 +11,20 @@ from joinsight.present.values import when
 if TYPE_CHECKING:
     from joinsight.tables import Row
 
-KINDS = {"plan_changed": "plan changed", "data_grew": "data grew", "same_plan": "same plan"}
+KINDS = {
+    "plan_changed": "plan changed",
+    "data_grew": "data grew",
+    "same_plan": "same plan",
+    "edited": "query edited",
+    "failing": "failing",
+}
+_SHARES = {"failed": "failures", "cancelled": "cancelled runs"}
 
 
 def measure(row: Row) -> str:
     """``join spill``, ``join wall time``: the measure without its unit."""
+    if row["measure"] in _SHARES:
+        return _SHARES[row["measure"]]
     words = row["measure"].removesuffix("_ms").removesuffix("_ratio").removesuffix("_bytes").replace("_", " ")
     if words.startswith("cost "):
         words = f"{words.removeprefix('cost ')} time"
@@ -25,6 +34,8 @@ def measure(row: Row) -> str:
 def value(row: Row, name: str) -> str:
     """The value in a column, in the unit of the measure."""
     number, measured = row[name], row["measure"]
+    if measured in _SHARES:
+        return f"{number:.0%}"
     if measured.endswith("_ratio"):
         return ratio_text(number)
     return duration_text(round(number)) if measured.endswith("_ms") else bytes_text(round(number))

@@ -35,10 +35,12 @@ from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
 from joinsight.store.delivery import missing
 from joinsight.tables import (
+    DURATION,
     EXECUTION_KEY,
     IMPACT,
     SEVERITY_RANK,
     Row,
+    alarm,
     application,
     aqe_decision,
     broadcast,
@@ -51,7 +53,7 @@ from joinsight.tables import (
     stage,
 )
 from joinsight.tables import shuffle as shuffle_table
-from joinsight.tables.views import node_metric, plan_version, segment, task_time, v_finding_groups
+from joinsight.tables.views import node_metric, plan_version, segment, task_time, v_finding_groups, v_regressions
 
 Key = tuple[datetime, str, str, int]
 
@@ -534,7 +536,8 @@ def read_regressions(
 ) -> list[Row]:
     """Queries and operators whose last runs since then are worse than earlier runs, the most costly first.
 
-    The window begins up to a day earlier if baselines are stored as of then.
+    The window begins up to a day earlier if baselines are stored as of then. Certain regressions come first, from
+    whenever they are (`alarms.watch`); all others are `suspected` (column `level`).
     `thresholds` are arguments of the function `joinsight_regressions` by name; missing ones have their defaults.
     """
     arguments = "".join(f", {name} => :{name}" for name in thresholds)
@@ -546,7 +549,62 @@ def read_regressions(
         " LIMIT :limit"
     )
     values = {**thresholds, "since": since, "job": job, "shape": shape, "kind": kind, "limit": limit}
-    return [dict(row) for row in connection.execute(regressions, values).mappings()]
+    suspected = [dict(row) for row in connection.execute(regressions, values).mappings()]
+    return _with_certain(suspected, read_alarms(connection, job=job, shape=shape), kind)[:limit]
+
+
+def read_alarms(connection: Connection, *, job: str | None = None, shape: str | None = None) -> list[Row]:
+    """The certain regressions that are not over, the latest first."""
+    c = alarm.c
+    statement = select(alarm).where(c.closed_at.is_(None)).order_by(c.raised_at.desc(), *alarm.primary_key)
+    if job is not None:
+        statement = statement.where(c.job_name == job)
+    if shape is not None:
+        statement = statement.where(c.query_shape == shape)
+    return _rows(connection, statement.limit(_MOST_ALARMS))
+
+
+_MOST_ALARMS = 1000
+_IDENTIFIES_QUERY = ("job_name", "query_shape", "origin")
+
+
+def _with_certain(suspected: Sequence[Row], alarms: Sequence[Row], kind: str | None) -> list[Row]:
+    """Regressions with their level; certain ones first, those that the others' rule does not see, too."""
+    certain = {tuple(row[name] for name in (*_IDENTIFIES_QUERY, "measure")): row for row in alarms}
+    found = []
+    for row in suspected:
+        of_query = tuple(row[name] for name in _IDENTIFIES_QUERY)
+        its = certain.pop((*of_query, row["measure"]), None) if row["subject"] == "query" else None
+        level = SUSPECTED if its is None else CERTAIN
+        found.append(row | {"level": level, "since": row["first_bad_at"] if its is None else its["since"]})
+    found += [_of_alarm(row) for row in certain.values() if kind in (None, row["kind"])]
+    return sorted(found, key=lambda row: (row["level"] != CERTAIN, -(row["cost_ms"] or 0)))
+
+
+SUSPECTED, CERTAIN = LEVELS = ("suspected", "certain")
+
+
+def _of_alarm(row: Row) -> Row:
+    """A certain regression as a row of `joinsight_regressions`."""
+    is_duration = row["measure"] == DURATION
+    cost = round((row["after"] - row["before"]) * row["runs"]) if is_duration else None
+    same = (*_IDENTIFIES_QUERY, "title", "measure", "kind", *EXECUTION_KEY, *(f"baseline_{n}" for n in EXECUTION_KEY))
+    return dict.fromkeys(_REGRESSION) | {
+        **{name: row[name] for name in same},
+        "description": "",
+        "subject": "query",
+        "baseline": row["before"],
+        "current": row["after"],
+        "factor": row["after"] / row["before"] if row["before"] else None,
+        "first_bad_at": row["since"],
+        "bad_runs": row["runs"],
+        "cost_ms": cost,
+        "level": CERTAIN,
+        "since": row["since"],
+    }
+
+
+_REGRESSION = tuple(v_regressions.c.keys())
 
 
 RECENT_RUNS, MINIMUM_RUNS = 3, 5

@@ -5,20 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from joinsight.alarms import watch
 from joinsight.base.errors import DatabaseError
 from joinsight.serve.metrics import Metrics
 from joinsight.store import baselines, embedded, partitions
-from joinsight.store.activity import count_activity, count_regressions
+from joinsight.store.activity import count_activity, count_alarms, count_regressions
 from joinsight.store.database import embedded_folder, reason
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER, REAP_SECONDS, Reaper
 from joinsight.store.prune import prune
@@ -32,6 +34,7 @@ PARTITIONS_SECONDS = 60
 REGRESSIONS_SECONDS = 300
 BASELINES_SECONDS = 600
 """Until those of a new day are there, regressions compute them."""
+ALARMS_SECONDS = 600
 PRUNE_SECONDS = 86_400
 STOP_SECONDS = 5
 """Longest wait for tasks at shutdown, because one may wait for PostgreSQL."""
@@ -81,6 +84,9 @@ def background_tasks(
             "regressions were not counted",
         ),
         _store_baselines(engine),
+        Task(
+            "alarms", ALARMS_SECONDS, _counting(partial(_alarms, engine), metrics.set_alarms), "alarms were not updated"
+        ),
     ]
     if folder := embedded_folder(engine):
         tasks.append(_restart_postgres(folder))
@@ -139,6 +145,12 @@ def _counting(count: Callable[[], _T], show: Callable[[_T | None], None]) -> Cal
             raise
 
     return run
+
+
+def _alarms(engine: Engine) -> Mapping[str, int]:
+    """Watch what ran since the last time."""
+    watch.update(engine, datetime.now(timezone.utc))
+    return count_alarms(engine)
 
 
 def _mark_lost(engine: Engine, metrics: Metrics, lost_after: timedelta) -> Task:

@@ -15,6 +15,7 @@ from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.plan.decisions import KINDS
 from joinsight.plan.operators import JOIN_STRATEGIES, JOIN_TYPES
 from joinsight.serve.refusals import REFUSED
+from joinsight.tables import MEASURES
 from joinsight.timing.cost_kinds import WITH_TASKS
 
 _BYTES = tuple(2.0**power for power in range(16, 43, 2))  # 64 KiB to 4 TiB, powers of 4
@@ -242,6 +243,13 @@ GROUPS = (
                 " did not answer",
                 Label("kind", REGRESSION_KINDS),
                 Label("subject", REGRESSION_SUBJECTS),
+            ),
+            _of_store(
+                "joinsight_certain_regressions",
+                "queries",
+                "Queries that became slower, or fail or are cancelled more often, for certain, and still do"
+                " (docs/regressions.md#certain-regressions)",
+                Label("measure", MEASURES),
             ),
         ),
     ),

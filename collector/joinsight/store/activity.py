@@ -28,6 +28,7 @@ _DELIVERY = """
     ) listeners
     GROUP BY application
 """
+_ALARMS = "SELECT measure, count(*) AS number FROM alarm WHERE closed_at IS NULL GROUP BY measure"
 _REGRESSIONS = "SELECT kind, subject, count(*) FROM v_regressions GROUP BY kind, subject"
 
 
@@ -75,6 +76,13 @@ def count_regressions(engine: Engine) -> Mapping[tuple[str, str], int]:
     with engine.begin() as connection:
         _limit(connection, REGRESSIONS_TIMEOUT)
         return Counter({(kind, subject): number for kind, subject, number in connection.execute(text(_REGRESSIONS))})
+
+
+def count_alarms(engine: Engine) -> Mapping[str, int]:
+    """Certain regressions that are not over, by measure; raises SQLAlchemy's errors, also after `ACTIVITY_TIMEOUT`."""
+    with engine.begin() as connection:
+        _limit(connection, ACTIVITY_TIMEOUT)
+        return {row.measure: row.number for row in connection.execute(text(_ALARMS))}
 
 
 def _limit(connection: Connection, timeout: str) -> None:

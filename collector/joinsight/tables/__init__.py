@@ -9,6 +9,16 @@ never 0.
 from __future__ import annotations
 
 from joinsight.base.severity import SEVERITIES
+from joinsight.tables.alarm import (
+    CANCELLED,
+    DURATION,
+    FAILED,
+    MEASURES,
+    AlarmRow,
+    WatchedQueryRow,
+    alarm,
+    watched_query,
+)
 from joinsight.tables.application import ApplicationRow, application
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
 from joinsight.tables.cache import CacheRow, cache
@@ -78,6 +88,8 @@ TABLES = (
     rollup_day,
     rollup_operator_day,
     baseline,
+    watched_query,
+    alarm,
     event_log,
 )
 """All tables, in the order of the data dictionary."""

@@ -72,6 +72,7 @@ _TYPES: Mapping[Any, TypeEngine[Any]] = {
     date: Date(),
     list[str]: ARRAY(Text),
     list[int]: ARRAY(Integer),
+    list[float]: ARRAY(Double),
 }
 
 metadata = MetaData(

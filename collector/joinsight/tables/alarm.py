@@ -1,0 +1,82 @@
+"""Tables `watched_query` and `alarm`: what collectors know of the runs of a query, and certain regressions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, text
+
+from joinsight.tables.declare import Json, Long, TableRow, column, required, table_of
+
+DURATION, FAILED, CANCELLED = MEASURES = ("duration_ms", "failed", "cancelled")
+
+
+class WatchedQueryRow(TableRow, frozen=True, kw_only=True):
+    """The last runs of a query in a job, and the evidence that they have changed, written by collectors."""
+
+    job_name: str = required("the job")
+    query_shape: str = required("the query")
+    origin: str = required("live (listener) or event_log (backfill)")
+    title: str | None = column("the title of a recent run")
+    seen_until: datetime = required("runs that started before this are in it")
+    edited_at: datetime | None = column(
+        "since when it is the query: the runs before were those of another shape with the same title; NULL: all along"
+    )
+    hours: list[int] = required("hours since 1970 in which successful runs started; the last 91 of them")
+    durations_ms: list[int] = required("the median duration of these runs by hour, milliseconds")
+    ended_hours: list[int] = required("hours since 1970 in which runs started that have ended; the last 60 of them")
+    outcomes: list[int] = required(
+        "how at least half of these runs ended by hour: 1 failed or lost, 2 cancelled, 0 otherwise"
+    )
+    slower_weeks: list[float] = required("evidence that it became slower, by size of the change (docs/regressions.md)")
+    failed_weeks: list[float] = required("evidence that it fails more often")
+    cancelled_weeks: list[float] = required("evidence that it is cancelled more often")
+
+
+watched_query = table_of(WatchedQueryRow, "watched_query", key=("job_name", "query_shape", "origin"))
+
+
+class AlarmRow(TableRow, frozen=True, kw_only=True):
+    """A certain regression (docs/regressions.md#certain-regressions), written by collectors."""
+
+    job_name: str = required("the job")
+    query_shape: str = required("the query")
+    origin: str = required("live (listener) or event_log (backfill)")
+    measure: str = required("what got worse: duration_ms, or how often it failed or was cancelled", one_of=MEASURES)
+    raised_at: datetime = required("when it became certain: after the last run that it took")
+    title: str | None = column("the title of a recent run")
+    since: datetime = required("start of the hour of the first run since the change")
+    before: float = required("median duration before, milliseconds; share of runs that failed or were cancelled")
+    after: float = required("the same since the change")
+    runs: Long = required("hours with runs between the change and the alarm")
+    evidence_weeks: float = required("weeks of watching in which this much evidence is expected once without a change")
+    kind: str = required(
+        "plan_changed, data_grew or same_plan, by a typical run before and one since; edited: the shape is new; failing"
+    )
+    closed_at: datetime | None = column("when it was over; NULL: it is not")
+    outcome: str | None = column(
+        "recovered; accepted: it was so for 4 weeks; edited: it has another shape; gone: it ran no more; NULL: open"
+    )
+    baseline_started_at: datetime | None = column("key of a typical run before; NULL: there is none")
+    baseline_application_id: str | None = column("the same")
+    baseline_attempt_id: str | None = column("the same")
+    baseline_execution_id: Long | None = column("the same")
+    started_at: datetime | None = column("key of a typical run since the change; NULL: there is none")
+    application_id: str | None = column("the same")
+    attempt_id: str | None = column("the same")
+    execution_id: Long | None = column("the same")
+    causes: Json | None = column("the first causes of joinsight why for these two; NULL: not divided")
+
+
+alarm = table_of(
+    AlarmRow,
+    "alarm",
+    Index(
+        "ix_alarm_open",
+        *("job_name", "query_shape", "origin", "measure"),
+        unique=True,
+        postgresql_where=text("closed_at IS NULL"),
+    ),
+    Index(None, "raised_at"),
+    key=("job_name", "query_shape", "origin", "measure", "raised_at"),
+)
