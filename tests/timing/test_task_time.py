@@ -187,6 +187,25 @@ def test_a_projection_without_code(columns: str) -> None:
         assert row["node"].startswith("BroadcastHashJoin")
 
 
+@pytest.mark.parametrize(
+    ("work", "node"), [("json", "Project [k#1L, from_json"), ("regex", "left sort"), ("compare", "left sort")]
+)
+def test_work_of_an_operator_that_only_iterates(work: str, node: str) -> None:
+    """The rows of a projection without code come through its consumer's code: what is not the consumer's is its own."""
+    fallback = """
+    WholeStageCodegen (2) | | duration=1
+      Sort | [k#1L ASC NULLS FIRST], false, 0 | sort time=0
+        InputAdapter
+          Project | [k#1L, from_json(StructField(a,StringType,true), body#2) AS j#3]
+            WholeStageCodegen (1) | | duration=1
+              Filter | (k#1L > 3)
+                InputAdapter
+                  Scan parquet t | [k#1L,body#2]
+    """
+    (row,) = spent(fallback, {f"code 2 sort_addToSorter_0 +{work}": 3})
+    assert row["node"].startswith(node)
+
+
 def test_a_stage_reads_no_shuffle_that_it_writes() -> None:
     """So there is one that it can have read."""
     between = """

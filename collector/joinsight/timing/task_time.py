@@ -293,8 +293,13 @@ class _Places:
             kinds = {"sort": "sort", "aggregation": "aggregate", "hashed_relation": "join"}
             inside = [node for node in inside if operators.of(node.name).kind == kinds[part]]
         found = _single(inside or members)
-        if found is None and part == "code" and work in _EXPRESSIONS:
-            found = _single(node for node in inside or members if _EXPRESSIONS[work].search(node.simple))
+        if part == "code" and work in _EXPRESSIONS:
+            does = _EXPRESSIONS[work].search
+            if found is None or not does(self._facts.nodes[found].simple):
+                its = [node for node in inside or members if does(node.simple)]
+                # Rows come through iterators of operators that have no code of their own, and no frame of their own
+                fed = [node for node in self._below(cluster) if node.cluster is None and does(node.simple)]
+                found = _single(its or fed) if its or fed else found
         return cluster.id if found is None else found
 
     def _inlined(self, members: Sequence[Node], function: str) -> list[Node]:

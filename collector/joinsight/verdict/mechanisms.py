@@ -79,6 +79,9 @@ _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
 _MUCH_WORK = 0.3
 """Share of an operator's time from which on a kind of work is named."""
+_MOSTLY = 0.6
+_BESIDE_PYTHON = 0.75
+"""Functions of Python take many times as long as Spark's own: without them, few tasks may be enough."""
 _SPILL_PER_SECOND = 20 * _MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
@@ -108,6 +111,8 @@ class Cause:
     """Whether it only says where the time went; by default, what its code is."""
     least_share: float = 0.2
     """Share of the wall time that it must explain to be the verdict."""
+    certainty: float = 1.0
+    """What it counts of its weight, where another cause says more about the same time."""
 
     @property
     def only_says_where(self) -> bool:
@@ -117,7 +122,8 @@ class Cause:
     @property
     def weight(self) -> float:
         """By this, causes are compared."""
-        return max(self.wall_ms * (_PLACE_WEIGHT if self.only_says_where else 1), self.seen_ms * _SEEN_WEIGHT)
+        wall = self.wall_ms * (_PLACE_WEIGHT if self.only_says_where else 1)
+        return self.certainty * max(wall, self.seen_ms * _SEEN_WEIGHT)
 
 
 def causes(view: View) -> Iterator[Cause]:
@@ -260,6 +266,17 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
         _few_tasks_advice(view, ran),
         {"tasks": ran.tasks, "slots": usable},
         ran.stage_id,
+        certainty=_BESIDE_PYTHON if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms else 1.0,
+    )
+
+
+def _python_ms(view: View, ran: Ran) -> int:
+    """How long the tasks of a stage waited for Python."""
+    return sum(
+        ms
+        for account, ms in ran.parts.items()
+        if account.name == "python"
+        or (account.node_id is not None and operators.is_python(view.facts.nodes[account.node_id].name))
     )
 
 
