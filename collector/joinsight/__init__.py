@@ -45,7 +45,9 @@ def measure(what: Any) -> Measured:
     return measure(what)
 
 
-def compare(variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: bool = True) -> Variants:
+def compare(
+    variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: bool = True, budget_s: float | None = None
+) -> Variants:
     """Run variants of a query in turns, and compare their wall time, task time and bytes, each with its scatter.
 
     ::
@@ -56,14 +58,15 @@ def compare(variants: Mapping[str, Callable[[], Any]], *, runs: int = 5, check: 
         })
 
     A function that returns a DataFrame has it computed whole, and written nowhere; any other has to run its queries
-    itself. Each runs once before, which does not count, then `runs` times. With `check`, the first results must be
+    itself. Each runs once before, which does not count, then `runs` times; with `budget_s`, until each is certainly
+    faster or slower than the first, or so many seconds have passed. With `check`, the first results must be
     equal: of DataFrames the number of rows and a hash, in which the order of rows does not matter, and sums of
     floating-point numbers to a billionth; of others the values. Raises `JoinsightError` if they differ, or if no query
     runs.
     """
     from joinsight.measuring.variants import compare
 
-    return compare(variants, runs, check)
+    return compare(variants, runs, check, budget_s)
 
 
 def try_advice(spark: Any, query: Any, budget_s: float = 600) -> Advice:

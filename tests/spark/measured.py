@@ -77,6 +77,8 @@ out["durations"] = [list(one.durations_ms) for one in compared.variants]
 out["shuffled"] = [one.median("shuffle_write_bytes") for one in compared.variants]
 numbers = joinsight.compare({"merge": lambda: run("MERGE(b)"), "broadcast": lambda: run("BROADCAST(b)")}, runs=1)
 out["joins"] = [one.joins for one in numbers.variants]
+short = joinsight.compare({"a": lambda: facts, "b": lambda: facts}, check=False, budget_s=0.001)
+out["rounds"] = [len(one.runs) for one in short.variants]
 out["refused"] = []
 for wrong in (
     {"a": lambda: facts, "b": lambda: facts.limit(7)},

@@ -41,6 +41,7 @@ def test_queries_are_measured(version: str, spark_run: SparkRun, tmp_path: Path)
     title = said["repr"][1].partition(": ")[2].rstrip(">")
     assert title in said["text"] and title in unescape(re.sub("<[^>]*>", "", said["html"]))
     assert said["compared"][2] == [2, 2] and min(map(min, said["durations"])) > 0
+    assert said["rounds"] == [1, 1], "of a budget that is spent"
     text = said["compared"][0]
     assert "by key" in text and "×" in text and text.endswith(" alternating runs after a warm-up; baseline: as it is.")
     assert "<td>by key</td>" in said["compared"][1]

@@ -30,7 +30,7 @@ from joinsight.contract.accepted_advice import AcceptedAdvice, add_to_file
 from joinsight.driver.attach import classic_context
 from joinsight.measuring import logical
 from joinsight.measuring.only_reads import only_reads, refuse_commands
-from joinsight.measuring.paired_test import evidence, interval
+from joinsight.measuring.paired_test import ENOUGH, evidence, interval
 from joinsight.measuring.proposals import Proposal, Run, proposals
 from joinsight.measuring.results import Result, result_of
 from joinsight.measuring.rewrite import Plans
@@ -38,8 +38,6 @@ from joinsight.plan import operators
 from joinsight.terminal.console import text_console
 from joinsight.terminal.table import Column, lines
 
-_ENOUGH = 100.0
-"""Evidence from which on a variant is faster: reached by chance once in 100 useless variants."""
 _MOST_PAIRS = 10
 _HOPELESS_PAIRS = 4
 _LEAST_SAVING = 0.03
@@ -303,7 +301,7 @@ class _Trials:
         pairs.append((first, second))
         candidate.ratios.append(math.log(max(1, _wall_ms(first)) / max(1, _wall_ms(second))))
         mean = statistics.fmean(candidate.ratios)
-        if evidence(candidate.ratios) >= _ENOUGH and mean >= _LEAST_SAVING:
+        if evidence(candidate.ratios) >= ENOUGH and mean >= _LEAST_SAVING:
             self._decide(candidate, None)
             return False
         is_hopeless = mean < (0 if len(pairs) < _HOPELESS_PAIRS else _LEAST_SAVING)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
+import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ from typing import Any
 from joinsight.base.errors import JoinsightError
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.measuring.measurement import Measured, measure
+from joinsight.measuring.paired_test import ENOUGH, evidence
 from joinsight.measuring.results import Result, result_of, same
 from joinsight.tables import ExecutionRow
 from joinsight.terminal.console import text_console
@@ -63,6 +67,11 @@ class Variants:
         pairs = zip(variant.durations_ms, self.variants[0].durations_ms, strict=True)
         return [one / max(1, first) for one, first in pairs]
 
+    @property
+    def are_decided(self) -> bool:
+        """Whether each variant is certainly faster or slower than the first."""
+        return all(_decided(self.ratios(variant)) for variant in self.variants[1:])
+
     def __str__(self) -> str:
         text = io.StringIO()
         out = text_console(text)
@@ -107,7 +116,9 @@ class Variants:
         ratios = self.ratios(variant)
         least, most = min(ratios), max(ratios)
         verdict = "no clear difference"
-        if most < 1 or least > 1:
+        if decided := _decided(ratios):
+            verdict = f"certainly {decided}"
+        elif most < 1 or least > 1:
             word, rounds = "faster" if most < 1 else "slower", len(ratios)
             few = f"{word} in {rounds} of {rounds} rounds, too few to tell"
             verdict = f"always {word}" if rounds >= _ENOUGH_RUNS else few
@@ -119,25 +130,47 @@ class Variants:
         return f"{runs}; baseline: {first.name}."
 
 
-def compare(variants: Mapping[str, Callable[[], Any]], runs: int, check: bool) -> Variants:
+def _decided(ratios: Sequence[float]) -> str:
+    """faster, slower, or empty if the ratios to the baseline do not tell yet; may be asked after every round."""
+    logs = [-math.log(max(1e-9, each)) for each in ratios]
+    if evidence(logs) >= ENOUGH:
+        return "faster"
+    return "slower" if evidence([-each for each in logs]) >= ENOUGH else ""
+
+
+def compare(
+    variants: Mapping[str, Callable[[], Any]], runs: int, check: bool, budget_s: float | None = None
+) -> Variants:
     """Implements `joinsight.compare`."""
     if len(variants) < 2:
         raise JoinsightError('Nothing to compare: write joinsight.compare({"as it is": ..., "broadcast": ...}).')
     if runs < 1:
         raise JoinsightError(f"runs={runs} is not a number of runs; it must be at least 1.")
+    if budget_s is not None and not budget_s > 0:
+        raise JoinsightError(f"budget_s={budget_s} is not a number of seconds above 0.")
+    started = time.monotonic()
     results = {name: _once(make) for name, make in variants.items()}
     if check:
         _check({name: _result(value) for name, value in results.items()})
     names = list(variants)
     measured: dict[str, list[Measured]] = {name: [] for name in names}
-    for number in range(runs):
+    found = Variants([Variant(name, measured[name]) for name in names])
+    for number in itertools.count():
+        spent = time.monotonic() - started
+        if number == runs if budget_s is None else number and (found.are_decided or _is_last(number, spent, budget_s)):
+            break
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             run = measure(lambda make=variants[name]: _once(make))
             if not run.executions:
                 raise JoinsightError(f"{name!r} ran no query: return a DataFrame, or call an action such as count().")
             measured[name].append(run)
-    return Variants([Variant(name, measured[name]) for name in names])
+    return found
+
+
+def _is_last(rounds: int, spent_s: float, budget_s: float) -> bool:
+    """Whether no other round fits; the warm-up is one, too."""
+    return spent_s + spent_s / (rounds + 1) > budget_s
 
 
 def _check(results: Mapping[str, Any]) -> None:
