@@ -279,6 +279,9 @@ def cube_of_everything(c: Case) -> Planted:
     ("HashAggregate", "pow"),
     ("Project", "levenshtein"),
     ("Filter", "levenshtein"),
+    ("SortMergeJoin", "levenshtein"),
+    ("BroadcastHashJoin", "levenshtein"),
+    ("ShuffledHashJoin", "levenshtein"),
 )
 def distance_of_texts(c: Case) -> Planted:
     """Each pair of names of a block is compared by its edit distance: the filter is the work, not the join."""
