@@ -47,7 +47,8 @@ def test_serve_runs_all_background_tasks(engine: Engine, monkeypatch: pytest.Mon
     assert re.search(r"^Open http://127\.0\.0\.1:\d+$", served.stdout, re.MULTILINE)
     assert serve(engine, "--keep", "30000d").exit_code == 0
     assert background_threads() == set()
-    always = {f"joinsight-{name}" for name in ("lost", "partitions", "activity", "regressions", "baselines", "files")}
+    names = ("lost", "partitions", "activity", "regressions", "baselines", "alarms", "files")
+    always = {f"joinsight-{name}" for name in names}
     assert seen == [always, always | {"joinsight-prune"}]
 
 

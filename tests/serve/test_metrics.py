@@ -82,6 +82,7 @@ def filled() -> Metrics:
     metrics.set("joinsight_last_write_timestamp_seconds", 1_800_000_000)
     metrics.set_regressions({("plan_changed", "join"): 1})
     metrics.set_alarms({"duration_ms": 2})
+    metrics.count("joinsight_notifications_total", 1, "delivered")
     metrics.set_misdated(1)
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
     metrics.set_activity(Activity(3, start, 2, {("running", "missing"): 4, ("ended", "missing"): 0}, 7))

@@ -20,7 +20,7 @@ from joinsight.alarms import watch
 from joinsight.analysis.search import query
 from joinsight.base.errors import NotFound
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
-from joinsight.queries import reading, trends
+from joinsight.queries import reading, report, trends
 from joinsight.queries.filters import SORTS, Filters
 from joinsight.store import mark_lost
 from joinsight.store.database import connect
@@ -364,6 +364,15 @@ def test_alarms_read_only_the_days_that_they_take(engine: Engine) -> None:
     (plan,) = plans_of(engine, lambda c: c.execute(text(watch.POINTS.strip()), day).all())
     assert not scanned(plan), plan
     assert months(plan) == {"2025_12"}, plan
+
+
+def test_a_report_reads_its_window(engine: Engine) -> None:
+    """What costs most is read by the key, in the months of the window, what is usual by the index on queries."""
+    (costly,) = plans_of(engine, lambda c: report.read_costly(c, SINCE, None, 10))
+    assert months(costly) == {"2025_12"}, costly
+    (faster,) = plans_of(engine, lambda c: report.read_faster(c, SINCE, None, 10))
+    for plan in (costly, faster):
+        assert not scanned(plan), plan
 
 
 def test_deliveries_are_found_by_an_index(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from joinsight import __version__
+from joinsight.alarms.messages import FORMATS as TEMPLATES
 from joinsight.base.gc_tuning import collect_seldom
 from joinsight.base.timeparse import format_duration
 from joinsight.cli.options import KEEP, Duration, command, database_options, expert_option
@@ -22,6 +23,7 @@ from joinsight.serve.metrics import DEFAULT_JOB_NAMES
 from joinsight.serve.protocol import MAX_CONNECTIONS, OPEN_FILES
 from joinsight.serve.server import DEFAULT_PORT, make_server, open_listener
 from joinsight.serve.tokens import TOKEN_VARIABLE
+from joinsight.serve.webhook import URL_VARIABLE, read_settings
 from joinsight.store.database import check_schema, open_database, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 
@@ -76,6 +78,24 @@ _file = click.Path(path_type=Path)
 @click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the log, on stderr."
 )
+@click.option(
+    "--webhook-url",
+    metavar="URL",
+    envvar=URL_VARIABLE,
+    help=f"Post certain regressions to this address, each once (joinsight docs alerts).  [also: {URL_VARIABLE}]",
+)
+@expert_option(
+    "--webhook-secret-file", type=_file, help="Sign what is posted (HMAC-SHA256) with the secret in this file."
+)
+@expert_option(
+    "--webhook-template",
+    metavar="NAME|FILE",
+    help=f"Form of what is posted: {', '.join(TEMPLATES)}, or a JSON file.  [default: all fields]",
+)
+@expert_option(
+    "--webhook-titles", is_flag=True, help="Post titles of queries, which may be their text, and evidence, too."
+)
+@expert_option("--public-url", metavar="URL", help="The collector's address for browsers, for links in what is posted.")
 def serve(
     database_url: str | None,
     data: Path | None,
@@ -90,6 +110,11 @@ def serve(
     job_names: int,
     writers: int,
     log_format: str,
+    webhook_url: str | None,
+    webhook_secret_file: Path | None,
+    webhook_template: str | None,
+    webhook_titles: bool,
+    public_url: str | None,
 ) -> None:
     """Run the collector: receive, store and show executions.
 
@@ -107,6 +132,9 @@ def serve(
             tls_certificate,
             tls_key,
             finding_thresholds=finding_thresholds,
+            webhook=lambda: read_settings(
+                webhook_url, webhook_secret_file, webhook_template, public_url, with_titles=webhook_titles
+            ),
             database_url=database_url,
             data=data,
         ) as listener,
@@ -140,7 +168,8 @@ def serve(
             server.when_ready = lambda: _invite(listener.pages_url)
         collect_seldom()
         try:
-            with background_tasks(engine, server.collector.metrics, lost_after, keep, listener.reload_files):
+            metrics = server.collector.metrics
+            with background_tasks(engine, metrics, lost_after, keep, listener.reload_files, listener.webhook):
                 server.run(sockets=[listener.bound])
         finally:
             unfinished = server.unfinished

@@ -17,8 +17,10 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.alarms import watch
+from joinsight.alarms.causes import store_causes
 from joinsight.base.errors import DatabaseError
 from joinsight.serve.metrics import Metrics
+from joinsight.serve.webhook import Webhook, tell
 from joinsight.store import baselines, embedded, partitions
 from joinsight.store.activity import count_activity, count_alarms, count_regressions
 from joinsight.store.database import embedded_folder, reason
@@ -35,6 +37,7 @@ REGRESSIONS_SECONDS = 300
 BASELINES_SECONDS = 600
 """Until those of a new day are there, regressions compute them."""
 ALARMS_SECONDS = 600
+WEBHOOK_SECONDS = 30
 PRUNE_SECONDS = 86_400
 STOP_SECONDS = 5
 """Longest wait for tasks at shutdown, because one may wait for PostgreSQL."""
@@ -63,10 +66,12 @@ def background_tasks(
     lost_after: timedelta = DEFAULT_LOST_AFTER,
     keep: timedelta | None = None,
     reload_files: Callable[[], None] | None = None,
+    webhook: Webhook | None = None,
 ) -> Iterator[None]:
     """Run all tasks of a collector until the context ends.
 
-    `keep`: prune older months; None: keep all. `reload_files` reloads files that have changed.
+    `keep`: prune older months; None: keep all. `reload_files` reloads files that have changed. `webhook`
+    is told about certain regressions.
     """
     tasks = [
         _mark_lost(engine, metrics, lost_after),
@@ -92,6 +97,9 @@ def background_tasks(
         tasks.append(_restart_postgres(folder))
     if keep:
         tasks.append(_prune(engine, keep))
+    if webhook:
+        tell_it = partial(tell, engine, webhook, partial(metrics.count, "joinsight_notifications_total", 1))
+        tasks.append(Task("webhook", WEBHOOK_SECONDS, tell_it, "the webhook was not told"))
     if reload_files:
         tasks.append(Task("files", FILES_SECONDS, reload_files, "files were not reloaded"))
     with running(tasks):
@@ -150,6 +158,7 @@ def _counting(count: Callable[[], _T], show: Callable[[_T | None], None]) -> Cal
 def _alarms(engine: Engine) -> Mapping[str, int]:
     """Watch what ran since the last time."""
     watch.update(engine, datetime.now(timezone.utc))
+    store_causes(engine)
     return count_alarms(engine)
 
 

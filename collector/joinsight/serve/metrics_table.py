@@ -251,6 +251,12 @@ GROUPS = (
                 " (docs/regressions.md#certain-regressions)",
                 Label("measure", MEASURES),
             ),
+            _counter(
+                "joinsight_notifications_total",
+                "messages",
+                "Attempts to tell the webhook (docs/alerts.md), by outcome; a failed one is repeated",
+                Label("outcome", ("delivered", "failed")),
+            ),
         ),
     ),
     Group(

@@ -35,6 +35,7 @@ from joinsight.serve.protocol import (
 )
 from joinsight.serve.tls import Tls
 from joinsight.serve.tokens import TOKEN_VARIABLE, Tokens
+from joinsight.serve.webhook import Webhook
 from joinsight.serve.writers import Writers
 from joinsight.store.database import check_settings
 
@@ -54,6 +55,7 @@ class Listener:
     tokens: Tokens
     tls: Tls | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
+    webhook: Webhook | None = None
     open_files: int = field(default_factory=raise_open_files)
     """The limit of this process."""
 
@@ -132,15 +134,20 @@ def open_listener(
     tls_key: Path | None = None,
     *,
     finding_thresholds: Sequence[str] = (),
+    webhook: Callable[[], Webhook | None] = lambda: None,
     database_url: str | None = None,
     data: Path | None = None,
 ) -> Iterator[Listener]:
     """Check all settings of `joinsight serve` and bind its address (port 0: any free one).
 
-    Raises `ConfigurationErrors`, one line for each invalid setting.
+    `webhook` reads its settings. Raises `ConfigurationErrors`, one line for each invalid setting.
     """
     errors: list[ConfigurationError] = []
-    tokens = tls = bound = thresholds = None
+    tokens = tls = bound = thresholds = told = None
+    try:
+        told = webhook()
+    except ConfigurationError as error:
+        errors.append(error)
     try:
         tokens = Tokens.read(token_file)
     except ConfigurationError as error:
@@ -173,7 +180,7 @@ def open_listener(
         if errors:
             raise ConfigurationErrors(errors)
         assert tokens is not None and bound is not None and thresholds is not None
-        yield Listener(bound, tokens, tls, thresholds, open_files)
+        yield Listener(bound, tokens, tls, thresholds, told, open_files)
     finally:
         if bound is not None:
             bound.close()

@@ -15,8 +15,10 @@ from joinsight.tables.alarm import (
     FAILED,
     MEASURES,
     AlarmRow,
+    NotificationRow,
     WatchedQueryRow,
     alarm,
+    notification,
     watched_query,
 )
 from joinsight.tables.application import ApplicationRow, application
@@ -90,6 +92,7 @@ TABLES = (
     baseline,
     watched_query,
     alarm,
+    notification,
     event_log,
 )
 """All tables, in the order of the data dictionary."""

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Index, text
 
-from joinsight.tables.declare import Json, Long, TableRow, column, required, table_of
+from joinsight.tables.declare import Int, Json, Long, TableRow, column, required, table_of
 
 DURATION, FAILED, CANCELLED = MEASURES = ("duration_ms", "failed", "cancelled")
 
@@ -79,4 +79,24 @@ alarm = table_of(
     ),
     Index(None, "raised_at"),
     key=("job_name", "query_shape", "origin", "measure", "raised_at"),
+)
+
+
+class NotificationRow(TableRow, frozen=True, kw_only=True):
+    """What the webhook is told, each once (docs/alerts.md), written by collectors."""
+
+    notification_id: str = required("what it is about: the alarm or forecast, and when it was raised")
+    created_at: datetime = required("when it was to be told")
+    body: Json = required("the message")
+    attempts: Int = required("how often it was sent, without success but for the last time")
+    next_at: datetime | None = column("when it is sent again; NULL: it was delivered, or given up")
+    delivered_at: datetime | None = column("when the receiver took it; NULL: it did not")
+    problem: str | None = column("why the last attempt failed")
+
+
+notification = table_of(
+    NotificationRow,
+    "notification",
+    Index("ix_notification_waiting", "next_at", postgresql_where=text("next_at IS NOT NULL")),
+    key=("notification_id",),
 )

@@ -1,0 +1,18 @@
+"""Table `notification`: what the webhook is told, each once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import op
+
+from joinsight.store.definitions import run
+
+revision = "5"
+down_revision = "4"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run(op.get_bind(), Path(__file__).with_suffix(".sql").read_text())
