@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import alembic.command
+import msgspec
 import psycopg
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -194,6 +195,7 @@ def embedded_folder(engine: Engine) -> Path | None:
 
 
 def _engine(url: URL, folder: Path | None, **options: Any) -> Engine:
+    options["json_deserializer"] = msgspec.json.decode  # a page of a large plan reads megabytes
     engine = create_engine(url, execution_options={_FOLDER: folder}, **options)
     if folder is not None:
 

@@ -67,6 +67,8 @@ class View:
         self.execution = stored.execution
         self.facts = stored.facts
         self.has_ended = self.execution["state"] in ENDED
+        self._guessed: dict[Account, Mapping[int, float]] = {}
+        self._handled_by: dict[int, float] = {}
 
     @property
     def bill(self) -> Bill:
@@ -188,7 +190,7 @@ class View:
                 if account.kind == "operator" and account.node_id is not None:
                     weight[account.node_id] += ms
                 elif account.kind == "shared":
-                    for node_id, part in self.guesses(self.bill.holds(account)).items():
+                    for node_id, part in self._guesses_of(account).items():
                         weight[node_id] += part * ms
         return weights
 
@@ -197,9 +199,18 @@ class View:
 
         Only ever used to say which one to look at first. Operators whose time is known have none of it.
         """
-        weights = {i: self._handled(i) for i in nodes if self.is_work(i) and i not in self._known}
+        for i in nodes:
+            if i not in self._handled_by:
+                self._handled_by[i] = self._handled(i)
+        weights = {i: self._handled_by[i] for i in nodes if self.is_work(i) and i not in self._known}
         whole = sum(weights.values())
         return {i: each / whole for i, each in weights.items()} if whole else dict.fromkeys(weights, 0.0)
+
+    def _guesses_of(self, account: Account) -> Mapping[int, float]:
+        """Those of the operators of a shared account."""
+        if account not in self._guessed:
+            self._guessed[account] = self.guesses(self.bill.holds(account))
+        return self._guessed[account]
 
     @cached_property
     def _known(self) -> frozenset[int]:
@@ -209,7 +220,7 @@ class View:
     def likely_wall_of(self, node_id: int) -> int:
         """Wall time of an operator: what is known, and its likely part of what it shares with others."""
         shared = (
-            round(ms * self.guesses(self.bill.holds(account)).get(node_id, 0.0))
+            round(ms * self._guesses_of(account).get(node_id, 0.0))
             for ran in self.ran
             if node_id in ran.nodes
             for account, ms in ran.parts.items()
