@@ -124,7 +124,7 @@ def test_pages_name_their_parts(browser: Browser, url: str, pages: dict[str, str
         },
         "empty": {("search", "Executions")},
         "query": {
-            ("navigation", "Breadcrumb"),
+            ("navigation", "Where this is"),
             ("region", "History"),
             ("region", "Runs"),
             ("table", "Runs of the query, the newest first; choose two to compare"),

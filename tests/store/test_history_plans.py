@@ -20,7 +20,7 @@ from joinsight.alarms import watch
 from joinsight.analysis.search import query
 from joinsight.base.errors import NotFound
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
-from joinsight.queries import reading, report, trends
+from joinsight.queries import browse, reading, report, trends
 from joinsight.queries.filters import SORTS, Filters
 from joinsight.store import mark_lost
 from joinsight.store.database import connect
@@ -208,6 +208,23 @@ def test_the_home_page(engine: Engine) -> None:
         lambda c: trends.read_jobs(c, SINCE),
         lambda c: trends.read_trends(c, jobs[:15], SINCE),
         lambda c: trends.read_failures(c, SINCE, 7),
+    ):
+        (plan,) = plans_of(engine, ask)
+        assert not scanned(plan), plan
+        assert months(plan) <= {"2025_12"}, plan
+
+
+def test_the_lists_of_queries_jobs_and_streams(engine: Engine) -> None:
+    """They read the months of their window only, by indexes; the window is found by one."""
+    [window] = plans_of(engine, lambda c: browse.read_window(c, ENDS[-1] + timedelta(days=300)))
+    assert not scanned(window), window
+    stream = {"application_id": "m3-7", "attempt_id": "", "streaming_query_id": "s", "streaming_run_id": None}
+    for ask in (
+        lambda c: browse.read_query_groups(c, SINCE, None, 50),
+        lambda c: browse.read_query_groups(c, SINCE, "test7", 50),
+        lambda c: browse.read_owners(c, ["test7", "test8"], SINCE),
+        lambda c: reading.read_streams(c, SINCE),
+        lambda c: browse.read_pace(c, stream, SINCE),
     ):
         (plan,) = plans_of(engine, ask)
         assert not scanned(plan), plan

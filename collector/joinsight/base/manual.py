@@ -50,8 +50,13 @@ def read(target: str) -> str:
     return sections[anchor]
 
 
+def anchor_of(heading: str) -> str:
+    """The anchor of a heading, as on GitHub and on the site."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 def _sections(page: str) -> Iterator[tuple[str, str]]:
-    """Anchor and Markdown of each section, subsections included; anchors as on GitHub and on the site."""
+    """Anchor and Markdown of each section, subsections included."""
     lines = page.splitlines(keepends=True)
     is_code = False
     headings: list[tuple[int, int, str]] = []
@@ -61,5 +66,4 @@ def _sections(page: str) -> Iterator[tuple[str, str]]:
             headings.append((number, len(heading[1]), heading[2]))
     for position, (number, level, text) in enumerate(headings):
         ends = (other for other, other_level, _ in headings[position + 1 :] if other_level <= level)
-        anchor = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
-        yield anchor, "".join(lines[number : next(ends, len(lines))])
+        yield anchor_of(text), "".join(lines[number : next(ends, len(lines))])

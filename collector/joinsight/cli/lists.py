@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from joinsight.cli.filter_options import filter_options
-from joinsight.cli.options import command, database_options
+from joinsight.cli.options import command, core_hour_price_option, database_options
 
 
 @command()
@@ -65,12 +65,7 @@ def plan(**options: Any) -> None:
 @command()
 @database_options
 @click.argument("execution")
-@click.option(
-    "--core-hour-price",
-    metavar="PRICE",
-    type=click.FloatRange(0, 1_000_000),
-    help="Show what the task time cost at this price of a core for an hour.",
-)
+@core_hour_price_option("Show what the task time cost at this price of a core for an hour.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all lines and raw numbers.")
 def cost(**options: Any) -> None:
     """Show what each operator and each join of an execution cost.

@@ -147,6 +147,11 @@ def limit_option(default: int = 20, *, most: int = 100_000, of: str = "rows") ->
     )
 
 
+def core_hour_price_option(help: str) -> Callable[[Command], Command]:
+    """``--core-hour-price``."""
+    return click.option("--core-hour-price", metavar="PRICE", type=click.FloatRange(0, 1_000_000), help=help)
+
+
 def json_lines_option(command: Command) -> Command:
     """``--json`` of a list."""
     return click.option(

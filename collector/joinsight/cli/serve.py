@@ -14,7 +14,7 @@ from joinsight import __version__
 from joinsight.alarms.messages import FORMATS as TEMPLATES
 from joinsight.base.gc_tuning import collect_seldom
 from joinsight.base.timeparse import format_duration
-from joinsight.cli.options import KEEP, Duration, command, database_options, expert_option
+from joinsight.cli.options import KEEP, Duration, command, core_hour_price_option, database_options, expert_option
 from joinsight.findings.thresholds import VARIABLE
 from joinsight.serve.admission import MAX_WRITING
 from joinsight.serve.background import background_tasks
@@ -75,6 +75,7 @@ _file = click.Path(path_type=Path)
     show_default=True,
     help="Processes that decode and write documents, for more than 100 executions a second; 0: the collector's own.",
 )
+@core_hour_price_option("Show on the page of jobs what they cost at this price of a core for an hour.")
 @click.option(
     "--log-format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the log, on stderr."
 )
@@ -109,6 +110,7 @@ def serve(
     finding_thresholds: tuple[str, ...],
     job_names: int,
     writers: int,
+    core_hour_price: float | None,
     log_format: str,
     webhook_url: str | None,
     webhook_secret_file: Path | None,
@@ -141,7 +143,7 @@ def serve(
         open_database(database_url, data, create=True) as engine,
     ):
         schema = check_schema(engine)
-        server = make_server(engine, listener, job_names, writers, log_format)
+        server = make_server(engine, listener, job_names, writers, log_format, core_hour_price)
         server.startup_fields = fields(
             url=listener.url,
             metrics=f"{listener.url}/metrics",

@@ -14,7 +14,7 @@ import click
 import httpx
 
 from joinsight.base.errors import JoinsightError
-from joinsight.cli.options import command, database_options
+from joinsight.cli.options import command, core_hour_price_option, database_options
 from joinsight.driver.attach import DEFAULT_URL
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ _ANSWER_SECONDS = 5.0
     type=click.IntRange(0, 65535),
     help="Serve on this port; 0: any free port.  [default: 0]",
 )
-def ui(database_url: str | None, data: Path | None, url: str | None, port: int) -> None:
+@core_hour_price_option("Show on the page of jobs what they cost at this price of a core for an hour.")
+def ui(database_url: str | None, data: Path | None, url: str | None, port: int, core_hour_price: float | None) -> None:
     """Open the pages in a browser.
 
     Opens the pages of the collector at --url. Without a collector, or with --data or --database-url, it serves the
@@ -53,13 +54,16 @@ def ui(database_url: str | None, data: Path | None, url: str | None, port: int) 
 
     with open_database(database_url, data) as engine:
         check_schema(engine)
-        serve_pages(engine, port, lambda url: _open(url, " (until Ctrl-C)"))
+        serve_pages(engine, port, lambda url: _open(url, " (until Ctrl-C)"), core_hour_price)
 
 
-def serve_pages(engine: Engine, port: int, on_start: Callable[[str], None]) -> None:
+def serve_pages(
+    engine: Engine, port: int, on_start: Callable[[str], None], core_hour_price: float | None = None
+) -> None:
     """Serve the pages of a database, read-only, to this user of this machine, until a signal.
 
-    `on_start` is called with the address, at which a browser can connect from then on.
+    `on_start` is called with the address, at which a browser can connect from then on. `core_hour_price` is for the
+    page of jobs.
     """
     from joinsight.serve.read_only import read_only_server
     from joinsight.serve.server import bind
@@ -68,7 +72,7 @@ def serve_pages(engine: Engine, port: int, on_start: Callable[[str], None]) -> N
         bound.listen()
         on_start(f"http://127.0.0.1:{bound.getsockname()[1]}/")
         with suppress(KeyboardInterrupt):
-            read_only_server(engine).run(sockets=[bound])
+            read_only_server(engine, core_hour_price).run(sockets=[bound])
 
 
 def _problem(url: str) -> str | None:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from joinsight.base.units import bytes_text, duration_text, ratio_text
+from joinsight.base.units import bytes_text, duration_text, first_up, ratio_text
 from joinsight.pages.boxes import WIDTH, short_name
 from joinsight.pages.chart import SPARK_HEIGHT, SPARK_WIDTH
 from joinsight.present import regressions, values
@@ -39,6 +39,12 @@ PLAN_STYLE = _source("plan.css")
 STYLE = _source("style.css") + PLAN_STYLE + _source("execution.css") + _source("browse.css")
 SCRIPT = _source("execution.js")
 
+NAVIGATION = (
+    *((f"/{name}", name.capitalize()) for name in ("queries", "executions", "streams", "joins", "shuffles")),
+    *((f"/{name}", name.capitalize()) for name in ("broadcasts", "findings", "regressions", "jobs", "docs")),
+)
+"""The pages that each page links to, by their addresses."""
+
 SECURITY_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; img-src data:;"
     f" connect-src 'self'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}"
@@ -51,6 +57,11 @@ def address(row: Row, **parameters: object) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     named = urlencode({"started_at": started_at(row), **given}, safe=":,")
     return f"/executions/{quote(values.execution_name(row))}?{named}"
+
+
+def job_address(row: Row) -> str:
+    """The address of the page of a job."""
+    return f"/?{urlencode({'job': row['job_name']})}"
 
 
 def query_address(row: Row) -> str:
@@ -112,6 +123,7 @@ def time_text(ms: int | None) -> str:
 
 _environment.globals.update(
     style=Markup(STYLE),
+    nav=NAVIGATION,
     script=Markup(SCRIPT),
     width=WIDTH,
     spark_size=(SPARK_WIDTH, SPARK_HEIGHT),
@@ -127,6 +139,7 @@ _environment.filters.update(
     size=size_text,
     duration=time_text,
     number=values.number_text,
+    first_up=first_up,
     ratio=ratio_text,
     driver_ms=lambda row: driver_ms(*(row[phase] for phase in DRIVER_PHASES)),
     **{

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Generic, TypeVar
 
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.pages.chart import Spark, spark
+from joinsight.present.values import when
 from joinsight.queries.trends import Trend
 from joinsight.tables import Row
 
@@ -46,6 +47,9 @@ class Overview:
 
     days: int
     job: str | None
+    since: datetime
+    until: datetime | None
+    """None: now."""
     regressions: PageSection[Row]
     """The most costly one of each query, by `worst_of_queries`."""
     failures: PageSection[Row]
@@ -53,6 +57,11 @@ class Overview:
     jobs: PageSection[JobLine]
     """None on the page of a job."""
     number_of_jobs: int
+
+    @property
+    def period(self) -> str:
+        """What it covers."""
+        return days_text(self.since, self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,13 @@ class JobLine:
     job: Row
     duration: Spark | None
     shuffled: Spark | None
+
+
+def days_text(since: datetime, until: datetime | None) -> str:
+    """``the last 7 days``, or ``the 7 days up to 2026-11-18 10:00``."""
+    if until is None:
+        return f"the last {round((datetime.now(timezone.utc) - since).total_seconds() / 86_400)} days"
+    return f"the {(until - since).days} days up to {when(until)}"
 
 
 def worst_of_queries(regressions: Sequence[Row]) -> list[Row]:

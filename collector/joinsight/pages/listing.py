@@ -21,6 +21,8 @@ _SORTS = SORTS["queries"]
 _DEFAULT_SORT = next(iter(_SORTS))
 LIMITS = (50, 200, 1_000)
 """The numbers of executions that a page can show."""
+MOST_FOLDED = 1_500
+"""Executions that are read for a page on which micro-batches are folded."""
 _FIRST_FIELDS = ("search", "job", "state", "since", "until")
 
 
@@ -50,8 +52,11 @@ class Listed:
     """A page of the list, and the addresses of the pages before and after it; None at an end."""
 
     rows: Sequence[Row]
+    """The micro-batches of a stream are one, the latest, with ``batches``, their number, and ``first_batch_id``."""
     before: str | None
     after: str | None
+    ends: tuple[Row, Row] | None = None
+    """The first and the last execution that were read for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,29 +105,57 @@ class Asked:
         """The address of the list sorted by a column."""
         return replace(self, sort=column.sort).address()
 
+    @property
+    def folds(self) -> bool:
+        """Whether the micro-batches of a stream are shown as one row."""
+        return self.sort == _DEFAULT_SORT and not self.given.keys() & {"show", "state", "search"}
+
     def page(self, rows: Sequence[Row]) -> Listed:
-        """The page of the rows that were read, one of which may be too many."""
-        more = len(rows) > self.limit
-        if self.cursor is not None and self.cursor.is_before:
-            rows = rows[-self.limit :]
-            has_before, has_after = more, True
-        else:
-            rows = rows[: self.limit]
-            has_before, has_after = self.cursor is not None, more
-        before = self.address(before=self._end(rows[0])) if rows and has_before else None
-        after = self.address(after=self._end(rows[-1])) if rows and has_after else None
-        return Listed(rows, before, after)
+        """The page of the rows that were read, of which there may be too many."""
+        is_before = self.cursor is not None and self.cursor.is_before
+        shown, used = self._folded(rows[::-1] if is_before else rows)
+        more = used < len(rows) or len(rows) == MOST_FOLDED
+        if is_before:
+            shown.reverse()
+        if not used:
+            return Listed(shown, None, None)
+        ends = (rows[-used], rows[-1]) if is_before else (rows[0], rows[used - 1])
+        has_before, has_after = (more, True) if is_before else (self.cursor is not None, more)
+        before = self.address(before=self._end(ends[0])) if has_before else None
+        after = self.address(after=self._end(ends[1])) if has_after else None
+        return Listed(shown, before, after, ends)
+
+    def _folded(self, rows: Sequence[Row]) -> tuple[list[Row], int]:
+        """The first rows, micro-batches of a stream as one, and how many of them these are."""
+        groups: list[list[Row]] = []
+        of_stream: dict[tuple[str, str], list[Row]] = {}
+        used = 0
+        for row in rows:
+            stream = (row["application_id"], row["streaming_query_id"] or "")
+            group = of_stream.get(stream) if self.folds and row["state"] == "succeeded" else None
+            if group is None:
+                if len(groups) == self.limit:
+                    break
+                group = []
+                groups.append(group)
+                if stream[1] and row["state"] == "succeeded":
+                    of_stream[stream] = group
+            group.append(row)
+            used += 1
+        return [_latest(group) for group in groups], used
 
     def bounds(self, listed: Listed) -> tuple[Cursor | None, Cursor | None] | None:
         """Where the page begins and ends, None for an end of the list; None for the order of another column."""
         if self.sort != "recent":
             return None
+        if listed.ends is None:
+            return None, None
         start = end = None
         if listed.before:
             is_after = self.cursor is not None and not self.cursor.is_before
-            start = self.cursor if is_after else cursor_at(listed.rows[0], self.sort)
+            start = self.cursor if is_after else cursor_at(listed.ends[0], self.sort)
         if listed.after:
-            end = cursor_at(listed.rows[-1], self.sort, is_before=True)
+            end = cursor_at(listed.ends[1], self.sort, is_before=True)
         return start, end
 
     def _end(self, row: Row) -> str:
@@ -132,6 +165,12 @@ class Asked:
         started_at = row["started_at"].isoformat().replace("+00:00", "Z")
         name = f"{row['application_id']}/{row['attempt_id']}/{row['execution_id']}"
         return f"{'' if value is None else value}/{started_at}/{name}"
+
+
+def _latest(group: Sequence[Row]) -> Row:
+    batches = [row["streaming_batch_id"] or 0 for row in group]
+    latest = max(group, key=lambda row: (row["started_at"], row["execution_id"]))
+    return {**latest, "batches": len(group), "first_batch_id": min(batches)}
 
 
 def _cursor(parameters: Mapping[str, str], sort: str) -> Cursor | None:
@@ -171,6 +210,7 @@ def list_page(
     return render(
         "list.html",
         asked=asked,
+        path="/",
         first_fields={name: FIELDS[name] for name in _FIRST_FIELDS},
         more_fields={name: field for name, field in FIELDS.items() if name not in _FIRST_FIELDS},
         columns=COLUMNS,

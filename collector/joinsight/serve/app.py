@@ -53,7 +53,7 @@ from joinsight.serve.ingest import Ingest
 from joinsight.serve.ingest_request import Closed, Ingested, IngestRequest, RetryAlone, WorkerDied
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.metrics import DEFAULT_JOB_NAMES, Metrics
-from joinsight.serve.pages import Pages
+from joinsight.serve.pages import Pages, not_found
 from joinsight.serve.protocol import authorise
 from joinsight.serve.refusals import DOCTOR, Refusals
 from joinsight.serve.tokens import Tokens
@@ -78,12 +78,14 @@ def make_app(
     findings: FindingsEngine | None = None,
     job_names: int = DEFAULT_JOB_NAMES,
     make_writers: Callable[[Metrics], Writers] | None = None,
+    core_hour_price: float | None = None,
 ) -> Starlette:
     """The application on a database whose schema is up to date; without tokens it accepts documents from this machine
     only.
 
     `job_names` is the maximum number of jobs with their own metrics. `make_writers` makes what ingests in processes of
-    their own; None: this process ingests. ``state.collector`` is the `Collector` behind it.
+    their own; None: this process ingests. `core_hour_price` is for the page of jobs.
+    ``state.collector`` is the `Collector` behind it.
     """
     tokens = tokens or Tokens()
     metrics, health, throttled = Metrics(job_names), Health(engine), ThrottledLog()
@@ -96,8 +98,9 @@ def make_app(
             Route("/metrics", guarded(collector.metrics_page, tokens, turns)),
             Route("/healthz", guarded(health.live, tokens, turns)),
             Route("/readyz", guarded(health.ready, tokens, turns)),
-            *Pages(engine, tokens, throttled).routes(),
-        ]
+            *Pages(engine, tokens, throttled, core_hour_price).routes(),
+        ],
+        exception_handlers={404: not_found, 405: not_found},
     )
     app.state.collector = collector
     return app

@@ -1,5 +1,7 @@
 """The pages for people: ``/`` is the home page and a list, ``/queries/KEY`` shows the runs of a query,
-``/executions/NAME`` one execution, ``/compare`` two of them; NAME is as `joinsight plan` takes it.
+``/executions/NAME`` one execution, ``/compare`` two of them; NAME is as `joinsight plan` takes it. ``/queries``,
+``/executions``, ``/streams``, ``/joins``, ``/shuffles``, ``/broadcasts``, ``/findings``, ``/regressions`` and ``/jobs``
+are tables, ``/docs`` is the documentation.
 
 ====  ====================================================================================================
 200   the page
@@ -20,7 +22,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -28,28 +31,35 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.timeparse import parse_moment
+from joinsight.base.units import duration_text
+from joinsight.pages import tables
+from joinsight.pages.chart import spark
 from joinsight.pages.comparison import Side, compare_page
+from joinsight.pages.docs import docs_index, docs_page
 from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import drawing_file, execution_page
-from joinsight.pages.listing import Asked, list_page
+from joinsight.pages.home import MAX_TRENDS, days_text
+from joinsight.pages.listing import MOST_FOLDED, Asked, list_page
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View, number
-from joinsight.present.values import hidden_text
-from joinsight.queries import reading, trends
-from joinsight.queries.filters import FILTERS, Filters, one_of
+from joinsight.present.values import hidden_text, when
+from joinsight.queries import browse, reading, trends
+from joinsight.queries.filters import FILTERS, Filters, Of, one_of
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import authorise
 from joinsight.serve.summaries import (
     MOST_REGRESSIONS,
     Summaries,
+    checks,
     no_regressions,
     summary,
     took_too_long,
@@ -110,13 +120,28 @@ _BUSY = _Problem(503, "Too many concurrent page requests", "Storing documents ha
 _FAULT = _Problem(500, "Internal error", "The page could not be rendered; see the collector's log.")
 
 
+async def not_found(request: Request, error: Exception) -> Response:
+    """The response to an address or method that does not exist: a page for browsers, else a line."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    detail = error.detail if isinstance(error, HTTPException) else "Not Found"
+    headers = dict((error.headers if isinstance(error, HTTPException) else None) or {})
+    if "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse(detail, status, headers)
+    remedy = "The pages are linked above."
+    page = error_page("Not found", f"There is no page {request.url.path[:200]}.", remedy)
+    return HTMLResponse(page, status, {**headers, **HEADERS})
+
+
 class Pages:
     """Serves the pages, on read-only connections."""
 
-    def __init__(self, engine: Engine, tokens: Tokens, throttled: ThrottledLog) -> None:
+    def __init__(
+        self, engine: Engine, tokens: Tokens, throttled: ThrottledLog, core_hour_price: float | None = None
+    ) -> None:
         self._engine = for_readers(engine, STATEMENT_SECONDS)
         self._tokens = tokens
         self._throttled = throttled
+        self._core_hour_price = core_hour_price
         self._summaries = Summaries()
         self._turns = asyncio.Semaphore(MAX_READING)
 
@@ -124,9 +149,17 @@ class Pages:
         """The routes."""
         return [
             Route("/", self.listing),
+            Route("/executions", self.listing),
             Route("/executions/{name:text}", self.execution),
+            Route("/queries", self.queries),
             Route("/queries/{key}", self.query),
             Route("/compare", self.comparison),
+            *(Route(f"/{name}", self._list(name)) for name in ("joins", "shuffles", "broadcasts", "findings")),
+            Route("/streams", self.streams),
+            Route("/regressions", self.regressions),
+            Route("/jobs", self.jobs),
+            Route("/docs", self.docs),
+            Route("/docs/{name}", self.docs),
         ]
 
     async def listing(self, request: Request) -> Response:
@@ -134,8 +167,12 @@ class Pages:
 
         def read(connection: Connection) -> str:
             asked = Asked.of(request.query_params)
-            listed = asked.page(reading.read_queries(connection, asked.filters, asked.sort, asked.cursor))
-            since = datetime.now(timezone.utc) - trends.WINDOW
+            rows = reading.read_queries(connection, asked.filters, asked.sort, asked.cursor)
+            if asked.folds and any(row["streaming_query_id"] for row in rows):
+                many = replace(asked.filters, limit=MOST_FOLDED)
+                rows = reading.read_queries(connection, many, asked.sort, asked.cursor)
+            listed = asked.page(rows)
+            since, until = browse.read_window(connection, datetime.now(timezone.utc))
             jobs = summary(connection, "Jobs", "", lambda: trends.read_jobs(connection, since))
             marks = summary(
                 connection,
@@ -144,8 +181,8 @@ class Pages:
                 lambda: list(reading.worst_findings(connection, listed.rows).items()),
             )
             overview = None
-            if listed.rows and (asked.is_home or asked.is_job):
-                overview = self._summaries.overview(connection, asked.filters.job, jobs)
+            if listed.rows and (asked.is_home or asked.is_job) and request.url.path == "/":
+                overview = self._summaries.overview(connection, asked.filters.job, jobs, since, until)
             bounds = asked.bounds(listed)
             hidden = reading.count_hidden(connection, asked.filters, *bounds) if bounds else 0
             left_out = hidden_text(hidden, reading.MOST_HIDDEN)
@@ -187,6 +224,83 @@ class Pages:
             return query_page(_runs_of(connection, newest[0], until, limit))
 
         return await self._answer(request, read, "The lists link to each query; `joinsight queries` shows the keys.")
+
+    async def queries(self, request: Request) -> Response:
+        """``GET /queries``: the queries of the last days."""
+
+        def read(connection: Connection) -> str:
+            job = request.query_params.get("job", "").strip() or None
+            since, until = browse.read_window(connection, datetime.now(timezone.utc))
+            rows = browse.read_query_groups(connection, since, job, tables.LIMITS[1])
+            return tables.queries_table(rows, days_text(since, until), {"job": job} if job else {}).html()
+
+        return await self._answer(request, read)
+
+    def _list(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        """``GET /joins`` and the like: a list of operators or findings, with filters and order from the parameters."""
+
+        async def page(request: Request) -> Response:
+            def read(connection: Connection) -> str:
+                asked = tables.ListRequest.of(name, request.query_params)
+                if name != "findings":
+                    rows = reading.read_list(connection, name, asked.filters, asked.sort)
+                    return asked.table(rows, f"No matching {name}.").html()
+                since = asked.filters.since or reading.finding_since(datetime.now(timezone.utc))
+                rows = reading.read_finding_groups(connection, asked.filters, asked.sort)
+                ran = "" if rows or asked.filters.given(Of.OPERATOR) else checks(connection, asked.filters, since)
+                nothing = f"No matching findings: {ran}" if ran else "No matching findings."
+                note = f"Findings since {when(since)}, by job, query and operator."
+                return asked.table(rows, nothing, note).html()
+
+            return await self._answer(request, read)
+
+        return page
+
+    async def streams(self, request: Request) -> Response:
+        """``GET /streams``: the streaming queries of the last days."""
+
+        def read(connection: Connection) -> str:
+            since, until = browse.read_window(connection, datetime.now(timezone.utc))
+            rows = reading.read_streams(connection, since, limit=tables.LIMITS[0])
+            paced = [(row, browse.read_pace(connection, row, since)) for row in rows]
+            return tables.streams_table(paced, days_text(since, until)).html()
+
+        return await self._answer(request, read)
+
+    async def regressions(self, request: Request) -> Response:
+        """``GET /regressions``: what became worse."""
+
+        def read(connection: Connection) -> str:
+            since, _ = browse.read_window(connection, datetime.now(timezone.utc))
+            found = self._summaries.regressions(connection, None, since)
+            return tables.regressions_table(found.rows, found.nothing, found.problem).html()
+
+        return await self._answer(request, read)
+
+    async def jobs(self, request: Request) -> Response:
+        """``GET /jobs``: the jobs of the last days, with what they cost."""
+
+        def read(connection: Connection) -> str:
+            since, until = browse.read_window(connection, datetime.now(timezone.utc))
+            rows = trends.read_jobs(connection, since, tables.LIMITS[1])
+            names = [row["job_name"] for row in rows]
+            charts = {
+                trend.job["job_name"]: spark(trend.duration_ms, "Query time", duration_text)
+                for trend in trends.read_trends(connection, rows[:MAX_TRENDS], since - trends.WINDOW)
+            }
+            owners = browse.read_owners(connection, names, since)
+            return tables.jobs_table(rows, owners, charts, self._core_hour_price, days_text(since, until)).html()
+
+        return await self._answer(request, read)
+
+    async def docs(self, request: Request) -> Response:
+        """``GET /docs`` and ``GET /docs/PAGE``."""
+        name = request.path_params.get("name")
+
+        def read(connection: Connection) -> str:
+            return docs_page(name) if name else docs_index()
+
+        return await self._answer(request, read, "")
 
     async def comparison(self, request: Request) -> Response:
         """``GET /compare``: execution `b` with `a`, by default its previous run; parameters select plans of AQE."""

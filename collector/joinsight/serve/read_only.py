@@ -7,15 +7,16 @@ from sqlalchemy import Engine
 from starlette.applications import Starlette
 
 from joinsight.serve.logs import ThrottledLog
-from joinsight.serve.pages import Pages
+from joinsight.serve.pages import Pages, not_found
 from joinsight.serve.same_user import SameUser
 from joinsight.serve.tokens import Tokens
 
 
-def read_only_server(engine: Engine) -> uvicorn.Server:
+def read_only_server(engine: Engine, core_hour_price: float | None = None) -> uvicorn.Server:
     """A server of the pages, for loopback addresses: it needs no token, because it answers this user only, and receives
     nothing."""
-    app = SameUser(Starlette(routes=Pages(engine, Tokens(), ThrottledLog()).routes()))
+    routes = Pages(engine, Tokens(), ThrottledLog(), core_hour_price).routes()
+    app = SameUser(Starlette(routes=routes, exception_handlers={404: not_found, 405: not_found}))
     config = uvicorn.Config(
         app,
         ws="none",

@@ -218,6 +218,7 @@ def make_server(
     job_names: int = DEFAULT_JOB_NAMES,
     writers: int = 0,
     log_format: str = "text",
+    core_hour_price: float | None = None,
 ) -> Server:
     """The server of a collector; run it with ``server.run(sockets=[listener.bound])``, then end its collector.
 
@@ -225,7 +226,7 @@ def make_server(
     """
     thresholds = listener.thresholds
     make_writers = partial(Writers, engine, thresholds, number=writers, log_format=log_format) if writers else None
-    app = make_app(engine, listener.tokens, FindingsEngine(thresholds), job_names, make_writers)
+    app = make_app(engine, listener.tokens, FindingsEngine(thresholds), job_names, make_writers, core_hour_price)
     tls = listener.tls
     connections = Connections(Limits.within(listener.open_files), (lambda: tls.context) if tls else None)
     config = uvicorn.Config(

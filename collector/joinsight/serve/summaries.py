@@ -10,6 +10,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeVar
 
@@ -53,6 +54,12 @@ def no_regressions(connection: Connection, since: datetime, job: str | None, sha
     return why, trends.read_slower_than_last(connection, since, job, shape, MAX_SHOWN)
 
 
+def checks(connection: Connection, filters: Filters, since: datetime) -> str:
+    """How many checks of how many executions since then ran; empty for none."""
+    number, longest = reading.read_checked(connection, replace(filters, since=since))
+    return checked(number, reading.MOST_CHECKED, longest)
+
+
 def with_reasons(connection: Connection, regressions: Sequence[Row], most: int) -> list[Row]:
     """Regressions with ``reason``, a text, which is empty but for the first `most` of those with the same plan."""
     return [
@@ -73,18 +80,21 @@ class Summaries:
         self._lock = threading.Lock()
         self._cached: dict[Hashable, _Cached] = {}  # the most recently used last
 
-    def overview(self, connection: Connection, job: str | None, jobs: PageSection[Row]) -> Overview:
-        """What happened to a job, or to all if it is None; `jobs` are those of `read_jobs`."""
-        since = datetime.now(timezone.utc) - trends.WINDOW
+    def overview(
+        self,
+        connection: Connection,
+        job: str | None,
+        jobs: PageSection[Row],
+        since: datetime,
+        until: datetime | None = None,
+    ) -> Overview:
+        """What happened to a job, or to all if it is None, in a window of `browse.read_window`; `jobs` are those of
+        `read_jobs`.
+        """
         of_job = f" --job {shlex.quote(job)}" if job else ""
 
-        def regressions() -> Sequence[Row]:
-            rows = reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS)
-            return with_reasons(connection, worst_of_queries(rows), MAX_SHOWN)
-
         def no_findings() -> Nothing:
-            number, longest = reading.read_checked(connection, Filters(since=since, job=job))
-            return f"No findings: {checked(number, reading.MOST_CHECKED, longest) or 'nothing ran.'}", ()
+            return f"No findings: {checks(connection, Filters(job=job), since) or 'nothing ran.'}", ()
 
         def findings() -> Sequence[Row]:
             return reading.read_finding_groups(connection, Filters(since=since, job=job, limit=MAX_SHOWN))
@@ -96,14 +106,9 @@ class Summaries:
         return Overview(
             days=trends.WINDOW.days,
             job=job,
-            regressions=self._fresh(
-                connection,
-                "Regressions",
-                f"joinsight regressions{of_job}",
-                regressions,
-                job,
-                lambda: no_regressions(connection, since, job),
-            ),
+            since=since,
+            until=until,
+            regressions=self.regressions(connection, job, since),
             failures=summary(
                 connection,
                 "Failures",
@@ -113,6 +118,19 @@ class Summaries:
             findings=self._fresh(connection, "Findings", f"joinsight findings{of_job}", findings, job, no_findings),
             jobs=PageSection(problem=jobs.problem) if job or jobs.problem else summary(connection, "Jobs", "", lines),
             number_of_jobs=len(jobs.rows),
+        )
+
+    def regressions(self, connection: Connection, job: str | None, since: datetime) -> PageSection[Row]:
+        """The most costly regression of each query."""
+
+        def read() -> Sequence[Row]:
+            rows = reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS)
+            return with_reasons(connection, worst_of_queries(rows), MAX_SHOWN)
+
+        of_job = f" --job {shlex.quote(job)}" if job else ""
+        command = f"joinsight regressions{of_job}"
+        return self._fresh(
+            connection, "Regressions", command, read, job, lambda: no_regressions(connection, since, job)
         )
 
     def _fresh(

@@ -1,0 +1,163 @@
+"""The ways through the pages: lists, streams, jobs, documentation, what is not there, and what the home page folds."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Engine
+from tests.documents import execution, planned
+from tests.findings.recorded import SMALL, UNLIMITED, recordings
+from tests.pages.plans import HOSTILE
+from tests.serve.test_pages import HOUR, get
+
+from joinsight.base import manual
+from joinsight.contract.document import Execution, Job, Stage
+from joinsight.findings import FindingsEngine
+from joinsight.pages.environment import NAVIGATION
+from joinsight.serve.app import make_app
+from joinsight.serve.pages import Pages
+from joinsight.store.database import connect
+from joinsight.store.writer import Writer
+
+BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1<br/>runId = 2d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1<br/>batch = {}"
+NOW = int(time.time() * 1000)
+SLOW_MS, EVERY_MS = 9_500, 10_000
+STREAMED = "Project | [k#1]\n  Scan | [k#1]"
+
+
+def batch(number: int) -> Execution:
+    """A micro-batch; from the sixth on with another plan."""
+    at = NOW - HOUR + number * EVERY_MS
+    end = at + SLOW_MS
+    drawing = STREAMED if number < 6 else f"Sort | [k#1]\n  {STREAMED.replace(chr(10), chr(10) + '  ')}"
+    description = f"arrivals<br/>{BATCH.format(number)}"
+    run: dict[str, Any] = {"application_id": "app-stream", "job_name": "arriving", "description": description}
+    jobs = [Job(number, at, [number], "succeeded", end)]
+    stages = [Stage(number, 0, "s", 1, "succeeded", 1, submitted_at_ms=at, completed_at_ms=end, input_rows=950)]
+    return planned(drawing, **run, execution_id=number, started_at_ms=at, ended_at_ms=end, jobs=jobs, stages=stages)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def filled(engine: Engine) -> None:
+    """A stream, a query with findings, and one in which all texts are hostile."""
+    skewed = msgspec.structs.replace(
+        recordings()["skewed"], started_at_ms=NOW - 2 * HOUR, ended_at_ms=NOW - 2 * HOUR + 60_000, job_name="shop/sales"
+    )
+    hostile = execution(
+        application_id="app-h", job_name=HOSTILE, description=HOSTILE, started_at_ms=NOW - HOUR, tags={"team": HOSTILE}
+    )
+    Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([*(batch(number) for number in range(8)), skewed, hostile])
+
+
+@pytest.mark.parametrize("path", [path for path, _ in NAVIGATION])
+def test_each_page_of_the_navigation_is_there(engine: Engine, path: str) -> None:
+    """Each links to all others and to the documentation, and shows no text as HTML."""
+    answer = get(engine, path)
+    assert answer.status_code == 200
+    for other, name in NAVIGATION:
+        assert f'<a href="{other}">{name}</a>' in answer.text
+    assert "<script>alert" not in answer.text and "<img src=x" not in answer.text and "<svg/onload" not in answer.text
+
+
+def test_lists_of_operators_lead_to_them(engine: Engine) -> None:
+    """An operator is a link to its node, its job and its key are links; filters and orders are in the address."""
+    joins = get(engine, "/joins?job=shop%2Fsales&sort=cost").text
+    assert re.search(r'<a href="/executions/[^"]*node=\d+">', joins) and 'href="/?job=shop%2Fsales"' in joins
+    assert 'aria-sort="descending"' in joins and re.search(r'href="\?operator=[0-9a-f]{16}"', joins)
+    assert "No matching joins." in get(engine, "/joins?job=none").text
+    assert get(engine, "/joins?sort=none").status_code == 400
+    assert "skewed" in get(engine, "/findings?job=shop%2Fsales").text
+    assert re.search(r"No matching findings: \d+ checks of", get(engine, "/findings?job=arriving").text)
+
+
+def test_a_stream_is_a_row_with_its_pace(engine: Engine) -> None:
+    """How long micro-batches take of the time from one to the next, and since when the plan is another."""
+    page = get(engine, "/streams").text
+    [row] = re.findall(r'<tr role="row"><td.*?</tr>', page, re.DOTALL)
+    assert "10.0 s</bdi>" in row and "9.5 s</bdi>" in row and "95 %</bdi>" in row
+    assert 'data-label="Rows/s in" class="num"><bdi>95<' in row and 'processed" class="num"><bdi>100<' in row
+    assert "plan changed at batch 6" in row and re.search(r'data-label="Batches"[^>]*><bdi>8<', row)
+
+
+def test_micro_batches_are_one_row_elsewhere(engine: Engine) -> None:
+    """They bury nothing: with the number of the first and the last one; each is there if all are asked for."""
+    page = get(engine, "/executions").text
+    assert page.count('role="row">\n<td') == 3
+    assert '<a href="/streams">8 micro-batches</a> (0 to 7), the last: ' in page
+    assert get(engine, "/executions?show=all").text.count('role="row">\n<td') == 10
+    assert get(engine, "/?job=arriving&limit=50").text.count("micro-batches</a>") == 1
+
+
+def test_pages_next_to_each_other_with_folded_rows(
+    make_store: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Following the links shows each execution once, in both directions."""
+    monkeypatch.setattr("joinsight.pages.listing.LIMITS", (2, 50))
+    with connect(make_store()) as engine:
+        runs = [
+            planned("Scan", application_id=f"app-{i}", started_at_ms=NOW - HOUR + 1_000 + i * 25_000) for i in range(5)
+        ]
+        Writer(engine).write([*(batch(number) for number in range(8)), *runs])
+        shown, path, seen = [], "/executions?limit=2", []
+        while path:
+            page = get(engine, path).text
+            shown.append(page)
+            seen += re.findall(r'title="(app-\d)/', page)
+            path = next((each.replace("&amp;", "&") for each in re.findall(r'href="([^"]*)" rel="next"', page)), "")
+        assert seen == [f"app-{i}" for i in range(4, -1, -1)]
+        batches = [int(number) for page in shown for number in re.findall(r"(\d+) micro-batches", page)]
+        single = sum(page.count("arrivals: ") for page in shown) - len(batches)
+        assert sum(batches) + single == 8
+        back = next(each.replace("&amp;", "&") for each in re.findall(r'href="([^"]*)" rel="prev"', shown[-1]))
+        assert re.findall(r'title="(app-\d)/', get(engine, back).text)
+
+
+def test_jobs_have_a_cost_at_a_price(engine: Engine) -> None:
+    """Core-hours are the run time of tasks; team and user are those of the last execution."""
+    app = make_app(engine, core_hour_price=2.5)
+    assert app is not None
+    page = get(engine, "/jobs").text
+    assert "Core-hours" in page and "Cost" not in page
+    assert any(route.path == "/jobs" for route in Pages(engine, None, None, 2.5).routes())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", list(manual.pages()))
+def test_a_page_of_the_documentation(engine: Engine, name: str) -> None:
+    """Each is rendered, and its links lead to pages that exist and to their sections."""
+    answer = get(engine, f"/docs/{name}")
+    assert answer.status_code == 200 and "<h1" in answer.text
+    for target, _, anchor in re.findall(r'href="/docs/([\w-]+)(#([\w-]+))?"', answer.text):
+        assert target in manual.pages()
+        if anchor:
+            assert manual.read(f"{target}#{anchor}")
+    assert "<img" not in answer.text
+
+
+def test_what_is_not_there_is_a_page_for_browsers(engine: Engine) -> None:
+    """Others get the line that they got before."""
+    page = get(engine, "/no<b>pe", Accept="text/html,*/*")
+    assert page.status_code == 404 and "There is no page /no&lt;b&gt;pe." in page.text and "/streams" in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    plain = get(engine, "/nope", Accept="*/*")
+    assert (plain.status_code, plain.text) == (404, "Not Found")
+    assert get(engine, "/docs/nope").status_code == 404
+    assert get(engine, "/v1/documents", Accept="*/*").status_code == 405
+
+
+def test_after_a_backfill_home_shows_the_days_that_there_are(make_store: Callable[[], str]) -> None:
+    """Where nothing ran in the last days, it shows those up to the newest execution, and says so."""
+    with connect(make_store()) as engine:
+        old = NOW - 60 * 24 * HOUR
+        Writer(engine).write(
+            [planned("Scan", job_name="old job", started_at_ms=old, ended_at_ms=old + 2_000, state="failed", error="x")]
+        )
+        home = get(engine, "/").text
+        assert "<h1>The 7 days up to 2" in home and "Nothing ran since." in home
+        assert '<h2 id="failed">Failures</h2>\n<ul' in home
+        for path in ("/queries", "/jobs"):
+            assert "old job" in get(engine, path).text
