@@ -51,6 +51,28 @@ public final class StacksTest {
     check("collect", "java.io.DataOutputStream.write", SQL + "SparkPlan.$anonfun$getByteArrayRdd$1");
     check("collect", SQL + "arrow.ArrowWriter.write", SQL + "arrow.ArrowConverters$ArrowBatchIterator.next");
     check("python", SQL + "arrow.ArrowWriter.write", SQL + "python.BasicPythonArrowInput.writeNextInputToArrowStream");
+    // Native engines: one call runs many operators, and may call back for rows that it reads
+    String comet = "org.apache.spark.sql.comet.";
+    check(
+        "native", "org.apache.comet.Native.executePlan", "org.apache.comet.CometExecIterator.getNextBatch",
+        comet + "execution.shuffle.CometNativeShuffleWriter.write",
+        "org.apache.spark.shuffle.ShuffleWriteProcessor.write");
+    check(
+        "shuffle_read", "org.apache.comet.Native.decodeShuffleBlock",
+        comet + "execution.shuffle.NativeBatchDecoderIterator.next", "org.apache.comet.Native.executePlan");
+    check(
+        "code 1 processNext", GENERATED + "1.processNext", comet + "CometSparkToColumnarExec.x",
+        "org.apache.comet.Native.executePlan");
+    check(
+        "shuffle_write", "org.apache.comet.Native.writeSortedFileNative",
+        "org.apache.spark.shuffle.sort.SpillWriter.doSpilling");
+    check("operator CometSparkRowToColumnar", comet + "CometSparkToColumnarExec$$anon$1.next");
+    check(
+        "native", "java.lang.Long.valueOf", "org.apache.comet.vector.NativeUtil.getNextBatch",
+        "org.apache.comet.CometExecIterator.getNextBatch", WRITER);
+    check(
+        "collect", "org.apache.comet.shaded.arrow.vector.ipc.WriteChannel.write",
+        comet + "util.Utils$.$anonfun$serializeBatches$2", SQL + "SparkPlan.x");
     check("other", "java.util.ArrayList.add");
     check("other", SQL + "UnsafeExternalRowSorter.sort");
     work();

@@ -28,9 +28,9 @@ from joinsight.present.cost import Labels
 from joinsight.tables import BroadcastRow, JoinRow, ShuffleRow
 from joinsight.terminal.console import text_console
 from joinsight.terminal.execution import print_execution
-from joinsight.timing.cost import Bill, JoinCost, bill, divide
+from joinsight.timing.cost import Bill, JoinCost, bill
 from joinsight.timing.critical_path import Segment, critical_path
-from joinsight.timing.task_time import METHODS, PARTS, Spent
+from joinsight.timing.task_time import METHODS, PARTS, Spent, divide
 
 # Stage 1 writes the left shuffle, 2 the right one, 7 joins; all are on the path
 MERGED = """

@@ -300,3 +300,56 @@ def test_counts_of_samples_fit() -> None:
 def test_texts_are_searched_for_expressions_in_proportion_to_their_length(work: str, word: str) -> None:
     """Two million characters: what takes time by their square does not end."""
     assert _EXPRESSIONS[work].search(word * (2_000_000 // len(word))) is None
+
+
+NATIVE = """
+CometExchange | hashpartitioning(k#1, 4) | shuffle bytes written=5, native shuffle writer time:nsTiming=30000000
+  CometSort | [k#1], [k#1 ASC] | total time (in ms) spent in this operator:nsTiming=180000000
+    CometFilter | [k#1], (k#1 > 5) | total time (in ms) spent in this operator:nsTiming=60000000
+      CometNativeScan parquet t | [k#1] | scan time:nsTiming=30000000
+"""
+BY_OPERATOR = {"CometSort [k#1]": 6, "CometFilter": 2, "CometNativeScan": 1, "CometExchange": 1}
+
+
+def of_operators(rows: list[Row]) -> dict[str, int]:
+    """The time of each operator, by the beginning of its text; ``""``: of none."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[next((name for name in BY_OPERATOR if row["node"].startswith(name)), "")] += row["task_time_ms"]
+    return dict(found)
+
+
+def test_native_calls_are_divided_by_what_operators_measured() -> None:
+    """Samples tell how long tasks were in such calls, the engine's own metrics what these did; both add up."""
+    rows = spent(NATIVE, {"native": 8, "shuffle_write": 1, "other": 1}, 500)
+    assert of_operators(rows) == {name: 40 * n for name, n in BY_OPERATOR.items()} | {"CometExchange": 90, "": 50}
+    assert {row["method"] for row in rows if row["part"] in ("sort", "scan")} == {"metrics"}
+
+
+def test_native_times_without_samples() -> None:
+    """If all operators of a stage measured theirs, they are all of it, unless they are less than half of it."""
+    assert of_operators(spent(NATIVE, {}, 500)) == {name: 50 * n for name, n in BY_OPERATOR.items()}
+    assert of_operators(spent(NATIVE, {}, 100)) == {name: 10 * n for name, n in BY_OPERATOR.items()}
+    measured = {name: 30 * n for name, n in BY_OPERATOR.items()}
+    assert of_operators(spent(NATIVE, {}, 1_000)) == measured | {"": 700}
+
+
+def test_native_operators_that_measure_no_time() -> None:
+    """What the others of a call leave is theirs or any other's: it is no operator's."""
+    drawing = NATIVE.replace("CometFilter", "CometExpand").replace("(k#1 > 5) | total time", "[] | no time")
+    rows = spent(drawing, {"native": 1}, 500)
+    assert of_operators(rows) == {"CometSort [k#1]": 180, "CometNativeScan": 30, "CometExchange": 30, "": 260}
+
+
+WAITS = NATIVE.replace(
+    "scan time:nsTiming=30000000",
+    "Wall clock time elapsed for data decompression + decoding:nsTiming=30000000, "
+    "Total elapsed wall clock time for scanning + record batch decompression / decoding:nsTiming={whole}",
+)
+
+
+@pytest.mark.parametrize(("whole_ms", "scan_ms"), [(300, 30), (200, 30), (500, 230)])
+def test_scans_that_wait_for_files(whole_ms: int, scan_ms: int) -> None:
+    """What others did between its first row and its last is not a scan's, waiting for files is."""
+    drawing = WAITS.replace("{whole}", str(whole_ms * 1_000_000))
+    assert of_operators(spent(drawing, {"native": 1}, 270 + scan_ms))["CometNativeScan"] == scan_ms

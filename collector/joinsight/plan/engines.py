@@ -8,7 +8,7 @@ published plans. What an engine does not measure, or measures differently, stays
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 EngineName = Literal["Auron", "Comet", "Gluten", "Photon", "RAPIDS"]
@@ -21,6 +21,7 @@ EXCHANGE_PART = "exchange part"
 
 _ROWS, _BUILD_TIME, _BUILD_SIZE = "number of output rows", "time to build hash map", "data size of build side"
 _SORT_TIME, _AGGREGATION_TIME, _SCAN_TIME = "sort time", "time in aggregation build", "scan time"
+_SPARKS_PREFIXES = ("", "CH", "Columnar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,16 @@ class Engine:
     """What stays unknown, and why: a sentence for the documentation."""
     suffixes: tuple[str, ...] = ("Exec",)
     """What follows Spark's name."""
+    times: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What an operator's tasks took natively, without other operators: by its kind, "" for all, the engine's names of
+    metrics, each with the part of the task time that it is ("" for what its kind says). A node's are added up."""
+    times_with_consumers: tuple[str, ...] = ()
+    """Times of scans from the first row to the last, with waiting for files, and with all that was done between."""
+
+    @property
+    def own_prefixes(self) -> tuple[str, ...]:
+        """Those of `prefixes` with which no operator of Spark's begins."""
+        return tuple(prefix for prefix in self.prefixes if prefix not in _SPARKS_PREFIXES)
 
 
 ENGINES: tuple[Engine, ...] = (
@@ -84,6 +95,28 @@ ENGINES: tuple[Engine, ...] = (
         },
         "Spills of joins and sorts: Comet counts bytes on disk, Spark bytes in memory."
         " The mode of a broadcast, which Comet does not print.",
+        times={
+            "": {
+                "total time (in ms) spent in this operator": "",
+                "time in conversion": "",
+                "time converting Spark batches to Arrow batches": "",
+            },
+            "join": {
+                "Total time for joining": "",
+                "Total time for collecting build-side of join": "",
+                "total time for joining": "",
+                "total time for collecting build-side of join": "",
+            },
+            "scan": {"scan time": "", "Wall clock time elapsed for data decompression + decoding": ""},
+            "shuffle": {
+                "native shuffle writer time": "shuffle_write",
+                "decoding and decompression time": "shuffle_read",
+            },
+        },
+        times_with_consumers=(
+            "Total elapsed wall clock time for scanning + record batch decompression / decoding",
+            "Elapsed wall clock time for for scanning + record batch decompression / decoding",
+        ),
     ),
     Engine(
         "Gluten",
@@ -150,6 +183,30 @@ ENGINES: tuple[Engine, ...] = (
         " hash joins. The time that a driver takes to build a broadcast: tasks build it. With ClickHouse, the times of"
         " sorts and builds.",
         suffixes=("ExecTransformer", "ExecBaseTransformer", "Transformer", "Exec"),
+        times={
+            "": {
+                "time to convert": "",
+                "time of expand": "",
+                "time of generate": "",
+                "time of limit": "",
+                "time of window": "",
+            },
+            "filter": {"time of filter": ""},
+            "project": {"time of project": ""},
+            "sort": {"time of sort": ""},
+            "aggregate": {"time of aggregation": "", "time of rowConstruction": "", "time of extraction": ""},
+            "join": {
+                "time of hash build": "",
+                "time of hash probe": "",
+                "time of merge join": "",
+                "time of stream preProjection": "",
+                "time of buffer preProjection": "",
+                "time to build preProjection": "",
+                "time of postProjection": "",
+            },
+            "scan": {"time of scan and filter": ""},
+            "shuffle": {"shuffle wall time": "shuffle_write", "time to deserialize": "shuffle_read"},
+        },
     ),
     Engine(
         "RAPIDS",
@@ -202,6 +259,13 @@ ENGINES: tuple[Engine, ...] = (
         },
         "Rows that a shuffle reads, and so its skew: RAPIDS counts batches. Spills of joins and sorts: they are from"
         " the GPU to the host. The build side of a symmetric join, which is chosen while it runs.",
+        times={
+            "": {"op time": ""},
+            "shuffle": {
+                "op time (shuffle write partitioning)": "shuffle_write",
+                "op time (shuffle read)": "shuffle_read",
+            },
+        },
     ),
     Engine(
         "Photon",
@@ -274,6 +338,7 @@ ENGINES: tuple[Engine, ...] = (
         },
         "`build_bytes` of shuffled hash joins. Spills of joins and sorts: Auron counts those to memory and to disk, not"
         " the bytes that they had in memory. The driver's times of a broadcast, which Auron announces and never sets.",
+        times={"": {"Native.elapsed_compute": ""}, "shuffle": {"Native.elapsed_compute": "shuffle_write"}},
     ),
 )
 

@@ -140,6 +140,10 @@ class Operator:
     """The native engine whose operator this is; `name` is that of Spark's."""
     metric_names: Mapping[str, str] = field(default_factory=dict)
     """Spark's names of the engine's metrics."""
+    native_times: Mapping[str, str] = field(default_factory=dict)
+    """See `Engine.times`."""
+    times_with_consumers: tuple[str, ...] = ()
+    """See `Engine.times_with_consumers`."""
 
     @property
     def own_time(self) -> tuple[str, ...]:
@@ -184,7 +188,7 @@ COMMAND_RESULT = "CommandResult"
 _STREAM_SCANS = ("MicroBatchScan", "RealTimeStreamScan", "ContinuousScan")
 ADAPTIVE_PLAN, AQE_READ, SORT = "AdaptiveSparkPlan", "AQEShuffleRead", "Sort"
 SUBQUERY, AGGREGATE, FILTER, SCAN, UNION = "Subquery", "Aggregate", "Filter", "Scan", "Union"
-COALESCE = "Coalesce"
+COALESCE, PROJECT, HASH_AGGREGATE, WINDOW_GROUP_LIMIT = "Coalesce", "Project", "HashAggregate", "WindowGroupLimit"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
 CARTESIAN_PRODUCT, SORT_MERGE_JOIN = "CartesianProduct", "SortMergeJoin"
 WRITE_V2, WRITE_FILES = "WriteToDataSourceV2", "WriteFiles"
@@ -298,14 +302,16 @@ _SUFFIXES = tuple(_NAMES[name] for name in (BROADCAST_EXCHANGE, EXCHANGE, *JOIN_
 _SCAN, _SUBQUERY, _OTHER = Operator("", "scan"), Operator("", "subquery"), Operator("")
 _COMPOSED: Mapping[str, Operator] = {**_NAMES, SCAN: _SCAN}
 _EXECUTE = "Execute "
+_TRANSFORMER = "Transformer"
 
 of = _NAMES.__getitem__
-"""The operator of this name; an unknown one has an empty name and the kind ``other``."""
+"""The operator of this name; an unknown one has the kind ``other``, and a name only if it is an engine's."""
 
 
 def _in_engine(operator: Operator, engine: Engine) -> Operator:
-    names = {**engine.metrics.get("", {}), **engine.metrics.get(operator.kind, {})}
-    return replace(operator, engine=engine.name, metric_names=names)
+    names, times = ({**table.get("", {}), **table.get(operator.kind, {})} for table in (engine.metrics, engine.times))
+    whole = engine.times_with_consumers if operator.kind == "scan" else ()
+    return replace(operator, engine=engine.name, metric_names=names, native_times=times, times_with_consumers=whole)
 
 
 def _scan_of(spark: str) -> Operator | None:
@@ -338,7 +344,19 @@ def _recognized(name: str) -> Operator:
         return _SCAN
     if "Subquery" in name:  # ProjectedBroadcastValueSubquery
         return _SUBQUERY
-    return next((operator for operator in _SUFFIXES if base.endswith(operator.name)), _OTHER)
+    return next((operator for operator in _SUFFIXES if base.endswith(operator.name)), None) or _other_native(base)
+
+
+def _other_native(name: str) -> Operator:
+    """An operator without traits, with Spark's name and the engine if it is an engine's: ``CometWindow``."""
+    for engine in ENGINES:
+        suffix = next((each for each in engine.suffixes if name.endswith(each)), "")
+        for prefix in engine.prefixes:
+            spark = name.removeprefix(prefix).removesuffix(suffix)
+            is_its_own = prefix in engine.own_prefixes or suffix.endswith(_TRANSFORMER)
+            if is_its_own and name.startswith(prefix) and spark[:1].isupper():
+                return _in_engine(replace(_OTHER, name=spark), engine)
+    return _OTHER
 
 
 def _native(name: str, engine: Engine) -> Operator | None:

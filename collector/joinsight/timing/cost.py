@@ -8,9 +8,9 @@ the critical path, the task time to that of the stages. What belongs to no singl
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from joinsight.plan import operators, texts
 from joinsight.plan.caches import not_run
@@ -18,7 +18,7 @@ from joinsight.plan.graph import Node
 from joinsight.plan.metrics import NOTHING, PlanMetrics
 from joinsight.timing.critical_path import STAGE_CAUSES, Segment
 from joinsight.timing.stages import Stages
-from joinsight.timing.task_time import Spent, is_of_part, sum_of_errors
+from joinsight.timing.task_time import REST, Spent, divide, is_of_part, sum_of_errors
 
 ItemKind = Literal["operator", "shared", "activity", "rest"]
 _ACTIVITIES = ("file_write", "cache_build", "collect", "other")
@@ -30,7 +30,6 @@ _REQUIRED = "ENSURE_REQUIREMENTS"
 _BETWEEN = ("filter", "project", "shuffle_read", "reused_exchange")
 """Between a join and what it made necessary there are at most these, and sorts."""
 
-Key = TypeVar("Key", bound=Hashable)
 Attempt = tuple[int, int | None]
 """A stage attempt."""
 
@@ -113,7 +112,8 @@ class Bill:
     joins: Sequence[JoinCost]
     """Those that can have cost most first; without those that only fill cached tables which were there."""
     waits: Mapping[Attempt, Mapping[int, int]]
-    """How long the execution waited for each operator of the stage attempts on its path, as far as samples tell."""
+    """How long the execution waited for each operator of the stage attempts on its path that samples, or what a native
+    engine measured, divide."""
     weights: Mapping[Attempt, Mapping[Account, int]] = field(default_factory=dict)
     """The run time of each stage attempt, by what its tasks were at."""
     stages: Stages = field(default_factory=lambda: Stages(NOTHING), repr=False, compare=False)
@@ -152,12 +152,12 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     tasks: Counter[Account] = Counter()
     errors: dict[Account, list[int]] = defaultdict(list)
     weights: dict[Attempt, Counter[Account]] = defaultdict(Counter)
-    sampled: set[Attempt] = set()
+    undivided: set[Attempt] = set()
     for each in spent:
         account = _account(facts, stages, each)
         tasks[account] += each.ms
-        if each.method == "sampled":
-            sampled.add((each.stage_id, each.stage_attempt))
+        if each.part == REST:
+            undivided.add((each.stage_id, each.stage_attempt))
         weights[each.stage_id, each.stage_attempt][account] += each.ms
         if each.error_ms is not None:
             errors[account].append(each.error_ms)
@@ -178,7 +178,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         waits[attempt] = {
             account.node_id: part
             for account, part in parts.items()
-            if attempt in sampled and account.kind == "operator" and account.node_id is not None
+            if attempt not in undivided and account.kind == "operator" and account.node_id is not None
         }
     items = [
         Item(*account, _holds(stages, account), wall[account], tasks[account], sum_of_errors(errors[account]))
@@ -186,16 +186,6 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     ]
     items.sort(key=lambda item: (-item.wall_ms, -item.task_time_ms))
     return Bill(items, _joins(facts, items), waits, weights, stages)
-
-
-def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
-    """`whole` in proportion to the weights, which must not all be 0, as integers that add up (largest remainders)."""
-    total = sum(weights.values())
-    parts = {key: whole * weight // total for key, weight in weights.items()}
-    left = whole - sum(parts.values())
-    for key in sorted(weights, key=lambda key: -(whole * weights[key] % total))[:left]:
-        parts[key] += 1
-    return parts
 
 
 def _account(facts: PlanMetrics, stages: Stages, spent: Spent) -> Account:

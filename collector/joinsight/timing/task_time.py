@@ -10,22 +10,25 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from joinsight.contract.document import MAX_LONG, NOT_RUN, Stage
+from joinsight.contract.document import MAX_LONG, NOT_RUN, Accumulator, Stage
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.timing.stages import Stages
 
+Key = TypeVar("Key", bound=Hashable)
 Method = Literal["sampled", "metrics", "stage"]
 METHODS: tuple[Method, ...] = ("sampled", "metrics", "stage")
 REST = "rest"
+_NATIVE = "native"
+"""Samples of calls that run many operators of a native engine; their time is divided by what these measured."""
 PARTS = (
     *("code", "sort", "aggregation", "hashed_relation", "operator"),
     *("shuffle_read", "scan", "cached_scan", "python"),
@@ -65,6 +68,7 @@ _MEASURED = {
     operators.PYTHON_TIME: "python",
 }
 """Spark's times that include no other operator's, and what tasks are at then; Python's only as `_is_alone` says."""
+_PARTS_OF_KINDS: Mapping[str, str] = {"sort": "sort", "aggregate": "aggregation", "scan": "scan"}
 _BESIDE_PYTHON = ("scan", "filter", "project", "sort", "aggregate", "limit", "shuffle_read", "write", "query_stage")
 """Kinds of operators that take little beside a Python worker for as many rows, or of which Spark measures the time."""
 _NUMBER = re.compile(r"\((\d+)\)")
@@ -132,15 +136,57 @@ def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
     """What the run time of these stages went into, the largest part of each first."""
     stages = list(stages)
     attempts = Counter(stage.id for stage in stages)
-    measured = _by_metrics(facts)
+    measured, native = _by_metrics(facts), _natively(facts, stages, attempts)
     places = _Places(facts)
     for stage in stages:
         if stage.state in NOT_RUN or not stage.run_time_ms:
             continue
+        its = measured.get(stage.id, ()) if attempts[stage.id] == 1 else ()
         if any(stage.samples.values()):
-            yield from _sampled(stage, places)
+            yield from _with_native(stage, list(_sampled(stage, places)), native.get(stage.id))
         else:
-            yield from _measured(stage, measured.get(stage.id, ()) if attempts[stage.id] == 1 else ())
+            yield from _measured(stage, its, native.get(stage.id))
+
+
+def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None) -> Sequence[Spent]:
+    """What samples saw, with the time of native calls divided among the operators that ran in them.
+
+    Where no call was seen, as the engine's samples tell nothing, operators took what they measured.
+    """
+    calls = sum(each.ms for each in sampled if each.part == _NATIVE)
+    others = [each for each in sampled if each.part != _NATIVE]
+    if native is None or not (its := native.in_calls(any(each.part == "shuffle_read" for each in others))):
+        return [replace(each, part="operator") if each.part == _NATIVE else each for each in sampled]
+    measured = sum(each.ms for each in its)
+    whole = calls or min(measured, stage.run_time_ms)
+    rest = {index: each.ms for index, each in enumerate(others)}
+    if not any(rest.values()):
+        whole = stage.run_time_ms
+    found = _divided(whole, its, is_all=native.is_timed or measured >= whole)
+    if whole > sum(each.ms for each in found):  # operators that measure no time ran there, too
+        left = whole - sum(each.ms for each in found)
+        found.append(Spent(stage.id, stage.attempt, "operator", None, None, left, None, "stage"))
+    if any(rest.values()):
+        found += [replace(others[i], ms=ms) for i, ms in divide(stage.run_time_ms - whole, rest).items()]
+    return sorted((replace(each, stage_attempt=stage.attempt) for each in found if each.ms), key=lambda each: -each.ms)
+
+
+def _divided(whole: int, native: Sequence[Spent], *, is_all: bool) -> list[Spent]:
+    """What operators measured; with `is_all` in proportion, so that they add up to `whole`."""
+    if not is_all:
+        return list(native)
+    parts = divide(whole, {index: each.ms for index, each in enumerate(native)})
+    return [replace(native[index], ms=ms) for index, ms in parts.items()]
+
+
+def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
+    """`whole` in proportion to the weights, which must not all be 0, as integers that add up (largest remainders)."""
+    total = sum(weights.values())
+    parts = {key: whole * weight // total for key, weight in weights.items()}
+    left = whole - sum(parts.values())
+    for key in sorted(weights, key=lambda key: -(whole * weights[key] % total))[:left]:
+        parts[key] += 1
+    return parts
 
 
 def _sampled(stage: Stage, places: _Places) -> Iterator[Spent]:
@@ -148,7 +194,7 @@ def _sampled(stage: Stage, places: _Places) -> Iterator[Spent]:
     for key, count in stage.samples.items():
         group, *place = key.split(" ")
         work = place.pop()[1:] if place and place[-1].startswith("+") else None
-        part = group if group in PARTS else "other"
+        part = group if group in PARTS or group == _NATIVE else "other"
         counts[part, places.node(stage.id, part, place, work), work] += count
     total = counts.total()
     seen = given = 0
@@ -169,8 +215,15 @@ def _largest_first(counted: tuple[tuple[str, int | None, str | None], int]) -> t
     return -count, part, -1 if node is None else node, work or ""
 
 
-def _measured(stage: Stage, measured: Sequence[Spent]) -> Iterator[Spent]:
+def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None) -> Iterator[Spent]:
     """`measured`: by metrics, which do not tell attempts apart."""
+    if native is not None:
+        known = {(each.node_id, each.part) for each in native.all}
+        beside = [each for each in measured if (each.node_id, each.part) not in known and each.part != "python"]
+        left = max(0, stage.run_time_ms - sum(each.ms for each in beside))
+        total = sum(each.ms for each in native.all)
+        is_most = native.is_timed and 2 * total >= left
+        measured = [*beside, *_divided(left, native.all, is_all=is_most or total > left)]
     others = sum(each.ms for each in measured if each.part != "python")
     left = max(0, stage.run_time_ms - others)  # while they run, Python workers also wait for these
     measured = [replace(each, ms=min(each.ms, left)) if each.part == "python" else each for each in measured]
@@ -219,6 +272,72 @@ def _is_alone(facts: PlanMetrics, python: Node) -> bool:
         seen |= around
         todo += around
     return True
+
+
+class _Native(NamedTuple):
+    """What operators of a native engine measured in a stage."""
+
+    all: Sequence[Spent]
+    conversions: frozenset[int]
+    """The nodes of these that convert between rows and columns, which are called by themselves."""
+    is_timed: bool
+    """Whether all operators of the stage are the engine's, or Spark's that take no time, and measured theirs."""
+
+    def in_calls(self, reads_outside: bool) -> list[Spent]:
+        """Those of operators that run many in one call; `reads_outside`: a shuffle is read and decoded elsewhere."""
+        outside = ("shuffle_read",) if reads_outside else ()
+        return [each for each in self.all if each.node_id not in self.conversions and each.part not in outside]
+
+
+def _natively(facts: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int, int]) -> Mapping[int, _Native]:
+    """What operators of native engines measured, by stage; not of stages with several attempts."""
+    engines = [node for node in facts.graph.nodes if operators.of(node.name).native_times]
+    if not engines:
+        return {}
+    run_times = {stage.id: stage.run_time_ms for stage in stages if attempts[stage.id] == 1}
+    found: dict[int, list[Spent]] = defaultdict(list)
+    wholes: dict[int, Counter[int]] = defaultdict(Counter)  # of scans with what was done between, by stage and node
+    for node in engines:
+        operator = operators.of(node.name)
+        times: Counter[tuple[int, str]] = Counter()
+        for metric in node.metrics:
+            is_whole = metric.name in operator.times_with_consumers
+            if is_whole or metric.name in operator.native_times:
+                part = operator.native_times.get(metric.name) or _PARTS_OF_KINDS.get(operator.kind, "operator")
+                for stage, ms in _by_run_time(facts.accumulators.get(metric.id), metric.type, run_times).items():
+                    if is_whole:
+                        wholes[stage][node.id] += ms
+                    else:
+                        times[stage, part] += ms
+        for (stage, part), ms in times.items():
+            if ms:
+                found[stage].append(Spent(stage, 0, part, node.id, None, ms, None, "metrics"))
+    for stage, scans in wholes.items():
+        waited = sum(scans.values()) - sum(each.ms for each in found[stage])
+        if waited > 0:  # for files
+            parts = divide(waited, scans).items()
+            found[stage] += [Spent(stage, 0, "scan", i, None, ms, None, "metrics") for i, ms in parts if ms]
+    conversions = frozenset(node.id for node in engines if operators.of(node.name).is_wrapper)
+    ran = Stages(facts).ran
+    timed = {node.id for node in engines if any(m.name in operators.of(node.name).native_times for m in node.metrics)}
+    return {
+        stage: _Native(its, conversions, all(i in timed or _takes_no_time(facts.nodes[i]) for i in ran.get(stage, ())))
+        for stage, its in found.items()
+    }
+
+
+def _by_run_time(measured: Accumulator | None, type_: str, run_times: Mapping[int, int]) -> Mapping[int, int]:
+    """Milliseconds of a time by stage; where several measured it, in proportion to how long these ran."""
+    if measured is None or measured.sum is None or measured.sum <= 0:
+        return {}
+    ms = (measured.sum + 500_000) // 1_000_000 if type_ == "nsTiming" else measured.sum
+    weights = {stage: run_times[stage] for stage in measured.stages if run_times.get(stage)}
+    return divide(ms, weights) if weights else {}
+
+
+def _takes_no_time(node: Node) -> bool:
+    operator = operators.of(node.name)
+    return operator.is_wrapper or operator.is_exchange or operator.kind == "limit" or operator.name == operators.UNION
 
 
 class _Places:

@@ -42,6 +42,19 @@ final class Stacks {
       {"org.apache.spark.shuffle.sort.SortShuffleManager", SKIPPED}, // likewise
       {"org.apache.spark.shuffle.", "shuffle_write"},
       {"org.apache.spark.sql.execution.exchange.ShuffleExchangeExec", "shuffle_write"},
+      {"org.apache.spark.sql.comet.execution.shuffle.CometBlockStoreShuffleReader", "shuffle_read"},
+      {"org.apache.spark.sql.comet.execution.shuffle.NativeBatchDecoderIterator", "shuffle_read"},
+      {"org.apache.spark.sql.comet.execution.shuffle.CometShuffledBatchRDD", "shuffle_read"},
+      {"org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager", SKIPPED},
+      {"org.apache.spark.sql.comet.execution.shuffle.", "shuffle_write"},
+      // Around the native calls of Comet: setting them up, and taking their batches
+      {"org.apache.spark.sql.comet.CometNativeExec", "native"},
+      {"org.apache.spark.sql.comet.CometExecRDD", "native"},
+      {"org.apache.spark.sql.comet.CometBatchRDD", "native"},
+      {"org.apache.spark.sql.comet.PlanDataInjector", "native"},
+      {"org.apache.spark.sql.comet.NativeScanPlanDataInjector", "native"},
+      {"org.apache.spark.sql.comet.SharedDecode", "native"},
+      {"org.apache.spark.sql.comet.CometSparkToColumnarExec", OPERATOR + " CometSparkRowToColumnar"},
       // Sources
       {"org.apache.spark.sql.execution.datasources.v2.MergeRowsExec", OPERATOR},
       {"org.apache.spark.sql.execution.datasources.", "scan"},
@@ -81,6 +94,20 @@ final class Stacks {
       {"org.apache.spark.sql.execution.SparkPlan", "collect"},
       {"org.apache.spark.sql.execution.arrow.ArrowConverters$ArrowBatch", "collect"}, // toPandas, Connect
   };
+  /** Groups of methods of native engines, which run many operators in one call, by the start of class and method. */
+  private static final String[][] NATIVE_GROUPS = {
+      {"org.apache.comet.CometExecIterator", "native"},
+      {"org.apache.comet.Native.executePlan", "native"},
+      {"org.apache.comet.Native.createPlan", "native"},
+      {"org.apache.spark.sql.comet.util.Utils$.serializeBatches", "collect"},
+      {"org.apache.spark.sql.comet.util.Utils$.$anonfun$serializeBatches", "collect"},
+      {"org.apache.comet.Native.decodeShuffleBlock", "shuffle_read"},
+      {"org.apache.comet.Native.write", "shuffle_write"},
+      {"org.apache.comet.Native.sortRowPartitions", "shuffle_write"},
+      {"org.apache.comet.Native.columnarToRow", OPERATOR + " CometNativeColumnarToRow"},
+      {"org.apache.gluten.vectorized.ColumnarBatchOutIterator.native", "native"},
+  };
+  private static final String COMET = "org.apache.spark.sql.comet.";
   private static final String[] OPERATOR_ENDINGS = {"Exec", "EvaluatorFactory"};
 
   private final Map<String, String> groups = new HashMap<>(); // by class
@@ -107,6 +134,7 @@ final class Stacks {
         continue;
       }
       String found = group(name);
+      if (key == null && found.equals(SKIPPED)) found = nativeGroup(name, frame.getMethodName());
       if (key == null && group == null) addWork(found, name, frame.getMethodName());
       switch (found) {
         case SKIPPED:
@@ -176,13 +204,24 @@ final class Stacks {
     return found;
   }
 
+  private static String nativeGroup(String name, String method) {
+    if (!name.startsWith("org.apache.comet.") && !name.startsWith("org.apache.gluten.vectorized.")
+        && !name.startsWith(COMET))
+      return SKIPPED;
+    String called = name + "." + method;
+    for (String[] group : NATIVE_GROUPS) {
+      if (called.startsWith(group[0])) return group[1];
+    }
+    return SKIPPED;
+  }
+
   private static String find(String name) {
     String simple = name.substring(name.lastIndexOf('.') + 1);
     if (name.startsWith(SOURCES) && simple.contains("Writ")) return "file_write"; // ParquetWriteSupport
     for (String[] group : GROUPS) {
       if (name.startsWith(group[0])) return group[1].equals(OPERATOR) ? operator(name) : group[1];
     }
-    return name.startsWith(EXECUTION) ? operator(name) : SKIPPED;
+    return name.startsWith(EXECUTION) || name.startsWith(COMET) ? operator(name) : SKIPPED;
   }
 
   /** {@code operator Generate} for GenerateExec and its parts; nothing if the name is not of an operator. */
