@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _JAVA = Path(__file__).parents[1] / "listener/src/io/joinsight/capture/ApplicationSettings.java"
-_LISTED = re.findall(r"ALLOWED =(.*?);", _JAVA.read_text(), re.DOTALL)[0]
+_LISTED, _OF_SESSION = (
+    re.findall(rf"{name} =(.*?);", _JAVA.read_text(), re.DOTALL)[0] for name in ("ALLOWED", "SESSION")
+)
 ALLOWED = frozenset(re.findall(r'"(.*?)"', _LISTED))
 """A trailing dot means a prefix."""
+SESSION = tuple(re.findall(r'"(.*?)"', _OF_SESSION))
+"""Prefixes of those that a session may set for itself."""
 
 
 def allowed(settings: Mapping[str, str]) -> dict[str, str]:
@@ -24,5 +28,5 @@ def _is_allowed(key: str) -> bool:
 
 def of_session(of_application: Mapping[str, str], changed: Mapping[str, str]) -> dict[str, str]:
     """The SQL settings in force in a session: the application's, overridden by what the session changed."""
-    merged = {key: value for key, value in of_application.items() if key.startswith("spark.sql.")} | dict(changed)
+    merged = {key: value for key, value in of_application.items() if key.startswith(SESSION)} | dict(changed)
     return dict(sorted(merged.items()))

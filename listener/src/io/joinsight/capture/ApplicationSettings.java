@@ -41,7 +41,10 @@ public final class ApplicationSettings {
       "spark.sql.sortMergeJoinExec.",
       "spark.sql.sources.bucketing.",
       "spark.sql.sources.v2.bucketing.",
+      "spark.sql.extensions",
       "spark.sql.requireAllClusterKeysForCoPartition",
+      "spark.auron.",
+      "spark.comet.",
       "spark.default.parallelism",
       "spark.driver.cores",
       "spark.driver.maxResultSize",
@@ -51,8 +54,12 @@ public final class ApplicationSettings {
       "spark.executor.instances",
       "spark.executor.memory",
       "spark.executor.memoryOverhead",
+      "spark.gluten.",
       "spark.joinsight.advice",
       "spark.memory.fraction",
+      "spark.memory.offHeap.",
+      "spark.plugins",
+      "spark.rapids.",
       "spark.reducer.maxSizeInFlight",
       "spark.serializer",
       "spark.shuffle.accurateBlockSkewedFactor",
@@ -67,6 +74,9 @@ public final class ApplicationSettings {
       "spark.shuffle.spill.",
       "spark.speculation"));
   // clang-format on
+  /** Those that a session may have set for itself. */
+  private static final List<String> SESSION =
+      Arrays.asList("spark.sql.", "spark.comet.", "spark.gluten.", "spark.rapids.sql.", "spark.auron.");
 
   final Redaction redaction;
   public final String applicationName;
@@ -113,10 +123,17 @@ public final class ApplicationSettings {
   Map<String, String> sessionConfiguration(Map<String, String> modified, Redaction ofSession) {
     Map<String, String> merged = new TreeMap<>();
     for (Map.Entry<String, String> entry : configuration.entrySet()) {
-      if (entry.getKey().startsWith("spark.sql.")) merged.put(entry.getKey(), entry.getValue());
+      if (isOfSession(entry.getKey())) merged.put(entry.getKey(), entry.getValue());
     }
     merged.putAll(allowed(modified, ofSession));
     return merged;
+  }
+
+  private static boolean isOfSession(String key) {
+    for (String prefix : SESSION) {
+      if (key.startsWith(prefix)) return true;
+    }
+    return false;
   }
 
   private static boolean isAllowed(String key) {
