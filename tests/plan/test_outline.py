@@ -14,7 +14,7 @@ from joinsight.plan.outline import MAX_CHARACTERS, outline
 
 
 def of_graph(graph: Graph) -> str:
-    return outline(graph, Identity().shape(graph))
+    return outline(Identity().shape(graph))
 
 
 def of(drawing: str) -> str:
@@ -150,8 +150,8 @@ def test_inputs_that_are_shared_are_read_once() -> None:
             edges += [(number - 1, number)] * 2
         plan = Graph(tuple(nodes), tuple(edges))
         shape = Identity().shape(plan)
-        assert outline(plan, shape) == "t ⋈ t ⋈ t ⋈ t ⋈ 1000 more"
-        return steps(lambda: outline(plan, shape))
+        assert outline(shape) == "t ⋈ t ⋈ t ⋈ t ⋈ 1000 more"
+        return steps(lambda: outline(shape))
 
     assert work(32) < 2.2 * work(16)
 
@@ -165,7 +165,7 @@ def test_a_hostile_text_takes_linear_time(piece: str) -> None:
     def prepare(size: int) -> Callable[[], object]:
         plan = plan_of_long_texts(piece * (size // len(piece)))
         shape = Identity().shape(plan)
-        assert 0 < len(outline(plan, shape)) <= MAX_CHARACTERS
-        return lambda: outline(plan, shape)
+        assert 0 < len(outline(shape)) <= MAX_CHARACTERS
+        return lambda: outline(shape)
 
     check_cpu_time(prepare, 60_000)

@@ -28,6 +28,7 @@ from itertools import pairwise
 
 from joinsight.plan import operators, texts
 from joinsight.plan.graph import Graph, Node
+from joinsight.plan.spark_texts import spark_graph
 
 RULES = 1
 """Version of the rules; part of the hashed text, so that keys of different versions never match."""
@@ -65,8 +66,6 @@ _OBJECT = re.compile(r"\$?\$Lambda[$/\w]*|@[0-9a-f]{4,}\b")
 _GENERATED = re.compile(r"(?<=SPARK_GEN_SUBQ_)\d+|(?<=numPartitions=)\d+")
 _AFTER_FUNCTIONS = re.compile(r"\]\)?, (?:filters|isStreamingAgg)=.*$", re.DOTALL)
 """What engines print after the functions of an aggregate."""
-_GPU = re.compile(r"(?<![A-Za-z])gpu(?=[a-z]\w*\()")
-"""What RAPIDS puts before the names of functions."""
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
 _NOT_KEYED = ("shuffle_read", "reused_exchange", "reused_subquery", "subquery", "pruning", "adapter", "query_stage")
 _MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
@@ -84,7 +83,7 @@ class Identity:
     def shape(self, graph: Graph) -> Shape:
         """The shape of a plan; cached for one graph: without AQE, the first and the last plan are the same."""
         if self._last is None or self._last[0] is not graph:
-            self._last = graph, Shape(graph, self.label)
+            self._last = graph, Shape(spark_graph(graph), self.label)
         return self._last[1]
 
     def query_shape(self, graph: Graph) -> str | None:
@@ -129,7 +128,7 @@ class Identity:
         """`operator_keys`, but equal operators have the same key, to compare plans where one reuses an exchange."""
         shape = self.shape(graph)
         keys = {}
-        for node in graph.nodes:
+        for node in shape.graph.nodes:
             kind = operators.of(node.name).kind
             if node.is_cluster or kind in _NOT_KEYED or operators.of(node.name).is_wrapper:
                 continue
@@ -157,12 +156,12 @@ class Identity:
             on += [_sorted_sides(each) for each in _conjuncts(self._text(join.condition or ""))]
             return f"Join {_join_type(join.join_type)} {' '.join(sorted(set(on)))}"
         if operator.kind == "filter":
-            return f"{operator.name} {' AND '.join(self._filters(_of_spark(node).removeprefix(name).strip()))}"
+            return f"{operator.name} {' AND '.join(self._filters(node.simple.removeprefix(name).strip()))}"
         if operators.is_scan(name):
             return self._scan(node)
         if name.startswith(operators.SUBQUERY):
             return operators.SUBQUERY
-        arguments = _of_spark(node).removeprefix(name)
+        arguments = node.simple.removeprefix(name)
         if name.startswith("Execute "):
             arguments = _PATH.sub("path#0", arguments)
         return f"{operator.shape_name or operator.name or name}{self._text(arguments).rstrip()}"
@@ -217,11 +216,6 @@ class Identity:
         return known
 
 
-def _of_spark(node: Node) -> str:
-    """The text of a node with Spark's names of functions."""
-    return _GPU.sub("", node.simple) if operators.of(node.name).engine == "RAPIDS" else node.simple
-
-
 def disambiguate(bases: Mapping[int, str]) -> dict[int, str]:
     """`operator_keys` from `operator_bases`."""
     seen: Counter[str] = Counter()
@@ -236,6 +230,7 @@ class Shape:
     """A plan without operators that are not part of the shape; `inputs` skips these, and partial aggregates."""
 
     def __init__(self, graph: Graph, label: Callable[[Node], str]) -> None:
+        self.graph = graph
         nodes = graph.by_id
         self.order, self.inputs, self.roots = skip(graph, _is_outside_shape)
         self.labels: dict[int, str] = {}
@@ -274,7 +269,7 @@ class Aggregate:
         """One step of an aggregate; None for any other node."""
         if operators.of(node.name).kind != "aggregate":
             return None
-        keys, between, functions = _AFTER_FUNCTIONS.sub("])", _of_spark(node)).partition("], functions=[")
+        keys, between, functions = _AFTER_FUNCTIONS.sub("])", node.simple).partition("], functions=[")
         if not between:
             return None
         split = texts.split(functions.removesuffix(")").removesuffix("]"))

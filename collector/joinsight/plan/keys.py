@@ -92,7 +92,7 @@ def _keys(graphs: Sequence[Graph], check_cancelled: Callable[[], None]) -> Keys:
         return Keys(None, "", (), ())
     identity = Identity()
     query_shape = identity.query_shape(graphs[0])
-    its_outline = outline(graphs[0], identity.shape(graphs[0]))
+    its_outline = outline(identity.shape(graphs[0]))
     fingerprints, bases = [], []
     for graph in graphs:
         check_cancelled()

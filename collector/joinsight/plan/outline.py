@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from joinsight.plan import operators, texts
-from joinsight.plan.graph import Graph, Node
+from joinsight.plan.graph import Node
 from joinsight.plan.identity import Shape
 
 MAX_CHARACTERS = 120
@@ -115,9 +115,9 @@ class _Outline:
         return " → ".join([text, *steps] if text else steps)
 
 
-def outline(graph: Graph, shape: Shape) -> str:
-    """The outline of a plan given its shape; empty for a plan without nodes."""
-    nodes = graph.by_id
+def outline(shape: Shape) -> str:
+    """The outline of a plan from its shape; empty for a plan without nodes."""
+    nodes = shape.graph.by_id
     made: dict[int, _Outline] = {}
     for node_id in shape.order:
         inputs = [made[i] for i in shape.inputs[node_id] if not operators.is_subquery(nodes[i].name)]

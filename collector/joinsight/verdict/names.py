@@ -23,7 +23,7 @@ _FUNCTION = re.compile(r"([A-Za-z_]\w*)\(")
 
 def operator(view: View, node_id: int) -> str:
     """``the join on customer_id``, ``the aggregation by region``, ``the scan of orders``."""
-    node = view.facts.nodes[node_id]
+    node = view.as_spark[node_id]
     kind, name = operators.of(node.name).kind, node.name
     if kind == "join":
         join = texts.join_text(name, node.simple)

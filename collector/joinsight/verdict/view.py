@@ -15,9 +15,11 @@ from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
+from joinsight.plan.spark_texts import spark_graph
 from joinsight.tables import Row
-from joinsight.timing.cost import Account, Bill, divide
+from joinsight.timing.cost import Account, Bill
 from joinsight.timing.critical_path import STAGE_CAUSES
+from joinsight.timing.task_time import divide
 
 _FRAMES = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
 
@@ -74,6 +76,11 @@ class View:
     def bill(self) -> Bill:
         """What the execution cost; most findings do without."""
         return self.stored.bill
+
+    @cached_property
+    def as_spark(self) -> Mapping[int, Node]:
+        """The nodes of the final plan as Spark would have printed them."""
+        return spark_graph(self.facts.graph).by_id
 
     @cached_property
     def wall_ms(self) -> int:

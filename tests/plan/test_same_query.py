@@ -1,0 +1,60 @@
+"""Queries that ran with Comet 1.2 and without it on Spark 4.1, recorded: the same queries with the same operators.
+
+``recorded/comet.ndjson.gz`` and ``recorded/spark.ndjson.gz`` have the documents of queries over the tables of TPC-H, at
+scale 0.2; the description is the name.
+"""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+
+RECORDED = Path(__file__).parent / "recorded"
+TITLES = {
+    "title": "orders.parquet → window over o_custkey → where rn",
+    "explodefn": "orders.parquet → explode → by w → count → top by …",
+    "union": "orders.parquet ∪ lineitem.parquet where o_orderkey, l_orderkey, l_tax → count",
+}
+"""Titles that the plan gives, by query."""
+
+
+@cache
+def recorded(engine: str) -> dict[str, Rows]:
+    """The rows of each query, with the title that its plan gives."""
+    lines = gzip.decompress((RECORDED / f"{engine}.ndjson.gz").read_bytes()).splitlines()
+    documents = (each for line in lines if isinstance(each := decode_document(line), Execution))
+    return {e.description: execution_rows(replace(e, description="", statement=None)) for e in documents}
+
+
+def keys(rows: Rows) -> set[str | None]:
+    """The keys of exchanges and joins."""
+    of_exchanges = {row.operator_key for row in rows.shuffle} | {row.operator_key for row in rows.broadcast}
+    return of_exchanges | {row.operator_key for row in rows.joins}
+
+
+@pytest.mark.parametrize("name", recorded("comet"))
+def test_it_is_the_same_query_with_and_without_comet(name: str) -> None:
+    """The query, its title, and the keys of its joins, shuffles and broadcasts."""
+    comet, spark = recorded("comet")[name], recorded("spark")[name]
+    assert comet.execution.query_shape == spark.execution.query_shape
+    assert comet.execution.title == spark.execution.title
+    assert TITLES.get(name) in (None, comet.execution.title)
+    assert keys(comet) == keys(spark)
+    assert comet.execution.plan_fingerprint != spark.execution.plan_fingerprint
+
+
+def test_time_in_native_calls_is_that_of_operators() -> None:
+    """The parts of each stage add up to its run time, and no part is of a native call as a whole."""
+    for name, rows in recorded("comet").items():
+        parts = [row for row in rows.task_time if row.method == "metrics"]
+        assert sum(row.task_time_ms for row in rows.task_time) == rows.execution.task_time_ms, name
+        assert all(row.node_id is not None for row in parts)
+        assert not any(row.part == "native" for row in rows.task_time)
