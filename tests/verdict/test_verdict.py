@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 from sqlalchemy import Engine
-from tests.documents import application
+from tests.documents import STARTED_AT_MS, application, planned
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.cli import cli
 from joinsight.contract.decode import decode_document
-from joinsight.contract.document import Execution
+from joinsight.contract.document import Execution, Nested
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
@@ -38,6 +38,10 @@ EXPECTED = {
     "coalesced": ("data_skew", "SortMergeJoin"),  # AQE merged all other partitions into one
     "distinct": ("compute", "Expand"),
     "json": ("scan", "Scan json "),
+    # Comet: its operators run in one native call, and measure their times themselves
+    "comet-regex": ("compute", "CometFilter"),
+    "comet-sort": ("compute", "CometSort"),
+    "comet-explode": ("join_output", "CometSortMergeJoin"),
 }
 """The code and an operator of the verdict, by document."""
 
@@ -94,6 +98,7 @@ def test_a_scan_says_which_format_it_parsed() -> None:
 def test_the_text_has_the_numbers_that_prove_it() -> None:
     assert "made 225.0 M rows from 15,000 rows and 15,000 rows" in judge(stored("selfjoin")).text
     assert "3,000 tasks" in judge(stored("tiny")).text
+    assert "the filter ((RLIKE(l_comment" in judge(stored("comet-regex")).text  # not what Comet prints before it
 
 
 def test_a_plan_whose_inputs_are_read_twice_at_each_level_is_judged() -> None:
@@ -198,3 +203,34 @@ def test_the_command_prints_the_contract(engine: Engine) -> None:
     assert printed["stage"] == 3
     shown = CliRunner().invoke(cli, ["verdict", name], env={"JOINSIGHT_DATABASE_URL": url}).stdout
     assert "the join on cust made 225.0 M rows" in " ".join(shown.split())
+
+
+def started_by_a_command(name: str) -> StoredPlan:
+    """A command of 10 s that started this execution, for which it waited 9 s."""
+    inner = stored(name)
+    inner.execution["execution_id"] = 5
+    nested = [Nested(5, STARTED_AT_MS + 500, STARTED_AT_MS + 9_500)]
+    command = planned("Execute MergeIntoCommand", nested=nested, ended_at_ms=STARTED_AT_MS + 10_000)
+    return replace(stored_plan(execution_rows(command)), nested=[inner])
+
+
+@pytest.mark.parametrize("name", ["selfjoin", "regex", "tiny"])
+def test_what_a_command_started_is_its_own(name: str) -> None:
+    """The verdict names what went wrong in it; the operators have its wall time, and both sums are exact."""
+    inner, command = stored(name), started_by_a_command(name)
+    of_inner, verdict = judge(inner), judge(command)
+    assert (verdict.code, verdict.operators, verdict.nodes) == (of_inner.code, of_inner.operators, ())
+    assert verdict.evidence["execution"] == 5
+    assert " execution 5" in verdict.text
+    assert verdict.share == pytest.approx(0.9 * of_inner.share, abs=1e-3)
+    items = [item for _, item in command.command_items]
+    assert sum(item.wall_ms for item in items) == command.bill.wall_ms == 10_000
+    assert sum(item.task_time_ms for item in items) == inner.bill.task_time_ms
+    assert not any(item.name == "nested" for item in items)
+
+
+def test_what_a_command_started_and_is_not_read_keeps_a_line() -> None:
+    """Its wall time is that of no operator, and the verdict says which execution to look at."""
+    command = replace(started_by_a_command("tiny"), nested=())
+    assert {item.name: item.wall_ms for _, item in command.command_items}["nested"] == 9_000
+    assert (judge(command).code, judge(command).evidence["longest_execution"]) == ("nested", 5)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from joinsight.analysis.followed import not_followed
@@ -19,11 +20,11 @@ from joinsight.plan.identity import Identity
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import Row, as_columns
 from joinsight.timing import cost
-from joinsight.timing.cost import Bill
+from joinsight.timing.cost import Bill, Item
 from joinsight.timing.critical_path import Segment
 from joinsight.timing.savings import Savings
 from joinsight.timing.stages import Stages
-from joinsight.timing.task_time import Spent
+from joinsight.timing.task_time import Spent, divide
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,40 @@ class StoredPlan:
     """What was accepted earlier for queries of the job."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What the application reported of its settings."""
+    nested: Sequence[StoredPlan] = ()
+    """The executions that it started, in the order of their start, if it is the outermost."""
+
+    @cached_property
+    def waited(self) -> Mapping[int, int]:
+        """How long it waited for each execution that it started, by id: milliseconds of its critical path."""
+        found: Counter[int] = Counter()
+        for row in self.segments:
+            if row["nested_execution_id"] is not None:
+                found[row["nested_execution_id"]] += row["end_ms"] - row["start_ms"]
+        return found
+
+    @cached_property
+    def command_items(self) -> Sequence[tuple[StoredPlan, Item]]:
+        """What it and the executions that it started cost, the largest first; each with the execution that it is of.
+
+        The wall time is that of this execution's critical path: of what it started, in proportion to what that cost.
+        """
+        known = {each.execution["execution_id"]: each for each in self.nested if each.bill.wall_ms}
+        left = sum(ms for number, ms in self.waited.items() if number not in known)
+        found = []
+        for item in self.bill.items:
+            if item.kind != "rest" or item.name != "nested":
+                found.append((self, item))
+            elif left:
+                found.append((self, replace(item, wall_ms=left)))
+        for stored in self.nested:
+            items = stored.bill.items
+            waited = self.waited.get(stored.execution["execution_id"], 0) if stored.bill.wall_ms else 0
+            walls = {index: item.wall_ms for index, item in enumerate(items)}
+            parts = divide(waited, walls) if waited else {}
+            its = [replace(item, wall_ms=parts.get(index, 0)) for index, item in enumerate(items)]
+            found += [(stored, item) for item in its if item.wall_ms or item.task_time_ms]
+        return sorted(found, key=lambda each: (-each[1].wall_ms, -each[1].task_time_ms))
 
     @cached_property
     def facts(self) -> PlanMetrics:

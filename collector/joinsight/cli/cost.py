@@ -17,6 +17,7 @@ from joinsight.base.units import duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan.operators import PYTHON_TIME
 from joinsight.present.cost import Labels, between
+from joinsight.present.values import query_title
 from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import table
@@ -24,7 +25,8 @@ from joinsight.terminal.console import console, cut_at, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.execution import print_caches, print_header
 from joinsight.terminal.table import Column
-from joinsight.timing.cost import Bill, Item, JoinCost, divide
+from joinsight.timing.cost import Item, JoinCost
+from joinsight.timing.task_time import divide
 
 _MOST = 20
 """Lines of operators; the rest is summed up."""
@@ -81,6 +83,15 @@ def _named(stored: StoredPlan, core_hour_price: float | None) -> dict[str, Any]:
             for join in stored.bill.joins
         ],
         "caches": stored.caches,
+        "nested": [
+            {
+                "execution_id": each.execution["execution_id"],
+                "title": each.execution["title"],
+                "waited_ms": stored.waited.get(each.execution["execution_id"], 0),
+                **{name: value for name, value in _named(each, core_hour_price).items() if name in ("items", "joins")},
+            }
+            for each in stored.nested
+        ],
     }
 
 
@@ -98,15 +109,21 @@ def _price(task_time_ms: int | None, core_hour_price: float) -> float | None:
 def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None = None) -> None:
     """Print the operators, then the joins, the largest first."""
     print_header(out, stored)
-    bill, labels = stored.bill, Labels(stored)
+    labels = Labels(stored)
     if stored.execution["state"] not in ENDED:
         out.print(Text("Only task time: what an execution waited for is known when it has ended.", "yellow"))
-    _print_table(out, "Cost:", list(_items(bill, labels)), core_hour_price)
-    joins = [line for join in bill.joins for line in _join(join, stored, labels)]
+    _print_table(out, "Cost:", list(_items(stored)), core_hour_price)
+    joins = [line for join in stored.bill.joins for line in _join(join, stored, labels)]
     if joins:
         _print_table(
             out, "Joins, each with the sorts, shuffles and broadcasts that only it needed:", joins, core_hour_price
         )
+    for each in stored.nested:
+        its = Labels(each)
+        lines = [line for join in each.bill.joins for line in _join(join, each, its)]
+        if lines:
+            title = f"Joins of execution {each.execution['execution_id']}, {visible_line(query_title(each.execution))}:"
+            _print_table(out, title, lines, core_hour_price)
     if stored.caches:
         out.print()
         print_caches(out, stored)
@@ -129,16 +146,18 @@ def _print_table(out: Console, title: str, rows: Sequence[_Line], core_hour_pric
         out.print(line, soft_wrap=True)
 
 
-def _items(bill: Bill, labels: Labels) -> Iterator[_Line]:
-    """A line for each item, and the sums."""
-    wall = [item.wall_ms for item in bill.items]
-    tasks = [item.task_time_ms for item in bill.items]
+def _items(stored: StoredPlan) -> Iterator[_Line]:
+    """A line for each item, of the executions that this one started as well, and the sums."""
+    items = stored.command_items
+    wall = [item.wall_ms for _, item in items]
+    tasks = [item.task_time_ms for _, item in items]
     wall_shares, task_shares = _shares(wall), _shares(tasks)
+    labels = {id(each): Labels(each) for each in (stored, *stored.nested)}
 
-    def line(items: slice, what: Text, node_id: int | None = None, error_ms: int | None = None) -> _Line:
+    def line(items: slice, what: Text, node: str = "", error_ms: int | None = None) -> _Line:
         return _Line(
             what,
-            "" if node_id is None else str(node_id),
+            node,
             _duration(sum(wall[items])),
             _percent(sum(wall_shares[items])),
             _duration(sum(tasks[items])),
@@ -147,10 +166,14 @@ def _items(bill: Bill, labels: Labels) -> Iterator[_Line]:
             sum(tasks[items]),
         )
 
-    for i, item in enumerate(bill.items[:_MOST]):
-        work = f" ({text})" if (text := labels.work(item)) else ""
-        what = Text(visible_line(labels.item(item) + work), "dim" if item.kind == "rest" else "")
-        yield line(slice(i, i + 1), what, item.node_id if item.kind == "operator" else None, item.task_time_error_ms)
+    for i, (each, item) in enumerate(items[:_MOST]):
+        its = labels[id(each)]
+        work = f" ({text})" if (text := its.work(item)) else ""
+        number = "" if each is stored else f"{each.execution['execution_id']}/"
+        of = f"execution {number[:-1]}: " if number and item.kind != "operator" else ""
+        what = Text(visible_line(of + its.item(item) + work), "dim" if item.kind == "rest" else "")
+        node = f"{number}{item.node_id}" if item.kind == "operator" else ""
+        yield line(slice(i, i + 1), what, node, item.task_time_error_ms)
     if len(wall) > _MOST:
         yield line(slice(_MOST, None), Text(f"{len(wall) - _MOST} more", "dim"))
     yield line(slice(None), Text("total", "bold"))

@@ -116,6 +116,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         ended=ENDED,
         skewed=skewed_nodes(stored.findings),
         waits=_waits(stored, bill),
+        started=_started(stored, bill),
         waited=bill.wall_ms > 0,
         smaller=max((each for each in ZOOMS if each < view.zoom), default=None),
         larger=min((each for each in ZOOMS if each > view.zoom), default=None) if view.zoom != FIT else None,
@@ -191,13 +192,30 @@ def _waits(stored: StoredPlan, bill: Bill) -> list[Wait]:
     """What the execution waited for, the longest first; before its end, what its tasks were at."""
     labels, waits = Labels(stored), []
     whole = bill.wall_ms or bill.task_time_ms
-    for item in bill.items[:_MOST_WAITS]:
+    for its, item in stored.command_items[:_MOST_WAITS]:
         ms = item.wall_ms if bill.wall_ms else item.task_time_ms
-        if ms:
+        if ms and its is not stored:
+            text = f"execution {its.execution['execution_id']}: {Labels(its).item(item)}"
+            waits.append(Wait(text, None, None, duration_text(ms), percent_text(ms / whole)))
+        elif ms:
             node = item.node_id if item.kind == "operator" else None
             text = labels.item(item) if node is None else f"{labels.name(node)} ({node})"
             waits.append(Wait(text, node, item.stage_id, duration_text(ms), percent_text(ms / whole)))
     return waits
+
+
+def _started(stored: StoredPlan, bill: Bill) -> list[Row]:
+    """The executions that it started, each with `address`, `heading`, and how long it waited for it."""
+    whole = bill.wall_ms
+    return [
+        {
+            "address": address(each.execution),
+            "heading": f"{each.execution['execution_id']}: {query_title(each.execution)}",
+            "time": duration_text(each.execution["duration_ms"]) if each.execution["duration_ms"] is not None else "",
+            "share": percent_text(stored.waited.get(each.execution["execution_id"], 0) / whole) if whole else "",
+        }
+        for each in stored.nested
+    ]
 
 
 def _charged(bill: Bill, node: int, labels: Labels) -> list[tuple[str, str]]:

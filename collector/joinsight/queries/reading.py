@@ -381,7 +381,25 @@ def _worst_first(findings: Iterable[Row]) -> list[Row]:
 
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
-    """An execution's plans; the execution must exist."""
+    """An execution's plans, and those of the executions that it started; the execution must exist."""
+    stored = _read_plan(connection, key)
+    row = stored.execution
+    if not any(each["nested_execution_id"] is not None for each in stored.segments):
+        return stored
+    c = execution.c
+    same = [c[name] == row[name] for name in ("application_id", "attempt_id")]
+    inner = (c.root_execution_id == row["execution_id"]) & (c.execution_id != row["execution_id"]) & ~c.is_outer
+    started = (c.started_at >= row["started_at"]) & (c.started_at <= row["started_at"] + _LONGEST_COMMAND)
+    keys = connection.execute(
+        select(*(c[name] for name in EXECUTION_KEY))
+        .where(*same, inner, started)
+        .order_by(c.duration_ms.desc().nulls_last(), c.execution_id)
+        .limit(_NESTED)
+    )
+    return replace(stored, nested=[_read_plan(connection, (k[0], k[1], k[2], k[3])) for k in sorted(map(tuple, keys))])
+
+
+def _read_plan(connection: Connection, key: Key) -> StoredPlan:
     row = _by_key(connection, execution, key)[0]
     version, slots, settings = _application(connection, key)
     return StoredPlan(
@@ -403,6 +421,9 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
     )
 
 
+_NESTED = 20
+"""Executions that a command started of which it is shown what they did: the longest."""
+_LONGEST_COMMAND = timedelta(days=31)
 _LOCAL = re.compile(r"local\[([0-9]{1,6})(?:,\s*\d+)?\]")
 _NUMBER = re.compile("[0-9]{1,6}")
 _MOST_EARLIER = 9

@@ -32,7 +32,20 @@ def print_execution(
     print_time(out, stored)
     print_task_time(out, stored)
     print_caches(out, stored)
+    print_nested(out, stored, metrics=metrics)
     print_findings_of(out, stored)
+
+
+def print_nested(out: Console, stored: StoredPlan, *, metrics: bool = False) -> None:
+    """Print the plans of the executions that this one started, with their shares of its wall time."""
+    whole = stored.bill.wall_ms
+    for each in stored.nested:
+        e = each.execution
+        waited = stored.waited.get(e["execution_id"], 0)
+        share = f", {waited / whole:.1%} of the time" if waited and whole else ""
+        took = "" if e["duration_ms"] is None else f" {duration_text(e['duration_ms'])}{share}:"
+        out.print(Text(f"\nStarted execution {e['execution_id']},{took} {visible_line(query_title(e))}", "bold"))
+        print_plan(out, each, None, metrics=metrics)
 
 
 def print_header(out: Console, stored: StoredPlan, verdict: Verdict | None = None) -> None:

@@ -6,8 +6,8 @@ where the time went (an operator's own work, the driver) counts half: what expla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from joinsight.analysis.stored import StoredPlan
@@ -40,38 +40,76 @@ class Verdict:
     """The operators' nodes in the final plan."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A cause with the execution in which it is: the one that is judged, or one that it started."""
+
+    view: View
+    cause: Cause
+    started: int | None = None
+    """The id of the execution that it started."""
+
+    @property
+    def inside(self) -> str:
+        return "" if self.started is None else f" of execution {self.started}"
+
+
 def judge(stored: StoredPlan) -> Verdict:
-    """The verdict on an execution."""
+    """The verdict on an execution. What one that it started went into, as long as it waited for it, is its own."""
     view = View(stored)
-    found = [each for each in causes(view) if each.wall_ms > 0]
+    own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
+    inner = [each for each in _nested(stored) if each.cause.wall_ms > 0]
     whole = max(1, view.wall_ms)
-    found.sort(key=lambda each: -each.weight)
-    best = next((each for each in found if max(each.wall_ms, each.seen_ms) >= each.least_share * whole), None)
+    found = sorted((each for each in (*own, *inner) if not (inner and each.cause.code == "nested")), key=_first)
+    best = next((each for each in found if _explains(each.cause, whole)), None)
     if best is None:
-        return _even(view, found)
-    wall = min(best.wall_ms, whole)
-    keys = tuple(key for i in best.nodes if (key := view.keys.get(i)))
-    text = _text(view, best, wall, found)
-    return Verdict(
-        best.code, round(wall / whole, 4), wall, keys, best.stage_id, best.evidence, text, best.next, best.nodes
-    )
+        best = next((each for each in own if each.cause.code == "nested" and _explains(each.cause, whole)), None)
+    if best is None:
+        return _even(view, [each.cause for each in found])
+    cause = best.cause
+    wall = min(cause.wall_ms, whole)
+    keys = tuple(key for i in cause.nodes if (key := best.view.keys.get(i)))
+    text = _text(best, wall, whole, [each.cause for each in found])
+    evidence = cause.evidence if best.started is None else {**cause.evidence, "execution": best.started}
+    nodes = cause.nodes if best.started is None else ()
+    return Verdict(cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes)
 
 
-def _text(view: View, cause: Cause, wall: int, found: Sequence[Cause]) -> str:
-    whole = max(1, view.wall_ms)
+def _nested(stored: StoredPlan) -> Iterator[_Place]:
+    """The causes in the executions that this one started, with the time for which it waited."""
+    for each in stored.nested:
+        view, number = View(each), each.execution["execution_id"]
+        part = stored.waited.get(number, 0) / max(1, view.wall_ms)
+        for cause in causes(view) if part else ():
+            wall, seen = (round(ms * min(1, part)) for ms in (cause.wall_ms, cause.seen_ms))
+            yield _Place(view, replace(cause, wall_ms=wall, seen_ms=seen), number)
+
+
+def _first(place: _Place) -> float:
+    return -place.cause.weight
+
+
+def _explains(cause: Cause, whole: int) -> bool:
+    return max(cause.wall_ms, cause.seen_ms) >= cause.least_share * whole
+
+
+def _text(best: _Place, wall: int, whole: int, found: Sequence[Cause]) -> str:
+    view, cause = best.view, best.cause
     so_far = "" if view.has_ended else " so far"
     amount = f"{100 * wall / whole:.0f} % of {duration_text(whole)}{so_far}"
     if cause.code == "compute" and cause.nodes and cause.stage_id is not None:
         is_guess = cause.evidence.get("is_estimate")
         name = names.operator(view, cause.nodes[0])
         text = (
-            f"{amount} went into operators of stage {cause.stage_id} that cannot be told apart; {cause.what} ({name})."
+            f"{amount} went into operators of stage {cause.stage_id}{best.inside} that cannot be told apart;"
+            f" {cause.what} ({name})."
             if is_guess
-            else f"{amount} went into {name} in stage {cause.stage_id}: {cause.what}."
+            else f"{amount} went into {name} in stage {cause.stage_id}{best.inside}: {cause.what}."
         )
     else:
         place = names.place(view, cause.nodes, cause.stage_id, cause.what)
-        text = f"{amount} went into {place}: {cause.what}." if place else f"{amount}: {cause.what}."
+        inside = best.inside if place else best.inside.replace(" of", " in")
+        text = f"{amount} went into {place}{inside}: {cause.what}." if place else f"{amount}{inside}: {cause.what}."
     second = next(
         (
             each
