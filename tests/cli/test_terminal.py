@@ -185,6 +185,7 @@ RUNS: Runs = {
         [HOSTILE, "--slots", "8"],
     ],
     ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
+    ("report",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--html"], ["--job", HOSTILE]],
     ("streams",): [[], ["--json"], ["--job", HOSTILE], ["--since", HOSTILE]],
     ("gate",): [[HOSTILE, HOSTILE], [f"/nowhere/{HOSTILE}", "/x"], ["/x", "/x", "--job", HOSTILE]],
     ("regressions",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--json"], ["--job", HOSTILE]],

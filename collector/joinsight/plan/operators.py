@@ -191,6 +191,8 @@ SUBQUERY, AGGREGATE, FILTER, SCAN, UNION = "Subquery", "Aggregate", "Filter", "S
 COALESCE, PROJECT, HASH_AGGREGATE, WINDOW_GROUP_LIMIT = "Coalesce", "Project", "HashAggregate", "WindowGroupLimit"
 BROADCAST_HASH_JOIN, NESTED_LOOP_JOIN = "BroadcastHashJoin", "BroadcastNestedLoopJoin"
 CARTESIAN_PRODUCT, SORT_MERGE_JOIN = "CartesianProduct", "SortMergeJoin"
+V2_WRITES = {"AppendData": "append", "OverwriteByExpression": "overwrite", "OverwritePartitionsDynamic": "overwrite"}
+"""What each does to a table."""
 WRITE_V2, WRITE_FILES = "WriteToDataSourceV2", "WriteFiles"
 AS_OF_JOIN = "SortMergeAsOfJoin"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
@@ -199,8 +201,8 @@ _LOCAL_TABLE = "LocalTableScan"
 _CODEGEN = "WholeStageCodegen"
 
 _WRITES = (
-    *("AppendData", "AppendDataExecV1", "OverwriteByExpression", "OverwriteByExpressionExecV1"),
-    *("OverwritePartitionsDynamic", "ReplaceData", "WriteDelta", WRITE_V2, "InsertOnlyMerge"),
+    *(*V2_WRITES, "AppendDataExecV1", "OverwriteByExpressionExecV1"),
+    *("ReplaceData", "WriteDelta", WRITE_V2, "InsertOnlyMerge"),
     *("CreateTableAsSelect", "ReplaceTableAsSelect", "AtomicCreateTableAsSelect", "AtomicReplaceTableAsSelect"),
     *("DeleteFromTable", "Execute InsertIntoHadoopFsRelationCommand", "Execute InsertIntoHiveTable"),
     *("Execute SaveIntoDataSourceCommand", "Execute InsertIntoDataSourceCommand", "Execute WriteIntoDeltaCommand"),

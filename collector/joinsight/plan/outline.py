@@ -29,7 +29,6 @@ _MAX_SOURCES, _MAX_COLUMNS, _MAX_STEPS, _MAX_MORE = 4, 3, 6, 999
 _MAX_NAME, _MAX_NESTED, _MAX_READ = 40, 48, 2_000  # characters: of a name, of a joined subquery, read of an operator
 _JOIN, _CROSS, _UNION = "⋈", "×", "∪"
 _JOIN_SIGNS = {"LeftSemi": "with", "LeftAnti": "without", "ExistenceJoin": "with"}
-_V2_WRITES = {"AppendData": "append", "OverwriteByExpression": "overwrite", "OverwritePartitionsDynamic": "overwrite"}
 
 _NAME = re.compile(r"`?[^\W\d][\w.$`-]*")
 _CALL = re.compile(r"(?:gpu|finalmerge_)?(\w+)\((distinct )?(.*)\)", re.DOTALL)
@@ -295,7 +294,7 @@ def _command(node: Node) -> _Step:
         return _Step(f"save to {formats[0].lower()[:_MAX_NAME] if formats else 'files'} {path}".rstrip())
     if name == operators.WRITE_V2:
         return _Step("write")
-    if how := _V2_WRITES.get(name.removesuffix("ExecV1")):
+    if how := operators.V2_WRITES.get(name.removesuffix("ExecV1")):
         return _Step(f"write ({how})")
     if not table and name.endswith("AsSelect"):
         table = next((_table(part) for part in texts.split(simple)[:3] if _NAME.fullmatch(part)), "")
