@@ -376,11 +376,8 @@ def thousands_of_literals(c: Case) -> Planted:
     rows = c.table("items", c.range(2_000, "id % 7 AS a"))
 
     def run(count: int) -> object:
-        frame = rows
-        condition = f.lit(False)
-        for i in range(count):
-            condition = condition | ((f.col("id") == i * 3) & (f.col("a") > i % 5))
-        return frame.where(condition).agg(f.count("*")).collect()
+        conditions = " OR ".join(f"(id = {i * 3} AND a > {i % 5})" for i in range(count))
+        return rows.where(conditions).agg(f.count("*")).collect()
 
     return Planted(lambda: run(350 + 150 * c.n), lambda: run(2))
 
@@ -396,7 +393,7 @@ def row_by_row_in_the_driver(c: Case) -> Planted:
     return Planted(loop, lambda: rows.agg(f.sum(f.length("t"))).collect())
 
 
-@scenario("driver", ("Execute InsertIntoHadoopFsRelationCommand", ""))
+@scenario("driver tiny_tasks")
 def loop_of_small_jobs(c: Case) -> Planted:
     """head() in a loop over partitions: many short jobs of one query."""
     c.table("parts", c.range(50_000 * c.n, "id % 40 AS p", "id % 7 AS v"))
