@@ -33,6 +33,7 @@ BENCHMARKS = {
     "storage": "--executions 200",
     "queries": "--rows 100000 --runs 5",
     "backfill": "--tasks 6000 --queries 100 --passes 1 --rounds 2",
+    "open_log": "--rounds 3",
     "overhead": "--tasks 4000 --queries 30 --rounds 4 --memory 2g",
     "queues": "--tasks 4000 --rounds 4",
     "crowd": "--rounds 2",

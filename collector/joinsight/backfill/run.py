@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.backfill.jvm import spark_jars
+from joinsight.backfill.jvm import Reader, spark_jars
 from joinsight.backfill.listing import Hadoop, Local, find
 from joinsight.backfill.log_file import LogFile
 from joinsight.backfill.planner import assign_logs
@@ -92,12 +92,14 @@ def backfill(
     connections: int = CONNECTIONS,
     thresholds: Thresholds | None = None,
     follow: Callable[[Progress], None] | None = None,
+    reader: Reader | None = None,
 ) -> Report:
     """Read the event logs at these paths and store them; without Spark they are read on this machine.
 
     `again` also reads unchanged logs. At most `connections` tasks write to PostgreSQL at the same time. `follow` is
-    called every second, from another thread. Raises `JoinsightError` if a path does not exist or a task fails; logs
-    that were read before stay stored and recorded in `event_log`.
+    called every second, from another thread. `reader`: a JVM that was started before, for a single log. Raises
+    `JoinsightError` if a path does not exist or a task fails; logs that were read before stay stored and recorded in
+    `event_log`.
     """
     started = time.monotonic()
     listing = find(Local() if spark is None else Hadoop(spark), paths)
@@ -118,7 +120,7 @@ def backfill(
     if changed:
         store = Store(engine.url.render_as_string(hide_password=False), thresholds or Thresholds())
         with _following(engine, changed, follow):
-            results = _read(spark, changed, store, connections)
+            results = _read(spark, changed, store, connections, reader)
         report.done = [each for each in results if each.is_log]
         report.left_out = sorted(each.entry.path for each in results if not each.is_log)
         report.found -= len(report.left_out)
@@ -158,10 +160,12 @@ def _spark_conf() -> Path:
     return Path(os.environ.get("SPARK_CONF_DIR") or spark_jars().with_name("conf"))
 
 
-def _read(spark: SparkSession | None, logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:
+def _read(
+    spark: SparkSession | None, logs: list[LogFile], store: Store, connections: int, reader: Reader | None
+) -> list[LogResult]:
     if spark is None:
         try:
-            return _read_here(logs, store, connections)
+            return _read_here(logs, store, connections, reader)
         except JoinsightError as error:
             raise JoinsightError(f"The backfill stopped; run it again to continue. {error}") from None
     from py4j.protocol import Py4JJavaError
@@ -176,11 +180,11 @@ def _read(spark: SparkSession | None, logs: list[LogFile], store: Store, connect
         raise JoinsightError(problem) from None
 
 
-def _read_here(logs: list[LogFile], store: Store, connections: int) -> list[LogResult]:
+def _read_here(logs: list[LogFile], store: Store, connections: int, reader: Reader | None) -> list[LogResult]:
     """Read in one process per core, each with its own JVM."""
     shares = assign_logs(logs, min(connections, os.cpu_count() or 1))
     if len(shares) == 1:
-        return list(read_logs(store, shares[0]))
+        return list(read_logs(store, shares[0], reader))
     return read_in_processes(store, shares)
 
 

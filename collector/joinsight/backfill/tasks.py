@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import msgspec
@@ -121,10 +121,10 @@ class LogDocuments:
         return msgspec.structs.replace(self._outcome, problems=problems)
 
 
-def read_logs(store: Store, logs: Sequence[LogFile]) -> Iterator[LogResult]:
-    """Read logs on this machine and write them, one after the other."""
-    with Reader(sum(log.weight for log in logs)) as reader:
-        yield from write_logs(store, logs, reader.read([log.request() for log in logs]))
+def read_logs(store: Store, logs: Sequence[LogFile], reader: Reader | None = None) -> Iterator[LogResult]:
+    """Read logs on this machine and write them, one after the other; without a `reader` by a new one."""
+    with nullcontext(reader) if reader else Reader(sum(log.weight for log in logs)) as used:
+        yield from write_logs(store, logs, used.read([log.request() for log in logs]))
 
 
 def write_logs(store: Store, logs: Sequence[LogFile], lines: Iterator[bytes]) -> Iterator[LogResult]:

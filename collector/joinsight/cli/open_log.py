@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from joinsight.cli.options import command, database_options
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from joinsight.backfill.jvm import Reader
     from joinsight.backfill.run import Report
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?=/)")
@@ -52,20 +53,22 @@ def open(log: str, no_browser: bool, port: int, database_url: str | None, data: 
         click.echo(f"Downloading {shown(log)}", err=True)
     else:
         check_local([log])
-    with temporary_folder() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
         path = fetch(log.removeprefix(LOCAL), folder)
-        with _database(database_url, data, folder) as engine:
-            report = _read(engine, path)
-            _print_problems(report)
-            page = _page(report)
+        with _reader(path) as reader:
+            engine = stack.enter_context(_database(database_url, data, folder))
+            report = _read(engine, path, reader)
+        _print_problems(report)
+        page = _page(report)
 
-            def show(url: str) -> None:
-                click.echo(f"{url}{page}")
-                click.echo("Serving until Ctrl-C.", err=True)
-                if not no_browser:
-                    open_browser(f"{url}{page}")
+        def show(url: str) -> None:
+            click.echo(f"{url}{page}")
+            click.echo("Serving until Ctrl-C.", err=True)
+            if not no_browser:
+                open_browser(f"{url}{page}")
 
-            serve_pages(engine, port, show)
+        serve_pages(engine, port, show)
 
 
 def _check(log: str) -> None:
@@ -74,6 +77,15 @@ def _check(log: str) -> None:
     if scheme and scheme[0].lower() not in ("http:", "https:", "file:"):
         problem = "this command reads files on this machine, and http and https URLs"
         raise ConfigurationError("LOG", log, problem, "`joinsight backfill` reads this one, then `joinsight ui`.")
+
+
+def _reader(path: Path) -> AbstractContextManager[Reader | None]:
+    """A JVM that starts now, while the database does; None for several logs, which several JVMs read."""
+    from joinsight.backfill.jvm import Reader
+    from joinsight.backfill.listing import Local, find
+
+    logs = find(Local(), [str(path)]).logs.values()
+    return Reader(sum(log.weight for log in logs)) if len(logs) == 1 else nullcontext()
 
 
 @contextmanager
@@ -101,13 +113,13 @@ def _opened(url: str | None, data: Path | None, folder: Path) -> Iterator[Engine
         yield engine
 
 
-def _read(engine: Engine, path: Path) -> Report:
+def _read(engine: Engine, path: Path, reader: Reader | None) -> Report:
     """The report of reading all logs at `path`. Raises `JoinsightError` if there is nothing to show."""
     from joinsight.backfill.run import backfill
     from joinsight.cli.backfill import following
 
     with following() as follow:
-        report = backfill(None, engine, [str(path)], follow=follow)
+        report = backfill(None, engine, [str(path)], follow=follow, reader=reader)
     if not report.found:
         raise JoinsightError(
             f"No event log in {path.name}: of {len(report.left_out):,} files, none begins with an event."
