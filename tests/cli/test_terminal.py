@@ -184,6 +184,13 @@ RUNS: Runs = {
         ["3", "--slots", "8"],
         [HOSTILE, "--slots", "8"],
     ],
+    ("export-html",): [
+        ["1", "--output", "-"],
+        ["1", "2", "--output", "-"],
+        ["1", "--output", f"/nowhere/{HOSTILE}"],
+        [HOSTILE],
+        ["1", HOSTILE],
+    ],
     ("diff",): [["1", "2", "--all"], ["1", "2", "--json"], ["1"], ["3"], [HOSTILE, HOSTILE], ["1", "3"]],
     ("report",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--html"], ["--job", HOSTILE]],
     ("streams",): [[], ["--json"], ["--job", HOSTILE], ["--since", HOSTILE]],

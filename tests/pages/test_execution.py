@@ -29,7 +29,7 @@ from joinsight.pages.drawing import draw
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
 from joinsight.pages.notebook import notebook
-from joinsight.pages.panel import panel_of
+from joinsight.pages.panel import panels_of
 from joinsight.pages.view import FIT, View
 from joinsight.present.findings import at_stake
 from joinsight.present.tree import skewed_nodes
@@ -85,7 +85,7 @@ def test_a_node_shows_what_was_measured() -> None:
     """A node's metrics have units, their distribution over tasks and where the largest was; those of 0 are named."""
     plan, run = stored(recordings()["skewed"])
     node = next(node for node in plan.versions[-1]["nodes"] if node["id"] == 11)
-    panel = panel_of(plan, plan.versions[-1], node, [75, 78])
+    [panel] = panels_of(plan, plan.versions[-1], [node], {node["id"]: [75, 78]})
     by_name = {metric.name: metric for metric in panel.metrics}
     written = by_name["shuffle bytes written"]
     assert (written.total, written.spread) == ("3.9 MiB", ["496.0 KiB", "496.0 KiB", "496.5 KiB", "496.5 KiB"])

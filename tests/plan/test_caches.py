@@ -12,7 +12,7 @@ from tests.timing.test_cost import ran
 from joinsight.analysis.rows import Plans, execution_rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.document import Execution, Job
-from joinsight.pages.panel import panel_of
+from joinsight.pages.panel import panels_of
 from joinsight.plan.caches import Cache, caches
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.present.caches import line
@@ -100,7 +100,7 @@ def test_operators_that_filled_a_cached_table_in_another_execution_have_no_rows_
     version = stored.versions[-1]
     tree = plan_tree(stored, version)
     assert {i: node.rows for i, node in tree.nodes.items() if node.rows is not None} == {0: 3, 1: 11, 9: 9}
-    panels = [panel_of(stored, version, node, ()) for node in version["nodes"]]
+    panels = list(panels_of(stored, version, version["nodes"], {}))
     assert [panel.id for panel in panels if panel.metrics or panel.zero] == [0, 1, 8, 9]
 
 

@@ -170,13 +170,18 @@ def test_a_page_that_is_not_there_says_why(engine: Engine, path: str, answered: 
     assert 'href="/"' in answer.text
 
 
-def test_a_drawing_is_a_file(engine: Engine) -> None:
-    """`download=svg` gives the drawing as a file, whose name and policy are safe; without a plan there is none."""
+def test_a_drawing_and_a_page_are_files(engine: Engine) -> None:
+    """`download` gives the drawing or the page as a file, with a safe name and policy; without a plan no drawing."""
     answer = get(engine, "/executions/app-plain/12?download=svg")
     assert answer.headers["content-type"] == "image/svg+xml"
     assert answer.headers["content-disposition"] == 'attachment; filename="plan-app-plain-12.svg"'
     assert answer.headers["content-security-policy"] == SECURITY_POLICY
     assert ElementTree.fromstring(answer.text).tag.endswith("svg")
+    both = "/compare?a=app-plain/12&b=app-plain/12"
+    for address, name in (("/executions/app-plain/12?", "app-plain-12"), (both, "app-plain-12-app-plain-12")):
+        page = get(engine, f"{address}&download=html")
+        assert page.headers["content-disposition"] == f'attachment; filename="plan-{name}.html"'
+        assert page.headers["content-security-policy"] and "needs no network" in page.text
     assert get(engine, "/executions/app-plain/12?download=png").status_code == 400
     assert get(engine, "/executions/app-none/1?download=svg").status_code == 404
 

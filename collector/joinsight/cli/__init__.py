@@ -36,6 +36,7 @@ _SECTIONS = {
         "verdict": ("lists", "Say where an execution's time went, why, and what to do first."),
         "plan": ("lists", "Draw the plan of an execution with the cost of each operator."),
         "cost": ("lists", "Show what each operator and each join of an execution cost."),
+        "export-html": ("export_html", "Write an execution, or the comparison of two, as one HTML file."),
         "streams": ("streams", "List streaming queries: rate, durations and state of their micro-batches."),
         "joins": ("lists", "List joins: strategy, rows in and out, build side, spill."),
         "shuffles": ("lists", "List shuffles: bytes written, partitions, wait and skew."),

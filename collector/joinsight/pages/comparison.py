@@ -13,7 +13,7 @@ from joinsight.analysis.comparison import Run as ComparedRun
 from joinsight.analysis.stored import StoredPlan, graph_of
 from joinsight.contract.document import ENDED
 from joinsight.pages.boxes import box_of
-from joinsight.pages.environment import render
+from joinsight.pages.environment import compare_address, render
 from joinsight.plan import operators
 from joinsight.plan.identity import Identity
 from joinsight.present.comparison import difference, value, verdicts
@@ -112,7 +112,15 @@ def compare_page(a: Side, b: Side) -> str:
         lines=tree,
         counts=Counter(line.kind for line in tree),
         max_depth=MAX_DEPTH,
+        download_page=compare_address(
+            a.stored.execution, b.stored.execution, a_version=_number(a), b_version=_number(b), download="html"
+        ),
     )
+
+
+def _number(side: Side) -> int | None:
+    """The plan version in an address; None for the final one."""
+    return None if side.version is None or side.is_final else side.version["version"]
 
 
 def _why(a: StoredPlan, b: StoredPlan) -> Why | None:

@@ -37,6 +37,7 @@ def _hash(text: str) -> str:
 
 PLAN_STYLE = _source("plan.css")
 STYLE = _source("style.css") + PLAN_STYLE + _source("execution.css") + _source("browse.css")
+FILE_STYLE = _source("one_file.css")
 SCRIPT = _source("execution.js")
 
 NAVIGATION = (
@@ -50,6 +51,15 @@ SECURITY_POLICY = (
     f" connect-src 'self'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}"
 )
 """Content security policy of a page: one style and one script, by their hashes, and requests to the collector."""
+
+
+def file_policy() -> str:
+    """The security policy of a page that was saved as one file, as an element: it may request nothing."""
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:;"
+        f" style-src {_hash(STYLE)} {_hash(FILE_STYLE)}; script-src {_hash(SCRIPT)}"
+    )
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
 
 
 def address(row: Row, **parameters: object) -> str:
@@ -69,14 +79,15 @@ def query_address(row: Row) -> str:
     return f"/queries/{row['query_shape']}?{urlencode({'job': row['job_name']})}"
 
 
-def compare_address(before: Row, after: Row) -> str:
+def compare_address(before: Row, after: Row, **parameters: object) -> str:
     """The address of the page that compares two executions."""
-    return "/compare?" + urlencode({"a": run_name(before), "b": run_name(after)}, safe="@:/")
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return "/compare?" + urlencode({"a": run_name(before), "b": run_name(after), **given}, safe="@:/")
 
 
 def compare_plans(row: Row, before: int, after: int) -> str:
     """The address of the page that compares two plans of an execution."""
-    return f"{compare_address(row, row)}&a_version={before}&b_version={after}"
+    return compare_address(row, row, a_version=before, b_version=after)
 
 
 def compare_with_previous(row: Row) -> str:

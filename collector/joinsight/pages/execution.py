@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from joinsight.contract.document import ENDED
 from joinsight.pages.drawing import Drawing, draw
 from joinsight.pages.environment import address, compare_plans, render, started_at
 from joinsight.pages.failure import failure
-from joinsight.pages.panel import Panel, panel_of
+from joinsight.pages.panel import Panel, panels_of
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
 from joinsight.pages.svg_file import svg_file
 from joinsight.pages.timeline import timeline
@@ -123,6 +124,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         path=address(e).partition("?")[0],
         kept={"started_at": started_at(e), **_given(view.parameters(node=None, search=""))},
         download=address(e, **view.parameters(node=None, refreshes=True), download="svg"),
+        download_page=address(e, download="html"),
         at=at,
         node_address=lambda node: f"{at(node=node)}#n{node}",
         open_address=lambda node: f"{at(opened=view.opened | {node})}#n{node}",
@@ -136,6 +138,26 @@ def drawing_file(stored: StoredPlan, view: View = DEFAULT) -> str:
     if drawing is None:
         raise NotFound("This execution has no plan that can be drawn.")
     return svg_file(drawing, f"Plan of {execution_name(stored.execution)}: {query_title(stored.execution)}"[:300])
+
+
+def operator_panels(stored: StoredPlan) -> Iterator[tuple[int, str]]:
+    """The panel of each operator of the final plan as HTML, by node, those that cost most first."""
+    version, labels = stored.version(None), Labels(stored)
+    if version is None:
+        return
+    nodes = {node["id"]: node for node in version["nodes"] if not node["is_cluster"]}
+    costly = [*judge(stored).nodes, *(each.node_id for each in stored.bill.items), *nodes]
+    in_order = [nodes[each] for each in dict.fromkeys(costly) if each in nodes]
+    for panel in panels_of(stored, version, in_order, stored.bill.stages.of_nodes):
+        text = render(
+            "panel.html",
+            selected=panel,
+            charged=_charged(stored.bill, panel.id, labels),
+            e=stored.execution,
+            version=version,
+            at=lambda **changes: address(stored.execution, **DEFAULT.parameters(**changes)),
+        )
+        yield panel.id, re.sub(r'(id|labelledby)="operator"', rf'\1="operator-{panel.id}"', text)
 
 
 def _drawing(
@@ -294,7 +316,7 @@ def _panel(
 ) -> Panel | None:
     if node is None or version is None:
         return None
-    for each in version["nodes"]:
-        if each["id"] == node:
-            return panel_of(stored, version, each, stages_of.get(node, ()) if version["is_final"] else ())
+    its = [each for each in version["nodes"] if each["id"] == node]
+    if its:
+        return next(panels_of(stored, version, its, stages_of))
     raise NotFound(f"Plan {version['version']} has no node {node}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.analysis.stored import StoredPlan
@@ -53,22 +53,26 @@ class Panel:
         return [metric for metric in self.metrics if not metric.spread]
 
 
-def panel_of(stored: StoredPlan, version: Row, node: Row, stages: Sequence[int]) -> Panel:
-    """The panel of a node of a plan version."""
-    is_final = version["is_final"]
-    did_run = node["id"] not in stored.not_run(version)
-    measured = {row["accumulator_id"]: row for row in stored.metrics} if did_run else {}
-    shown, zero = [], []
-    for accumulator, name, _ in node["metrics"]:
-        row = measured.get(accumulator)
-        if row is None or not row["count"]:
-            continue
-        if row["total"] == 0 and row["text"] is None:
-            zero.append(name)
-        else:
-            shown.append(_metric(name, row))
-    cached = next((use(row) for row in stored.caches if row["node_id"] == node["id"]), "") if is_final else ""
-    return Panel(node["id"], node["name"], node["simple"], shown, zero, stages, cached)
+def panels_of(
+    stored: StoredPlan, version: Row, nodes: Iterable[Row], stages_of: Mapping[int, Sequence[int]]
+) -> Iterator[Panel]:
+    """The panels of nodes of a plan version. `stages_of`: the stages that ran each, known of the final plan."""
+    did_not_run = stored.not_run(version)
+    measured = {row["accumulator_id"]: row for row in stored.metrics}
+    caches = {row["node_id"]: row for row in reversed(stored.caches)} if version["is_final"] else {}
+    for node in nodes:
+        shown, zero = [], []
+        for accumulator, name, _ in node["metrics"] if node["id"] not in did_not_run else ():
+            row = measured.get(accumulator)
+            if row is None or not row["count"]:
+                continue
+            if row["total"] == 0 and row["text"] is None:
+                zero.append(name)
+            else:
+                shown.append(_metric(name, row))
+        cached = use(caches[node["id"]]) if node["id"] in caches else ""
+        stages = stages_of.get(node["id"], ()) if version["is_final"] else ()
+        yield Panel(node["id"], node["name"], node["simple"], shown, zero, stages, cached)
 
 
 def _metric(name: str, row: Row) -> Metric:

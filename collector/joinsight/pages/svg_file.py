@@ -33,6 +33,6 @@ def svg_file(drawing: Drawing, title: str, *, follows_scheme: bool = False) -> s
     return _NOT_XML.sub("\ufffd", render("file.svg", drawing=drawing, title=title, plan_style=Markup(style)))
 
 
-def file_name(name: str) -> str:
-    """The name of the file for an execution, of letters that every system takes."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"plan-{name}")[:120] + ".svg"
+def file_name(name: str, suffix: str = ".svg") -> str:
+    """The name of a file for an execution, of letters that every system takes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"plan-{name}")[:120] + suffix

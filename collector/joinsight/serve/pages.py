@@ -47,10 +47,11 @@ from joinsight.pages.environment import SECURITY_POLICY, error_page
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.home import MAX_TRENDS, days_text
 from joinsight.pages.listing import MOST_FOLDED, Asked, list_page
+from joinsight.pages.one_file import comparison_file, execution_file
 from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View, number
-from joinsight.present.values import hidden_text, when
+from joinsight.present.values import execution_name, hidden_text, when
 from joinsight.queries import browse, reading, trends
 from joinsight.queries.filters import FILTERS, Filters, Of, one_of
 from joinsight.serve.access import SAFE_HEADERS, forbidden
@@ -191,7 +192,7 @@ class Pages:
         return await self._answer(request, read)
 
     async def execution(self, request: Request) -> Response:
-        """``GET /executions/NAME``; parameters: see `View`; ``download=svg`` gives the drawing as a file."""
+        """``GET /executions/NAME``; parameters: see `View`; ``download`` gives the drawing or the page as a file."""
 
         def read(connection: Connection) -> str | Response:
             asked = request.query_params
@@ -201,10 +202,11 @@ class Pages:
             view = View.of(asked)
             key = reading.find_execution(connection, name, moment)
             stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
-            if one_of("download", asked.get("download", ""), ("", "svg")):
-                saved = f'attachment; filename="{file_name(name)}"'
-                headers = {**HEADERS, "Content-Disposition": saved}
-                return Response(drawing_file(stored, view), 200, headers, "image/svg+xml")
+            kind = one_of("download", asked.get("download", ""), ("", "svg", "html"))
+            if kind == "svg":
+                return _file(drawing_file(stored, view), file_name(name), "image/svg+xml")
+            if kind == "html":
+                return _file(execution_file(stored, run), file_name(name, ".html"), "text/html")
             return execution_page(stored, run, view)
 
         return await self._answer(request, read)
@@ -303,9 +305,12 @@ class Pages:
         return await self._answer(request, read, "")
 
     async def comparison(self, request: Request) -> Response:
-        """``GET /compare``: execution `b` with `a`, by default its previous run; parameters select plans of AQE."""
+        """``GET /compare``: execution `b` with `a`, by default its previous run; parameters select plans of AQE.
 
-        def read(connection: Connection) -> str:
+        ``download=html`` gives the page as a file.
+        """
+
+        def read(connection: Connection) -> str | Response:
             asked = request.query_params
             b = _named(connection, "b", asked.get("b", ""))
             a = _named(connection, "a", asked["a"]) if asked.get("a") else reading.find_previous(connection, b)
@@ -314,6 +319,9 @@ class Pages:
                 stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
                 version = stored.version(number(asked, f"{letter.lower()}_version"))
                 sides.append(Side(letter, stored, run, version))
+            if one_of("download", asked.get("download", ""), ("", "html")):
+                name = f"{execution_name(sides[0].stored.execution)}-{execution_name(sides[1].stored.execution)}"
+                return _file(comparison_file(*sides), file_name(name, ".html"), "text/html")
             return compare_page(*sides)
 
         return await self._answer(request, read)
@@ -378,6 +386,11 @@ class Pages:
         except Exception:
             log.exception("internal error: a page could not be rendered")
             return _FAULT
+
+
+def _file(content: str, name: str, kind: str) -> Response:
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, 200, headers, kind)
 
 
 def _runs_of(connection: Connection, newest: Row, until: datetime | None, limit: int) -> QueryRuns:
