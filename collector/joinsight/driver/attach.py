@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from joinsight.base.errors import JoinsightError
-from joinsight.contract import accepted_advice
 from joinsight.driver.call_sites import install
 
 LISTENER = "io.joinsight.JoinsightListener"
@@ -99,6 +98,8 @@ def attach(
     try:
         settings = _settings(url, job_name, tags or {}, token_file)
         if advice is not None:
+            from joinsight.contract import accepted_advice  # not for each command and job: it decodes JSON
+
             settings[accepted_advice.SETTING] = accepted_advice.to_setting(accepted_advice.read_file(Path(advice)))
         path = Path(jar) if jar is not None else listener_jar()
         if not path.is_file():
