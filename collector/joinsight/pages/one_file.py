@@ -110,6 +110,11 @@ def _offline(
     return "".join(made.parts)
 
 
+def _is_of_server(tag: str, attributes: _Attributes) -> bool:
+    classes = _classes(attributes)
+    return tag == "form" or not {"tools", "copy"}.isdisjoint(classes) or (tag == "nav" and "main" in classes)
+
+
 def _is_drawing(_tag: str, attributes: _Attributes) -> bool:
     return not {"drawing", "map", "legend"}.isdisjoint(_classes(attributes))
 
@@ -136,11 +141,7 @@ class _Offline(HTMLParser):
                 self._skipped.append(tag)
             return
         its = dict(attrs)
-        if (
-            tag == "form"
-            or not {"tools", "copy"}.isdisjoint(_classes(its))
-            or (self._leaves_out and self._leaves_out(tag, its))
-        ):
+        if _is_of_server(tag, its) or (self._leaves_out and self._leaves_out(tag, its)):
             if tag not in _VOID:
                 self._skipped.append(tag)
             return
