@@ -24,6 +24,7 @@ BATCH = "id = 1d6ef7a2-b4a0-4d3c-8d5e-9d3c7c1cf8a1{0}runId = 2d6ef7a2-b4a0-4d3c-
         "save at Job.scala:12",
         "collect at <stdin>:1",
         "-- a comment, and nothing else",
+        ":",  # what Hudi leaves of its own
         BATCH.format("\n"),
         BATCH.format("<br/>"),
         'Spark Connect - session_id: "7c0eb70f-91f9-4c02-8628-2cfd7f5b7d96"\nuser_context {\n  user_id: "a...',

@@ -229,6 +229,20 @@ def test_what_a_command_started_is_its_own(name: str) -> None:
     assert not any(item.name == "nested" for item in items)
 
 
+def test_what_several_executions_of_a_command_spent_is_added_up() -> None:
+    """No join of it took a fifth of the command's time; all of them did, and the text names the largest."""
+    inner = [stored("selfjoin") for _ in range(6)]
+    nested = []
+    for number, each in enumerate(inner):
+        each.execution["execution_id"] = 5 + number
+        nested.append(Nested(5 + number, STARTED_AT_MS + 1_000 * number, STARTED_AT_MS + 1_000 * number + 900))
+    e = planned("Execute MergeIntoCommand", nested=nested, ended_at_ms=STARTED_AT_MS + 6_000)
+    verdict = judge(replace(stored_plan(execution_rows(e)), nested=inner))
+    assert (verdict.code, verdict.evidence["executions"]) == ("join_output", 6)
+    assert verdict.share == pytest.approx(0.9 * judge(inner[0]).share, abs=1e-2)
+    assert "in 6 executions, the largest part in execution" in verdict.text
+
+
 def test_what_a_command_started_and_is_not_read_keeps_a_line() -> None:
     """Its wall time is that of no operator, and the verdict says which execution to look at."""
     command = replace(started_by_a_command("tiny"), nested=())

@@ -38,7 +38,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
         return shortened(": ".join(part for part in (batch.query_name, outline or "micro-batch") if part))
     if not is_sparks_own(text):
         own = _own(text)
-        if own:
+        if any(map(str.isalpha, own)):  # Hudi leaves ":" of its description
             return own
     bare = _without_comments(sql[:_READ])
     if bare:

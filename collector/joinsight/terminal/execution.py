@@ -20,6 +20,8 @@ from joinsight.verdict import Verdict, judge
 
 _ERROR_LENGTH = 500
 """Characters of an error that a terminal shows."""
+_LEAST_SHOWN = 0.05
+"""Share of a command's wall time from which on the plan of an execution without joins is shown."""
 
 
 def print_execution(
@@ -45,7 +47,8 @@ def print_nested(out: Console, stored: StoredPlan, *, metrics: bool = False) -> 
         share = f", {waited / whole:.1%} of the time" if waited and whole else ""
         took = "" if e["duration_ms"] is None else f" {duration_text(e['duration_ms'])}{share}:"
         out.print(Text(f"\nStarted execution {e['execution_id']},{took} {visible_line(query_title(e))}", "bold"))
-        print_plan(out, each, None, metrics=metrics)
+        if each.bill.joins or waited >= _LEAST_SHOWN * whole:
+            print_plan(out, each, None, metrics=metrics)
 
 
 def print_header(out: Console, stored: StoredPlan, verdict: Verdict | None = None) -> None:

@@ -6,6 +6,7 @@ where the time went (an operator's own work, the driver) counts half: what expla
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,8 @@ from joinsight.verdict import names
 from joinsight.verdict.mechanisms import PLACES, Cause, Code, causes
 from joinsight.verdict.view import View
 
+_LEAST_TOGETHER = 0.5
+"""The same of the wall time that several executions of a command must have spent in one kind of place."""
 _ALSO_SHARE = 0.15
 """Share of the wall time from which on a second cause is named."""
 
@@ -48,6 +51,8 @@ class _Place:
     cause: Cause
     started: int | None = None
     """The id of the execution that it started."""
+    executions: int = 1
+    """In how many executions together; this is the largest."""
 
     @property
     def inside(self) -> str:
@@ -60,7 +65,8 @@ def judge(stored: StoredPlan) -> Verdict:
     own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
     inner = [each for each in _nested(stored) if each.cause.wall_ms > 0]
     whole = max(1, view.wall_ms)
-    found = sorted((each for each in (*own, *inner) if not (inner and each.cause.code == "nested")), key=_first)
+    all_causes = [each for each in (*own, *inner) if not (inner and each.cause.code == "nested")]
+    found = sorted((*all_causes, *(_together(all_causes) if inner else ())), key=_first)
     best = next((each for each in found if _explains(each.cause, whole)), None)
     if best is None:
         best = next((each for each in own if each.cause.code == "nested" and _explains(each.cause, whole)), None)
@@ -71,6 +77,7 @@ def judge(stored: StoredPlan) -> Verdict:
     keys = tuple(key for i in cause.nodes if (key := best.view.keys.get(i)))
     text = _text(best, wall, whole, [each.cause for each in found])
     evidence = cause.evidence if best.started is None else {**cause.evidence, "execution": best.started}
+    evidence = evidence if best.executions == 1 else {**evidence, "executions": best.executions}
     nodes = cause.nodes if best.started is None else ()
     return Verdict(cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes)
 
@@ -85,6 +92,21 @@ def _nested(stored: StoredPlan) -> Iterator[_Place]:
             yield _Place(view, replace(cause, wall_ms=wall, seen_ms=seen), number)
 
 
+def _together(found: Sequence[_Place]) -> Iterator[_Place]:
+    """What a code explains in several executions, which ran one after the other, as a cause of the command."""
+    by_code: dict[Code, dict[int | None, _Place]] = defaultdict(dict)
+    for each in sorted(found, key=_first):
+        by_code[each.cause.code].setdefault(each.started, each)
+    for code, of_executions in by_code.items():
+        largest, *others = of_executions.values()
+        if others:
+            its = [each.cause for each in of_executions.values()]
+            wall, seen = sum(each.wall_ms for each in its), sum(each.seen_ms for each in its)
+            least = _LEAST_TOGETHER if code in PLACES and code != "driver" else largest.cause.least_share
+            cause = replace(largest.cause, wall_ms=wall, seen_ms=seen, least_share=least)
+            yield replace(largest, cause=cause, executions=len(of_executions))
+
+
 def _first(place: _Place) -> float:
     return -place.cause.weight
 
@@ -97,7 +119,10 @@ def _text(best: _Place, wall: int, whole: int, found: Sequence[Cause]) -> str:
     view, cause = best.view, best.cause
     so_far = "" if view.has_ended else " so far"
     amount = f"{100 * wall / whole:.0f} % of {duration_text(whole)}{so_far}"
-    if cause.code == "compute" and cause.nodes and cause.stage_id is not None:
+    if best.executions > 1:
+        largest = "this one" if best.started is None else f"execution {best.started}"
+        text = f"{amount} in {best.executions} executions, the largest part in {largest}: {cause.what}."
+    elif cause.code == "compute" and cause.nodes and cause.stage_id is not None:
         is_guess = cause.evidence.get("is_estimate")
         name = names.operator(view, cause.nodes[0])
         text = (
