@@ -248,3 +248,32 @@ def test_what_a_command_started_and_is_not_read_keeps_a_line() -> None:
     command = replace(started_by_a_command("tiny"), nested=())
     assert {item.name: item.wall_ms for _, item in command.command_items}["nested"] == 9_000
     assert (judge(command).code, judge(command).evidence["longest_execution"]) == ("nested", 5)
+
+
+def test_a_command_is_read_with_what_it_started(engine: Engine) -> None:
+    """With its verdict, its cost by operator, and its plans; an execution that is none of it is not read."""
+    inner, at = document("selfjoin"), document("selfjoin").started_at_ms
+    its = {"application_id": "app-command", "root_execution_id": 900}
+    command = planned(
+        "Execute MergeIntoCommand",
+        **{**its, "execution_id": 900, "started_at_ms": at - 500, "ended_at_ms": inner.ended_at_ms, "sequence": 8},
+        nested=[Nested(901, at, inner.ended_at_ms)],
+    )
+    started = structs.replace(inner, **its, execution_id=901, sequence=9, listener=command.listener)
+    other = structs.replace(inner, application_id="app-command", execution_id=902, root_execution_id=902, sequence=10)
+    Writer(engine).write([application(application_id="app-command"), command, started, other])
+    environment = {"JOINSIGHT_DATABASE_URL": engine.url.render_as_string(hide_password=False)}
+    with engine.connect() as connection:
+        found = reading.read_plan(connection, reading.find_execution(connection, "app-command/900"))
+    assert [each.execution["execution_id"] for each in found.nested] == [901]
+    shown = {}
+    for name in ("verdict", "cost", "plan"):
+        result = CliRunner().invoke(cli, [name, "app-command/900"], env=environment)
+        assert result.exit_code == 0, result.output
+        shown[name] = result.stdout
+    assert "execution 901" in shown["verdict"]
+    assert "901/" in shown["cost"]
+    assert "Started execution 901" in shown["plan"]
+    assert "BroadcastHashJoin" in shown["plan"]
+    as_json = CliRunner().invoke(cli, ["cost", "app-command/900", "--json"], env=environment)
+    assert json.loads(as_json.stdout)["nested"][0]["execution_id"] == 901
