@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from markupsafe import escape
-from tests.documents import execution, planned, request
+from tests.documents import STARTED_AT_MS, execution, planned, request
 from tests.findings.recorded import SMALL, recordings
 from tests.pages.stored import skewed, stored
 from tests.test_fuzz import executions
@@ -24,7 +24,7 @@ from joinsight.analysis.comparison import compare
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.contract.decode import decode_request
-from joinsight.contract.document import Execution
+from joinsight.contract.document import Execution, Nested
 from joinsight.pages.drawing import draw
 from joinsight.pages.execution import drawing_file, execution_page
 from joinsight.pages.failure import failure
@@ -342,3 +342,16 @@ def test_the_page_names_the_user_of_a_server() -> None:
     assert "by ana &amp; co" in shown(f"<main{facts}</main>")
     assert 'href="/?user=ana+%26+co"' in facts and 'href="/?session=s-1"' in facts
     assert "<p><bdi>Spark Connect" not in page
+
+
+def test_the_executions_that_a_command_started() -> None:
+    """Each is a link with its share of the command's time, and what it spent is on the command's list."""
+    inner, _ = stored(recordings()["skewed"], SMALL)
+    inner.execution["execution_id"] = 5
+    nested = [Nested(5, STARTED_AT_MS + 500, STARTED_AT_MS + 9_500)]
+    plan, run = stored(planned("Execute MergeIntoCommand", nested=nested, ended_at_ms=STARTED_AT_MS + 10_000), SMALL)
+    page = execution_page(replace(plan, nested=[inner]), run, View())
+    text = shown(page)
+    assert f"/executions/{inner.execution['application_id']}/5?" in page
+    assert re.search(r"Executions that it started 5: skewed [\d.]+ m?s, 90 %", text), text
+    assert "execution 5: " in text.partition("Executions that it started")[0]
