@@ -197,6 +197,8 @@ RUNS: Runs = {
     ("gate",): [[HOSTILE, HOSTILE], [f"/nowhere/{HOSTILE}", "/x"], ["/x", "/x", "--job", HOSTILE]],
     ("regressions",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--json"], ["--job", HOSTILE]],
     ("docs",): [[], ["runbook"], ["findings#spill"], [HOSTILE], [f"sql#{HOSTILE}"]],
+    ("skill",): [[], [HOSTILE]],
+    ("completions",): [["bash"], [HOSTILE]],
     ("doctor",): [[], ["--json"], ["--application", HOSTILE], ["--url", f"http://{HOSTILE}"], ["--ca-file", HOSTILE]],
     ("db", "upgrade"): [[], ["--database-url", f"postgresql://x:y@localhost:1/{HOSTILE}"]],
     ("db", "prune"): [["--keep", "30d", "--dry-run", "--misdated"], ["--keep", HOSTILE]],

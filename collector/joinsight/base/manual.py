@@ -13,6 +13,7 @@ from joinsight.base.errors import NotFound
 
 SITE = "https://joinsight.github.io/joinsight/"
 _HEADING = re.compile(r"(#+) (.+)")
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
 def pages() -> dict[str, Path]:
@@ -53,6 +54,11 @@ def read(target: str) -> str:
 def anchor_of(heading: str) -> str:
     """The anchor of a heading, as on GitHub and on the site."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def without_links(markdown: str) -> str:
+    """The text with links to other pages as plain text."""
+    return _LINK.sub(r"\1", markdown)
 
 
 def _sections(page: str) -> Iterator[tuple[str, str]]:

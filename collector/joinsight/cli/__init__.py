@@ -59,6 +59,8 @@ _SECTIONS = {
         "export": ("spark", "Write the history as Parquet, with Spark."),
         "rollup": ("spark", "Compute totals by day and baselines, with Spark."),
         "docs": ("docs", "Print a page of the documentation."),
+        "skill": ("skill", "Print a skill file for agents: how to ask Joinsight, in Markdown."),
+        "completions": ("completions", "Print the script that completes commands and options in a shell."),
     },
 }
 """Module and summary of each command. The summary is also the first sentence of the command's help."""
