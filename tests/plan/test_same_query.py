@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.documents import planned
 
 from joinsight.analysis.rows import Rows, execution_rows
+from joinsight.analysis.stored import stored_plan
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
+from joinsight.present.engines import engine_text
 
 RECORDED = Path(__file__).parent / "recorded"
 TITLES = {
@@ -58,3 +61,22 @@ def test_time_in_native_calls_is_that_of_operators() -> None:
         assert sum(row.task_time_ms for row in rows.task_time) == rows.execution.task_time_ms, name
         assert all(row.node_id is not None for row in parts)
         assert not any(row.part == "native" for row in rows.task_time)
+
+
+def test_what_the_engine_ran() -> None:
+    """How many operators, which ones Spark ran instead, and what the conversions between them cost."""
+    of_all = {name: engine_text(stored_plan(rows)) for name, rows in recorded("comet").items()}
+    assert of_all["smj"] == "Comet ran 16 of 16 operators; 1 conversion between rows and columns"
+    assert of_all["title"].endswith("1 conversion between rows and columns, 134 ms of task time")
+    assert engine_text(stored_plan(recorded("spark")["smj"])) == ""
+    fallen_back = """
+    HashAggregate | (keys=[k#1])
+      Exchange | hashpartitioning(k#1, 4)
+        Filter | (f(k#1) > 5)
+          CometColumnarToRow
+            CometNativeScan parquet t | [k#1]
+    """
+    text = (
+        "Comet ran 1 of 4 operators, Spark ran HashAggregate, Exchange, Filter; 1 conversion between rows and columns"
+    )
+    assert engine_text(stored_plan(execution_rows(planned(fallen_back)))) == text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ from joinsight.analysis.comparison import MIN_CHANGE, MIN_RATIO, Comparison, Mea
 from joinsight.base.units import duration_text
 from joinsight.cli.options import command, database_options
 from joinsight.present.comparison import difference, value, verdicts
+from joinsight.present.engines import engine_text
 from joinsight.present.values import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
 from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
 from joinsight.terminal import table
 from joinsight.terminal.console import console, cut_at, print_line
-from joinsight.terminal.escaping import to_json
+from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.table import Column
 
 _TITLES = {"joins": "Joins", "shuffle": "Shuffles", "broadcast": "Broadcasts", "stage": "All stages"}
@@ -51,15 +52,26 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
             after = reading.find_execution(connection, b or a)
             before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
             comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
+            engines = {
+                side: engine_text(reading.read_plan(connection, key)) for side, key in (("A", before), ("B", after))
+            }
     if as_json:
-        click.echo(to_json(_as_json(comparison)))
+        click.echo(to_json({**_as_json(comparison), "engines": engines}))
         return
-    print_comparison(console(), comparison, everything)
+    print_comparison(console(), comparison, everything, engines)
 
 
-def print_comparison(out: Console, comparison: Comparison, everything: bool = False) -> None:
-    """Print what changed: header, settings, plan, operators and stages; `everything`: what did not change, too."""
+def print_comparison(
+    out: Console, comparison: Comparison, everything: bool = False, engines: Mapping[str, str] | None = None
+) -> None:
+    """Print what changed: header, settings, plan, operators and stages; `everything`: what did not change, too.
+
+    `engines`: what native engines ran, by side.
+    """
     _print_header(out, comparison)
+    for side, text in (engines or {}).items():
+        if text:
+            out.print(Text(f"{side}: {visible_line(text)}."), soft_wrap=True)
     _print_settings(out, comparison)
     for name, pairs in comparison.pairs.items():
         _print_pairs(out, name, [pair for pair in pairs if everything or pair.is_large], everything)

@@ -194,6 +194,7 @@ CARTESIAN_PRODUCT, SORT_MERGE_JOIN = "CartesianProduct", "SortMergeJoin"
 V2_WRITES = {"AppendData": "append", "OverwriteByExpression": "overwrite", "OverwritePartitionsDynamic": "overwrite"}
 """What each does to a table."""
 WRITE_V2, WRITE_FILES = "WriteToDataSourceV2", "WriteFiles"
+CONVERSIONS = ("ColumnarToRow", "RowToColumnar")
 AS_OF_JOIN = "SortMergeAsOfJoin"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
 _CACHED, _CACHED_BY_NAME = "InMemoryTableScan", "Scan In-memory table"

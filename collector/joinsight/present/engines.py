@@ -1,0 +1,46 @@
+"""Which operators of a plan a native engine ran, which ones Spark did, and what conversions between them cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from joinsight.analysis.stored import StoredPlan
+from joinsight.base.units import duration_text
+from joinsight.plan import operators
+from joinsight.present.tree import clean
+
+_MOST = 6
+"""Names of Spark's operators."""
+_NOT_COUNTED = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
+
+
+def engine_text(stored: StoredPlan) -> str:
+    """``Comet ran 9 of 10 operators, Spark ran Filter; 2 conversions ...``; empty if no engine ran any."""
+    absent = stored.not_run(stored.versions[-1]) if stored.versions else frozenset()
+    ran: Counter[str] = Counter()
+    of_spark: Counter[str] = Counter()
+    conversions = []
+    for node in stored.facts.graph.nodes:
+        operator = operators.of(node.name)
+        if operator.name in operators.CONVERSIONS:
+            conversions.append(node.id)
+        elif node.id in absent or node.is_cluster or operator.is_wrapper or operator.kind in _NOT_COUNTED:
+            continue
+        elif operator.engine:
+            ran[operator.engine] += 1
+        else:
+            of_spark[clean(node.name)] += 1
+    if not ran:
+        return ""
+    whole = ran.total() + of_spark.total()
+    text = ", ".join(f"{engine} ran {number} of {whole} operators" for engine, number in ran.most_common())
+    if of_spark:
+        names = [name if number == 1 else f"{number} {name}" for name, number in of_spark.most_common(_MOST)]
+        more = len(of_spark) - len(names)
+        text += f", Spark ran {', '.join(names)}{f' and {more} more' if more else ''}"
+    if conversions:
+        known = stored.bill.operators()
+        took = sum(known[i].task_time_ms for i in conversions if i in known)
+        number = "1 conversion" if len(conversions) == 1 else f"{len(conversions)} conversions"
+        text += f"; {number} between rows and columns{f', {duration_text(took)} of task time' if took else ''}"
+    return text
