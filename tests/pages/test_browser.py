@@ -215,6 +215,53 @@ def test_the_verdict_comes_first_and_the_plan_opens_at_its_operators(
         assert f"node={number[1]}" in page.url and page.get_by_role("region", name=re.compile("node")).is_visible()
 
 
+def test_a_drawing_is_moved_and_zoomed_by_hand(
+    browser: Browser, url: str, addresses: dict[tuple[str, int], str]
+) -> None:
+    """A drag moves it and is no click; Ctrl and the wheel, and two fingers, zoom it around where they are."""
+    with Watched(browser, url, viewport={"width": 1280, "height": 800}, has_touch=True) as page:
+        page.goto(addresses["app-large", 0] + "#plan")
+        drawing, plan = page.locator(".drawing"), page.locator("svg.plan")
+        frame = drawing.bounding_box()
+        assert frame is not None
+        x, y = frame["x"] + 300, max(frame["y"], 0) + 250
+        before, where = drawing.evaluate("e => [e.scrollLeft, e.scrollTop]"), page.url
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x - 120, y - 60, steps=4)
+        page.mouse.up()
+        assert drawing.evaluate("e => [e.scrollLeft, e.scrollTop]") == [before[0] + 120, before[1] + 60]
+        assert page.url == where
+        width = plan.evaluate("e => e.getBoundingClientRect().width")
+        page.keyboard.down("Control")
+        page.mouse.wheel(0, 300)
+        page.keyboard.up("Control")
+        page.wait_for_function(
+            "w => document.querySelector('svg.plan').getBoundingClientRect().width < w / 2", arg=width
+        )
+        smaller = plan.evaluate("e => e.getBoundingClientRect().width")
+        touch = page.context.new_cdp_session(page)
+        for kind, apart in (("touchStart", 50), ("touchMove", 80), ("touchMove", 150)):
+            points = [{"x": x - apart, "y": y, "id": 1}, {"x": x + apart, "y": y, "id": 2}]
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.wait_for_function(
+            "w => document.querySelector('svg.plan').getBoundingClientRect().width > 2 * w", arg=smaller
+        )
+
+
+def test_a_plan_of_300_operators_can_be_read_whole(engine: Engine, browser: Browser, url: str) -> None:
+    """Fitted to the width, operators are below each other, and their texts no smaller than 8 pixels."""
+    whole = msgspec.structs.replace(large(300), application_id="app-300")
+    Writer(engine, FindingsEngine()).write([whole])
+    with Watched(browser, url, viewport={"width": 1280, "height": 800}) as page:
+        page.goto("/executions/app-300/0?zoom=fit&open=all#plan")
+        heights = page.eval_on_selector_all("a.node .name", "all => all.map(e => e.getBoundingClientRect().height)")
+        assert len(heights) > 250 and min(heights) >= 8
+        assert page.evaluate(OVERLAPS) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
 def test_versions_nodes_and_findings_are_linked(
     browser: Browser, url: str, addresses: dict[tuple[str, int], str]
 ) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import groupby
 from typing import Any
 
 from joinsight.analysis.comparison import Comparison, Measure, MeasureChange, compare
@@ -21,6 +22,10 @@ from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.tables import Row
 from joinsight.why import Why, explain
 
+LEAST_FOLDED = 3
+"""Unchanged operators next to each other that are one line."""
+MOST_LISTED = 20
+"""Changed operators that are listed above the plans."""
 MAX_DEPTH = 24
 """Deeper operators are indented as much as this."""
 _MEASURES: Sequence[tuple[Measure, Callable[[TreeNode], int | None]]] = (
@@ -110,6 +115,9 @@ def compare_page(a: Side, b: Side) -> str:
         settings=comparison.configuration,
         totals=[] if same_run else [(_words(change), change.is_large) for change in totals if _is_known(change)],
         lines=tree,
+        rows=folded(tree),
+        changed=[line for line in tree if line.kind != "both"],
+        most_listed=MOST_LISTED,
         counts=Counter(line.kind for line in tree),
         max_depth=MAX_DEPTH,
         download_page=compare_address(
@@ -121,6 +129,15 @@ def compare_page(a: Side, b: Side) -> str:
 def _number(side: Side) -> int | None:
     """The plan version in an address; None for the final one."""
     return None if side.version is None or side.is_final else side.version["version"]
+
+
+def folded(lines: Sequence[Line]) -> list[Sequence[Line]]:
+    """The lines; those of `LEAST_FOLDED` unchanged operators and more next to each other together, all others alone."""
+    found: list[Sequence[Line]] = []
+    for is_same, group in groupby(lines, lambda line: line.kind == "both"):
+        its = list(group)
+        found += [its] if is_same and len(its) >= LEAST_FOLDED else [[line] for line in its]
+    return found
 
 
 def _why(a: StoredPlan, b: StoredPlan) -> Why | None:

@@ -1,6 +1,7 @@
 """Turns a plan version into boxes, edges and stages with coordinates, which the template renders.
 
-The root is at the top, as in `joinsight plan`; rows flow upwards. A node is drawn once, and each further use of a
+The root is at the top, as in `joinsight plan`; rows flow upwards. A wide plan that is fitted to the page has its boxes
+below each other. A node is drawn once, and each further use of a
 reused exchange is a small box that links to it, so that the drawing is always a tree.
 """
 
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from joinsight.analysis.stored import StoredPlan
 from joinsight.pages.boxes import WIDTH, Box, box_of, fold_of, reuse_of
 from joinsight.pages.folding import chains
-from joinsight.pages.layout import Place, place
-from joinsight.pages.view import View
+from joinsight.pages.layout import Place, outline, place
+from joinsight.pages.view import FIT, View
 from joinsight.plan import operators
 from joinsight.present.tree import PlanTree, TreeNode, plan_tree
 from joinsight.tables import Row
@@ -26,6 +27,9 @@ _LABEL_HEIGHT = 19
 _LEAST_SHARE = 0.01
 """The share of the time from which on operators that cannot be told apart get a frame."""
 _FAR = 560  # CSS pixels: a root further to the right is outside the initial view
+_READABLE = 1_800  # CSS pixels: a wider drawing could not be read when it is fitted to a page
+INDENT = 24
+_OUTLINE_GAP = 28
 _UNFOLDED = View(opens_all=True)
 _WIDEST_EDGE, _THINNEST_EDGE = 16.0, 1.5
 
@@ -119,12 +123,17 @@ def draw(
     for i, box in boxes.items():
         box.is_match, box.in_stage, box.in_verdict = i in found, i in in_stage, i in in_verdict
     heights = {i: box.height for i, box in boxes.items()}
-    for i, position in _place(shown.roots, tree, heights).items():
+    places = _place(shown.roots, tree, heights)
+    is_outline = view.zoom == FIT and max((each.x for each in places.values()), default=0.0) > _READABLE
+    if is_outline:
+        places = outline(shown.roots, tree, heights, indent=INDENT, gap=_OUTLINE_GAP)
+    for i, position in places.items():
         boxes[i].x, boxes[i].y = position.x + MARGIN, position.y + MARGIN + LEVEL_GAP / 2
+    frames = [] if is_outline else [*_groups(shown, tree, boxes), *_codegen(shown, tree, boxes)]
     return Drawing(
         list(boxes.values()),
-        _edges(tree, boxes, rows),
-        [*_groups(shown, tree, boxes), *_codegen(shown, tree, boxes)],
+        _edges(tree, boxes, rows, is_outline=is_outline),
+        frames,
         max((box.x for box in boxes.values()), default=0) + WIDTH + MARGIN,
         max((box.y + box.height for box in boxes.values()), default=0) + MARGIN,
     )
@@ -179,7 +188,9 @@ def _is_subquery(node: TreeNode) -> bool:
     return operators.is_subquery(node.name)
 
 
-def _edges(tree: Mapping[int, list[int]], boxes: Mapping[int, Box], rows: Mapping[int, int | None]) -> list[Edge]:
+def _edges(
+    tree: Mapping[int, list[int]], boxes: Mapping[int, Box], rows: Mapping[int, int | None], *, is_outline: bool
+) -> list[Edge]:
     maximum = max((each for each in rows.values() if each), default=1)
     edges = []
     for parent, below in tree.items():
@@ -193,7 +204,13 @@ def _edges(tree: Mapping[int, list[int]], boxes: Mapping[int, Box], rows: Mappin
                 filter(None, ["" if flow is None else f"{short_number(flow)} row{'s' * (flow != 1)}", size])
             )
             title = "" if flow is None else f"{flow:,} rows" + (f", {size}" if size else "")
-            path = _curve(start_x, box.y, end_x, end_y)
+            if is_outline:  # a rail at the left, below the parent
+                end_x, start_x = boxes[parent].x + INDENT / 2, box.x + (0 if len(below) > 1 else INDENT / 2)
+                way = f"V{end_y:g}" if len(below) == 1 else f"H{end_x:g}V{end_y:g}"
+                path = f"M{start_x:g} {box.y if len(below) == 1 else box.y + box.height / 2:g}{way}"
+                width = min(width, INDENT / 2)
+            else:
+                path = _curve(start_x, box.y, end_x, end_y)
             x = start_x + width / 2 + 5
             edges.append(
                 Edge(path, round(width, 1), label, x, box.y - 7, title, box.node.kind in ("broadcast", "shuffle"))

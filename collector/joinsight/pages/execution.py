@@ -92,7 +92,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         verdict=verdict,
         advice=[each.text for each in stored.not_followed],
         judged=[(i, f"{nodes[i].name} ({i})") for i in judged],
-        opens_at=next((f"n{i}" for i in judged if drawing and drawing.holds(i)), None),
+        opens_at=_opens_at(drawing, judged),
         stages=timeline(stored, run.stage, stages_of),
         selected_stage=view.stage,
         marked=sum(box.in_stage for box in drawing.boxes) if drawing else 0,
@@ -172,6 +172,15 @@ def _drawing(
         return None
     marked = () if view.stage is None or not version["is_final"] else _nodes_of(view.stage, stages_of)
     return draw(stored, version, view, marked, judged if version["is_final"] else ())
+
+
+def _opens_at(drawing: Drawing | None, judged: Sequence[int]) -> str | None:
+    """The box that is in view at first: what the verdict is about, else the most expensive operator."""
+    if drawing is None:
+        return None
+    costly = max(drawing.boxes, key=lambda box: box.node.share, default=None)
+    first = [*judged, *([costly.node.id] if costly is not None and costly.node.share else [])]
+    return next((f"n{i}" for i in first if drawing.holds(i)), None)
 
 
 def _given(parameters: Mapping[str, object]) -> dict[str, object]:

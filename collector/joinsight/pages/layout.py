@@ -77,6 +77,27 @@ def place(
     return _absolute(order, children, offsets, tops, roots)
 
 
+def outline(
+    roots: Sequence[int],
+    children: Mapping[int, Sequence[int]],
+    heights: Mapping[int, float],
+    *,
+    indent: float,
+    gap: float,
+) -> dict[int, Place]:
+    """The places of boxes below each other, each before its inputs, which are indented where there are several."""
+    places: dict[int, Place] = {}
+    y = 0.0
+    todo = [(root, 0.0) for root in reversed(roots)]
+    while todo:
+        node, x = todo.pop()
+        places[node] = Place(x, y)
+        y += heights[node] + gap
+        below = children.get(node, ())
+        todo += [(child, x + indent * (len(below) > 1)) for child in reversed(below)]
+    return places
+
+
 def _downwards(
     roots: Sequence[int], children: Mapping[int, Sequence[int]], heights: Mapping[int, float], level_gap: float
 ) -> tuple[list[int], dict[int, float]]:

@@ -81,6 +81,16 @@ class Table:
         return f"{self.path}?{text}" if text else self.path
 
     @property
+    def filled(self) -> list[tuple[Column, list[Cell]]]:
+        """The columns with their cells, without empty ones that it is not sorted by."""
+        all_cells = ((column, [column.cell(row) for row in self.rows]) for column in self.columns)
+        return [
+            (column, its)
+            for column, its in all_cells
+            if any(each.text or each.chart for each in its) or (column.sort and column.sort == self.sort)
+        ]
+
+    @property
     def larger(self) -> int | None:
         """The next number of rows, if there are more."""
         return next((limit for limit in LIMITS if limit > self.limit), None) if self.has_more else None

@@ -71,10 +71,11 @@ def checked(executions: int, most: int, longest: StoredPlan | None) -> str:
 
 
 def _nearest(stored: StoredPlan) -> str:
-    """``few_tasks with 12% of 4.1 s``; empty if nothing is."""
+    """``few tasks with 12 % of 4.1 s``; empty if nothing is."""
     view = View(stored)
     why = [each for each in causes(view) if not each.only_says_where]
     nearest = max(why, key=lambda each: each.wall_ms, default=None)
     if nearest is None or not view.wall_ms or nearest.wall_ms <= 0:
         return ""
-    return f"{nearest.code} with {min(1.0, nearest.wall_ms / view.wall_ms):.0%} of {duration_text(view.wall_ms)}"
+    share = percent_text(min(1.0, nearest.wall_ms / view.wall_ms))
+    return f"{nearest.code.replace('_', ' ')} with {share} of {duration_text(view.wall_ms)}"

@@ -46,6 +46,56 @@
   addEventListener('resize', mark)
   mark()
 
+  // Zooms the drawing around a point of the screen.
+  const LEAST = 0.1, MOST = 3
+  const zoom = (drawing, factor, x, y) => {
+    const plan = one('svg.plan', drawing), full = plan.viewBox.baseVal, box = plan.getBoundingClientRect()
+    const width = Math.min(MOST * full.width, Math.max(LEAST * full.width, box.width * factor)), by = width / box.width
+    plan.classList.remove('fit')
+    plan.setAttribute('width', width)
+    plan.setAttribute('height', full.height * width / full.width)
+    drawing.scrollBy({ left: (x - box.left) * (by - 1), top: (y - box.top) * (by - 1), behavior: 'instant' })
+    mark()
+  }
+  document.addEventListener('wheel', event => {
+    const drawing = event.target.closest?.('.drawing')
+    if (!drawing || !(event.ctrlKey || event.metaKey)) return
+    event.preventDefault()
+    zoom(drawing, Math.exp(-event.deltaY / 300), event.clientX, event.clientY)
+  }, { passive: false })
+
+  // Moves the drawing with the mouse, and zooms it with two fingers; what ends a drag is no click.
+  const down = new Map()
+  let dragged = 0
+  const distance = ([a, b]) => Math.hypot(a.x - b.x, a.y - b.y)
+  document.querySelectorAll('.drawing').forEach(each => each.classList.add('live'))
+  document.addEventListener('pointerdown', event => {
+    const drawing = event.target.closest('.drawing')
+    if (!drawing || event.button) return
+    down.set(event.pointerId, { x: event.clientX, y: event.clientY, drawing })
+    dragged = 0
+  })
+  document.addEventListener('pointermove', event => {
+    const last = down.get(event.pointerId)
+    if (!last) return
+    const before = distance([...down.values(), last])
+    const [x, y] = [event.clientX - last.x, event.clientY - last.y]
+    Object.assign(last, { x: event.clientX, y: event.clientY })
+    if (down.size === 2) {
+      const [a, b] = [...down.values()]
+      if (before) zoom(last.drawing, distance([a, b]) / before, (a.x + b.x) / 2, (a.y + b.y) / 2)
+    } else if (event.pointerType === 'mouse') {
+      last.drawing.scrollBy({ left: -x, top: -y, behavior: 'instant' })
+    }
+    dragged += Math.abs(x) + Math.abs(y)
+  })
+  for (const end of ['pointerup', 'pointercancel']) document.addEventListener(end, event => down.delete(event.pointerId))
+  document.addEventListener('dragstart', event => { if (event.target.closest?.('.drawing')) event.preventDefault() })
+  document.addEventListener('click', event => {
+    if (dragged > 5 && event.target.closest('.drawing')) event.preventDefault()
+    dragged = 0
+  }, { capture: true })
+
   // Loads the page of a running execution again, in place, until the execution has ended.
   const isBusy = () => document.hidden || !getSelection().isCollapsed || document.activeElement.matches('input')
   const replace = fresh => {
