@@ -50,11 +50,13 @@ def test_rounded_amounts_add_up() -> None:
 
 def test_scatter_ignores_an_outlier() -> None:
     found, runs = scatter([1_000, 1_100, 900, 1_000, 5_000], 1_000)
-    assert (round(found), runs) == (round(3 * 1.4826 * 100), 5)
+    assert (round(found), runs) == (round(3 * 1.4826 * 100 * 2 / (14 / 9)), 5)
+    assert round(scatter([1_000, 1_100, 900, 1_000, 5_000] * 2, 1_000)[0]) == round(3 * 1.4826 * 100)
 
 
 def test_scatter_is_guessed_until_four_runs_are_known() -> None:
     """And is never less than a twentieth, or than 200 ms."""
     assert scatter([10_000] * 3, 10_000) == (1_500, 0)
+    assert scatter([10_000, 13_000], 10_000) == (3_000, 0), "they differ by so much without a cause"
     assert scatter([10_000] * 4, 10_000) == (500, 4)
     assert scatter([], 100) == (200, 0)

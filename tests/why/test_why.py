@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,3 +169,18 @@ def test_the_command_prints_the_contract(engine: Engine) -> None:
     assert "read 300 files, 2 before" in " ".join(run(*names).split())
     alone = json.loads(run(names[1], "--json"))
     assert alone["a"].endswith(f"/{first.execution_id}"), "the typical run before is chosen"
+
+
+def test_markdown(engine: Engine) -> None:
+    """A table of the causes, whose texts are texts."""
+    for name, number in (("base2", 1), ("twice0", 2)):
+        its = msgspec.structs.replace(document(name), execution_id=number, application_id="markdown")
+        Writer(engine).write([application(application_id="markdown"), its])
+    url = engine.url.render_as_string(hide_password=False)
+    arguments = ["why", "markdown/1", "markdown/2", "--markdown", "--database-url", url]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("# ") and "| time | cause | what moved | what to do |" in lines
+    assert any(re.match(r"\| \+[\d.]+ (s|ms) \| data \| stage", line) for line in lines)
+    assert any(line.endswith("| in all |  |  |") for line in lines)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from joinsight.base.units import duration_text
 from joinsight.cli.options import command, database_options
+from joinsight.present.report import Report, Section, markdown
 from joinsight.present.values import query_title
 from joinsight.queries import reading
 from joinsight.store.database import check_schema, open_database
@@ -24,7 +25,8 @@ from joinsight.why import Why, explain
 @click.argument("a")
 @click.argument("b", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: docs/why.md describes its fields.")
-def why(database_url: str | None, data: Path | None, a: str, b: str | None, as_json: bool) -> None:
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print it as Markdown, with a table of the causes.")
+def why(database_url: str | None, data: Path | None, a: str, b: str | None, as_json: bool, as_markdown: bool) -> None:
     """Say why an execution took longer or shorter than another.
 
     A and B are ids from `joinsight queries`: 12, APPLICATION/12, or last. Without B, A is compared with the typical
@@ -40,9 +42,26 @@ def why(database_url: str | None, data: Path | None, a: str, b: str | None, as_j
     if as_json:
         click.echo(to_json(asdict(found)))
         return
+    if as_markdown:
+        click.echo(markdown(_page(query_title(last.execution), found)), nl=False)
+        return
     out = console()
     print_text(out, Text(query_title(last.execution), "bold"))
     print_why(out, found)
+
+
+def _page(title: str, found: Why) -> Report:
+    """The page that `--markdown` prints."""
+    rows = [(_amount(cause.wall_ms), cause.code, "; ".join(cause.evidence), cause.advice) for cause in found.causes]
+    total = [(_amount(found.difference_ms), "in all", "", "")]
+    causes = [] if found.is_normal else [*rows, *total]
+    note = " ".join(f"Note: {limit}." for limit in found.limits)
+    section = Section("Causes", ("time", "cause", "what moved", "what to do"), causes, frozenset({0}), note)
+    return Report(title, found.text, [section] if causes or note else [])
+
+
+def _amount(ms: int) -> str:
+    return f"{'+' if ms >= 0 else '-'}{duration_text(abs(ms))}"
 
 
 def print_why(out: Console, found: Why) -> None:
@@ -54,11 +73,9 @@ def print_why(out: Console, found: Why) -> None:
         return
     out.print()
     for cause in found.causes:
-        sign = "+" if cause.wall_ms >= 0 else "-"
-        amount = f"{sign}{duration_text(abs(cause.wall_ms))}"
+        amount = _amount(cause.wall_ms)
         evidence = "; ".join(cause.evidence)
         print_text(out, Text(f"{amount:>9}  {cause.code:<13}  {visible_line(evidence)}".rstrip()))
         if cause.advice:
             print_text(out, Text(f"{'':>24}  {visible_line(cause.advice)}", "dim"))
-    total = f"{'+' if found.difference_ms >= 0 else '-'}{duration_text(abs(found.difference_ms))}"
-    print_text(out, Text(f"{total:>9}  in all", "bold"))
+    print_text(out, Text(f"{_amount(found.difference_ms):>9}  in all", "bold"))

@@ -34,17 +34,23 @@ def scatter(durations_ms: Sequence[float], shortest_ms: float) -> tuple[float, i
     """How much runs of a query differ without a cause, in milliseconds, and from how many that is known; 0: a guess.
 
     `durations_ms`: of earlier runs. Three robust standard deviations, each 1.4826 times the median distance from the
-    median, or a share of `shortest_ms`.
+    median, more of fewer than nine runs, whose scatter is less certain; or a share of `shortest_ms`. Two or three runs
+    only tell that it is at least their difference.
     """
-    if len(durations_ms) < _FEWEST_RUNS:
-        return max(_GUESSED * shortest_ms, _LEAST_MS), 0
+    runs = len(durations_ms)
+    if runs < _FEWEST_RUNS:
+        apart = max(durations_ms) - min(durations_ms) if runs > 1 else 0.0
+        return max(apart, _GUESSED * shortest_ms, _LEAST_MS), 0
     middle = median_high(durations_ms)
-    known = 3 * 1.4826 * median_high(abs(each - middle) for each in durations_ms)
-    return max(known, _LEAST * shortest_ms, _LEAST_MS), len(durations_ms)
+    uncertain = max(1.0, (1 + _UNCERTAIN / runs) / (1 + _UNCERTAIN / _USUAL_RUNS))
+    known = 3 * 1.4826 * uncertain * median_high(abs(each - middle) for each in durations_ms)
+    return max(known, _LEAST * shortest_ms, _LEAST_MS), runs
 
 
 _FEWEST_RUNS = 4
 """Runs from which on the scatter is known."""
+_UNCERTAIN, _USUAL_RUNS = 5, 9
+"""As in `joinsight_alarm_above`: the scatter of n runs counts (1 + 5 / n) times, here compared with nine runs."""
 _GUESSED, _LEAST, _LEAST_MS = 0.15, 0.05, 200.0
 
 
