@@ -82,6 +82,7 @@ def filled() -> Metrics:
     metrics.set("joinsight_last_write_timestamp_seconds", 1_800_000_000)
     metrics.set_regressions({("plan_changed", "join"): 1})
     metrics.set_alarms({"duration_ms": 2})
+    metrics.set_forecasts({"join_spill": 1})
     metrics.count("joinsight_notifications_total", 1, "delivered")
     metrics.set_misdated(1)
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -236,9 +237,11 @@ def test_what_the_database_does_not_say_is_not_shown() -> None:
     metrics.set_activity(None)
     metrics.set_regressions(None)
     metrics.set_alarms(None)
+    metrics.set_forecasts(None)
     text = page(metrics)
     assert "joinsight_database_up 0.0\n" in text
-    for name in ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions", "certain"):
+    of_store = ("running_executions", "running_oldest_start", "undelivered", "reporting", "regressions")
+    for name in (*of_store, "certain", "forecasts"):
         assert f"joinsight_{name}" not in text
 
 

@@ -142,6 +142,31 @@ def test_what_fails_is_tried_again_with_growing_pauses(store: Engine, receiver: 
     assert row["attempts"] == 3 and row["next_at"] is None and row["problem"] is None
 
 
+def test_forecasts_are_told_when_they_are_soon(store: Engine, receiver: Receiver) -> None:
+    """A new one that may come true within 30 days, not one of long ago or of next year."""
+    row: dict[str, Any] = {"origin": "live", "kind": "broadcast_threshold", "operator_key": "k", "title": TITLE}
+    row |= {"query_shape": "6c12b24e62c4f92c", "current": 9e6, "limit_value": 10_485_760.0, "days": 30}
+    row |= {"growth_a_day": 0.02, "reaches_at": NOW + timedelta(days=8), "earliest_at": NOW + timedelta(days=6)}
+    row |= {"latest_at": None, "started_at": NOW, "application_id": "a", "attempt_id": "", "execution_id": 1}
+    row |= {"node_id": 1, "first_forecast_at": NOW, "computed_at": NOW}
+    far, old = {"earliest_at": NOW + timedelta(days=40)}, {"first_forecast_at": NOW - timedelta(days=3)}
+    with store.begin() as connection:
+        connection.execute(delete(tables.alarm))
+        rows = [row | {"job_name": "soon"}, row | far | {"job_name": "far"}, row | old | {"job_name": "old"}]
+        connection.execute(insert(tables.forecast), rows)
+    assert told(store, Webhook(receiver.url)) == ["delivered"]
+    with store.begin() as connection:
+        connection.execute(delete(tables.forecast))
+    [message] = receiver.messages()
+    assert (message["job"], message["measure"], message["alert"]) == (
+        "soon",
+        "broadcast_threshold",
+        "JoinsightForecast",
+    )
+    assert "about 2026-11-28 (2026-11-26 to later than in half a year): a broadcast crosses" in message["text"]
+    assert "8.6 MiB of 10.0 MiB, growing by 2.0% a day" in message["text"] and "patients" not in json.dumps(message)
+
+
 def test_it_is_given_up(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """Nobody listens: after some attempts there are no more; the address, which may be a secret, is not logged."""
     now, attempts = NOW, 0

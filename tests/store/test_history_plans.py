@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, event, text
 from tests.documents import application, planned
 
 from joinsight import tables
-from joinsight.alarms import watch
+from joinsight.alarms import forecasts, watch
 from joinsight.analysis.search import query
 from joinsight.base.errors import NotFound
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
@@ -381,6 +381,26 @@ def test_alarms_read_only_the_days_that_they_take(engine: Engine) -> None:
     (plan,) = plans_of(engine, lambda c: c.execute(text(watch.POINTS.strip()), day).all())
     assert not scanned(plan), plan
     assert months(plan) == {"2025_12"}, plan
+
+
+@pytest.mark.parametrize("kind", forecasts.KINDS)
+def test_forecasts_look_up_operators(engine: Engine, kind: str) -> None:
+    """The latest runs are those of the last days; the past of an operator is found by its key."""
+    latest = {"recent": SINCE, "near": 0.0, "most": 10}
+    (plan,) = plans_of(engine, lambda c: c.execute(text(forecasts.LATEST[kind].strip()), latest).all())
+    assert not scanned(plan), plan
+    assert months(plan) <= {"2025_12"}, plan
+    table = forecasts.KINDS[kind].source.split()[0]
+    with engine.connect() as connection:
+        found = connection.execute(
+            text(
+                f"SELECT o.operator_key, e.job_name FROM {table} o JOIN execution e USING"
+                " (started_at, application_id, attempt_id, execution_id) LIMIT 1"
+            )
+        ).one()
+    past = {"operator_key": found[0], "job_name": found[1], "origin": "live", "earliest": ENDS[0], "now": ENDS[-1]}
+    (plan,) = plans_of(engine, lambda c: c.execute(text(forecasts.PAST[kind].strip()), past).all())
+    assert not scanned(plan), plan
 
 
 def test_a_report_reads_its_window(engine: Engine) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from sqlalchemy import Connection, Engine, select, update
 
 from joinsight.base.errors import JoinsightError
-from joinsight.base.units import duration_text
 from joinsight.queries import reading
 from joinsight.tables import EXECUTION_KEY, Row, alarm
 from joinsight.why import NOT_EXPLAINED, Cause, explain
 
 MOST_CAUSES = 3
 MOST_AT_ONCE = 20
+MOST_EXPLAINED = 20
+"""Regressions of a list of which the causes are worked out."""
 
 
 def first_causes(connection: Connection, row: Row) -> list[Cause]:
@@ -42,8 +42,3 @@ def store_causes(engine: Engine) -> int:
             found = [asdict(cause) for cause in first_causes(connection, row)]
             connection.execute(update(alarm).where(*of_alarm).values(causes=found))
     return len(rows)
-
-
-def causes_text(causes: Sequence[Row]) -> str:
-    """``data +38.9 s, skew +2.1 s``: of rows with code and wall_ms."""
-    return ", ".join(f"{each['code']} +{duration_text(each['wall_ms'])}" for each in causes)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from joinsight.alarms.causes import causes_text
 from joinsight.base.errors import ConfigurationError
-from joinsight.present import regressions
+from joinsight.present import forecasts, regressions
 from joinsight.present.values import execution_name, short_key, when
 from joinsight.tables import Row
 
@@ -68,7 +67,7 @@ def regression(row: Row, *, with_titles: bool, public_url: str | None) -> dict[s
         f" {regressions.value(shown, 'current')} ({regressions.KINDS[row['kind']]})."
     ]
     if causes:
-        parts.append(f"First causes: {causes_text(causes)}.")
+        parts.append(f"First causes: {regressions.causes_text(causes)}.")
     return {
         "version": 1,
         "id": identity(row),
@@ -88,6 +87,38 @@ def regression(row: Row, *, with_titles: bool, public_url: str | None) -> dict[s
         "runs": _runs(row),
         "url": _url(public_url, row["query_shape"], row["job_name"]),
         "text": " ".join(parts),
+    }
+
+
+def forecast(row: Row, *, with_titles: bool, public_url: str | None) -> dict[str, Any]:
+    """The message about a row of table `forecast`."""
+    title = (row["title"] or "")[:_MOST_TITLE] if with_titles else ""
+    shape = short_key(row["query_shape"])
+    names = (row["job_name"], row["origin"], row["kind"], row["operator_key"], row["first_forecast_at"].isoformat())
+    text = (
+        f"{row['job_name']}: query {title or shape}, about {row['reaches_at']:%Y-%m-%d}"
+        f" ({forecasts.interval(row)}): {forecasts.WHAT[row['kind']]}. Now"
+        f" {forecasts.value(row, 'current')} of {forecasts.value(row, 'limit_value')}, growing by"
+        f" {row['growth_a_day']:.1%} a day."
+    )
+    return {
+        "version": 1,
+        "id": "forecast/" + "/".join(quote(name, safe="") for name in names),
+        "alert": "JoinsightForecast",
+        "job": row["job_name"],
+        "query": row["query_shape"],
+        "title": title or None,
+        "measure": row["kind"],
+        "kind": "forecast",
+        "operator": row["operator_key"],
+        "before": row["current"],
+        "after": row["limit_value"],
+        "growth_a_day": row["growth_a_day"],
+        "reaches_at": row["reaches_at"].isoformat(),
+        "earliest_at": row["earliest_at"].isoformat(),
+        "latest_at": row["latest_at"] and row["latest_at"].isoformat(),
+        "url": _url(public_url, row["query_shape"], row["job_name"]) if row["query_shape"] else "",
+        "text": text,
     }
 
 

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from joinsight.alarms.causes import causes_text, first_causes
+from joinsight.alarms.causes import first_causes
 from joinsight.base.units import duration_text, percent_text, ratio_text
-from joinsight.present import regressions
+from joinsight.present import forecasts, regressions
 from joinsight.present.report import Report, Section
 from joinsight.present.values import short_key, when
 from joinsight.queries import reading
@@ -26,6 +26,7 @@ def make_report(connection: Connection, since: datetime, now: datetime, *, job: 
             _slower(connection, since, job, limit),
             _faster(connection, since, job, limit),
             _costly(connection, since, job, limit),
+            _will_break(connection, job, limit),
         ],
     )
 
@@ -45,7 +46,7 @@ def _slower(connection: Connection, since: datetime, job: str | None, limit: int
             ratio_text(row["factor"]),
             when(row["since"]),
             row["level"],
-            causes_text([asdict(each) for each in first_causes(connection, row)]) or regressions.KINDS[row["kind"]],
+            _why(connection, row),
             duration_text(row["cost_ms"]) if row["cost_ms"] else "",
         )
         for row in found
@@ -53,6 +54,11 @@ def _slower(connection: Connection, since: datetime, job: str | None, limit: int
     header = ("job", "query", "what", "from → to", "factor", "since", "level", "why", "cost")
     note = "" if rows else "Nothing that is known became slower."
     return Section("What became slower, and why", header, rows, frozenset({4, 8}), note)
+
+
+def _why(connection: Connection, row: Row) -> str:
+    causes = [asdict(each) for each in first_causes(connection, row)]
+    return regressions.causes_text(causes) or regressions.KINDS[row["kind"]]
 
 
 def _faster(connection: Connection, since: datetime, job: str | None, limit: int) -> Section:
@@ -88,6 +94,24 @@ def _costly(connection: Connection, since: datetime, job: str | None, limit: int
     header = ("job", "query", "runs", "failed", "duration", "task time", "share")
     note = "The share is that of the task time of all queries." if rows else "Nothing ran."
     return Section("What costs most", header, rows, frozenset(range(2, 7)), note)
+
+
+def _will_break(connection: Connection, job: str | None, limit: int) -> Section:
+    rows = [
+        (
+            row["job_name"],
+            _title(row),
+            forecasts.WHAT[row["kind"]],
+            f"{forecasts.value(row, 'current')} of {forecasts.value(row, 'limit_value')}",
+            f"{row['growth_a_day']:.1%}",
+            f"{row['reaches_at']:%Y-%m-%d}",
+            forecasts.interval(row),
+        )
+        for row in reading.read_forecasts(connection, job=job, limit=limit)
+    ]
+    header = ("job", "query", "what happens", "now", "growth a day", "on", "between")
+    note = "" if rows else "Nothing that is known grows towards a limit."
+    return Section("What will break", header, rows, frozenset({3, 4}), note)
 
 
 def _title(row: Row) -> str:

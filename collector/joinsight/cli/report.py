@@ -21,7 +21,7 @@ from joinsight.cli.options import Moment, command, database_options
 def report(
     database_url: str | None, data: Path | None, since: datetime, job: str | None, limit: int, as_html: bool
 ) -> None:
-    """Write a report: what became slower and why, what became faster, what costs most.
+    """Write a report: what became slower and why, what costs most, what will break.
 
     Redirect it to a file: joinsight report --since 7d --html > week.html
     """

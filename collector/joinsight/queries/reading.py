@@ -48,6 +48,7 @@ from joinsight.tables import (
     delivery,
     execution,
     finding,
+    forecast,
     has_work,
     joins,
     stage,
@@ -583,6 +584,16 @@ def read_alarms(connection: Connection, *, job: str | None = None, shape: str | 
     if shape is not None:
         statement = statement.where(c.query_shape == shape)
     return _rows(connection, statement.limit(_MOST_ALARMS))
+
+
+def read_forecasts(connection: Connection, *, job: str | None = None, limit: int = 100) -> list[Row]:
+    """What will reach its limit, the earliest first, as of the last time that it was computed."""
+    c = forecast.c
+    newest = select(func.max(c.computed_at)).scalar_subquery()
+    statement = select(forecast).where(c.computed_at == newest).order_by(c.reaches_at, *forecast.primary_key)
+    if job is not None:
+        statement = statement.where(c.job_name == job)
+    return _rows(connection, statement.limit(limit))
 
 
 _MOST_ALARMS = 1000

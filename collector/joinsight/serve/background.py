@@ -16,13 +16,14 @@ from typing import TypeVar
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.alarms import watch
+from joinsight.alarms import forecasts, watch
 from joinsight.alarms.causes import store_causes
+from joinsight.alarms.run_causes import store_run_causes
 from joinsight.base.errors import DatabaseError
 from joinsight.serve.metrics import Metrics
 from joinsight.serve.webhook import Webhook, tell
 from joinsight.store import baselines, embedded, partitions
-from joinsight.store.activity import count_activity, count_alarms, count_regressions
+from joinsight.store.activity import count_activity, count_alarms, count_forecasts, count_regressions
 from joinsight.store.database import embedded_folder, reason
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER, REAP_SECONDS, Reaper
 from joinsight.store.prune import prune
@@ -90,7 +91,10 @@ def background_tasks(
         ),
         _store_baselines(engine),
         Task(
-            "alarms", ALARMS_SECONDS, _counting(partial(_alarms, engine), metrics.set_alarms), "alarms were not updated"
+            "alarms",
+            ALARMS_SECONDS,
+            _counting(partial(_alarms, engine, metrics), metrics.set_alarms),
+            "alarms were not updated",
         ),
     ]
     if folder := embedded_folder(engine):
@@ -155,10 +159,13 @@ def _counting(count: Callable[[], _T], show: Callable[[_T | None], None]) -> Cal
     return run
 
 
-def _alarms(engine: Engine) -> Mapping[str, int]:
+def _alarms(engine: Engine, metrics: Metrics) -> Mapping[str, int]:
     """Watch what ran since the last time."""
     watch.update(engine, datetime.now(timezone.utc))
     store_causes(engine)
+    store_run_causes(engine, datetime.now(timezone.utc))
+    forecasts.update(engine, datetime.now(timezone.utc))
+    metrics.set_forecasts(count_forecasts(engine))
     return count_alarms(engine)
 
 

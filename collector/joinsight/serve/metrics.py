@@ -35,7 +35,7 @@ from joinsight.serve.metrics_table import (
 )
 from joinsight.serve.refusals import REFUSED, Refusals
 from joinsight.store.activity import Activity
-from joinsight.tables import DRIVER_PHASES, MEASURES, BroadcastRow, ExecutionRow, JoinRow, ShuffleRow
+from joinsight.tables import DRIVER_PHASES, FORECAST_KINDS, MEASURES, BroadcastRow, ExecutionRow, JoinRow, ShuffleRow
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # would add a series for each counter
 
@@ -227,6 +227,11 @@ class Metrics(Counts):
         """Show the number of certain regressions by measure, with zeros; None (unknown) hides it."""
         values = None if alarms is None else {(measure,): alarms.get(measure, 0) for measure in MEASURES}
         self._show("joinsight_certain_regressions", values)
+
+    def set_forecasts(self, forecasts: Mapping[str, int] | None) -> None:
+        """Show the number of forecasts by kind, with zeros; None (unknown) hides it."""
+        values = None if forecasts is None else {(kind,): forecasts.get(kind, 0) for kind in FORECAST_KINDS}
+        self._show("joinsight_forecasts", values)
 
     def set_activity(self, activity: Activity | None) -> None:
         """Show what is running and what is undelivered; None (the database did not answer) hides it."""

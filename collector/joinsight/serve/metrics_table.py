@@ -15,7 +15,7 @@ from joinsight.findings import HEURISTICS, SEVERITIES
 from joinsight.plan.decisions import KINDS
 from joinsight.plan.operators import JOIN_STRATEGIES, JOIN_TYPES
 from joinsight.serve.refusals import REFUSED
-from joinsight.tables import MEASURES
+from joinsight.tables import FORECAST_KINDS, MEASURES
 from joinsight.timing.cost_kinds import WITH_TASKS
 
 _BYTES = tuple(2.0**power for power in range(16, 43, 2))  # 64 KiB to 4 TiB, powers of 4
@@ -250,6 +250,12 @@ GROUPS = (
                 "Queries that became slower, or fail or are cancelled more often, for certain, and still do"
                 " (docs/regressions.md#certain-regressions)",
                 Label("measure", MEASURES),
+            ),
+            _of_store(
+                "joinsight_forecasts",
+                "operators",
+                "Operators that may reach a limit within 30 days, computed once a day (docs/alerts.md#forecasts)",
+                Label("kind", FORECAST_KINDS),
             ),
             _counter(
                 "joinsight_notifications_total",

@@ -1,4 +1,4 @@
-"""Tells a webhook about certain regressions: once each, signed, tried again with growing pauses.
+"""Tells a webhook about certain regressions and forecasts: once each, signed, tried again with growing pauses.
 
 A message is a row of table `notification`, which a collector locks while it sends it: of several collectors one does.
 If one dies between the receiver's answer and its commit, a message is sent twice; its ``id`` is the same.
@@ -25,6 +25,7 @@ from sqlalchemy.dialects.postgresql import insert
 from joinsight import __version__
 from joinsight.alarms import messages
 from joinsight.base.errors import ConfigurationError
+from joinsight.queries import reading
 from joinsight.serve.files import anyone_may_read
 from joinsight.serve.logs import fields
 from joinsight.tables import alarm, notification
@@ -33,6 +34,8 @@ URL_VARIABLE = "JOINSIGHT_WEBHOOK_URL"
 SIGNATURE, TIMESTAMP = "X-Joinsight-Signature", "X-Joinsight-Timestamp"
 RECENT = timedelta(days=2)
 """Older alarms are not told: a first update may find many."""
+SOON = timedelta(days=30)
+"""Forecasts are told when what they say may happen within this time."""
 KEPT = timedelta(days=100)
 MOST_AT_ONCE = 20
 ATTEMPTS = 12
@@ -116,8 +119,14 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
     """Add the alarms that are open, new, and whose causes are known."""
     c = alarm.c
     new = select(alarm).where(c.raised_at > now - RECENT, c.closed_at.is_(None), c.causes.is_not(None))
-    for row in connection.execute(new.order_by(c.raised_at)).mappings():
-        message = messages.regression(dict(row), with_titles=webhook.with_titles, public_url=webhook.public_url)
+    how: dict[str, Any] = {"with_titles": webhook.with_titles, "public_url": webhook.public_url}
+    told = [messages.regression(dict(row), **how) for row in connection.execute(new.order_by(c.raised_at)).mappings()]
+    told += [
+        messages.forecast(row, **how)
+        for row in reading.read_forecasts(connection)
+        if row["first_forecast_at"] > now - RECENT and row["earliest_at"] < now + SOON
+    ]
+    for message in told:
         values = {
             "notification_id": message["id"],
             "created_at": now,

@@ -29,6 +29,10 @@ _DELIVERY = """
     GROUP BY application
 """
 _ALARMS = "SELECT measure, count(*) AS number FROM alarm WHERE closed_at IS NULL GROUP BY measure"
+_FORECASTS = (
+    "SELECT kind, count(*) AS number FROM forecast WHERE earliest_at < now() + interval '30 days'"
+    " AND computed_at = (SELECT max(computed_at) FROM forecast) GROUP BY kind"
+)
 _REGRESSIONS = "SELECT kind, subject, count(*) FROM v_regressions GROUP BY kind, subject"
 
 
@@ -83,6 +87,13 @@ def count_alarms(engine: Engine) -> Mapping[str, int]:
     with engine.begin() as connection:
         _limit(connection, ACTIVITY_TIMEOUT)
         return {row.measure: row.number for row in connection.execute(text(_ALARMS))}
+
+
+def count_forecasts(engine: Engine) -> Mapping[str, int]:
+    """What may reach its limit within 30 days, by kind; raises SQLAlchemy's errors, also after `ACTIVITY_TIMEOUT`."""
+    with engine.begin() as connection:
+        _limit(connection, ACTIVITY_TIMEOUT)
+        return {row.kind: row.number for row in connection.execute(text(_FORECASTS))}
 
 
 def _limit(connection: Connection, timeout: str) -> None:

@@ -13,11 +13,15 @@ from joinsight.tables.alarm import (
     CANCELLED,
     DURATION,
     FAILED,
+    FORECAST_KINDS,
     MEASURES,
     AlarmRow,
+    ForecastRow,
     NotificationRow,
     WatchedQueryRow,
     alarm,
+    cause,
+    forecast,
     notification,
     watched_query,
 )
@@ -92,7 +96,9 @@ TABLES = (
     baseline,
     watched_query,
     alarm,
+    forecast,
     notification,
+    cause,
     event_log,
 )
 """All tables, in the order of the data dictionary."""

@@ -100,3 +100,57 @@ notification = table_of(
     Index("ix_notification_waiting", "next_at", postgresql_where=text("next_at IS NOT NULL")),
     key=("notification_id",),
 )
+
+
+FORECAST_KINDS = ("broadcast_threshold", "broadcast_limit", "join_spill", "shuffle_partitions")
+
+
+class ForecastRow(TableRow, frozen=True, kw_only=True):
+    """A number of an operator that grows and will reach a limit (docs/alerts.md#forecasts), written by collectors."""
+
+    job_name: str = required("the job")
+    origin: str = required("live (listener) or event_log (backfill)")
+    kind: str = required(
+        "broadcast_threshold: no longer small enough to be broadcast; broadcast_limit: more than Spark can broadcast,"
+        " so that the query fails; join_spill: a task of the join's stage needs more memory than it has;"
+        " shuffle_partitions: more than 2,000, from where on AQE knows only averages of their sizes",
+        one_of=FORECAST_KINDS,
+    )
+    operator_key: str = required("the broadcast, join or shuffle")
+    query_shape: str | None = column("the query of its latest run")
+    title: str | None = column("its title")
+    current: float = required("the number in its latest run: bytes, or partitions")
+    limit_value: float = required("the limit, in the same unit")
+    days: Long = required("days with runs from which it is known")
+    growth_a_day: float = required("by how much it grows a day, as a share: 0.02 is 2 %")
+    reaches_at: datetime = required("when it reaches the limit, if it grows as before")
+    earliest_at: datetime = required("the beginning of the interval")
+    latest_at: datetime | None = column("its end; NULL: more than half a year away")
+    started_at: datetime = required("key of the latest run")
+    application_id: str = required("the same")
+    attempt_id: str = required("the same")
+    execution_id: Long = required("the same")
+    node_id: Int = required("node of its final plan")
+    first_forecast_at: datetime = required("when it was forecast first")
+    computed_at: datetime = required("when it was forecast last; older than the newest of all rows: no more")
+
+
+forecast = table_of(ForecastRow, "forecast", key=("job_name", "origin", "kind", "operator_key"))
+
+
+class CauseRow(TableRow, frozen=True, kw_only=True):
+    """Why a run took longer than the typical run before (docs/why.md#over-many-runs), written by collectors."""
+
+    code: str = required("as in docs/why.md: data, plan, skew, ..., not_explained; normal: within the scatter")
+    started_at: datetime = required("when the execution started")
+    application_id: str = required("Spark's application id")
+    attempt_id: str = required("Spark's application attempt id; empty if none")
+    execution_id: Long = required("Spark's SQL execution id, unique within the application attempt")
+    wall_ms: Long = required("how much longer it took for this, milliseconds; below 0: how much less")
+    task_ms: Long = required("the same in run time of tasks")
+    stage_id: Int | None = column("the stage in which most of it is; NULL: none, or unknown")
+    evidence: list[str] | None = column("what moved")
+    compared_with: str = required("the name of the run that it is compared with")
+
+
+cause = table_of(CauseRow, "cause", key=("started_at", "application_id", "attempt_id", "execution_id", "code"))
