@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import click
 
 from joinsight.base.units import duration_text, ratio_text
 from joinsight.cli.options import Moment, command, database_options, expert_option, json_lines_option, limit_option
-from joinsight.present.regressions import KINDS, measure, none_found, reason, slower_than_last, value
+from joinsight.present.regressions import KINDS, causes_text, measure, none_found, reason, slower_than_last, value
 from joinsight.present.values import execution_name, query_title, short_key, when
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def regressions(
     regressions come first, before them those that are certain: a collector watches all runs of each query, its failures
     and cancelled runs, too (joinsight docs regressions).
     """
+    from joinsight.alarms.causes import MOST_EXPLAINED, first_causes
     from joinsight.cli.listing import print_rows
     from joinsight.queries import reading, trends  # here, because the help needs no database
     from joinsight.store.database import check_schema, open_database
@@ -77,6 +79,10 @@ def regressions(
             is_young = counted is not None and counted["queries"] and not counted["comparable"]
             slower = trends.read_slower_than_last(connection, since, job, limit=limit) if is_young else []
             is_empty = not rows and reading.is_empty(connection)
+            for row in [row for row in rows if row["subject"] == "query"][:MOST_EXPLAINED]:
+                row["causes"] = [asdict(cause) for cause in first_causes(connection, row)]
+            for row in rows:
+                row.setdefault("causes", None)
             unexplained = [] if as_json else [row for row in rows if row["kind"] == "same_plan"]
             for row in unexplained:
                 row["reason"] = reason(trends.read_work(connection, row)) if row["subject"] == "query" else ""
@@ -138,7 +144,9 @@ def _details(row: Row) -> str:
     parts = [f"since {when(row['since'])}, {runs}"]
     if row["data_factor"] is not None:
         parts.append(f"{ratio_text(row['data_factor'])} the data")
-    if row.get("reason"):
+    if row["causes"]:
+        parts.append(causes_text(row["causes"]))
+    elif row.get("reason"):
         parts.append(row["reason"])
     if row["operator_key"]:
         parts.append(f"{row['subject']} {short_key(row['operator_key'])}")

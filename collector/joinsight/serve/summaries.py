@@ -10,16 +10,17 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeVar
 
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from joinsight.alarms.causes import first_causes
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, PageSection, job_lines, worst_of_queries
 from joinsight.present.findings import checked
-from joinsight.present.regressions import none_found, reason
+from joinsight.present.regressions import KINDS, causes_text, none_found, reason
 from joinsight.queries import reading, trends
 from joinsight.queries.filters import Filters
 from joinsight.serve.logs import fields
@@ -61,15 +62,20 @@ def checks(connection: Connection, filters: Filters, since: datetime) -> str:
 
 
 def with_reasons(connection: Connection, regressions: Sequence[Row], most: int) -> list[Row]:
-    """Regressions with ``reason``, a text, which is empty but for the first `most` of those with the same plan."""
+    """Regressions with ``reason``, a text, which is empty but for the first `most` of queries: the first causes, or
+    else what differs of those with the same plan.
+    """
     return [
-        {**row, "reason": reason(trends.read_work(connection, row)) if _is_unexplained(row) and place < most else ""}
+        {**row, "reason": _reason(connection, row) if row["subject"] == "query" and place < most else ""}
         for place, row in enumerate(regressions)
     ]
 
 
-def _is_unexplained(row: Row) -> bool:
-    return bool(row["kind"] == "same_plan" and row["subject"] == "query")
+def _reason(connection: Connection, row: Row) -> str:
+    causes = causes_text([asdict(cause) for cause in first_causes(connection, row)])
+    if causes or row["kind"] != "same_plan":
+        return f"{KINDS[row['kind']]}: {causes}" if causes else ""
+    return reason(trends.read_work(connection, row))
 
 
 class Summaries:
