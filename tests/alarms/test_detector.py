@@ -58,6 +58,14 @@ def test_one_run_is_not_enough() -> None:
     assert sum(larger(NONE, found, 1.0)) < 1000
 
 
+def test_evidence_is_bounded() -> None:
+    """What is worse for years, but too little for an alarm, does not end in infinity."""
+    slower = failed = NONE
+    for _ in range(2000):
+        slower, failed = larger(slower, 3.0, 1.0), more_frequent(failed, [False] * 60, True, 1.0)
+    assert sum(slower) <= 3e9 and sum(failed) <= 3e9
+
+
 def test_growth_does_not_hide_itself() -> None:
     """The latest 21 values are not what a new one is compared with: after three weeks of growth it is far above."""
     values = [0.05 * math.sin(2.4 * i) + 0.01 * max(0, i - 60) for i in range(81)]

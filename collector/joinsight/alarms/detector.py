@@ -52,6 +52,8 @@ _SPREAD_ERRORS = 5
 _WEEKDAY_RUNS, _WEEKDAY_ERRORS = 4, 2.5
 _MOST_CORRELATION = 0.9
 _LEAST_SHARE = 0.02
+_MOST_WEEKS = 1e9
+"""Evidence of a change that is too small for an alarm does not grow for ever; less of it is as valid."""
 
 Key = TypeVar("Key")
 Evidence = tuple[float, ...]
@@ -120,7 +122,7 @@ def _correlation(around: Sequence[float]) -> float:
 def larger(evidence: Evidence, score: float, weeks: float) -> Evidence:
     """The evidence that values have become larger, after a further one; `weeks`: since the one before."""
     return tuple(
-        math.exp(change * score - change * change / 2) * (each + weeks / len(CHANGES))
+        min(_MOST_WEEKS, math.exp(change * score - change * change / 2) * (each + weeks / len(CHANGES)))
         for change, each in zip(CHANGES, evidence, strict=True)
     )
 
@@ -131,9 +133,9 @@ def more_frequent(evidence: Evidence, earlier: Sequence[bool], is_so: bool, week
     The assumption: given all before, it happens no more often than in ``(1 + times) / (2 + runs)`` of the runs, or 2 %.
     """
     share = max(_LEAST_SHARE, (1 + sum(earlier)) / (2 + len(earlier)))
+    factors = [(now / share if is_so else (1 - now) / (1 - share)) if now > share else 1.0 for now in SHARES]
     return tuple(
-        ((now / share if is_so else (1 - now) / (1 - share)) if now > share else 1.0) * (each + weeks / len(SHARES))
-        for now, each in zip(SHARES, evidence, strict=True)
+        min(_MOST_WEEKS, factor * (each + weeks / len(SHARES))) for factor, each in zip(factors, evidence, strict=True)
     )
 
 
