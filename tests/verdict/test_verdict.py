@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from msgspec import structs
 from sqlalchemy import Engine
 from tests.documents import STARTED_AT_MS, application, planned
+from tests.findings.recorded import recordings
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
@@ -23,6 +24,7 @@ from joinsight.contract.document import Execution, Nested
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
+from joinsight.verdict.mechanisms import small_sides
 from joinsight.verdict.names import operator
 from joinsight.verdict.view import View
 
@@ -277,3 +279,22 @@ def test_a_command_is_read_with_what_it_started(engine: Engine) -> None:
     assert "BroadcastHashJoin" in shown["plan"]
     as_json = CliRunner().invoke(cli, ["cost", "app-command/900", "--json"], env=environment)
     assert json.loads(as_json.stdout)["nested"][0]["execution_id"] == 901
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("broadcast-missed", ["the join on product_id shuffled 9.2 MiB, though its right side has only 117.2 KiB"]),
+        ("broadcast-switched-near", []),
+        ("nested-loop", []),
+    ],
+)
+def test_a_join_that_shuffles_both_sides_though_one_is_small(name: str, said: list[str]) -> None:
+    """It explains its shuffles and sorts, without what it does itself; a join that was broadcast does not."""
+    view = View(stored_plan(execution_rows(recordings()[name])))
+    found = list(small_sides(view))
+    assert [each.what for each in found] == said
+    for each in found:
+        join = next(join for join in view.bill.joins if join.node_id == each.nodes[1])
+        assert each.wall_ms == sum(map(view.likely_wall_of, join.needed)) > 0
+        assert "Broadcast its right side" in each.next

@@ -7,6 +7,7 @@ went; the others say why, and go before these.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_high
@@ -16,6 +17,7 @@ from joinsight.base.units import bytes_text, duration_text, times
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
 from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
+from joinsight.plan.texts import join_text
 from joinsight.timing.cost import Account
 from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
@@ -79,6 +81,9 @@ _MOST_ROWS = 0.5
 """Share of the rows that are read which a broadcast has, where it is little but read."""
 _MUCH_WORK = 0.3
 """Share of an operator's time from which on a kind of work is named."""
+_SMALL_SIDE = 10 * _MB
+"""Spark's default of spark.sql.autoBroadcastJoinThreshold."""
+_MUCH_LARGER = 4
 _MOSTLY = 0.6
 _BESIDE_PYTHON = 0.75
 """Functions of Python take many times as long as Spark's own: without them, few tasks may be enough."""
@@ -663,6 +668,41 @@ def exchanges(view: View) -> Iterator[Cause]:
         )
 
 
+def small_sides(view: View) -> Iterator[Cause]:
+    """A join has both sides shuffled, though one is small: its shuffles and sorts, of which a broadcast needs none."""
+    for join in view.bill.joins:
+        node = view.facts.nodes[join.node_id]
+        text = join_text(node.name, node.simple)
+        if text is None or text.join_type is None or operators.of(text.strategy).is_broadcast_join:
+            continue
+        sides = dict(zip(("left", "right"), map(view.facts.fed_by, view.facts.inputs(node)), strict=False))
+        allowed = [name for name in operators.JOIN_TYPES[text.join_type] if name in sides]
+        small = min(allowed, key=lambda name: sides[name].bytes or math.inf, default=None)
+        if small is None or len(sides) < 2:
+            continue
+        other = sides["left" if small == "right" else "right"]
+        size = sides[small].bytes
+        if (
+            not size
+            or size > _SMALL_SIDE
+            or sides[small].exchange is None
+            or other.exchange is None
+            or (other.bytes or 0) < _MUCH_LARGER * size
+        ):
+            continue
+        yield Cause(
+            "shuffle",
+            sum(map(view.likely_wall_of, join.needed)),
+            (other.exchange, node.id),
+            f"{names.operator(view, node.id)} shuffled {bytes_text(other.bytes or 0)}, though its {small} side"
+            f" has only {bytes_text(size)}",
+            f"Broadcast its {small} side: give it the hint BROADCAST, remove other hints of the join, or raise"
+            " spark.sql.autoBroadcastJoinThreshold if it is lower.",
+            {"small_bytes": size, "other_bytes": other.bytes or 0},
+            _stage_of(view, node.id),
+        )
+
+
 def _made_for(view: View, broadcast: int) -> int:
     """The time on the path of the stages that make its rows, and of the driver for it."""
     return sum(s["end_ms"] - s["start_ms"] for s in view.stored.segments if s["node_id"] == broadcast)
@@ -996,6 +1036,7 @@ MECHANISMS: tuple[Callable[[View], Iterator[Cause]], ...] = (
     python,
     scans,
     exchanges,
+    small_sides,
     waiting,
     driver,
     commit,
