@@ -13,14 +13,13 @@ from sqlalchemy import Engine
 from tests.documents import execution, planned
 from tests.findings.recorded import SMALL, UNLIMITED, recordings
 from tests.pages.plans import HOSTILE
-from tests.serve.test_pages import HOUR, get
+from tests.serve.test_pages import HOUR, get, talk
 
 from joinsight.base import manual
 from joinsight.contract.document import Execution, Job, Stage
 from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import NAVIGATION
 from joinsight.serve.app import make_app
-from joinsight.serve.pages import Pages
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
@@ -49,7 +48,12 @@ def filled(engine: Engine) -> None:
         recordings()["skewed"], started_at_ms=NOW - 2 * HOUR, ended_at_ms=NOW - 2 * HOUR + 60_000, job_name="shop/sales"
     )
     hostile = execution(
-        application_id="app-h", job_name=HOSTILE, description=HOSTILE, started_at_ms=NOW - HOUR, tags={"team": HOSTILE}
+        application_id="app-h",
+        job_name=HOSTILE,
+        description=HOSTILE,
+        started_at_ms=NOW - HOUR,
+        tags={"team": HOSTILE},
+        user_tags=["nightly", HOSTILE],
     )
     Writer(engine, FindingsEngine(SMALL, UNLIMITED)).write([*(batch(number) for number in range(8)), skewed, hostile])
 
@@ -117,13 +121,19 @@ def test_pages_next_to_each_other_with_folded_rows(
         assert re.findall(r'title="(app-\d)/', get(engine, back).text)
 
 
+def test_tags_and_jobs_of_an_execution_are_links(engine: Engine) -> None:
+    """They lead to the executions that have them."""
+    page = get(engine, "/executions/app-h/0").text
+    assert '<a href="/?tag=nightly"><bdi>nightly</bdi></a>' in page and 'href="/?job=%3Cscript%3E' in page
+    assert "<script>alert" not in page
+
+
 def test_jobs_have_a_cost_at_a_price(engine: Engine) -> None:
     """Core-hours are the run time of tasks; team and user are those of the last execution."""
-    app = make_app(engine, core_hour_price=2.5)
-    assert app is not None
     page = get(engine, "/jobs").text
     assert "Core-hours" in page and "Cost" not in page
-    assert any(route.path == "/jobs" for route in Pages(engine, None, None, 2.5).routes())  # type: ignore[arg-type]
+    priced = talk(make_app(engine, core_hour_price=2.5), lambda client: client.get("/jobs")).text
+    assert "Cost: at 2.5 for an hour of a core." in priced and 'data-label="Cost"' in priced
 
 
 @pytest.mark.parametrize("name", list(manual.pages()))
