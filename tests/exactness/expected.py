@@ -210,7 +210,7 @@ def _is_outer(spark: dict[str, Any], jobs: list[dict[str, Any]]) -> bool:
 
 def broadcast_bytes(metrics: list[Row], nodes: list[Row]) -> int | None:
     """The data sizes of the nodes that broadcast."""
-    broadcasts = {node["node_id"] for node in nodes if node["name"] == "BroadcastExchange"}
+    broadcasts = {node["node_id"] for node in nodes if node["name"].endswith("BroadcastExchange")}
     sizes = [row["total"] for row in metrics if row["node_id"] in broadcasts and row["name"] == "data size"]
     return sum(size for size in sizes if size is not None) if any(size is not None for size in sizes) else None
 
