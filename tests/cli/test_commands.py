@@ -15,7 +15,7 @@ import joinsight.cli
 from joinsight.cli import cli, main
 
 HEAVY = {"alembic", "httpx", "jinja2", "msgspec", "prometheus_client", "psycopg", "pyspark", "rich", "sqlalchemy"}
-HEAVY |= {"starlette", "uvicorn"}
+HEAVY |= {"mcp", "starlette", "uvicorn"}
 
 
 def imported(*arguments: str, **environment: str) -> tuple[set[str], str]:

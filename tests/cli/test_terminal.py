@@ -198,6 +198,7 @@ RUNS: Runs = {
     ("regressions",): [["--since", str(SINCE.date())], ["--since", str(SINCE.date()), "--json"], ["--job", HOSTILE]],
     ("docs",): [[], ["runbook"], ["findings#spill"], [HOSTILE], [f"sql#{HOSTILE}"]],
     ("skill",): [[], [HOSTILE]],
+    ("mcp",): [["--http", "--token-file", HOSTILE], ["--port", HOSTILE]],
     ("completions",): [["bash"], [HOSTILE]],
     ("doctor",): [[], ["--json"], ["--application", HOSTILE], ["--url", f"http://{HOSTILE}"], ["--ca-file", HOSTILE]],
     ("db", "upgrade"): [[], ["--database-url", f"postgresql://x:y@localhost:1/{HOSTILE}"]],

@@ -63,6 +63,7 @@ _SECTIONS = {
         "rollup": ("spark", "Compute totals by day and baselines, with Spark."),
         "docs": ("docs", "Print a page of the documentation."),
         "skill": ("skill", "Print a skill file for agents: how to ask Joinsight, in Markdown."),
+        "mcp": ("mcp", "Answer agents by the Model Context Protocol, read-only."),
         "completions": ("completions", "Print the script that completes commands and options in a shell."),
     },
 }
