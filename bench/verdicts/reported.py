@@ -6,12 +6,12 @@ says what a scenario is.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pandas
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
@@ -404,16 +404,6 @@ def loop_of_small_jobs(c: Case) -> Planted:
     )
 
 
-@scenario("gc spill", settings={"spark.driver.memory": "700m"}, repaired_settings={"spark.driver.memory": "3g"})
-def sets_in_a_small_heap(c: Case) -> Planted:
-    """A cache of objects fills the heap while another query makes garbage."""
-    filler = c.range(1_500_000, "concat('filler ', id) AS t").persist(StorageLevel.MEMORY_ONLY)
-    filler.count()
-    c.table("visits", c.range(700_000 * c.n, "pmod(hash(id), 300) AS page", "concat('visitor ', id % 90000) AS who"))
-    query = "SELECT page, size(collect_set(who)) AS n FROM visits GROUP BY page"
-    return Planted(lambda: sink(c.spark.sql(query)), lambda: sink(c.spark.sql(query)))
-
-
 @scenario(
     "spill",
     ("Window", ""),
@@ -437,8 +427,6 @@ def window_that_spills(c: Case) -> Planted:
 @scenario("waiting")
 def other_users_hold_the_slots(c: Case) -> Planted:
     """A long stage of another query was first; FIFO."""
-    import threading
-
     rows = c.table("mine", c.range(300_000 * c.n, "id % 100 AS g"))
     hashed = HASH.format("string(id)")
 
@@ -446,7 +434,7 @@ def other_users_hold_the_slots(c: Case) -> Planted:
         rows.groupBy("g").agg(f.max(f.expr(hashed))).collect()
 
     def busy() -> None:
-        c.spark.sparkContext.setJobDescription("another query")
+        c.spark.sparkContext.setJobDescription("other")
         c.range(6_000_000 * c.n, partitions=24).agg(f.max(f.expr(hashed))).collect()
         c.spark.sparkContext.setJobDescription(None)
 
