@@ -245,6 +245,22 @@ def test_what_several_executions_of_a_command_spent_is_added_up() -> None:
     assert "in 6 executions, the largest part in execution" in verdict.text
 
 
+def test_a_micro_batch_that_runs_several_executions_says_so() -> None:
+    """Its function may compute the batch each time; with one execution, the verdict is that of the execution."""
+    command = started_by_a_command("tiny")
+    command.execution["streaming_batch_id"] = 3
+    assert judge(command).code == judge(stored("tiny")).code
+    (nested,) = (row for row in command.segments if row["nested_execution_id"] is not None)
+    middle = (nested["start_ms"] + nested["end_ms"]) // 2
+    first = {**nested, "end_ms": middle + 1}
+    second = {**nested, "start_ms": middle + 1, "nested_execution_id": 6}
+    rest = [row for row in command.segments if row is not nested]
+    verdict = judge(replace(command, segments=[*rest, first, second]))
+    assert (verdict.code, verdict.evidence["longest_execution"]) == ("nested", 5)
+    assert verdict.text.endswith(f"In execution 5: {judge(stored('tiny')).text}")
+    assert verdict.next == judge(stored("tiny")).next
+
+
 def test_what_a_command_started_and_is_not_read_keeps_a_line() -> None:
     """Its wall time is that of no operator, and the verdict says which execution to look at."""
     command = replace(started_by_a_command("tiny"), nested=())

@@ -63,7 +63,7 @@ def judge(stored: StoredPlan) -> Verdict:
     """The verdict on an execution. What one that it started went into, as long as it waited for it, is its own."""
     view = View(stored)
     own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
-    inner = [each for each in _nested(stored) if each.cause.wall_ms > 0]
+    inner = [] if _is_several(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]
     whole = max(1, view.wall_ms)
     all_causes = [each for each in (*own, *inner) if not (inner and each.cause.code == "nested")]
     found = sorted((*all_causes, *(_together(all_causes) if inner else ())), key=_first)
@@ -79,7 +79,24 @@ def judge(stored: StoredPlan) -> Verdict:
     evidence = cause.evidence if best.started is None else {**cause.evidence, "execution": best.started}
     evidence = evidence if best.executions == 1 else {**evidence, "executions": best.executions}
     nodes = cause.nodes if best.started is None else ()
-    return Verdict(cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes)
+    found_it = Verdict(
+        cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes
+    )
+    return _with_longest(found_it, stored) if cause.code == "nested" else found_it
+
+
+def _is_several(stored: StoredPlan) -> bool:
+    """Whether it is a micro-batch whose function ran several executions: that it did may be what takes long."""
+    return stored.execution["streaming_batch_id"] is not None and len(stored.waited) > 1
+
+
+def _with_longest(verdict: Verdict, stored: StoredPlan) -> Verdict:
+    """The verdict on an execution that waited for others, which continues with that on the longest of these."""
+    number = verdict.evidence.get("longest_execution")
+    inner = next((judge(each) for each in stored.nested if each.execution["execution_id"] == number), None)
+    if inner is None:
+        return verdict
+    return replace(verdict, text=f"{verdict.text} In execution {number}: {inner.text}", next=inner.next)
 
 
 def _nested(stored: StoredPlan) -> Iterator[_Place]:
