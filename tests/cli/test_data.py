@@ -14,11 +14,12 @@ from tests.commands import leaves
 from joinsight.base.errors import ConfigurationError
 from joinsight.cli import cli
 
-CREATING = {("serve",), ("demo",), ("backfill",), ("db", "upgrade")}
+CREATING = {("serve",), ("demo",), ("backfill",), ("open",), ("db", "upgrade")}
 ARGUMENTS = {
     ("plan",): ["last"],
     ("cost",): ["last"],
     ("verdict",): ["last"],
+    ("export-html",): ["last"],
     ("keys",): ["last", "3"],
     ("diff",): ["last"],
     ("why",): ["last"],

@@ -301,7 +301,7 @@ def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
     silent(engine, 6)
     result = doctor(engine, url)
     assert result.exit_code == 1
-    assert re.search(r"✗ app-3 no contact for \d+\.\d m, and it has not ended", said(result))
+    assert re.search(r"✗ app-3 no contact for \d+ min( \d+ s)?, and it has not ended", said(result))
     assert "✗ app-3 4 documents were made and did not arrive" in said(result)
 
 
