@@ -60,7 +60,7 @@ class _Place:
 
 
 def judge(stored: StoredPlan) -> Verdict:
-    """The verdict on an execution. What one that it started went into, as long as it waited for it, is its own."""
+    """The verdict on an execution. What it started counts as its own, for the time that it waited for it."""
     view = View(stored)
     own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
     inner = [] if _is_several(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]
@@ -79,10 +79,8 @@ def judge(stored: StoredPlan) -> Verdict:
     evidence = cause.evidence if best.started is None else {**cause.evidence, "execution": best.started}
     evidence = evidence if best.executions == 1 else {**evidence, "executions": best.executions}
     nodes = cause.nodes if best.started is None else ()
-    found_it = Verdict(
-        cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes
-    )
-    return _with_longest(found_it, stored) if cause.code == "nested" else found_it
+    verdict = Verdict(cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes)
+    return _with_longest(verdict, stored) if cause.code == "nested" else verdict
 
 
 def _is_several(stored: StoredPlan) -> bool:

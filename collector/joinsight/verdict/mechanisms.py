@@ -86,7 +86,7 @@ _SMALL_SIDE = 10 * _MB
 _MUCH_LARGER = 4
 _MOSTLY = 0.6
 _BESIDE_PYTHON = 0.75
-"""Functions of Python take many times as long as Spark's own: without them, few tasks may be enough."""
+"""Python functions take many times as long as Spark's own: once they are replaced, few tasks may be enough."""
 _SPILL_PER_SECOND = 20 * _MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
