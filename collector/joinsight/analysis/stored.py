@@ -120,13 +120,17 @@ class StoredPlan:
         return Recording(self.execution, self.stages, self.slots)
 
     @cached_property
+    def operator_keys(self) -> Mapping[int, str]:
+        """Keys of the operators of its final plan, by node."""
+        return Identity().operator_keys(self.facts.graph)
+
+    @cached_property
     def not_followed(self) -> Sequence[AcceptedAdvice]:
         """The accepted advice that its final plan does not follow."""
         if not self.advice:
             return ()
-        graph = self.facts.graph
-        keys = Identity().operator_keys(graph)
-        strategies = {key: operators.join_strategy(graph.by_id[i].name) or "" for i, key in keys.items()}
+        nodes = self.facts.nodes
+        strategies = {key: operators.join_strategy(nodes[i].name) or "" for i, key in self.operator_keys.items()}
         return tuple(
             not_followed(self.advice, strategies, {**self.settings, **(self.execution["configuration"] or {})})
         )

@@ -70,14 +70,6 @@ def _always(context: PlanContext, cause: Cause) -> bool:
     return True
 
 
-def _is_largest(context: PlanContext, cause: Cause) -> bool:
-    """A part that is known, and that is at least as large as all others; a driver may only wait for its turn."""
-    parts = [each.wall_ms for each in context.causes if each.only_says_where or each.code in _PARTS]
-    duration = context.execution.duration_ms or 0
-    is_one = cause.code in _PARTS and not cause.evidence.get("is_estimate")
-    return is_one and cause.wall_ms == max(parts) and cause.wall_ms >= context.limits.largest_part_share * duration
-
-
 _PARTS: tuple[Code, ...] = ("compute", "scan", "shuffle", "nested", "cache")
 _KINDS = (
     _Kind("exploding-join", "join_output", _has_keys, needs_whole=False),
@@ -134,8 +126,14 @@ def sentence(view: View, cause: Cause) -> str:
 
 
 def _largest_part(context: PlanContext) -> Iterator[Finding]:
-    for code in _PARTS:
-        yield from _evaluate(_Kind("largest-part", code, _is_largest, severity="info"), context)
+    """The part that is larger than all others, if it is known; a driver may only wait for its turn."""
+    parts = [each for each in context.causes if each.only_says_where or each.code in _PARTS]
+    largest = max(parts, key=lambda each: each.wall_ms, default=None)
+    least = context.limits.largest_part_share * (context.execution.duration_ms or 0)
+    if largest is None or largest.wall_ms < max(1, least):
+        return
+    if largest.code in _PARTS and not largest.evidence.get("is_estimate"):
+        yield _finding(_Kind("largest-part", largest.code, severity="info"), context, largest)
 
 
 HEURISTICS = tuple(

@@ -326,7 +326,8 @@ class _Trials:
         reason = f"Same result, faster in {len(pairs)} pairs of runs, {moved}."
         its = _entry(proposal, reason, True, candidate, self._median_ms(candidate))
         self._accepted.append(its)
-        self._entries += _accepted_advice(self._rows, proposal, its)
+        if (kept := _accepted_advice(self._rows, proposal, its)) is not None:
+            self._entries.append(kept)
 
     def _refuse(
         self, proposal: Proposal, reason: str, same_result: bool | None, candidate: _Candidate | None = None
@@ -460,18 +461,17 @@ def _entry(
     }
 
 
-def _accepted_advice(rows: Rows, proposal: Proposal, entry: Mapping[str, Any]) -> Iterator[AcceptedAdvice]:
+def _accepted_advice(rows: Rows, proposal: Proposal, entry: Mapping[str, Any]) -> AcceptedAdvice | None:
     """The entry of a file: about the proposal's first operator, else about the first one that writes nothing."""
     own = [each for each in rows.plan_node if each.operator_key and not operators.is_write(each.name)]
-    found = next((each for each in own if each.node_id in proposal.nodes[:1]), own[0] if own else None)
-    if found is None or not found.operator_key:
-        return
-    is_hint = bool(proposal.nodes) and not proposal.settings and proposal.changes_strategy
-    yield AcceptedAdvice(
+    found = next((each for each in own if each.node_id in proposal.nodes[:1]), next(iter(own), None))
+    if found is None or found.operator_key is None:
+        return None
+    return AcceptedAdvice(
         found.operator_key,
         **{name: entry[name] for name in ("variant", "saved_ms", "low_ms", "high_ms", "code", "reason")},
         date=date.today(),
-        strategy=(operators.join_strategy(found.name) or "") if is_hint else "",
+        strategy=(operators.join_strategy(found.name) or "") if proposal.changes_strategy else "",
         settings=proposal.settings,
         query=rows.execution.title or "",
     )

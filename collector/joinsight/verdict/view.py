@@ -14,7 +14,6 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.plan.graph import Node
-from joinsight.plan.identity import Identity
 from joinsight.plan.spark_texts import spark_graph
 from joinsight.tables import Row
 from joinsight.timing.cost import Account, Bill
@@ -92,10 +91,10 @@ class View:
         times = [row[name] for row in self.stored.stages for name in ("last_finish_at", "submitted_at") if row[name]]
         return max(0, self._ms(max([*times, self.execution["updated_at"] or self.execution["started_at"]])))
 
-    @cached_property
+    @property
     def keys(self) -> Mapping[int, str]:
         """Keys of operators by node."""
-        return Identity().operator_keys(self.facts.graph)
+        return self.stored.operator_keys
 
     @cached_property
     def rests(self) -> Mapping[str, int]:

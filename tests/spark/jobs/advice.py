@@ -139,12 +139,8 @@ made = MeasuredFinding(
     plans=execution.plans,
 )
 its = dict.fromkeys(("saved_ms", "low_ms", "high_ms"), 7) | {"code": "c", "reason": "r"}
-entries = [
-    entry
-    for each in proposals(execution)
-    for entry in module._accepted_advice(execution.rows, each, {**its, "variant": each.variant})
-]
-out["entries"] = [[each.variant, each.strategy, sorted(each.settings), each.operator_key] for each in entries]
+entries = [module._accepted_advice(execution.rows, p, {**its, "variant": p.variant}) for p in proposals(execution)]
+out["entries"] = [[each.variant, each.strategy, sorted(each.settings), each.operator_key] for each in entries if each]
 out["join"] = execution.joins[0].operator_key
 of_finding = made.try_(budget_s=AMPLE_S)
 out["finding"] = [each["variant"] for each in [*of_finding.accepted, *of_finding.refused]]
