@@ -123,8 +123,30 @@ def test_each_type_of_metric_has_sparks_text(kind: str, values: list[int], stage
 def test_custom_metric_has_its_own_text() -> None:
     """A metric of a data source shows what its class makes of its values."""
     assert metric_text(measured("v2Custom_com.example.Files", [1, 2, 3], 3, text="6 files")) == "6 files"
-    assert metric_text(measured("v2Custom_com.example.Files", [], text="N/A")) == "N/A"
     assert metric_text(measured("v2Custom_com.example.Files", [1], text="")) == ""
+
+
+ICEBERG = "v2Custom_org.apache.iceberg.spark.source.metrics."
+PYTHON = "v2Custom_org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        (ICEBERG + "SkippedDataFiles", [1_234_567, 0, 2_345_678], "3580245"),
+        (ICEBERG + "NumSplits", [1_234_567, 0, 2_345_678], "3,580,245"),
+        (ICEBERG + "TotalRecords", [], "0"),
+        (PYTHON, [1_234_567, 0, 2_345_678], SPREAD + "3.4 MiB (0.0 B, 1205.6 KiB, 2.2 MiB (driver))"),
+        (PYTHON, [], "0.0 B"),
+        ("v2Custom_com.example.Files", [1_000, 2, 3], "1,005 (sum)"),
+        ("v2Custom_com.example.Files", [], "N/A"),
+    ],
+)
+def test_metric_of_a_data_source_in_a_log_has_the_text_of_its_class_or_its_sum(
+    kind: str, values: list[int], text: str
+) -> None:
+    """A log has no classes; the strings of the known ones are what the classes themselves gave."""
+    assert metric_text(measured(kind, values, 7 if values else None, text="N/A")) == text
 
 
 @pytest.mark.parametrize(("size", "text"), SIZES)

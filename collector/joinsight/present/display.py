@@ -12,14 +12,23 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from joinsight.base.units import FORMATS, round_half_up
 from joinsight.contract.document import Accumulator
 
 _DURATIONS = [(60_000, 1_000, "s", 1), (3_600_000, 60_000, "m", 1)]
+_WITHOUT_CLASS = "N/A"
+"""What Spark shows for a metric of a data source whose class is not on its class path."""
+_ICEBERG = "v2Custom_org.apache.iceberg.spark.source.metrics."
+_ICEBERG_WITH_SEPARATORS = ("NumSplits", "NumDeletes")
+_PYTHON = "v2Custom_org.apache.spark.sql.execution.datasources.v2.python.PythonCustomMetric"
 
 
 def metric_text(a: Accumulator) -> str:
     """The string that Spark's UI shows for this accumulator (Spark 3.5 and later)."""
+    if a.text == _WITHOUT_CLASS:
+        return _without_class(a)
     if a.text is not None:
         return a.text
     if a.type == "sum":
@@ -34,6 +43,18 @@ def metric_text(a: Accumulator) -> str:
     if a.type == "average":
         return f"(min, med, max (stageId: taskId)):\n{spread}"
     return f"total (min, med, max (stageId: taskId))\n{show(a.sum or 0)} {spread}"
+
+
+def _without_class(a: Accumulator) -> str:
+    """What the class of a data source's metric would say, where it is known; else the sum, marked as such.
+
+    Event logs name the class only. Source: Iceberg 1.12's ``spark.source.metrics``, Spark's ``PythonCustomMetric``.
+    """
+    if a.type.startswith(_ICEBERG):
+        return f"{a.sum or 0:,}" if a.type.endswith(_ICEBERG_WITH_SEPARATORS) else str(a.sum or 0)
+    if a.type == _PYTHON:
+        return metric_text(replace(a, type="size", max_stage=None, text=None))
+    return f"{a.sum:,} (sum)" if a.count and a.sum is not None else _WITHOUT_CLASS
 
 
 def row_text(row: Mapping[str, Any]) -> str | None:
