@@ -83,6 +83,7 @@ def test_without_a_plan_the_action_is_the_title() -> None:
     assert title("sql at NativeMethodAccessorImpl.java:0", "", "") == "sql"
     assert title("collect at job.py:42", "", "") == "collect at job.py:42"
     assert title("", "", "") is None
+    assert title(":", "", "") is None
 
 
 @pytest.mark.parametrize("piece", ["'\\", "/*", "SELECT (", "a at .", "\n", "`", "SELECT a, ", "-- ", "id = "])
@@ -98,7 +99,8 @@ def test_a_hostile_description_takes_linear_time(piece: str) -> None:
 
 
 def test_an_executions_row_has_its_title() -> None:
-    """The first plan gives it; it is NULL without plan and description."""
+    """The first plan gives it; it is NULL without plan and description, and for one without letters."""
     e = planned("HashAggregate | (keys=[], functions=[count(1)])\n  Scan parquet sales | [id#1]", description="")
     assert execution_rows(e).execution.title == "sales → count"
     assert execution_rows(execution(description="")).execution.title is None
+    assert execution_rows(execution(description=":")).execution.title is None

@@ -38,7 +38,7 @@ def title(description: str, sql: str, outline: str) -> str | None:
         return shortened(": ".join(part for part in (batch.query_name, outline or "micro-batch") if part))
     if not is_sparks_own(text):
         own = _own(text)
-        if any(map(str.isalpha, own)):  # Hudi leaves ":" of its description
+        if _has_letter(own):
             return own
     bare = _without_comments(sql[:_READ])
     if bare:
@@ -50,7 +50,12 @@ def title(description: str, sql: str, outline: str) -> str | None:
     call_site = SHORT_CALL_SITE.fullmatch(text)
     if call_site and any(file in text for file in _IN_PYTHON):
         return shortened(call_site["action"])
-    return shortened(text) or None
+    return shortened(text) if _has_letter(text) else None
+
+
+def _has_letter(text: str) -> bool:
+    """Whether it has words: Hudi describes what follows its own jobs by ":"."""
+    return any(map(str.isalpha, text))
 
 
 def is_sparks_own(description: str) -> bool:
