@@ -116,6 +116,37 @@ def test_more_shuffled_bytes(runs: list[QueryRun], tmp_path: Path) -> None:
     assert (again.shuffle_bytes, again.why) == (16 << 20, "a new market")
 
 
+def test_growth_within_the_scatter_of_earlier_runs_is_inconclusive(runs: list[QueryRun]) -> None:
+    """What earlier runs shuffled as well is no growth, and no proof of none."""
+    run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20}, earlier_shuffled=(14 << 20,))
+
+    def grown(size: int) -> Pair:
+        return Pair(run, replace(run, numbers={**run.numbers, "shuffle_write_bytes": size}))
+
+    assert grown(12 << 20).doubts(GROWTH) == [] == grown(18 << 20).doubts(GROWTH)
+    assert grown(18 << 20).changes(GROWTH) == ["Shuffled bytes grew from 10.0 MiB to 18.0 MiB."]
+    assert grown(16 << 20).changes(GROWTH) == []
+    [doubt] = grown(16 << 20).doubts(GROWTH)
+    assert doubt == (
+        "It shuffled 16.0 MiB. 2 runs of BASE shuffled between 10.0 MiB and 14.0 MiB:"
+        " too much scatter to say that it grew."
+    )
+    verdict = Verdict(grown(16 << 20), [], doubts=[doubt])
+    assert markdown([verdict]).startswith("# Inconclusive: 1 query cannot be compared\n")
+    assert b"<skipped message=" in junit_xml([verdict])
+
+
+def test_a_run_that_is_partial_or_alone_ends_with_code_4(side: Callable[..., str]) -> None:
+    """Nothing is called unchanged that was not compared; a change that is certain counts first."""
+    partial = side(OTHERS[0], incomplete=["3 of 4 task ends of stage 3 were not seen"])
+    done = gate(side(OTHERS[0]), partial)
+    assert done.exit_code == 4
+    assert "- Numbers of its run in HEAD are missing, as not all events arrived.\n" in done.output
+    assert gate(side(BEFORE, OTHERS[0]), side(AFTER, OTHERS[0])).exit_code == 3
+    alone = gate(side(OTHERS[0], job_name="a"), side(OTHERS[0], job_name="b", parallelism=3))
+    assert (alone.exit_code, alone.output.splitlines()[0]) == (4, "# Inconclusive: no query ran on both sides")
+
+
 def test_a_query_that_fails(runs: list[QueryRun], tmp_path: Path) -> None:
     """Its plan is not its final one; nobody can accept it."""
     failed = replace(runs[0], error="no space left\nmore", section=runs[1].section)
@@ -182,7 +213,7 @@ def test_databases_give_the_same_report_as_files(make_store: Callable[[], str], 
         assert [each.job for each in read_database(engine, since, [])] == ["other", "sales"]
         assert read_database(engine, datetime.now(timezone.utc), []) == []
     [expected] = read_file(Path(side(OTHERS[0])))
-    assert run == expected
+    assert run == replace(expected, earlier_shuffled=(expected.numbers["shuffle_write_bytes"] or 0,))
     assert gate(url, side(OTHERS[0]), "--since", "2020-01-01", "--job", "sales").exit_code == 0
     nothing = gate(url, side(OTHERS[0]), "--job", "nobody")
     assert isinstance(nothing.exception, ConfigurationError)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CHANGED = 3
 """The exit code for changes that nobody has accepted; 1 and 2 are errors."""
+INCONCLUSIVE = 4
+"""The exit code if it can't be said whether something changed."""
 
 
 @command()
@@ -47,7 +49,7 @@ def gate(**options: Any) -> None:
 
     BASE and HEAD are files that pytest --joinsight-record or measured.save wrote, URLs of PostgreSQL servers, or
     folders of embedded ones; of these the last run of each query of a job counts. Prints Markdown. Exits with 3 if
-    plans or shuffled bytes changed and nobody has accepted that.
+    plans or shuffled bytes changed and nobody has accepted that, else with 4 if a query could not be compared.
     """
     sys.exit(_gate(**options))
 
@@ -66,7 +68,7 @@ def _gate(
     from joinsight.contract.accepted_advice import read_file
     from joinsight.gate.accepted import is_accepted, read_accepted, write_accepted
     from joinsight.gate.pairs import pairs
-    from joinsight.gate.report import Verdict, junit_xml, markdown
+    from joinsight.gate.report import Verdict, are_inconclusive, junit_xml, markdown
 
     if accept and accepted is None:
         raise ConfigurationError("--accept", True, "no file is named", "Name one with --accepted FILE.")
@@ -80,14 +82,18 @@ def _gate(
     ]
     if accept and accepted:
         known = write_accepted(accepted, known, [pair for pair, changes in found if changes], growth)
-    verdicts = [Verdict(pair, changes, is_accepted(known, pair, growth)) for pair, changes in found]
+    verdicts = [
+        Verdict(pair, changes, is_accepted(known, pair, growth), pair.doubts(growth)) for pair, changes in found
+    ]
     if junit:
         try:
             junit.write_bytes(junit_xml(verdicts))
         except OSError as error:
             raise ConfigurationError("--junit", str(junit), str(error), "Name a file that can be written.") from None
     click.echo(markdown(verdicts), nl=False)
-    return CHANGED if any(each.is_open for each in verdicts) else 0
+    if any(each.is_open for each in verdicts):
+        return CHANGED
+    return INCONCLUSIVE if are_inconclusive(verdicts) else 0
 
 
 def _runs(name: str, side: str, since: datetime, jobs: Sequence[str]) -> list[QueryRun]:

@@ -67,9 +67,36 @@ class Pair:
             return []  # the plan of a failed query is not its final one
         found = meanings(self.base.section, self.head.section)
         old, new = (each.numbers["shuffle_write_bytes"] for each in (self.base, self.head))
-        if old is not None and new is not None and new > old * growth and new - old >= MIN_GROWTH_BYTES:
+        if old is not None and new is not None and _grew(max(old, *self.base.earlier_shuffled, 0), new, growth):
             found.append(f"Shuffled bytes grew from {bytes_text(old)} to {bytes_text(new)}.")
         return found
+
+    def doubts(self, growth: float) -> list[str]:
+        """Why it can't be said whether something changed, in sentences; empty for a query of one side.
+
+        `growth`: as for `changes`.
+        """
+        if self.base is None or self.head is None or self.base.error is not None or self.head.error is not None:
+            return []
+        found = [
+            f"Numbers of its run in {side} are missing, as not all events arrived."
+            for side, run in (("BASE", self.base), ("HEAD", self.head))
+            if run.is_partial
+        ]
+        old, new = (each.numbers["shuffle_write_bytes"] for each in (self.base, self.head))
+        if old is None or new is None or not _grew(old, new, growth):
+            return found
+        known = (*self.base.earlier_shuffled, old)
+        if not _grew(max(known), new, growth):
+            found.append(
+                f"It shuffled {bytes_text(new)}. {len(known)} runs of BASE shuffled between {bytes_text(min(known))}"
+                f" and {bytes_text(max(known))}: too much scatter to say that it grew."
+            )
+        return found
+
+
+def _grew(old: int, new: int, growth: float) -> bool:
+    return new > old * growth and new - old >= MIN_GROWTH_BYTES
 
 
 def pairs(base: Sequence[QueryRun], head: Sequence[QueryRun]) -> list[Pair]:

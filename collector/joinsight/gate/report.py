@@ -27,26 +27,49 @@ class Verdict:
     pair: Pair
     changes: Sequence[str]
     is_accepted: bool = False
+    doubts: Sequence[str] = ()
+    """Why it can't be said whether more changed."""
 
     @property
     def is_open(self) -> bool:
         """Whether somebody has to look at it."""
         return bool(self.changes) and not self.is_accepted
 
+    @property
+    def is_inconclusive(self) -> bool:
+        """Whether it can't be said if it changed."""
+        return bool(self.doubts) and not self.is_open
+
+
+def are_inconclusive(verdicts: Sequence[Verdict]) -> bool:
+    """Whether it can't be said if a query changed, or none ran on both sides."""
+    return any(each.is_inconclusive for each in verdicts) or not any(
+        each.pair.base and each.pair.head for each in verdicts
+    )
+
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
     """The report; texts of queries in it are never markup."""
     pairs = [each.pair for each in verdicts]
     open_ones = [each for each in verdicts if each.is_open]
-    accepted = [each for each in verdicts if each.changes and each.is_accepted]
-    same = [each.pair for each in verdicts if not each.changes and each.pair.base and each.pair.head]
+    accepted = [each for each in verdicts if each.changes and each.is_accepted and not each.doubts]
+    unclear = [each for each in verdicts if each.is_inconclusive]
+    same = [
+        each.pair for each in verdicts if not each.changes and not each.doubts and each.pair.base and each.pair.head
+    ]
     title = "No query has changed" + (" beyond what was accepted" if accepted else "")
     if open_ones:
         title = f"{_count(len(open_ones), 'query has', 'queries have')} changed"
+    elif unclear:
+        title = f"Inconclusive: {_count(len(unclear), 'query', 'queries')} cannot be compared"
+    elif are_inconclusive(verdicts):
+        title = "Inconclusive: no query ran on both sides"
     parts = [f"# {title}", _summary(pairs, len(same), len(accepted))]
     parts += [_change(each) for each in open_ones]
     if open_ones:
         parts.append("If these changes are wanted, `joinsight gate … --accepted FILE --accept` adds them to the file.")
+    if unclear:
+        parts += ["## Inconclusive", *map(_change, unclear)]
     if accepted:
         parts += ["## Accepted changes", *map(_change, accepted)]
     parts += _listed("New queries", [pair for pair in pairs if pair.base is None])
@@ -56,7 +79,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
 
 
 def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
-    """A test case for each query of both sides; changes that nobody has accepted are failures."""
+    """A test case for each query of both sides; changes that nobody has accepted are failures, doubts are skipped."""
     both = [each for each in verdicts if each.pair.base and each.pair.head]
     failures = [each for each in both if each.is_open]
     suite = ElementTree.Element("testsuite", name="joinsight gate", tests=str(len(both)), failures=str(len(failures)))
@@ -65,6 +88,8 @@ def junit_xml(verdicts: Sequence[Verdict]) -> bytes:
         if each in failures:
             failure = ElementTree.SubElement(case, "failure", message=_xml(each.changes[0]))
             failure.text = _xml("\n".join([*each.changes, "", *_diff(each.pair)]))
+        elif each.is_inconclusive:
+            ElementTree.SubElement(case, "skipped", message=_xml(each.doubts[0]))
     text: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
@@ -85,7 +110,7 @@ def _change(verdict: Verdict) -> str:
         "",
         f"in {_code(pair.job)}",
         "",
-        *(f"- {_plain(each)}" for each in verdict.changes),
+        *(f"- {_plain(each)}" for each in (*verdict.changes, *verdict.doubts)),
     ]
     lines += ["", "| | before | now | |", "|---|--:|--:|--:|"]
     for name, title in MEASURES.items():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, select, text, tuple_
+from sqlalchemy import Connection, Engine, Select, Table, func, select, text, tuple_
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.base.errors import ConfigurationError, DocumentError
@@ -47,6 +49,8 @@ MEASURES: Mapping[str, str] = {
 
 _GZIP = b"\x1f\x8b"
 _MAX_UNPACKED_BYTES = 1 << 30
+_EARLIER = 9
+"""Earlier runs of a query that tell how much its shuffled bytes vary."""
 _AT_ONCE = 200
 """Executions whose plans are read by one statement."""
 _R = TypeVar("_R")
@@ -68,6 +72,10 @@ class QueryRun:
     """The key of each operator, with the strategy of a join, "" for others."""
     settings: Mapping[str, str]
     """In force when it ran."""
+    is_partial: bool = False
+    """Whether numbers are missing, since not all events arrived."""
+    earlier_shuffled: tuple[int, ...] = ()
+    """Shuffled bytes of earlier runs of the query on its side."""
 
 
 def read_file(path: Path) -> list[QueryRun]:
@@ -90,7 +98,19 @@ def read_file(path: Path) -> list[QueryRun]:
             runs.append(_run(rows.execution, its, plan, rows.plan_node))
     if not runs:
         raise _unreadable(path, "no query in it has a plan")
-    return runs
+    return _with_earlier(runs)
+
+
+def _with_earlier(runs: Sequence[QueryRun]) -> list[QueryRun]:
+    """Each with the shuffled bytes of the runs of its query before it."""
+    before: dict[tuple[str, str | None], tuple[int, ...]] = defaultdict(tuple)
+    found = []
+    for run in runs:
+        query = run.job, run.shape
+        found.append(replace(run, earlier_shuffled=before[query][-_EARLIER:]))
+        if (shuffled := run.numbers["shuffle_write_bytes"]) is not None and run.error is None:
+            before[query] += (shuffled,)
+    return found
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -124,9 +144,30 @@ def read_database(engine: Engine, since: datetime, jobs: Sequence[str]) -> list[
     with engine.connect() as connection:
         rows = [ExecutionRow(**row) for row in connection.execute(latest).mappings()]
         rows.sort(key=lambda row: (row.job_name, row.started_at, row.execution_id))
+        earlier = {row[:2]: tuple(row[2]) for row in connection.execute(_earlier(since, jobs))}
         return [
-            run for at in range(0, len(rows), _AT_ONCE) for run in _with_plans(connection, rows[at : at + _AT_ONCE])
+            replace(run, earlier_shuffled=earlier.get((run.job, run.shape), ()))
+            for at in range(0, len(rows), _AT_ONCE)
+            for run in _with_plans(connection, rows[at : at + _AT_ONCE])
         ]
+
+
+def _earlier(since: datetime, jobs: Sequence[str]) -> Select[Any]:
+    """Job, query, and the shuffled bytes of its runs before the last one, the newest first."""
+    c = execution.c
+    place = func.row_number().over(
+        partition_by=(c.job_name, c.query_shape), order_by=[c[name].desc() for name in EXECUTION_KEY]
+    )
+    runs = select(c.job_name, c.query_shape, c.state, c.shuffle_write_bytes, place.label("place")).where(
+        c.started_at >= since, c.state.in_(("succeeded", "failed")), c.query_shape.is_not(None)
+    )
+    numbered = (runs.where(c.job_name.in_(jobs)) if jobs else runs).subquery()
+    n = numbered.c
+    return (
+        select(n.job_name, n.query_shape, func.array_agg(aggregate_order_by(n.shuffle_write_bytes, n.place.desc())))
+        .where(n.place.between(2, 1 + _EARLIER), n.state == "succeeded", n.shuffle_write_bytes.is_not(None))
+        .group_by(n.job_name, n.query_shape)
+    )
 
 
 def _with_plans(connection: Connection, rows: Sequence[ExecutionRow]) -> Iterator[QueryRun]:
@@ -167,6 +208,7 @@ def _run(row: ExecutionRow, spark_version: str, plan: Sequence[Operator], nodes:
         (row.error or "for an unknown reason") if row.state == "failed" else None,
         {node.operator_key: operators.join_strategy(node.name) or "" for node in nodes if node.operator_key},
         row.configuration or {},
+        bool(row.incomplete),
     )
 
 
