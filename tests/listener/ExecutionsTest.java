@@ -53,6 +53,7 @@ public final class ExecutionsTest {
     new ExecutionsTest().progress();
     new ExecutionsTest().lostExecutor();
     new ExecutionsTest(200_000).noLongerFollowed();
+    new ExecutionsTest().oldestTask();
     slots();
     System.out.println("ok");
   }
@@ -172,6 +173,29 @@ public final class ExecutionsTest {
     Check.check(found == slots, found + " slots instead of " + slots);
   }
 
+  /** The task that has run longest of those that still run, in reports of the progress only. */
+  private void oldestTask() {
+    start(0);
+    Map<String, String> properties = new HashMap<>();
+    properties.put(Executions.EXECUTION_ID, "0");
+    Stage stage = new Stage(3, 0, "stage", 3);
+    executions.jobStart(2, 1, properties::get, Arrays.asList(stage));
+    executions.stageSubmitted(stage);
+    for (int i = 0; i < 3; i++) executions.taskStart(3, 0, 10 + i, i, 100 + i);
+    executions.taskEnded(3, 0, 0, 10, "1", "a", 100, 105, true, false, false, null);
+    executions.taskEnded(3, 0, 2, 12, "1", "a", 102, 105, true, false, false, null);
+    executions.emitChanged();
+    StageAttempt seen = last.stages.get(0);
+    Check.check(last.reportedAt != null, "no time of the report");
+    Check.check(seen.oldestTask() == 11 && seen.oldestLaunch() == 101, "not the task that runs");
+    executions.taskEnded(3, 0, 1, 11, "1", "a", 101, 106, true, false, false, null);
+    executions.stageCompleted(stage);
+    Check.check(seen.oldestTask() == 11, "a snapshot has changed");
+    executions.jobEnd(2, 6, true, null);
+    executions.end(0, 6, "", null, ArrayList::new);
+    Check.check(last.reportedAt == null && last.stages.get(0).oldestTask() < 0, "it has ended");
+  }
+
   private void start(int id) {
     executions.start(
         id, (long) id, 1, "query", "", Collections.emptyMap(), new String[0], null, new PlanNode("Range", "Range"));
@@ -188,7 +212,7 @@ public final class ExecutionsTest {
     executions.stageSubmitted(stage);
     WeakReference<StageValues> values = null;
     for (int i = 0; i < TASKS; i++) {
-      executions.taskStart(stage.id, 0, i, i);
+      executions.taskStart(stage.id, 0, i, i, 1);
       StageValues of = executions.taskEnded(stage.id, 0, i, i, "1", "a", 1, 2, true, false, false, null);
       of.update(0, METRIC, i, i, 1);
       executions.taskReported(of, i, true);

@@ -8,11 +8,11 @@ import java.util.Collections;
 public final class SnapshotTest {
   public static void main(String[] arguments) {
     LiveExecution e = new LiveExecution(1);
-    long without = new Snapshot(e, Collections.emptyList()).heapBytes;
+    long without = new Snapshot(e, Collections.emptyList(), null).heapBytes;
     e.statement = String.join("", Collections.nCopies(5000, "x"));
-    check(new Snapshot(e, Collections.emptyList()).heapBytes == without + 5000, "statement");
+    check(new Snapshot(e, Collections.emptyList(), null).heapBytes == without + 5000, "statement");
     e.error = "broken";
-    check(new Snapshot(e, Collections.emptyList()).heapBytes == without + 5006, "error");
+    check(new Snapshot(e, Collections.emptyList(), null).heapBytes == without + 5006, "error");
     System.out.println("ok");
   }
 }

@@ -13,6 +13,6 @@ public final class Snapshots {
     if (hasEnded) e.endedAt = e.startedAt + 1;
     e.startSeen = true;
     e.redaction = settings == null ? null : settings.redaction;
-    return new Snapshot(e, Collections.emptyList());
+    return new Snapshot(e, Collections.emptyList(), null);
   }
 }

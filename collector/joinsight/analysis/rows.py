@@ -669,6 +669,8 @@ def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: 
         parent_ids=stage.parents,
         first_launch_at=_time(stage.first_launch_at_ms),
         last_finish_at=_time(stage.last_finish_at_ms),
+        oldest_launch_at=_time(stage.oldest_launch_at_ms),
+        oldest_task_id=stage.oldest_task,
         slots=stage.slots,
         width=stage.width,
         tail_at=_time(stage.tail_at_ms),

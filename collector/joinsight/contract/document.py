@@ -274,6 +274,14 @@ class Stage(StageTotals, frozen=True):
     ] = None
     first_launch_at_ms: Annotated[Time | None, Meta(description="when its first task was launched")] = None
     last_finish_at_ms: Annotated[Time | None, Meta(description="when the last of its successful tasks finished")] = None
+    oldest_launch_at_ms: Annotated[
+        Time | None,
+        Meta(
+            description="while it runs, the launch of the task that has run longest of those that still run; absent:"
+            " none is known to, or from a log or an older listener"
+        ),
+    ] = None
+    oldest_task: Annotated[Count | None, Meta(description="the id of this task")] = None
     slots: Annotated[
         Int | None,
         Meta(description="most tasks that the executors could run at once while it ran; absent: unknown"),
@@ -363,6 +371,13 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     state: ExecutionState
     started_at_ms: Time
     ended_at_ms: Time | None = None
+    reported_at_ms: Annotated[
+        Time | None,
+        Meta(
+            description="while it runs, when the driver made this document, in its clock; absent: it has ended, or from"
+            " a log or an older listener"
+        ),
+    ] = None
     description: str = ""
     call_site: Annotated[str, Meta(description="Spark's long call site")] = ""
     statement: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from joinsight.contract.document import Slowest, Spread, StageTotals
-from joinsight.tables.declare import ExecutionKey, Int, Ms, column, columns, required, table_of
+from joinsight.tables.declare import ExecutionKey, Int, Long, Ms, column, columns, required, table_of
 
 STATISTICS = ("min", "median", "p95", "max")
 
@@ -27,6 +27,10 @@ class StageRow(ExecutionKey, frozen=True, kw_only=True):
     parent_ids: list[int] | None = column("stages whose shuffles it reads")
     first_launch_at: datetime | None = column("when its first task was launched")
     last_finish_at: datetime | None = column("when the last of its successful tasks finished")
+    oldest_launch_at: datetime | None = column(
+        "while it runs, the launch of the task that has run longest of those that still run; NULL: unknown"
+    )
+    oldest_task_id: Long | None = column("the id of this task")
     slots: Int | None = column("most tasks that the executors could run at once while it ran; NULL: unknown")
     width: Int | None = column("most tasks that ran at once; NULL: unknown")
     tail_at: datetime | None = column(

@@ -101,6 +101,7 @@ public final class Documents {
       g.writeStringField("state", s.state);
       g.writeNumberField("started_at_ms", s.startedAt);
       number(g, "ended_at_ms", s.endedAt);
+      number(g, "reported_at_ms", s.reportedAt);
       Redaction redaction = s.redaction;
       text(g, "description", redaction.statement(s.description), Redaction.MAX_TEXT);
       text(g, "call_site", redaction.statement(s.callSite), Redaction.MAX_CALL_SITE);
@@ -269,6 +270,10 @@ public final class Documents {
     if (stage.rdd >= 0) g.writeNumberField("rdd", stage.rdd);
     if (stage.firstLaunch() >= 0) g.writeNumberField("first_launch_at_ms", stage.firstLaunch());
     if (stage.lastFinish() >= 0) g.writeNumberField("last_finish_at_ms", stage.lastFinish());
+    if (stage.oldestTask() >= 0 && state.equals("running") && !executionEnded) {
+      g.writeNumberField("oldest_launch_at_ms", stage.oldestLaunch());
+      g.writeNumberField("oldest_task", stage.oldestTask());
+    }
     Occupancy occupancy = stage.occupancy();
     int known = occupancy == null ? 1 : occupancy.width; // as many slots there are at least
     if (stage.slots >= known) g.writeNumberField("slots", stage.slots);

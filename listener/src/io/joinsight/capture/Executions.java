@@ -324,9 +324,11 @@ public final class Executions {
 
   // Tasks
 
-  void taskStart(int stageId, int stageAttempt, long taskId, int index) {
+  void taskStart(int stageId, int stageAttempt, long taskId, int index, long launchedAt) {
     StageValues values = valuesOf(stageId, stageAttempt);
     if (values != null) values.started(taskId, index);
+    StageAttempt attempt = attemptOf(stageId, stageAttempt);
+    if (attempt != null) attempt.taskStarted(taskId, launchedAt);
   }
 
   /**
@@ -461,7 +463,8 @@ public final class Executions {
 
   private void emit(LiveExecution e) {
     if (!e.ended()) countDrops(e);
-    out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e)));
+    Long now = application.isLive && !e.ended() ? (Long) System.currentTimeMillis() : null;
+    out.accept(new Snapshot(e, e.finalValues != null ? e.finalValues : values(e), now));
     e.changed = false;
     e.emitted = true;
   }

@@ -13,6 +13,7 @@ public final class Snapshot {
   final String state;
   final long startedAt;
   final Long endedAt;
+  final Long reportedAt; // null: it has ended, or comes from a log
   final String error;
   final String description;
   final String callSite;
@@ -35,13 +36,14 @@ public final class Snapshot {
   public final List<Incomplete> incomplete = new ArrayList<>();
   public final long heapBytes; // approximate
 
-  Snapshot(LiveExecution e, List<AccumulatorValues> values) {
+  Snapshot(LiveExecution e, List<AccumulatorValues> values, Long reportedAt) {
     executionId = e.id;
     startSeen = e.startSeen;
     rootId = e.rootId;
     state = !e.ended() ? (e.lost ? "lost" : "running") : e.failure() == null ? "succeeded" : "failed";
     startedAt = e.startedAt;
     endedAt = e.endedAt;
+    this.reportedAt = reportedAt;
     error = e.failure();
     description = e.description;
     callSite = e.callSite;

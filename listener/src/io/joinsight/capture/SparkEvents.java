@@ -157,7 +157,7 @@ public final class SparkEvents {
 
   public void taskStart(SparkListenerTaskStart event) {
     TaskInfo task = event.taskInfo();
-    executions.taskStart(event.stageId(), event.stageAttemptId(), task.taskId(), task.index());
+    executions.taskStart(event.stageId(), event.stageAttemptId(), task.taskId(), task.index(), task.launchTime());
   }
 
   public void taskEnd(SparkListenerTaskEnd event) throws Throwable {

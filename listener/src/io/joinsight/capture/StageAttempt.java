@@ -3,6 +3,7 @@ package io.joinsight.capture;
 import io.joinsight.sampling.TaskSamples;
 import java.util.BitSet;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.Map;
 
 /** An attempt of a stage: its times, the totals of its tasks, and the distribution over tasks of four measures. */
@@ -56,6 +57,7 @@ final class StageAttempt {
   private final BitSet done;
   private final WorkByExecutor work;
   private TaskSamples samples; // null: none
+  private final Map<Long, Long> running = new LinkedHashMap<>(); // launches by task, the oldest first; few: one a slot
 
   /** {@code stage}: as its job announced it; of a later attempt, what its own event says comes later. */
   StageAttempt(Stage stage, int attempt, Memory memory) {
@@ -133,13 +135,19 @@ final class StageAttempt {
     copy.firstLaunch = firstLaunch;
     copy.lastFinish = lastFinish;
     copy.samples = samples == null ? null : samples.copy();
+    if (!running.isEmpty()) copy.running.put(oldestTask(), oldestLaunch());
     return copy;
+  }
+
+  void taskStarted(long taskId, long launchedAt) {
+    running.put(taskId, launchedAt);
   }
 
   /** Adds a task that ended; {@code task}: its numbers in the order of StageTotals, null if it has no metrics. */
   void taskEnded(
       int index, long taskId, String executor, String host, long launchedAt, long finishedAt, boolean success,
       boolean wasKilled, long[] task) {
+    running.remove(taskId);
     boolean first = success && index >= 0 && index < tasks && !done.get(index);
     if (firstLaunch < 0 || launchedAt < firstLaunch) firstLaunch = launchedAt;
     if (first && finishedAt > lastFinish) lastFinish = finishedAt;
@@ -209,6 +217,16 @@ final class StageAttempt {
   /** When the first of its tasks was launched; −1 if none has ended. */
   long firstLaunch() {
     return firstLaunch;
+  }
+
+  /** The task that has run longest of those that still run; −1 if none is known to run. */
+  long oldestTask() {
+    return running.isEmpty() ? -1 : running.keySet().iterator().next();
+  }
+
+  /** When it was launched. */
+  long oldestLaunch() {
+    return running.get(oldestTask());
   }
 
   /** When the last of its tasks that succeeded finished; −1 if none did. */
