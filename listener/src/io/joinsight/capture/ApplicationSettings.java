@@ -91,10 +91,11 @@ public final class ApplicationSettings {
   public ApplicationSettings(Map<String, String> conf, List<String> problems) {
     redaction = new Redaction(conf, problems);
     applicationName = conf.getOrDefault("spark.app.name", "");
-    jobName = conf.getOrDefault(PREFIX + "jobName", applicationName);
+    Scheduler scheduler = new Scheduler(conf);
+    jobName = conf.getOrDefault(PREFIX + "jobName", scheduler.jobName == null ? applicationName : scheduler.jobName);
     master = conf.getOrDefault("spark.master", "");
     coresOfTask = coresOfTask(conf);
-    Map<String, String> tagged = new TreeMap<>();
+    Map<String, String> tagged = new TreeMap<>(scheduler.tags);
     String tag = PREFIX + "tag.";
     conf.forEach((key, value) -> {
       if (key.startsWith(tag)) tagged.put(key.substring(tag.length()), value);
