@@ -290,6 +290,18 @@ def test_troubles_are_named_with_what_to_do(engine: Engine, url: str) -> None:
     assert doctor(engine, url, "--application", "nightly").exit_code == 1
 
 
+def test_attempts_are_named(engine: Engine, url: str) -> None:
+    """An application that YARN started again has a row for each attempt, and the first one names the second."""
+    first, second = ({"application_id": "app-4", "attempt_id": attempt} for attempt in ("1", "2"))
+    Writer(engine).write([application(**first, state="lost"), application(**second, state="ended", documents_made=1)])
+    result = doctor(engine, url)
+    found = said(result)
+    assert "✗ app-4/1 driver lost: last contact" in found
+    assert "Attempt 2 started since. YARN's log of this attempt says why it ended." in found
+    assert "✗ app-4/2" not in found
+    assert {line.split()[0] for line in lines(result) if line.startswith("app-4")} == {"app-4/1", "app-4/2"}
+
+
 def test_what_is_under_way_is_no_trouble(engine: Engine, url: str) -> None:
     """While an application runs, missing documents may still come; when it falls silent they are missed."""
     Writer(engine).write([application(application_id="app-3", sequence=5, documents_made=5)])

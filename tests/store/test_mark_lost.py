@@ -25,6 +25,7 @@ from joinsight.tables import Row
 AFTER = timedelta(minutes=5)
 SILENCE = "the driver was lost: no contact for 5m"
 ENDED = "the driver was lost: the application ended before this execution"
+RESTARTED = "the driver was lost: the next attempt of its application started"
 BROADCAST = "BroadcastExchange | IdentityBroadcastMode, [plan_id=2] | data size=?"
 _names = itertools.count(1)
 
@@ -122,6 +123,28 @@ def test_the_application_ended_first(engine: Engine, app: str) -> None:
     assert (row["incomplete"], row["incomplete_codes"]) == ([ENDED], ["application_ended"])
 
 
+def test_the_next_attempt_was_heard(engine: Engine, app: str) -> None:
+    """An attempt is lost, with its executions, soon after a later one started, which is left alone."""
+    first = {"application_id": app, "attempt_id": "9"}
+    first_runs, second_runs = {"app": app, "attempt_id": "9"}, {"app": app, "attempt_id": "10"}
+    Writer(engine).write([application(**first), running(**first_runs), execution(**first, execution_id=1, sequence=3)])
+    silent_for(engine, app, 20)
+    with engine.begin() as connection:
+        assert declare_lost(connection, None) == 0
+    Writer(engine).write([running(**second_runs, execution_id=2)])
+    with engine.begin() as connection:
+        assert declare_lost(connection, None) == 1
+    rows = read(engine, app)
+    assert {number: row["state"] for number, row in rows.items()} == {0: "lost", 1: "succeeded", 2: "running"}
+    assert (rows[0]["incomplete"], rows[0]["incomplete_codes"]) == ([RESTARTED], ["attempt_restarted"])
+    assert application_states(engine, app) == {"9": "lost", "10": "unknown"}
+    Writer(engine).write([running(**first_runs, sequence=4)])
+    assert reap(engine) == 0, "just heard from"
+    silent_for(engine, app, 20)
+    assert reap(engine) == 1
+    assert states(engine, app) == {0: "lost", 1: "succeeded", 2: "running"}
+
+
 def test_a_later_document_revives_it(engine: Engine, app: str) -> None:
     """A higher number replaces a lost execution like any other, an old one does not; it finishes once."""
     writer = Writer(engine)
@@ -162,6 +185,14 @@ def application_state(engine: Engine, app: str) -> str | None:
     c = tables.application.c
     with engine.connect() as connection:
         return connection.scalar(select(c.state).where(c.application_id == app))
+
+
+def application_states(engine: Engine, app: str) -> dict[str, str]:
+    """States of an application's attempts."""
+    c = tables.application.c
+    with engine.connect() as connection:
+        attempts = connection.execute(select(c.attempt_id, c.state).where(c.application_id == app))
+        return {row.attempt_id: row.state for row in attempts}
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["its start arrived", "only executions arrived"])
@@ -309,7 +340,8 @@ def test_marking_reads_only_what_runs(make_database: Callable[[], str]) -> None:
             connection.execute(text("ANALYZE"))
         with engine.connect() as connection:
             assert connection.scalar(select(func.count()).select_from(tables.execution)) == 15_003
-            times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0)}
+            no_time = timedelta(0)
+            times = {"ended_for": timedelta(minutes=1), "lost_after": no_time, "restarted_for": no_time}
             explained = connection.scalars(
                 text("EXPLAIN (ANALYZE, BUFFERS) SELECT count(*) " + mark_lost.SILENT), times
             )
@@ -331,7 +363,7 @@ def test_marking_reads_only_open_applications(make_store: Callable[[], str]) -> 
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("ANALYZE"))
             asked = text("EXPLAIN SELECT count(*) " + mark_lost.SILENT_APPLICATIONS)
-            plan = "\n".join(connection.scalars(asked, {"lost_after": timedelta(0)}))
+            plan = "\n".join(connection.scalars(asked, {"lost_after": timedelta(0), "restarted_for": timedelta(0)}))
     assert "ix_application_open" in plan and "Seq Scan on application" not in plan, plan
 
 

@@ -134,7 +134,7 @@ def _check_database(
         return [*checks, Check("documents", f"no {matching}document has ever arrived", _NOTHING)], []
     last = deliveries[0]
     ago = _ago(datetime.now(timezone.utc) - last["last_heard_at"])
-    checks.append(Check("documents", f"the last one arrived {ago} ago, from {last['application_id']}"))
+    checks.append(Check("documents", f"the last one arrived {ago} ago, from {_application(last)}"))
     return checks, deliveries
 
 
@@ -158,7 +158,7 @@ def _check_event_logs(logs: event_logs.LogTotals) -> Iterator[Check]:
 
 def examine(row: Row, now: datetime) -> Iterator[Check]:
     """Check the delivery of a listener's documents, and its executions."""
-    what = row["application_id"] + (f"/{row['attempt_id']}" if row["attempt_id"] else "")
+    what = _application(row)
     silent = now - row["last_heard_at"]
     gone = row["state"] == "lost" or silent > DEFAULT_LOST_AFTER
     if row["state"] != "ended" and gone:
@@ -167,7 +167,9 @@ def examine(row: Row, now: datetime) -> Iterator[Check]:
             f"driver lost: last contact {_ago(silent)} ago"
             if row["state"] == "lost"
             else f"no contact for {_ago(silent)}, and it has not ended",
-            f"If the driver is running, it cannot reach the collector. {_LOG}",
+            f"If the driver is running, it cannot reach the collector. {_LOG}"
+            if row["next_attempt"] is None
+            else f"Attempt {row['next_attempt']} started since. YARN's log of this attempt says why it ended.",
         )
     if row["documents_missing"]:
         found = f"{_documents(row['documents_missing'])} made and did not arrive ({_numbers(row['sequences_missing'])})"
@@ -251,7 +253,7 @@ def _columns(rows: list[Row], now: datetime) -> list[Column]:
 
     executions = [row["executions"] for row in rows]
     return [
-        Column("application", [row["application_id"] for row in rows]),
+        Column("application", [_application(row) for row in rows]),
         Column("name", [" ".join((row["name"] or "").split()) for row in rows], flexible=True),
         Column("heard", [f"{_ago(now - row['last_heard_at'])} ago" for row in rows], right=True),
         numbers("made", [row["documents_made"] for row in rows]),
@@ -264,6 +266,11 @@ def _columns(rows: list[Row], now: datetime) -> list[Column]:
         numbers("failed", [states.get("failed") for states in executions]),
         numbers("lost", [states.get("lost") for states in executions]),
     ]
+
+
+def _application(row: Row) -> str:
+    """The application's id, with its attempt if it has one: ``application_1_2/1``."""
+    return "/".join(filter(None, (row["application_id"], row["attempt_id"])))
 
 
 def _numbers(ranges: list[list[int]]) -> str:

@@ -16,7 +16,7 @@ TEXTS: Mapping[str, str] = json.loads(files("joinsight.contract").joinpath("inco
 """The sentence of each code, a format string with named fields."""
 APPROXIMATED = "values_approximated"
 """Medians are within 1 %, all other values are exact."""
-LOST = frozenset({"driver_lost", "application_ended"})
+LOST = frozenset({"driver_lost", "application_ended", "attempt_restarted"})
 """The execution's state is `lost`."""
 
 

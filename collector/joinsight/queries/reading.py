@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -679,8 +679,9 @@ _LISTENER_KEY = ("application_id", "attempt_id", "listener_id")
 def read_deliveries(connection: Connection, id_or_name: str | None, since: datetime | None, limit: int) -> list[Row]:
     """The delivery of each listener's documents, the most recently active listener first.
 
-    Each with its application (None if all its documents were refused), the number of `executions` by state, and of
-    `incomplete` ones by the code of the reason (its sentence for listeners without codes).
+    Each with its application (None if all its documents were refused), the number of its `next_attempt` that sent
+    any (or None), the number of `executions` by state, and of `incomplete` ones by the code of the reason (its
+    sentence for listeners without codes).
     """
     d, a = delivery.c, application.c
     statement = (
@@ -698,6 +699,7 @@ def read_deliveries(connection: Connection, id_or_name: str | None, since: datet
         for name in [name for name in row if name.startswith("sequences_")]:
             row[name] = None if row[name] is None else [[each.lower, each.upper - 1] for each in row[name]]
         row["executions"], row["incomplete"] = {}, {}
+    _add_next_attempts(connection, rows.values())
     key = [execution.c[name] for name in _LISTENER_KEY]
     is_listed = tuple_(*key).in_(list(rows))
     for *listener, state, number in connection.execute(
@@ -712,3 +714,16 @@ def read_deliveries(connection: Connection, id_or_name: str | None, since: datet
     for *listener, reason, number in connection.execute(reasons):
         rows[tuple(listener)]["incomplete"][reason] = number
     return list(rows.values())
+
+
+def _add_next_attempts(connection: Connection, rows: Collection[Row]) -> None:
+    """Set `next_attempt` of each row; attempts have numbers in YARN's cluster mode only."""
+    attempts: dict[str, list[int]] = defaultdict(list)
+    c = application.c
+    ids = {row["application_id"] for row in rows if row["attempt_id"]}
+    for app, attempt in connection.execute(select(c.application_id, c.attempt_id).where(c.application_id.in_(ids))):
+        attempts[app] += [int(attempt)] * attempt.isdecimal()
+    for row in rows:
+        this = row["attempt_id"]
+        later = (each for each in attempts[row["application_id"]] if this.isdecimal() and each > int(this))
+        row["next_attempt"] = min(later, default=None)

@@ -1,9 +1,10 @@
 """Marks executions and applications as `lost` when their driver is gone.
 
-An execution is lost when its application ended before it did, or when its listener was silent for too long; an
-application is lost when all of its listeners were silent. Nothing is marked until the collector and its database have
-been up for that long, because silence may be the collector's own fault. A later document of a lost execution or
-application replaces it as usual.
+An execution is lost when its application ended before it did, when its application's next attempt started, or when its
+listener was silent for too long; an application is lost when all of its listeners were silent, or its next attempt
+started. Silence counts only after the collector and its database have been up for that long, because it may be the
+collector's own fault; a next attempt is evidence by itself. A later document of a lost execution or application
+replaces it as usual.
 """
 
 from __future__ import annotations
@@ -21,28 +22,40 @@ NOW = "SELECT now()"
 DEFAULT_LOST_AFTER = timedelta(minutes=5)
 _ENDED_FOR = timedelta(minutes=1)
 """Documents may overtake each other: those of an ended application may still arrive for this long."""
+_RESTARTED_FOR = timedelta(seconds=10)
+"""The same for an attempt whose next attempt started: its driver had ended before that one started."""
+_NEVER = timedelta(days=36500)
 
 log = logging.getLogger("joinsight")
 
+# YARN numbers attempts from 1; only in cluster mode does a driver have one.
+_RESTARTED = """
+    (a.attempt_id ~ '^[0-9]{1,9}$' AND EXISTS (
+        SELECT FROM application later
+        WHERE later.application_id = a.application_id AND later.origin = 'live' AND later.attempt_id ~ '^[0-9]{1,9}$'
+            AND (length(later.attempt_id), later.attempt_id) > (length(a.attempt_id), a.attempt_id)
+    ))
+"""
 # Running executions whose listener was silent for too long. The partial index on running executions finds them.
-SILENT = """
+SILENT = f"""
     FROM execution e
     JOIN application a USING (application_id, attempt_id)
     LEFT JOIN delivery d ON (d.application_id, d.attempt_id, d.listener_id)
         = (e.application_id, e.attempt_id, e.listener_id)
     WHERE e.state = 'running' AND e.origin = 'live'
         AND coalesce(d.last_heard_at, e.updated_at)
-            < now() - CASE a.state WHEN 'ended' THEN least(:ended_for, :lost_after) ELSE :lost_after END
+            < now() - CASE WHEN {_RESTARTED} THEN :restarted_for
+                WHEN a.state = 'ended' THEN least(:ended_for, :lost_after) ELSE :lost_after END
 """
 # Applications that have not ended and whose listeners were silent. The partial index on open applications finds them.
-SILENT_APPLICATIONS = """
+SILENT_APPLICATIONS = f"""
     FROM application a
     WHERE a.state IN ('unknown', 'running') AND a.origin = 'live'
         AND coalesce(
             (SELECT max(d.last_heard_at) FROM delivery d
                 WHERE (d.application_id, d.attempt_id) = (a.application_id, a.attempt_id)),
             a.updated_at
-        ) < now() - :lost_after
+        ) < now() - CASE WHEN {_RESTARTED} THEN :restarted_for ELSE :lost_after END
 """
 # The application's row is the writers' lock. A locked one is being written, so its driver lives.
 CANDIDATES = f"""
@@ -58,7 +71,8 @@ CANDIDATES = f"""
 _DECLARE = f"""
     WITH silent AS (
         SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id,
-            CASE a.state WHEN 'ended' THEN CAST(:ended AS text[]) ELSE CAST(:silent AS text[]) END AS reason
+            CASE WHEN {_RESTARTED} THEN CAST(:restarted AS text[])
+                WHEN a.state = 'ended' THEN CAST(:ended AS text[]) ELSE CAST(:silent AS text[]) END AS reason
         {SILENT} AND (e.application_id, e.attempt_id)
             IN (SELECT * FROM unnest(CAST(:applications AS text[]), CAST(:attempts AS text[])))
     ), declared AS (
@@ -91,7 +105,7 @@ class Reaper:
     """Marks at each `tick`, once ticks have come without a gap for `lost_after`.
 
     A tick that fails or is late (the process was suspended, the database was down) is a gap: nothing may have
-    been received during it. Time is the database's.
+    been received during it. What a next attempt proves lost is marked at each tick. Time is the database's.
     """
 
     def __init__(self, engine: Engine, lost_after: timedelta) -> None:
@@ -108,17 +122,18 @@ class Reaper:
             if late or self._able_since is None:
                 self._able_since = now
             self._last_tick = now
-            if now - self._able_since < self._lost_after:
-                return 0
-            return declare_lost(connection, self._lost_after)
+            is_able = now - self._able_since >= self._lost_after
+            return declare_lost(connection, self._lost_after if is_able else None)
 
 
-def declare_lost(connection: Connection, lost_after: timedelta) -> int:
+def declare_lost(connection: Connection, lost_after: timedelta | None) -> int:
     """Mark executions and applications lost that were silent for `lost_after`; returns the number of executions.
 
-    Leaves out what another collector is marking.
+    With None, only those whose next attempt started. Leaves out what another collector is marking.
     """
-    times = {"ended_for": _ENDED_FOR, "lost_after": lost_after}
+    times = {"ended_for": _ENDED_FOR, "lost_after": lost_after, "restarted_for": _RESTARTED_FOR}
+    if lost_after is None:
+        times |= {"ended_for": _NEVER, "lost_after": _NEVER}
     locked = connection.execute(text(CANDIDATES), times).all()
     if not locked:
         return 0
@@ -126,7 +141,8 @@ def declare_lost(connection: Connection, lost_after: timedelta) -> int:
     candidates = {"applications": applications, "attempts": attempts}
     reasons = {
         "ended": list(reason("application_ended")),
-        "silent": list(reason("driver_lost", time=format_duration(lost_after))),
+        "restarted": list(reason("attempt_restarted")),
+        "silent": list(reason("driver_lost", time=format_duration(lost_after or _NEVER))),
     }
     lost = int(connection.execute(text(_DECLARE), {**times, **candidates, **reasons}).scalar_one())
     gone = connection.execute(text(_DECLARE_APPLICATIONS), {**times, **candidates}).rowcount
