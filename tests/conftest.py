@@ -22,7 +22,7 @@ from tests.history import END, Planted, generate
 from tests.installed import pyspark_folder
 from tests.java import LIGHT
 from tests.spark_process import SparkRun
-from tests.versions import DAY, NEWEST, TODAY
+from tests.versions import DAY, ENDS, NEWEST, TODAY
 from tests.waiting import DEADLINES, LATE_SECONDS
 
 from joinsight.driver.attach import listener_jar
@@ -50,10 +50,11 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave tests of the matrix on versions whose turn it is not today to the night, give each test its timeout, and
+    """Leave tests of the matrix on versions that do not run by day to the night, give each test its timeout, and
     run what takes long first: at the end it would leave other processes idle."""
     for item in items:
-        if item.get_closest_marker("matrix") and _version(item.nodeid) not in (*TODAY, None):
+        by_day = TODAY if item.nodeid.startswith(EACH_ALONE) else ENDS
+        if item.get_closest_marker("matrix") and _version(item.nodeid) not in (*by_day, None):
             item.add_marker(pytest.mark.nightly)
         marks = {mark.name for mark in item.iter_markers()}
         is_long = marks & {"matrix", "nightly"}

@@ -21,11 +21,13 @@ DAY = "JOINSIGHT_TEST_DAY"
 
 
 def of_the_day(day: date) -> tuple[str, ...]:
-    """What CI runs where the whole matrix takes too long: the oldest, the newest, and one between, by turns."""
+    """On what CI compares all numbers with Spark's own: the oldest, the newest, and one between, by turns."""
     between = SUPPORTED[1:-1]
     return SUPPORTED[0], between[day.toordinal() % len(between)], NEWEST
 
 
 TODAY = of_the_day(date.fromisoformat(os.environ.get(DAY) or date.today().isoformat()))
-BOTH_SCALA = (NEWEST, pytest.param(SCALA_2_12, marks=pytest.mark.matrix))
-"""Parameters of a test: the newest in the normal run, Scala 2.12 in the matrix."""
+ENDS = (SUPPORTED[0], NEWEST)
+"""On what CI runs other tests of each version; the rest of them run at night."""
+BOTH_SCALA = (NEWEST, pytest.param(SCALA_2_12, marks=pytest.mark.nightly))
+"""Parameters of a test: the newest in the normal run, Scala 2.12 at night."""
