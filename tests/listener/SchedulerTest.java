@@ -52,6 +52,10 @@ public final class SchedulerTest {
             tags),
         "Devices 1.2.clean_up_v3", "job", "37367558624103", "run", "45201782281081");
     check(settings("spark.databricks.clusterSource", "UI", cluster, "job-1-run-2-notebook"), "arrow-spark");
+    String pod = "spark.kubernetes.driver.pod.name";
+    check(settings(pod, "sales-1-driver"), "arrow-spark", "pod", "sales-1-driver", "pod_namespace", "default");
+    check(settings(pod, "d", "spark.kubernetes.namespace", "etl"), "arrow-spark", "pod", "d", "pod_namespace", "etl");
+    check(settings("spark.kubernetes.namespace", "etl"), "arrow-spark");
     System.out.println("ok");
   }
 }

@@ -10,11 +10,13 @@ import java.util.regex.Pattern;
  * run, and what differs between runs, as tags.
  *
  * <p>Airflow's provider for Spark writes {@code spark.openlineage.parent*}, with the job as {@code DAG.TASK}. Databricks
- * calls the application of each job "Databricks Shell", and its cluster {@code job-JOB-run-RUN-TASK}.
+ * calls the application of each job "Databricks Shell", and its cluster {@code job-JOB-run-RUN-TASK}. On Kubernetes,
+ * Spark writes the name of the driver's pod.
  */
 final class Scheduler {
   private static final String OPENLINEAGE = "spark.openlineage.";
   private static final String DATABRICKS = "spark.databricks.clusterUsageTags.";
+  private static final String KUBERNETES = "spark.kubernetes.";
   private static final Pattern JOB_CLUSTER = Pattern.compile("job-(\\d+)-run-(\\d+)-(.+)");
   private static final Pattern RUN_NAME = Pattern.compile("\"RunName\",\\s*\"value\":\\s*\"([^\"\\\\]+)\"");
 
@@ -39,6 +41,9 @@ final class Scheduler {
     } else {
       jobName = null;
     }
+    String pod = conf.get(KUBERNETES + "driver.pod.name");
+    tag("pod", pod);
+    if (pod != null) tag("pod_namespace", conf.getOrDefault(KUBERNETES + "namespace", "default"));
   }
 
   private void tag(String name, String value) {

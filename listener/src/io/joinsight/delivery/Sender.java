@@ -269,9 +269,8 @@ public final class Sender implements SnapshotConsumer {
     int left = spool.waiting(true) - spool.inMemory();
     if (left > 0) {
       LOG.warn(
-          "Joinsight: {} batches of documents are still in {}. The next driver on this machine delivers them; to"
-              + " deliver them now, run: joinsight ship {}",
-          left, spool, spool);
+          "Joinsight: {} batches of documents are still in {}. {}", left, spool,
+          SpoolLifetime.describe(spool.folder()));
     }
     if (spool.inMemory() > 0) LOG.warn("Joinsight: {} batches of documents are lost", spool.inMemory());
     return true;

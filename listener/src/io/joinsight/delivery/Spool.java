@@ -299,6 +299,11 @@ final class Spool {
     }
   }
 
+  /** Its folder, null if it is only in memory. */
+  Path folder() {
+    return folder;
+  }
+
   @Override
   public String toString() {
     return folder == null ? "memory" : folder.toString();
