@@ -24,11 +24,12 @@ from joinsight.contract.document import Execution, Nested
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
-from joinsight.verdict.mechanisms import small_sides
+from joinsight.verdict.mechanisms import driver, imbalance, memory, small_sides, work
 from joinsight.verdict.names import operator
 from joinsight.verdict.view import View
 
 DOCUMENTS = Path(__file__).parent / "documents"
+REPLAY = Path(__file__).parents[1] / "analysis" / "replay"
 EXPECTED = {
     "selfjoin": ("join_output", "BroadcastHashJoin"),
     "regex": ("compute", "Filter"),
@@ -313,4 +314,82 @@ def test_a_join_that_shuffles_both_sides_though_one_is_small(name: str, said: li
     for each in found:
         join = next(join for join in view.bill.joins if join.node_id == each.nodes[1])
         assert each.wall_ms == sum(map(view.likely_wall_of, join.needed)) > 0
-        assert "Broadcast its right side" in each.next
+        assert "To broadcast its right side may be faster" in each.next
+
+
+def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
+    """AQE would have broadcast a side up to the threshold; one beyond it only may be broadcast."""
+    its = stored_plan(execution_rows(recordings()["broadcast-missed"]))
+    (forced,) = small_sides(View(its))
+    its.execution["broadcast_threshold_bytes"] = 100_000
+    (allowed,) = small_sides(View(its))
+    assert forced.wall_ms == allowed.wall_ms
+    assert (forced.weight, allowed.weight) == (forced.wall_ms, forced.wall_ms / 2)
+
+
+def test_spilling_takes_no_longer_than_what_spills() -> None:
+    """The sort took 182 ms of its stage; that the window took the rest is known only once tasks were sampled."""
+    its = stored_plan(execution_rows(recordings()["partitions-single"]))
+    (spill,) = memory(View(its))
+    assert spill.wall_ms > 500
+    (window,) = (node["id"] for node in its.versions[-1]["nodes"] if node["name"] == "Window")
+    its = replace(its, task_times=[{**row, "node_id": row["node_id"] or window} for row in its.task_times])
+    (spill,) = memory(View(its))
+    assert spill.wall_ms == 182
+
+
+def test_a_skewed_task_that_spills_is_skewed() -> None:
+    """Without the skew, it would have less to keep."""
+    its = stored("coalesced")
+    (skew,) = (each for each in imbalance(View(stored("coalesced"))) if each.code == "data_skew")
+    for row in its.stages:
+        if row["stage_id"] == skew.stage_id:
+            row["memory_spilled_bytes"] = 100 << 30
+    for row in its.metrics:
+        if row["name"] == "spill size" and row["max_stage_id"] == skew.stage_id:
+            row |= {"total": 100 << 30, "count": 1}
+    (spill,) = memory(View(its))
+    assert spill.wall_ms > skew.wall_ms
+    assert judge(its).code == "data_skew"
+
+
+@pytest.mark.parametrize(
+    ("name", "consumers", "said"),
+    [
+        ("coalesced", {"SortMergeJoin"}, "Spark sorts for the join: "),
+        ("partitions-single", {"Window"}, "Spark sorts for the window: "),
+        ("sort1", {"AdaptiveSparkPlan"}, "Sort less: "),
+    ],
+)
+def test_what_to_do_about_a_sort_is_up_to_who_asked_for_it(name: str, consumers: set[str], said: str) -> None:
+    """An operator above it, for which Spark added it, or the query."""
+    its = stored_plan(execution_rows(recordings()[name])) if name in recordings() else stored(name)
+    view = View(its)
+    sorts = [each for each in work(view) if view.facts.nodes[each.nodes[0]].name == "Sort"]
+    assert sorts
+    for each in sorts:
+        (node,) = each.nodes
+        assert {view.facts.nodes[i].name for i in view.facts.consumers(view.facts.nodes[node])} == consumers
+        assert each.next.startswith(said)
+
+
+def test_a_small_plan_is_not_to_become_smaller() -> None:
+    """Its planning takes long for another reason."""
+    its = stored("regex")
+    its = replace(its, segments=[{**its.segments[0], "cause": "prepare", "start_ms": 0, "end_ms": 9_000}])
+    (cause,) = driver(View(its))
+    assert "before any task ran" in cause.what
+    assert cause.next.startswith("Its plan is small: ")
+
+
+def test_a_sum_of_parts_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With advice, from the share on from which findings name a largest part."""
+    (line,) = gzip.decompress((REPLAY / "tpch21-slots2-loaded.ndjson.gz").read_bytes()).splitlines()
+    its = decode_document(line)
+    assert isinstance(its, Execution)
+    verdict = judge(stored_plan(execution_rows(its)))
+    assert verdict.code == "even"
+    assert "the largest part is 26 % (6 scans)" in verdict.text
+    assert verdict.next == "Nothing needs to be done."
+    monkeypatch.setattr("joinsight.verdict.LARGEST_PART_SHARE", 0.26)
+    assert judge(stored_plan(execution_rows(its))).next.startswith("Read less: ")

@@ -14,13 +14,11 @@ from joinsight.base.units import first_up
 from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
 from joinsight.plan import operators
 from joinsight.verdict import names
-from joinsight.verdict.mechanisms import Cause, Code
+from joinsight.verdict.mechanisms import LARGE_PLAN_OPERATORS, Cause, Code
 from joinsight.verdict.view import View, is_heavy
 
 SKEWED_SHUFFLE = "skewed-shuffle"
 _LISTING_SHARE = 0.3
-_LARGE_PLAN = 100
-"""Operators of a plan, from which on planning it takes seconds."""
 EXPLAINED = "what the [verdict](verdict.md#how-it-is-found) says that it explains"
 
 
@@ -63,7 +61,7 @@ def _is_text(context: PlanContext, cause: Cause) -> bool:
 def _has_reason(context: PlanContext, cause: Cause) -> bool:
     """A busy driver takes long for any query."""
     listing, nodes = (float(cause.evidence[name]) for name in ("listing_ms", "operators"))
-    return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= _LARGE_PLAN
+    return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= LARGE_PLAN_OPERATORS
 
 
 def _always(context: PlanContext, cause: Cause) -> bool:

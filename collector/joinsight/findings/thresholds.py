@@ -9,6 +9,7 @@ from typing import Any
 
 from joinsight.analysis.rows import byte_size
 from joinsight.base.errors import ConfigurationError, ConfigurationErrors
+from joinsight.verdict import LARGEST_PART_SHARE
 
 OPTION = "--finding-threshold"
 VARIABLE = "JOINSIGHT_FINDING_THRESHOLDS"
@@ -29,7 +30,9 @@ class Thresholds:
         0.2, "share", "findings about time: minimum share of the execution's wall time at stake, and"
     )
     wall_ms: float = _threshold(2_000, "ms", "findings about time: minimum wall time at stake")
-    largest_part_share: float = _threshold(0.33, "share", "largest-part: minimum share of the execution's wall time")
+    largest_part_share: float = _threshold(
+        LARGEST_PART_SHARE, "share", "largest-part: minimum share of the execution's wall time"
+    )
     broadcast_near_share: float = _threshold(
         0.8,
         "share",

@@ -14,11 +14,13 @@ from typing import Any
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text, first_up
 from joinsight.verdict import names
-from joinsight.verdict.mechanisms import PLACES, Cause, Code, causes
+from joinsight.verdict.mechanisms import PLACES, TOGETHER, Cause, Code, causes
 from joinsight.verdict.view import View
 
 _LEAST_TOGETHER = 0.5
 """The same of the wall time that several executions of a command must have spent in one kind of place."""
+LARGEST_PART_SHARE = 0.33
+"""Share of the wall time from which on the largest part is worth advice, though no mechanism stands out."""
 _ALSO_SHARE = 0.15
 """Share of the wall time from which on a second cause is named."""
 
@@ -168,18 +170,24 @@ def _even(view: View, found: list[Cause]) -> Verdict:
     whole = view.wall_ms
     places = [each for each in found if each.code in PLACES]
     largest = max(places, key=lambda each: each.wall_ms, default=None)
-    number = len({each.nodes for each in places if each.nodes})
+    number = len({i for each in places for i in each.nodes})
     text = f"Nothing stands out in {duration_text(whole)}{'' if view.has_ended else ' so far'}"
     if largest is not None:
         text += (
             f": {number} operators share the time, the largest part is {100 * largest.wall_ms / max(1, whole):.0f} %"
         )
-        if largest.nodes:
+        together = largest.evidence.get("number")
+        if together:
+            text += f" ({together} {TOGETHER[largest.code]})"
+        elif largest.nodes:
             text += f" ({names.operator(view, largest.nodes[0])})"
     wall = 0 if largest is None else largest.wall_ms
     nodes = () if largest is None else largest.nodes
     keys = tuple(key for i in nodes if (key := view.keys.get(i)))
     evidence = {"operators": number}
+    advice = "Nothing needs to be done."
+    if largest is not None and largest.wall_ms >= LARGEST_PART_SHARE * whole:
+        advice = largest.next
     return Verdict(
         "even",
         round(wall / max(1, whole), 4),
@@ -188,9 +196,9 @@ def _even(view: View, found: list[Cause]) -> Verdict:
         None,
         evidence,
         f"{text}.",
-        "Nothing needs to be done." if view.has_ended else "It is still running.",
+        advice if view.has_ended else "It is still running.",
         nodes,
     )
 
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["LARGEST_PART_SHARE", "Verdict", "judge"]

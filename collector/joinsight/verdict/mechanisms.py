@@ -55,6 +55,8 @@ _SEEN_WEIGHT = 0.6
 _MB = 1 << 20
 _LEAST_RATIO = 4.0
 """Rows out of a join to rows of its larger side."""
+_LEAST_EXPLODED = 0.15
+"""Share of the wall time: what follows a join that multiplies its rows has more to do in later stages, too."""
 _SLOW = 1.5
 """The median task of an executor to that of the others."""
 _MUCH_EXCESS = 0.1
@@ -91,6 +93,9 @@ _SPILL_PER_SECOND = 20 * _MB
 """Bytes of deserialized data that a task spills, and reads again, in a second."""
 _MOST_SPILL = 0.7
 """The largest share of a stage that spilling can have taken."""
+_BESIDE_SKEW = 0.5
+"""Without the skew, the task that spills would have less to keep."""
+SPILL_SIZE = "spill size"
 _MUCH_GC = 0.15
 """Share of the run time of tasks."""
 
@@ -136,13 +141,13 @@ def causes(view: View) -> Iterator[Cause]:
     for mechanism in MECHANISMS:
         found = list(mechanism(view))
         yield from found
-        for code, call in _TOGETHER.items():
+        for code, call in TOGETHER.items():
             its = sorted((each for each in found if each.code == code and each.wall_ms), key=lambda each: -each.wall_ms)
             if len(its) > 1:
                 yield _together(its, call)
 
 
-_TOGETHER: Mapping[Code, str] = {
+TOGETHER: Mapping[Code, str] = {
     "shuffle": "shuffles",
     "broadcast": "broadcasts",
     "scan": "scans",
@@ -197,6 +202,7 @@ def join_output(view: View) -> Iterator[Cause]:
             _PAIRS_ADVICE if operators.of(node.name).compares_pairs else _KEY_ADVICE,
             {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
             _stage_of(view, node.id),
+            least_share=_LEAST_EXPLODED,
         )
 
 
@@ -261,7 +267,7 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
             "Store the data in a format that can be split (Parquet, ORC, or text without gzip), or as more files.",
             {"tasks": ran.tasks, "slots": usable},
             ran.stage_id,
-            is_place=not _is_packed(view.facts.nodes[unsplit]),
+            is_place=not (_is_packed(view.facts.nodes[unsplit]) or _is_of_lines(view.facts.nodes[unsplit])),
         )
     return Cause(
         "few_tasks",
@@ -315,9 +321,15 @@ def _unsplit_scan(view: View, ran: Ran) -> int | None:
         if operators.of(node.name).kind != "scan":
             continue
         files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
-        if files and files <= ran.tasks and (_is_packed(node) or (size or 0) / files > 2 * _SMALL_FILE):
+        least = _SMALL_FILE if _is_of_lines(node) else 2 * _SMALL_FILE
+        if files and files <= ran.tasks and (_is_packed(node) or (size or 0) / files > least):
             return node_id
     return None
+
+
+def _is_of_lines(node: Node) -> bool:
+    """Whether it reads text, of which Spark splits a file beyond `_SMALL_FILE` unless it is compressed or one value."""
+    return _format(node) in (*_TEXT_FORMATS, "text")
 
 
 def _is_packed(node: Node) -> bool:
@@ -500,11 +512,12 @@ def memory(view: View) -> Iterator[Cause]:
             worst.stage_id,
         )
     spilling = [
-        (round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / ran.run_ms)), ran)
+        (min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / ran.run_ms)), most), ran)
         for ran in view.ran
-        if ran.run_ms and (size := ran.number("memory_spilled_bytes"))
+        if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
     ]
     if spilling:
+        skewed = {each.stage_id for each in imbalance(view) if each.code == "data_skew"}
         _, worst = max(spilling, key=lambda each: each[0])
         size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
         yield Cause(
@@ -516,7 +529,23 @@ def memory(view: View) -> Iterator[Cause]:
             " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
             {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
             worst.stage_id,
+            certainty=_BESIDE_SKEW if worst.stage_id in skewed else 1.0,
         )
+
+
+def _most_spill(view: View, ran: Ran) -> int:
+    """The wall time of what may have spilled in a stage: the operators that did, and shuffles if that is not all."""
+    its = set(_spillers(view, ran))
+    known = sum(view.facts.total(view.facts.nodes[i], SPILL_SIZE) or 0 for i in its)
+    if known < _MOST_SPILL * ran.number("memory_spilled_bytes"):
+        its |= {row["node_id"] for row in view.stored.shuffles if ran.stage_id in (row["map_stages"] or ())}
+    if not its:
+        return ran.wall_ms
+    return sum(
+        ms
+        for account, ms in ran.parts.items()
+        if account.node_id in its or (account.kind == "shared" and its & set(view.bill.holds(account)))
+    )
 
 
 def _stages(concerned: Sequence[tuple[int, Ran]]) -> str:
@@ -525,7 +554,7 @@ def _stages(concerned: Sequence[tuple[int, Ran]]) -> str:
 
 def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
     spilled = {
-        i: view.facts.total(view.facts.nodes[i], "spill size") or 0 for i in ran.nodes if view.facts.nodes[i].metrics
+        i: view.facts.total(view.facts.nodes[i], SPILL_SIZE) or 0 for i in ran.nodes if view.facts.nodes[i].metrics
     }
     return tuple(sorted((i for i, size in spilled.items() if size), key=lambda i: -spilled[i]))
 
@@ -626,8 +655,13 @@ def scans(view: View) -> Iterator[Cause]:
 
 def _text_format(node: Node) -> str:
     """``JSON``: the format of a scan that has to be parsed; empty: another one."""
+    return _format(node).upper() if _format(node) in _TEXT_FORMATS else ""
+
+
+def _format(node: Node) -> str:
+    """``json``: the second word of a scan's name."""
     words = node.name.split(" ", 2)
-    return words[1].upper() if len(words) > 1 and words[1] in _TEXT_FORMATS else ""
+    return words[1] if len(words) > 1 else ""
 
 
 def _scanned(view: View, node: Node, files: int | None, size: int | None) -> str:
@@ -696,11 +730,18 @@ def small_sides(view: View) -> Iterator[Cause]:
             (other.exchange, node.id),
             f"{names.operator(view, node.id)} shuffled {bytes_text(other.bytes or 0)}, though its {small} side"
             f" has only {bytes_text(size)}",
-            f"Broadcast its {small} side: give it the hint BROADCAST, remove other hints of the join, or raise"
-            " spark.sql.autoBroadcastJoinThreshold if it is lower.",
+            f"To broadcast its {small} side may be faster: remove hints that force another join (MERGE, SHUFFLE_HASH),"
+            " give it the hint BROADCAST, or raise spark.sql.autoBroadcastJoinThreshold if it is lower.",
             {"small_bytes": size, "other_bytes": other.bytes or 0},
             _stage_of(view, node.id),
+            is_place=not _is_forced(view, size),
         )
+
+
+def _is_forced(view: View, size: int) -> bool:
+    """Whether Spark would have broadcast a side of this size, once AQE knew it: a hint forces another join."""
+    threshold = view.execution["broadcast_threshold_bytes"]
+    return bool(view.execution["is_adaptive"]) and threshold is not None and size <= threshold
 
 
 def _made_for(view: View, broadcast: int) -> int:
@@ -751,6 +792,15 @@ def waiting(view: View) -> Iterator[Cause]:
         )
 
 
+LARGE_PLAN_OPERATORS = 100
+"""Operators of a plan, from which on planning it takes seconds."""
+_LARGE_PLAN = "Make the plan smaller: fewer columns, unions and steps; checkpoint what loops build up."
+_SMALL_PLAN = (
+    "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
+    " its tables, and at what else the driver did."
+)
+
+
 def driver(view: View) -> Iterator[Cause]:
     """The driver: planning, listing files, between stages, collecting results."""
     parts = {name: view.rests.get(name, 0) for name in ("prepare", "replan", "driver", "finish")}
@@ -769,7 +819,7 @@ def driver(view: View) -> Iterator[Cause]:
             what += f"; listing files took {duration_text(listing)}"
             advice = "Read fewer files and partitions; a table in a metastore or a table format knows its files."
         else:
-            advice = "Make the plan smaller: fewer columns, unions and steps; checkpoint what loops build up."
+            advice = _LARGE_PLAN if len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS else _SMALL_PLAN
     else:
         what = f"the driver took {duration_text(whole)}, most of it between stages"
         advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
@@ -935,9 +985,13 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
     """`sampled`: the node that its samples are of, it or its codegen stage."""
     node = view.facts.nodes[node_id]
     rows = max([view.rows(i) or 0 for i in (node_id, *view.facts.inputs(node))])
+    pairs = _pairs(view, node)
     what = f"its own work on {_rows(rows)}" if rows else "its own work"
+    if pairs:
+        what = f"it compared up to {_rows(pairs).replace('row', 'pair')} of rows"
     if is_guess:
-        what = "probably most of it into the one that handled most rows"
+        likely = f"compared up to {_rows(pairs).replace('row', 'pair')} of rows" if pairs else "handled most rows"
+        what = f"probably most of it into the one that {likely}"
     work, share = _work(view, sampled)
     if work:
         what = f"{what}; {share:.0%} of it went into {work_text(work)}".replace("%", " %")
@@ -950,6 +1004,12 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
         {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
         _stage_of(view, node_id),
     )
+
+
+def _pairs(view: View, node: Node) -> int:
+    """How many pairs of rows a join without an equality may have compared; 0: another operator, or it is unknown."""
+    sides = [view.rows(i) for i in view.facts.inputs(node)[:2]] if operators.of(node.name).compares_pairs else []
+    return math.prod(rows or 0 for rows in sides) if len(sides) == 2 else 0
 
 
 def _work(view: View, node_id: int | None) -> tuple[str, float]:
@@ -999,7 +1059,7 @@ def _compute_advice(view: View, node: Node) -> str:
             return _PAIRS_ADVICE
         return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
     if kind == "sort":
-        return "Sort less: drop a sort that nothing needs, or sort fewer and smaller rows."
+        return _sort_advice(view, node)
     if kind == "aggregate":
         return "Aggregate fewer rows or groups: filter before it, or aggregate once and reuse the result."
     if kind in ("filter", "project"):
@@ -1014,6 +1074,47 @@ def _compute_advice(view: View, node: Node) -> str:
     if node.name.startswith("Generate"):
         return "Explode fewer rows: filter before it, or use higher-order functions (transform, filter, aggregate)."
     return "Look at what it does for each row."
+
+
+_SORT_FOR_QUERY = "Sort less: drop a sort (ORDER BY) that nothing needs, or sort fewer and smaller rows."
+_SORT_FOR_JOIN = (
+    "Spark sorts for the join: a broadcast of its smaller side, or a shuffled hash join (hint SHUFFLE_HASH), needs no"
+    " sort; else join fewer and smaller rows."
+)
+_SORT_FOR_AGGREGATE = (
+    "Spark sorts for the aggregation, because a result, such as the max of a text, has no fixed size: aggregate numbers"
+    " or dates instead, or fewer and smaller rows."
+)
+_SORT_FOR_WINDOW = (
+    "Spark sorts for the window: use the same PARTITION BY and ORDER BY for all windows, so that they share a sort, or"
+    " sort fewer and smaller rows."
+)
+_SORT_FOR_WRITE = (
+    "Spark sorts for the write, to write one partition after the other: write fewer rows, or set"
+    " spark.sql.maxConcurrentOutputFileWriters to at least the number of partitions that a task writes."
+)
+_SORT_FOR_PYTHON = "Spark sorts to give the Python function one group after the other: give it fewer and smaller rows."
+
+
+def _sort_advice(view: View, sort: Node) -> str:
+    """What to do depends on who asked for it: an operator above it, or the query."""
+    if "], true" in sort.simple:
+        return _SORT_FOR_QUERY
+    for i in view.above(sort.id):
+        name, kind = view.facts.nodes[i].name, operators.of(view.facts.nodes[i].name).kind
+        if (operators.join_strategy(name) or "").startswith("SortMerge"):
+            return _SORT_FOR_JOIN
+        if operators.of(name).code_prefix == "sortAgg":
+            return _SORT_FOR_AGGREGATE
+        if kind == "write":
+            return _SORT_FOR_WRITE
+        if operators.is_python(name):
+            return _SORT_FOR_PYTHON
+        if "Window" in name:
+            return _SORT_FOR_WINDOW
+        if view.is_work(i) and kind not in ("filter", "project"):
+            break
+    return _SORT_FOR_QUERY
 
 
 def _stage_of(view: View, node_id: int) -> int | None:
