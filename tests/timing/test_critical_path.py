@@ -14,7 +14,7 @@ from tests.growth import steps
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.document import Execution, Job, Nested, Stage
-from joinsight.timing.critical_path import CAUSES, Broadcast, CriticalPath, critical_path
+from joinsight.timing.critical_path import CAUSES, Broadcast, CriticalPath, critical_path, known_until
 
 
 def at(ms: int) -> int:
@@ -60,7 +60,7 @@ def check(e: Execution, found: CriticalPath) -> None:
         assert segment.cause in CAUSES
         assert segment.start_ms == times[-1] < segment.end_ms
         times.append(segment.end_ms)
-    assert times[-1] == max(0, (e.ended_at_ms or 0) - e.started_at_ms)
+    assert times[-1] == max(0, (known_until(e) or 0) - e.started_at_ms)
 
 
 def brief(found: CriticalPath) -> str:
@@ -77,6 +77,34 @@ def test_parts_of_a_stage() -> None:
     found = path([job(0, 100, 900, 1)], [stage])
     expected = "prepare 100, driver 10, waiting 1 190, running 1 300, tail 1 290, driver 1 10, finish 100"
     assert brief(found) == expected
+
+
+def so_far(jobs: Sequence[Job], stages: Sequence[Stage], **more: Any) -> str:
+    """The path of an execution that runs, at a report after a second."""
+    e = execution(jobs=jobs, stages=stages, state="running", reported_at_ms=at(1_000), **more)
+    found = critical_path(e)
+    check(e, found)
+    assert found.slack_ms == {}
+    return brief(found)
+
+
+def test_a_path_goes_on_while_its_stages_run() -> None:
+    """The job with tasks is on the path, not the one without; of its stages, the one that runs. Between jobs and before
+    the first one, the driver works."""
+
+    def runs(number: int, start: int, *parents: int, launched: int | None = None) -> Stage:
+        oldest = None if launched is None else at(launched)
+        stage = ran(number, start, start, *parents, state="running", first_launch_at_ms=None, last_finish_at_ms=None)
+        return replace(stage, completed_at_ms=None, oldest_launch_at_ms=oldest)
+
+    first, later = Job(0, at(100), [1, 2, 3]), Job(1, at(300), [4])
+    stages = [ran(1, 100, 500), runs(2, 600, 1, launched=700), runs(4, 300)]
+    assert so_far([first, later], stages) == "prepare 100, running 1 400, driver 100, waiting 2 100, running 2 300"
+    assert so_far([job(0, 100, 500, 1)], [ran(1, 100, 500)]) == "prepare 100, running 1 400, replan 500"
+    assert so_far([], []) == "prepare 1000"
+    assert so_far([], [], nested=[Nested(9, at(400))]) == "prepare 400, nested 600"
+    lost = execution(state="running", ended_at_ms=None, jobs=[first], stages=stages)
+    assert critical_path(lost).segments == ()
 
 
 def test_stages_wait_for_their_last_parent() -> None:
@@ -294,7 +322,8 @@ broadcasts = st.builds(
 @settings(suppress_health_check=list(HealthCheck), max_examples=300)
 @given(
     st.lists(jobs, max_size=6), st.lists(stages, max_size=10), st.lists(nested, max_size=3),
-    st.lists(broadcasts, max_size=3), st.sampled_from(["succeeded", "failed"]), st.integers(-500, 2_000), durations,
+    st.lists(broadcasts, max_size=3), st.sampled_from(["succeeded", "failed", "running"]),
+    st.integers(-500, 2_000), durations,
 )  # fmt: skip
 def test_any_document_has_whole_segments(
     its_jobs: list[Job],
@@ -307,7 +336,8 @@ def test_any_document_has_whole_segments(
 ) -> None:
     """Times that are missing, that run backwards or overlap, and cycles: the segments have no gap, and slack is no less
     than 0."""
-    e = execution(jobs=its_jobs, stages=its_stages, nested=its_nested, state=state, ended_at_ms=at(end))
+    time = "reported_at_ms" if state == "running" else "ended_at_ms"
+    e = execution(jobs=its_jobs, stages=its_stages, nested=its_nested, state=state, **{time: at(end)})
     found = critical_path(e, its_broadcasts, commit_ms=commit_ms)
     check(e, found)
     assert all(slack >= 0 for slack in found.slack_ms.values())

@@ -111,7 +111,12 @@ def print_bill(out: Console, stored: StoredPlan, core_hour_price: float | None =
     print_header(out, stored)
     labels = Labels(stored)
     if stored.execution["state"] not in ENDED:
-        out.print(Text("Only task time: what an execution waited for is known when it has ended.", "yellow"))
+        note = (
+            "So far, as of its last report."
+            if stored.bill.wall_ms
+            else "Only task time: what an execution waited for is known when it has ended."
+        )
+        out.print(Text(note, "yellow"))
     _print_table(out, "Cost:", list(_items(stored)), core_hour_price)
     joins = [line for join in stored.bill.joins for line in _join(join, stored, labels)]
     if joins:

@@ -202,7 +202,9 @@ def _figures(stored: StoredPlan) -> list[tuple[str, str]]:
         row["total"] for row in stored.metrics if row["name"] == FILES_SIZE and row["node_id"] >= 0 and row["total"]
     ]
     e = {**stored.execution, "files_bytes": sum(files), "elapsed_ms": None}
-    if e["state"] == "running" and e["updated_at"] is not None:
+    if e["state"] == "running" and stored.bill.wall_ms:
+        e["elapsed_ms"] = stored.bill.wall_ms
+    elif e["state"] == "running" and e["updated_at"] is not None:
         e["elapsed_ms"] = round((e["updated_at"] - e["started_at"]).total_seconds() * 1000)
     figures = (
         ("Duration", "duration_ms", duration_text),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text
@@ -168,7 +168,7 @@ class Timeline:
 
     axis: Axis
     path: Sequence[Piece]
-    """The critical path, without segments that are too short to see; empty: unknown, or it has not ended."""
+    """The critical path, without segments that are too short to see; empty: unknown."""
     spent: Sequence[TimeSpent]
     """What the path adds up to by cause, the largest first."""
     jobs: Sequence[Job]
@@ -183,7 +183,8 @@ class Timeline:
 def timeline(stored: StoredPlan, stages: Sequence[Row], stages_of: Mapping[int, Sequence[int]]) -> Timeline:
     """The stages of an execution by job, in the order of their starts; `stages_of`: see `Stages.of_nodes`."""
     e = stored.execution
-    axis = _axis(e, stages, (version["planned_at"] for version in stored.versions))
+    reported = [e["started_at"] + timedelta(milliseconds=row["end_ms"]) for row in stored.segments[-1:]]
+    axis = _axis(e, stages, (version["planned_at"] for version in stored.versions), reported)
     skipped = _skipped(stages)
     known = [row for row in stages if row["stage_id"] not in skipped]
     longest = sorted(known, key=lambda row: _ms(*_times(row, axis)), reverse=True)[:MAX_STAGES]
@@ -238,13 +239,14 @@ def _pieces(segments: Iterable[Row], axis: Axis) -> list[Piece]:
     return pieces
 
 
-def _axis(e: Row, stages: Iterable[Row], planned: Iterable[datetime]) -> Axis:
+def _axis(e: Row, stages: Iterable[Row], planned: Iterable[datetime], reported: Sequence[datetime]) -> Axis:
+    """`reported`: the end of the path, by the driver's clock; empty: unknown."""
     start = e["started_at"]
     if e["state"] in ENDED and e["ended_at"] is not None:
         end = e["ended_at"]
     else:
         moments = [row[name] for row in stages for name in ("submitted_at", "completed_at")]
-        moments += [*planned, e["updated_at"] if e["state"] == "running" else None]
+        moments += [*planned, *reported, e["updated_at"] if e["state"] == "running" and not reported else None]
         end = max((moment for moment in moments if moment is not None), default=start)
     return Axis(start, max(start, end))
 

@@ -152,6 +152,7 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     tasks: Counter[Account] = Counter()
     errors: dict[Account, list[int]] = defaultdict(list)
     weights: dict[Attempt, Counter[Account]] = defaultdict(Counter)
+    counts: dict[Attempt, Counter[Account]] = defaultdict(Counter)
     undivided: set[Attempt] = set()
     for each in spent:
         account = _account(facts, stages, each)
@@ -159,8 +160,12 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
         if each.part == REST:
             undivided.add((each.stage_id, each.stage_attempt))
         weights[each.stage_id, each.stage_attempt][account] += each.ms
+        counts[each.stage_id, each.stage_attempt][account] += each.samples or 0
         if each.error_ms is not None:
             errors[account].append(each.error_ms)
+    for attempt, its in weights.items():
+        if not any(its.values()):  # none of its tasks has ended
+            its.update(counts[attempt])
     waited: Counter[Attempt] = Counter()
     for segment in segments:
         ms = segment.end_ms - segment.start_ms

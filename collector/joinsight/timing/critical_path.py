@@ -5,6 +5,7 @@ first? Stages wait for their parents; a job under AQE for the jobs that wrote th
 skipped stages that compute the same RDD; else for what finished last before it started: a broadcast, a subquery, an
 earlier job or nested execution. What nothing else explains is the driver's time. No segment depends on when an event
 arrived, only on times in events, so that a live driver and its event log give the same segments.
+Of an execution that runs, the path goes back from its last report, through what ran then.
 """
 
 from __future__ import annotations
@@ -106,6 +107,8 @@ class _Work:
     is_read: bool = False
     slack: int | None = None
     """At its finish."""
+    is_open: bool = False
+    """Whether it runs: its finish is the time of the report."""
 
 
 def critical_path(
@@ -116,13 +119,24 @@ def critical_path(
     commit_ms: int = 0,
     nodes: Mapping[int, int] | None = None,
 ) -> CriticalPath:
-    """The path of an execution that ended; empty for others. `nodes`: by stage, the exchange that it writes."""
-    if e.state not in ENDED or e.ended_at_ms is None:
+    """The path of an execution that ended, or so far of one that runs; empty for others.
+
+    `nodes`: by stage, the exchange that it writes.
+    """
+    end = known_until(e)
+    if end is None:
         return CriticalPath((), {})
-    walk = _Walk(e, broadcasts, is_adaptive=is_adaptive, commit_ms=commit_ms, nodes=nodes or {})
+    walk = _Walk(e, end, broadcasts, is_adaptive=is_adaptive, commit_ms=commit_ms, nodes=nodes or {})
     walk.run()
     broadcast_ms = {w.last.id: w.broadcast.driver_ms for w in walk.works if w.last and w.broadcast}
-    return CriticalPath(walk.merged(), walk.slacks(), walk.waits(), broadcast_ms)
+    return CriticalPath(walk.merged(), {} if walk.is_running else walk.slacks(), walk.waits(), broadcast_ms)
+
+
+def known_until(e: Execution) -> int | None:
+    """The end of an execution, or its last report if it runs; None: it is lost, or of a log or an older listener."""
+    if e.state in ENDED:
+        return e.ended_at_ms
+    return e.reported_at_ms if e.state == "running" else None
 
 
 class _Walk:
@@ -131,16 +145,17 @@ class _Walk:
     def __init__(
         self,
         e: Execution,
+        end: int,
         broadcasts: Iterable[Broadcast],
         *,
         is_adaptive: bool,
         commit_ms: int,
         nodes: Mapping[int, int],
     ) -> None:
-        assert e.ended_at_ms is not None
-        self.start, self.end = e.started_at_ms, max(e.started_at_ms, e.ended_at_ms)
+        self.start, self.end = e.started_at_ms, max(e.started_at_ms, end)
         self.at = self.end
-        self.is_failed = e.state != "succeeded"
+        self.is_failed = e.state in ("failed", "cancelled")
+        self.is_running = e.state == "running"
         self.gap = "replan" if is_adaptive else "driver"
         self.commit_ms = commit_ms
         self.nodes = nodes
@@ -154,7 +169,7 @@ class _Walk:
         self.failed = _by_end(stage for each in self.attempts.values() for stage in each if stage.failure is not None)
         self.ends = {stage_id: _end(each[-1]) for stage_id, each in self.completed.items() if each}
         self.writers: dict[int, _Work] = {}  # of a skipped stage, the job that computed it
-        self.works = sorted(self._works(e, broadcasts), key=lambda work: (work.finish, work.start))
+        self.works = sorted(self._works(e, broadcasts), key=_order)
         self.first_job: dict[int, _Work] = {}  # of a stage
         for work in sorted(self.works, key=lambda work: -work.start):
             if work.job is not None:
@@ -167,11 +182,14 @@ class _Walk:
         for job in sorted(e.jobs, key=lambda job: (job.submitted_at_ms, job.id)):
             last = self.attempts.get(max(job.stages, default=-1), [None])[-1]
             finish = last.completed_at_ms if last is not None and last.completed_at_ms is not None else job.ended_at_ms
-            if self.is_failed and (finish is None or finish > self.end):
-                finish = self.end  # it failed with the execution, or the execution gave it up
+            is_open = self.is_running and finish is None
+            if (self.is_failed or self.is_running) and (finish is None or finish > self.end):
+                finish = self.end  # it runs, failed with the execution, or the execution gave it up
             if finish is None or job.submitted_at_ms > self.end:
                 continue
-            work = _Work(job.submitted_at_ms, finish, job, last)
+            if is_open:
+                last = self._at_work(job)
+            work = _Work(job.submitted_at_ms, finish, job, last, is_open=is_open)
             for stage_id in job.stages:
                 writer = None if stage_id in self.attempts else writers.get(rdds.get(stage_id, -1))
                 if writer is not None:
@@ -186,6 +204,16 @@ class _Walk:
         for nested in e.nested:
             if nested.ended_at_ms is not None:
                 yield _Work(nested.started_at_ms, nested.ended_at_ms, nested=nested)
+            elif self.is_running and nested.started_at_ms <= self.end:
+                yield _Work(nested.started_at_ms, self.end, nested=nested, is_open=True)
+
+    def _at_work(self, job: Job) -> Stage | None:
+        """What a job that runs is at: of its stages that run, the first that has tasks; else what ended last."""
+        newest = [attempts[-1] for stage_id in set(job.stages) if (attempts := self.attempts.get(stage_id))]
+        running = [stage for stage in newest if stage.completed_at_ms is None]
+        if running:
+            return min(running, key=lambda stage: (_launch(stage) is None, stage.submitted_at_ms, stage.id))
+        return max(newest, key=lambda stage: (_end(stage), stage.id), default=None)
 
     @staticmethod
     def _match(works: Sequence[_Work], broadcasts: Iterable[Broadcast]) -> None:
@@ -226,15 +254,17 @@ class _Walk:
             done.add(work)
             self._idle(self._ready(work), consumer)
             consumer = self._through(work)
-        self._to(self.start, "prepare" if self.backwards and self.at < self.end else "driver")
+        is_first = self.is_running or (bool(self.backwards) and self.at < self.end)
+        self._to(self.start, "prepare" if is_first else "driver")
 
     def _idle(self, ready: int, consumer: _Work | None) -> None:
         """The driver's time between what finished and what waited for it."""
-        if consumer is None and self.at == self.end:
+        if consumer is None and self.at == self.end and not self.is_running:
             self._to(ready + self.commit_ms, "finish")
             self._to(ready, "commit")
         else:
-            self._to(ready, "driver" if consumer is None or consumer.nested else self.gap)
+            is_between = self.is_running if consumer is None else consumer.nested is None
+            self._to(ready, self.gap if is_between else "driver")
 
     def _through(self, work: _Work) -> _Work:
         """Go to the start of this; returns the job that started there, because a stage may belong to an earlier one."""
@@ -273,13 +303,14 @@ class _Walk:
         if stage.attempt > 0:
             self._to(submitted, "retry", where)
             return
-        launch = stage.first_launch_at_ms
+        launch = _launch(stage)
         if launch is None and stage.state == "succeeded":
             launch = submitted  # the events of its tasks are missing
         if launch is not None:
             if stage.state == "succeeded":
                 self._to(_later(stage.last_finish_at_ms, launch), "driver", where)
-            self._to(_later(stage.tail_at_ms, launch), "tail", where)
+            if not (self.is_running and stage.state == "running"):  # until all tasks have ended, it is not known
+                self._to(_later(stage.tail_at_ms, launch), "tail", where)
             self._to(_later(launch, submitted), "running", where)
         self._to(submitted, "waiting", where)
 
@@ -400,6 +431,20 @@ class _Walk:
             if not ends:
                 first = min(first, its)
         return first
+
+
+def _order(work: _Work) -> tuple[int, bool, int]:
+    """By finish; of works that run, the first one with tasks, or an execution, comes last: there the walk begins."""
+    if not work.is_open:
+        return work.finish, False, work.start
+    is_at_work = work.nested is not None or (work.last is not None and _launch(work.last) is not None)
+    return work.finish, is_at_work, -work.start
+
+
+def _launch(stage: Stage) -> int | None:
+    """When the first of its tasks was launched, as far as known: of those that ended, and those that still run."""
+    known = [ms for ms in (stage.first_launch_at_ms, stage.oldest_launch_at_ms) if ms is not None]
+    return min(known, default=None)
 
 
 def _by_end(attempts: Iterable[Stage]) -> list[Stage]:

@@ -140,6 +140,8 @@ def task_times(facts: PlanMetrics, stages: Iterable[Stage]) -> Iterator[Spent]:
     places = _Places(facts)
     for stage in stages:
         if stage.state in NOT_RUN or not stage.run_time_ms:
+            if stage.state == "running" and any(stage.samples.values()):
+                yield from _sampled(stage, places)  # none of its tasks has ended: counts without times
             continue
         its = measured.get(stage.id, ()) if attempts[stage.id] == 1 else ()
         if any(stage.samples.values()):

@@ -21,6 +21,7 @@ from joinsight.plan.texts import join_text
 from joinsight.timing.cost import Account
 from joinsight.timing.task_time import kinds_of_work, work_text
 from joinsight.verdict import names
+from joinsight.verdict.straggler import Straggler, straggler
 from joinsight.verdict.view import Ran, View
 
 Code = Literal[
@@ -213,6 +214,9 @@ def imbalance(view: View) -> Iterator[Cause]:
     """Tasks that are unequal, too few, or too many: the slots were not used evenly."""
     slots = view.slots
     for ran in view.ran:
+        if ran.is_running:
+            yield from _so_far(view, ran, max(1, slots or ran.number("width") or 1))
+            continue
         if not ran.run_ms or not ran.wall_ms or ran.row["stage_attempt"]:
             continue
         usable = max(1, slots or ran.number("width") or 1)
@@ -233,6 +237,49 @@ def imbalance(view: View) -> Iterator[Cause]:
             yield _skew(view, ran, spared, ratio)
         elif ran.tasks < usable and spared > 0:
             yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+
+
+def _so_far(view: View, ran: Ran, usable: int) -> Iterator[Cause]:
+    """The same of a stage that runs, of which the tasks that ended are known and the oldest of the others."""
+    slow = _slow(ran) if ran.run_ms else None
+    found = None if slow or ran.row["stage_attempt"] else straggler(view, ran, usable)
+    if slow is not None:
+        yield slow
+    elif found is not None:
+        reason = _of_straggler(view, ran, found)
+        yield Cause(
+            reason.code,
+            found.spared_ms,
+            reason.nodes,
+            found.text + reason.text,
+            reason.next,
+            {
+                **{"tasks": found.tasks, "running_tasks": found.left, "elapsed_ms": found.elapsed_ms},
+                **{"run_time_ms_median": found.median_ms, **reason.evidence},
+            },
+            ran.stage_id,
+            min(ran.wall_ms, found.elapsed_ms - found.median_ms),
+        )
+    elif ran.tasks < usable:
+        yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+
+
+def _of_straggler(view: View, ran: Ran, found: Straggler) -> _Reason:
+    its = found.handled
+    if its is None:
+        advice = (
+            "Look at what it does (Thread Dump of its executor in Spark's UI): slow values, or other load on its host;"
+            " spark.speculation=true starts such tasks again elsewhere."
+        )
+        return _Reason("slow_host", ran.nodes[:3], ", with no more rows than the others have", advice)
+    share = f"{_share(its.rows, its.of)} of {_rows(its.of)}"
+    if its.is_read:
+        nodes = (*(i for i in ran.nodes if _is_keyed(view, i) and i != its.node_id), its.node_id)
+        evidence = {"read_ratio": round(its.ratio, 1)}
+        return _Reason("data_skew", nodes, f"; it has read {share}", _skew_advice(view, nodes), evidence)
+    advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
+    text = f"; it has made {share} of {names.operator(view, its.node_id)}"
+    return _Reason("output_skew", (its.node_id,), text, advice, {"made_ratio": round(its.ratio, 1)})
 
 
 def _is_coalesced(view: View, ran: Ran, usable: int, ratio: float) -> bool:
@@ -273,12 +320,18 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
         "few_tasks",
         wall_ms,
         _of_few_tasks(view, ran),
-        f"{of} did all of its work, while {usable} could run",
+        f"{of} {_does(ran)} all of its work, while {usable} could run",
         _few_tasks_advice(view, ran),
         {"tasks": ran.tasks, "slots": usable},
         ran.stage_id,
         certainty=_BESIDE_PYTHON if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms else 1.0,
     )
+
+
+def _does(ran: Ran) -> str:
+    if not ran.is_running:
+        return "did"
+    return "does" if ran.tasks == 1 else "do"
 
 
 def _python_ms(view: View, ran: Ran) -> int:
@@ -573,7 +626,7 @@ def python(view: View) -> Iterator[Cause]:
         if not wall:
             measured = view.facts.total(node, PYTHON_TIME)
             for ran in view.ran:
-                if node.id in ran.nodes and ran.run_ms and measured:
+                if node.id in ran.nodes and ran.run_ms and measured and not ran.is_running:
                     wall += round(ran.wall_ms * min(1.0, measured / ran.run_ms))
                     method = "measured"
         took = duration_text(wall)
@@ -770,7 +823,7 @@ def waiting(view: View) -> Iterator[Cause]:
     slots = view.slots or 0
     for ran in view.ran:
         width = ran.number("width")
-        if 0 < width < min(slots, ran.tasks):
+        if not ran.is_running and 0 < width < min(slots, ran.tasks):
             taken += round(ran.wall_ms * (1 - width / slots))
     if waited or taken:
         longest = max(stages, key=lambda i: stages[i], default=None)

@@ -34,6 +34,8 @@ class Ran:
     """Wall time by what the tasks were at."""
     nodes: tuple[int, ...]
     """The operators that ran in it, the most expensive first as far as that is known."""
+    is_running: bool = False
+    """Whether it still runs, at the last report: its sums are those of the tasks that ended."""
 
     @property
     def stage_id(self) -> int:
@@ -41,7 +43,9 @@ class Ran:
 
     @property
     def tasks(self) -> int:
-        """Tasks that ran."""
+        """Tasks that ran, or all while it runs."""
+        if self.is_running:
+            return int(self.row["tasks"])
         return int(self.row["succeeded_tasks"] or self.row["tasks"])
 
     @property
@@ -128,6 +132,10 @@ class View:
                     found[key] += ms
         return found
 
+    def ms_since(self, time: datetime) -> int:
+        """From then to the end, or to the last report."""
+        return self.wall_ms - self._ms(time)
+
     def _ms(self, time: datetime) -> int:
         started: datetime = self.execution["started_at"]
         return round((time - started).total_seconds() * 1000)
@@ -141,23 +149,26 @@ class View:
 
     @cached_property
     def ran(self) -> Sequence[Ran]:
-        """The stage attempts on the critical path, the longest first; all that run while the execution does."""
+        """The stage attempts on the critical path, the longest first; without a path, all that ran."""
         waited = Counter(self._beside)
         for segment in self.stored.segments:
             if segment["cause"] in STAGE_CAUSES:
                 waited[segment["stage_id"], segment["stage_attempt"]] += segment["end_ms"] - segment["start_ms"]
-        if not self.has_ended:
+        if not self.has_ended and not self.stored.segments:
             slots = max(1, self.slots or 1)
             for row in self.stored.stages:
                 if row["run_time_ms"]:
                     waited[row["stage_id"], row["stage_attempt"]] += row["run_time_ms"] // slots
         rows = {(row["stage_id"], row["stage_attempt"]): row for row in self.stored.stages}
         found = [
-            Ran(rows[key], wall, self._parts(key, wall), self._nodes(key[0]))
+            Ran(rows[key], wall, self._parts(key, wall), self._nodes(key[0]), self._is_running(rows[key]))
             for key, wall in waited.items()
             if key in rows
         ]
         return sorted(found, key=lambda each: -each.wall_ms)
+
+    def _is_running(self, row: Row) -> bool:
+        return bool(self.execution["state"] == "running" and row["state"] == "running")
 
     def _parts(self, attempt: tuple[int, int], wall_ms: int) -> Mapping[Account, int]:
         weights = self.bill.weights.get(attempt, {})
@@ -221,7 +232,8 @@ class View:
     @cached_property
     def _known(self) -> frozenset[int]:
         """Operators of which the time is known."""
-        return frozenset(i for i, item in self.bill.operators().items() if item.task_time_ms)
+        operators = self.bill.operators().items()
+        return frozenset(i for i, item in operators if item.task_time_ms or (not self.has_ended and item.wall_ms))
 
     def likely_wall_of(self, node_id: int) -> int:
         """Wall time of an operator: what is known, and its likely part of what it shares with others."""

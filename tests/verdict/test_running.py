@@ -1,0 +1,107 @@
+"""The verdict while a query runs: what is known at its last report, a task that runs far longer than the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.documents import STARTED_AT_MS, planned
+
+from joinsight.analysis.rows import execution_rows
+from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.contract.document import Execution, Job, Spread, Stage
+from joinsight.verdict import judge
+
+EVEN = "10+10+10+10+10+10+10+10"
+LAST = "10+10+10+10+10+10+10+900"
+"""The task that runs has most."""
+FIRST = "900+10+10+10+10+10+10+10"
+"""A task that has ended had most."""
+
+
+def at(ms: int) -> int:
+    return STARTED_AT_MS + ms
+
+
+def running(read: str = EVEN, made: str = EVEN, *, reported: int = 245_000, **stage: Any) -> Execution:
+    """A join of two shuffles on four slots. Seven tasks took 3 s each; the eighth, 77, runs since 5 s."""
+    exchange = f"hashpartitioning(k#1, 8), ENSURE_REQUIREMENTS, [plan_id=%d] | records read={read}"
+    plan = f"""
+    SortMergeJoin | [k#1], [k#2], Inner | number of output rows={made}
+      Exchange | {exchange % 3}
+      Exchange | {exchange % 5}
+    """
+    ran: dict[str, Any] = {"attempt": 0, "name": "s", "slots": 4}
+    its: dict[str, Any] = {
+        **{"tasks": 8, "succeeded_tasks": 7, "oldest_launch_at_ms": at(5_000), "oldest_task": 77},
+        **{"run_time": Spread(2_900, 3_000, 3_100, 3_100, 70), "run_time_ms": 21_000},
+        **stage,
+    }
+    stages = [
+        Stage(**ran, id=6, tasks=4, state="succeeded", submitted_at_ms=at(500), completed_at_ms=at(2_000)),
+        Stage(
+            **{**ran, "parents": [6], **its},
+            id=7,
+            state="running",
+            submitted_at_ms=at(2_000),
+            first_launch_at_ms=at(2_000),
+            last_finish_at_ms=at(8_000),
+        ),
+    ]
+    jobs = [Job(0, at(500), [6, 7, 8])]
+    return planned(plan, state="running", reported_at_ms=at(reported), jobs=jobs, stages=stages)
+
+
+def stored(e: Execution) -> StoredPlan:
+    return stored_plan(execution_rows(e))
+
+
+@pytest.mark.parametrize(
+    ("read", "made", "code", "text"),
+    [
+        (LAST, LAST, "data_skew", "; it has read 93 % of 970 rows."),
+        (EVEN, LAST, "output_skew", "; it has made 93 % of "),
+        (EVEN, EVEN, "slow_host", ", with no more rows than the others have."),
+        (FIRST, FIRST, "slow_host", ", with no more rows than the others have."),
+    ],
+)
+def test_a_straggler_is_the_cause(read: str, made: str, code: str, text: str) -> None:
+    """One of 8 tasks runs for 4 min; what it has read and made so far says why."""
+    verdict = judge(stored(running(read, made)))
+    assert verdict.code == code, verdict.text
+    assert "of 4 min 5 s so far went into stage 7" in verdict.text
+    assert f"1 of 8 tasks still runs, for 4 min against a median of 3.0 s{text}" in verdict.text
+    assert (verdict.stage, verdict.evidence["running_tasks"], verdict.evidence["elapsed_ms"]) == (7, 1, 240_000)
+    assert 0.5 < verdict.share <= 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reported": 20_000},  # two heartbeats have not come
+        {"oldest_launch_at_ms": at(238_000)},  # it began late
+        {"succeeded_tasks": 4, "run_time_ms": 12_000},  # half of them run
+        {"oldest_launch_at_ms": None, "oldest_task": None},  # an older listener
+    ],
+)
+def test_others_are_no_stragglers(changes: dict[str, Any]) -> None:
+    assert "still run" not in judge(stored(running(**changes))).text
+
+
+def test_time_goes_on_until_the_last_report() -> None:
+    """The path, the costs and the verdict take the time of the report, not that at which it was stored."""
+    its = stored(running())
+    assert [(row["cause"], row["stage_id"], row["end_ms"]) for row in its.segments] == [
+        ("prepare", None, 500),
+        ("running", 6, 2_000),
+        ("running", 7, 245_000),
+    ]
+    assert its.bill.wall_ms == judge(its).evidence["elapsed_ms"] + 5_000
+
+
+def test_samples_divide_a_stage_of_which_no_task_has_ended() -> None:
+    """They have no run time to divide yet; the wall time so far goes by their number."""
+    none: dict[str, Any] = {"succeeded_tasks": 0, "run_time": None, "run_time_ms": 0, "oldest_launch_at_ms": at(2_000)}
+    its = stored(running(**none, tasks=4, samples={"operator SortMergeJoin": 90, "shuffle_read": 10}))
+    waited = [(item.node_id, item.wall_ms, item.task_time_ms) for item in its.bill.items if item.wall_ms > 10_000]
+    assert waited == [(0, 218_700, 0), (None, 24_300, 0)]
