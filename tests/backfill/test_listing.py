@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
-from joinsight.backfill.listing import Listing, Local, check_local, find
+from joinsight.backfill.listing import Listing, Local, check_local, find, missing_package
 from joinsight.backfill.run import can_read_here, local_paths
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
@@ -154,3 +154,29 @@ def test_paths_that_only_spark_can_check(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert local_paths(paths) == ["file:/b"] and not can_read_here(["/a"])
     with pytest.raises(JoinsightError, match="/b does not exist"):
         check_local(local_paths(paths))
+
+
+@pytest.mark.parametrize(
+    ("text", "package"),
+    [
+        (
+            "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+            "org.apache.hadoop:hadoop-aws:3.4.2",
+        ),
+        ("software/amazon/awssdk/transfer/s3/progress/TransferListener", "software.amazon.awssdk:bundle"),
+        (
+            "software/amazon/s3/analyticsaccelerator/request/ObjectClient",
+            "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3",
+        ),
+    ],
+)
+def test_a_class_that_is_missing_names_its_package(text: str, package: str) -> None:
+    """Java's message may be the name of the class and nothing else."""
+    said = missing_package(text, "3.4.2")
+    assert said and f"is in {package}: add that to spark.jars.packages" in said
+
+
+def test_other_messages_name_no_package() -> None:
+    """What is no class, or none of a file system, keeps Java's message."""
+    for text in ('No FileSystem for scheme "x"', "org.apache.hadoop.fs.s3a.S3AFileSystem: access denied", "a.b.C"):
+        assert missing_package(text, "3.4.2") is None
