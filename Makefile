@@ -13,7 +13,7 @@ JAVA := $(shell find listener tests bench tools -name '*.java')
 # Images of Python set it; the tests start Python hundreds of times, and would compile everything each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-ci test-matrix exactness bench check format dev jar docs site dist clean
+.PHONY: help demo test test-ci test-matrix test-cluster exactness bench check format dev jar docs site dist clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -23,17 +23,21 @@ demo: $(VENV)/.demo ## run a real PySpark workload and report what its joins cos
 
 test: $(VENV)/.dev ## run the tests
 	$(BIN)/python listener/build_hook.py
-	$(PYTEST) -m "not matrix and not nightly"
+	$(PYTEST) -m "not matrix and not nightly and not cluster"
 
 test-ci: $(VENV)/.dev ## run all tests but the rest of the matrix of versions, with one that changes with the day
 	$(BIN)/python listener/build_hook.py
 	$(BIN)/python -m tests.installed
-	$(PYTEST) -m "not nightly"
+	$(PYTEST) -m "not nightly and not cluster"
 
 test-matrix: $(VENV)/.dev ## run all that `make test` leaves out, on all versions of Spark
 	$(BIN)/python listener/build_hook.py
 	$(BIN)/python -m tests.installed
-	$(PYTEST) -m "matrix or nightly"
+	$(PYTEST) -m "(matrix or nightly) and not cluster"
+
+test-cluster: $(VENV)/.dev ## run Docker's stack and Spark's jobs on a real Kubernetes, as root on Debian with Go; an hour the first time
+	$(BIN)/python listener/build_hook.py
+	$(BIN)/python -m pytest -m cluster --durations 15 tests/stack tests/cluster
 
 exactness: $(VENV)/.dev ## compare with Spark's own numbers on all versions, and record how many are equal
 	$(BIN)/python listener/build_hook.py

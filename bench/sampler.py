@@ -36,8 +36,8 @@ from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
-from tests.cluster import standalone
 from tests.spark.sink import Sink, listening
+from tests.standalone import standalone
 
 from bench.overhead import SEND_SECONDS, bootstrap
 from bench.plugin import compiled, session

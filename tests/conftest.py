@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("matrix") and _version(item.nodeid) not in (*by_day, None):
             item.add_marker(pytest.mark.nightly)
         marks = {mark.name for mark in item.iter_markers()}
-        is_long = marks & {"matrix", "nightly"}
+        is_long = marks & {"matrix", "nightly", "cluster"}
         item.add_marker(pytest.mark.timeout(pace.TEST_SECONDS * (pace.LONG if is_long else 1)), append=False)
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
     later = (EACH_ALONE, ON_GENERATED_HISTORY, LONG)

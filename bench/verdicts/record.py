@@ -20,8 +20,8 @@ from typing import Any
 import msgspec
 import pyspark
 from pyspark.sql import SparkSession
-from tests.cluster import standalone
 from tests.spark.sink import Sink, listening
+from tests.standalone import standalone
 from tests.waiting import until
 
 import joinsight

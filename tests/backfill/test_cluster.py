@@ -16,8 +16,8 @@ import pyspark
 import pytest
 from sqlalchemy import Engine, text
 from tests.backfill.stored import content
-from tests.cluster import standalone
 from tests.eventlog.recorded import plain, read, recorded
+from tests.standalone import standalone
 from tests.versions import NEWEST, SCALA_2_12
 from tests.waiting import until
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
-from tests.cluster import Cluster, standalone
 from tests.java import compile_java, jar_of, spark_home
+from tests.standalone import Cluster, standalone
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.demo.runner import collector

@@ -72,5 +72,5 @@ def test_what_it_names_fits() -> None:
     assert [each["targetPort"] for each in found["Service"]["spec"]["ports"]] == ["http"]
     assert {each["name"] for each in pod["volumes"]} == {"secrets", "tmp"}
     files = set(re.findall(rf"{SECRETS}/(\w+)", FILE.read_text()))
-    guide = (ROOT / "docs/attach.md").read_text()
+    guide = (ROOT / "docs/kubernetes.md").read_text()
     assert set(re.findall(r"--from-file=secrets/(\w+)", guide)) >= files == {"tokens", "collector_password"}

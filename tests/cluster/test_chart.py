@@ -1,0 +1,78 @@
+"""The Helm chart: what it makes is docker/kubernetes.yaml, and the optional objects on request."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from tests.cluster.programs import program
+from tests.stack.stack import ROOT, read
+
+import joinsight
+
+pytestmark = pytest.mark.cluster
+CHART = ROOT / "docker/helm/joinsight"
+OPTIONAL = ("serviceMonitor", "prometheusRule", "dashboards", "networkPolicy", "podDisruptionBudget")
+
+
+def helm(*arguments: object) -> str:
+    """What ``helm ARGUMENTS`` prints; it must succeed."""
+    done = subprocess.run([program("helm") / "helm", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def template(*arguments: str) -> dict[str, Any]:
+    """The objects by kind."""
+    made = helm("template", "joinsight", CHART, "--kube-version", "1.33", *arguments)
+    return {each["kind"]: each for each in YAML(typ="safe").load_all(made) if each}
+
+
+def test_it_is_clean() -> None:
+    """`helm lint` finds nothing, and the chart has the version of the package."""
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART)
+    assert read("docker/helm/joinsight/Chart.yaml")["appVersion"] == joinsight.__version__
+
+
+def test_it_makes_what_the_file_has() -> None:
+    """Without values: a Deployment and a Service, with the pod of docker/kubernetes.yaml."""
+    made = template()
+    file = {each["kind"]: each for each in YAML(typ="safe").load_all((ROOT / "docker/kubernetes.yaml").read_text())}
+    assert made.keys() == file.keys()
+    for of_chart, of_file in zip(made.values(), (file[kind] for kind in made), strict=True):
+        assert of_chart["metadata"]["name"] == of_file["metadata"]["name"]
+    pods = [each["Deployment"]["spec"]["template"]["spec"] for each in (made, file)]
+    assert pods[0] == pods[1]
+    assert made["Service"]["spec"]["ports"] == file["Service"]["spec"]["ports"]
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.30", "1.33"])
+def test_optional_objects(version: str) -> None:
+    """Each is made when it is enabled; rules and dashboards are those of the repository."""
+    secret = "secret.create=true,secret.tokens=spark:a,secret.collectorPassword=b"
+    enabled = ",".join(f"{name}.enabled=true" for name in OPTIONAL)
+    made = template("--set", f"{enabled},{secret}", "--kube-version", version)
+    monitored = {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
+    kinds = {"Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "Secret"}
+    assert made.keys() == kinds | monitored
+    rules = [read(f"dashboards/prometheus/{name}.yml")["groups"] for name in ("rules", "alerts")]
+    assert made["PrometheusRule"]["spec"]["groups"] == [group for groups in rules for group in groups]
+    dashboards = {path.name: path.read_text() for path in (ROOT / "dashboards/grafana").glob("*.json")}
+    assert made["ConfigMap"]["data"] == dashboards
+    assert made["Secret"]["stringData"] == {"tokens": "spark:a", "collector_password": "b"}
+    labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    for kind in ("NetworkPolicy", "PodDisruptionBudget"):
+        spec = made[kind]["spec"]
+        assert (spec.get("podSelector") or spec["selector"])["matchLabels"] == labels
+    assert (
+        made["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()
+        <= made["Service"]["metadata"]["labels"].items()
+    )
+
+
+def test_a_secret_needs_its_contents() -> None:
+    """The message names the option that is missing."""
+    with pytest.raises(AssertionError, match=r"--set-file secret\.tokens=secrets/tokens"):
+        template("--set", "secret.create=true")
