@@ -63,17 +63,30 @@ def test_the_largest_part_is_a_finding_from_a_share_on() -> None:
     assert "largest-part" not in {each.finding for each in found("selfjoin", "largest_part_share=0")}
 
 
-def test_a_file_that_cannot_be_split_is_a_finding() -> None:
-    """Here the stage that sorts, with the scan of a file of gzip in place of the sort."""
+@pytest.mark.parametrize(
+    ("source", "location", "size", "kind"),
+    [
+        ("csv", "/people.csv.gz", 1 << 20, "unsplittable-files"),
+        ("text", "/people", 5 << 20, "unsplittable-files"),  # Spark would have split it, were it not compressed
+        ("text", "/people", 3 << 20, "few-tasks"),
+        ("parquet", "/people", 5 << 20, "few-tasks"),
+    ],
+)
+def test_a_file_that_cannot_be_split_is_a_finding(source: str, location: str, size: int, kind: str) -> None:
+    """Here the stage that sorts, with the scan of a file in place of the sort."""
     rows = execution_rows(document("sort1"))
     (stage,) = (row for row in rows.stage if row.tasks == 1)
     node = next(row for row in rows.plan_node if row.name == "Sort")
     version = rows.plan_version[-1]
-    packed = {"name": "Scan csv ", "simple": "FileScan csv [txt] Location: InMemoryFileIndex(1 paths)[/people.csv.gz]"}
+    simple = f"FileScan {source} [txt] Location: InMemoryFileIndex(1 paths)[{location}]"
+    packed = {"name": f"Scan {source} ", "simple": simple}
     nodes = [{**each, **packed} if each["id"] == node.node_id else each for each in version.nodes]
     metric = next(row for row in rows.node_metric if row.node_id == node.node_id)
-    files = [structs.replace(metric, accumulator_id=-1, name="number of files read", type="sum", total=1)]
-    own = [[-1, "number of files read", "sum"]]
+    files = [
+        structs.replace(metric, accumulator_id=-1, name="number of files read", type="sum", total=1),
+        structs.replace(metric, accumulator_id=-2, name="size of files read", type="size", total=size),
+    ]
+    own = [[-1, "number of files read", "sum"], [-2, "size of files read", "size"]]
     nodes = [{**each, "metrics": [*each["metrics"], *own]} if each["id"] == node.node_id else each for each in nodes]
     made = replace(
         rows,
@@ -82,7 +95,8 @@ def test_a_file_that_cannot_be_split_is_a_finding() -> None:
         stage=[structs.replace(row, slots=4) if row is stage else row for row in rows.stage],
     )
     (row,) = FindingsEngine(Thresholds().overridden(["wall_ms=1000"])).rows(made)
-    assert (row.finding, row.node_id) == ("unsplittable-files", node.node_id)
+    assert row.finding == kind
+    assert (row.node_id == node.node_id) == (kind == "unsplittable-files")
 
 
 def shorter(name: str, duration_ms: int) -> Rows:

@@ -393,3 +393,26 @@ def test_a_sum_of_parts_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> Non
     assert verdict.next == "Nothing needs to be done."
     monkeypatch.setattr("joinsight.verdict.LARGEST_PART_SHARE", 0.26)
     assert judge(stored_plan(execution_rows(its))).next.startswith("Read less: ")
+
+
+def test_a_task_that_is_slow_without_more_work_costs_time_on_full_slots() -> None:
+    """While it ran, no other slot was free: even tasks would not be faster, tasks like the others would."""
+    its = stored("coalesced")  # recorded with four slots
+    (scan,) = (row for row in its.stages if row["stage_id"] == 11)
+    scan |= {"run_time_ms": scan["run_time_ms"] + 3_000, "run_time_ms_max": scan["run_time_ms_max"] + 6_000}
+    (slow,) = (each for each in imbalance(View(its)) if each.stage_id == scan["stage_id"])
+    others = (scan["run_time_ms"] - scan["run_time_ms_max"]) / 3
+    (ran,) = (each for each in View(its).ran if each.stage_id == scan["stage_id"])
+    assert ran.wall_ms < scan["run_time_ms"] / 4
+    assert (slow.code, slow.wall_ms) == ("slow_host", round((scan["run_time_ms_max"] - others) / 4))
+
+
+def test_a_driver_that_receives_a_large_result_says_why() -> None:
+    """The time for it counts whole, and is a finding; what is collected for a broadcast is no result."""
+    its = stored_plan(execution_rows(recordings()["collected"]))
+    received, whole = driver(View(its))
+    assert (received.wall_ms, received.weight, whole.weight) == (261, 261, whole.wall_ms / 2)
+    assert "the driver took 261 ms to receive 18.9 MiB of results" in judge(its).text
+    (stage,) = its.stages
+    stage["broadcast_ms"] = 1
+    assert [each.evidence["result_bytes"] for each in driver(View(its))] == [0]

@@ -59,7 +59,9 @@ def _is_text(context: PlanContext, cause: Cause) -> bool:
 
 
 def _has_reason(context: PlanContext, cause: Cause) -> bool:
-    """A busy driver takes long for any query."""
+    """A busy driver takes long for any query; what receives a large result does not say only where."""
+    if not cause.only_says_where:
+        return True
     listing, nodes = (float(cause.evidence[name]) for name in ("listing_ms", "operators"))
     return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= LARGE_PLAN_OPERATORS
 

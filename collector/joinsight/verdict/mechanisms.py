@@ -231,8 +231,8 @@ def imbalance(view: View) -> Iterator[Cause]:
         if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS:
             useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
-        elif ratio is not None and ratio >= _SKEWED and spared > 0:
-            yield _skew(view, ran, min(spared, round(longest - mean)), ratio)
+        elif ratio is not None and ratio >= _SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
+            yield _skew(view, ran, wall, ratio)
         elif ratio is not None and spared > 0 and _is_coalesced(view, ran, usable, ratio):
             yield _skew(view, ran, spared, ratio)
         elif ran.tasks < usable and spared > 0:
@@ -280,6 +280,19 @@ def _of_straggler(view: View, ran: Ran, found: Straggler) -> _Reason:
     advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
     text = f"; it has made {share} of {names.operator(view, its.node_id)}"
     return _Reason("output_skew", (its.node_id,), text, advice, {"made_ratio": round(its.ratio, 1)})
+
+
+def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> int:
+    """What a stage would be spared if its longest task were like the others.
+
+    The same work in even tasks needs no less of the slots; a task that is slow without more work does.
+    """
+    longest, mean = ran.number("run_time_ms_max"), ran.run_ms / ran.tasks
+    wall = min(spared, round(longest - mean))
+    if _reason(view, ran, ratio).code == "slow_host":
+        excess = longest - (ran.run_ms - longest) / (ran.tasks - 1)
+        wall = max(wall, round(excess / usable))
+    return min(wall, ran.wall_ms)
 
 
 def _is_coalesced(view: View, ran: Ran, usable: int, ratio: float) -> bool:
@@ -847,6 +860,9 @@ def waiting(view: View) -> Iterator[Cause]:
 
 LARGE_PLAN_OPERATORS = 100
 """Operators of a plan, from which on planning it takes seconds."""
+_MUCH_RECEIVED = 10 * _MB
+"""Bytes of results, from which on receiving them takes long by itself."""
+_RECEIVED_ADVICE = "Collect fewer rows: aggregate or limit before collect or toPandas, or write the result to storage."
 _LARGE_PLAN = "Make the plan smaller: fewer columns, unions and steps; checkpoint what loops build up."
 _SMALL_PLAN = (
     "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
@@ -859,13 +875,29 @@ def driver(view: View) -> Iterator[Cause]:
     parts = {name: view.rests.get(name, 0) for name in ("prepare", "replan", "driver", "finish")}
     collected = view.wall_of((), ("collect",))
     whole = sum(parts.values()) + collected
-    results = sum(row["result_bytes"] or 0 for row in view.stored.stages)
+    results = sum(row["result_bytes"] or 0 for row in view.stored.stages if row["broadcast_ms"] is None)
     parts["collect"] = collected
+    evidence = {
+        **{f"{k}_ms": v for k, v in parts.items()},
+        "operators": len(view.facts.graph.nodes),
+        "result_bytes": results,
+    }
+    received = parts["finish"] + collected
+    if results >= _MUCH_RECEIVED and received:
+        yield Cause(
+            "driver",
+            received,
+            (),
+            f"the driver took {duration_text(received)} to receive {bytes_text(results)} of results",
+            _RECEIVED_ADVICE,
+            {**evidence, "listing_ms": 0},
+            is_place=False,
+        )
     longest = max(parts, key=lambda name: parts[name])
     listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
-    if longest in ("finish", "collect") or (results > 64 * _MB and parts["finish"] + collected > 0.3 * whole):
+    if longest in ("finish", "collect"):
         what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
-        advice = "Collect fewer rows: aggregate or limit before collect or toPandas, or write the result to storage."
+        advice = _RECEIVED_ADVICE
     elif longest == "prepare":
         what = f"the driver took {duration_text(whole)}, most of it before any task ran"
         if listing > 0.3 * parts["prepare"]:
@@ -884,12 +916,7 @@ def driver(view: View) -> Iterator[Cause]:
         (),
         what,
         advice,
-        {
-            **{f"{k}_ms": v for k, v in parts.items()},
-            "listing_ms": listing,
-            "operators": len(view.facts.graph.nodes),
-            "result_bytes": results,
-        },
+        {**evidence, "listing_ms": listing},
     )
 
 
