@@ -47,7 +47,8 @@ FROM (
             AS execution_id,
         sum(f.wall_ms)::bigint AS wall_ms,
         bool_or(f.wall_is_partial) OR (count(f.wall_ms) BETWEEN 1 AND count(*) - 1) AS wall_is_partial,
-        sum(e.duration_ms) FILTER (WHERE f.wall_ms IS NOT NULL)::bigint AS duration_ms,
+        sum(coalesce(e.duration_ms, greatest(f.wall_ms, 1000 * EXTRACT(epoch FROM e.updated_at - e.started_at))))
+            FILTER (WHERE f.wall_ms IS NOT NULL)::bigint AS duration_ms,
         sum(f.impact_ms)::bigint AS impact_ms, sum(f.impact_bytes)::bigint AS impact_bytes
     FROM finding f JOIN execution e
         ON (e.started_at, e.application_id, e.attempt_id, e.execution_id)

@@ -156,7 +156,7 @@ def test_nothing_is_final_while_it_runs() -> None:
     page = execution_page(plan, run)
     text = shown(page)
     assert "Running. Updated " in text and "24 of 34 tasks of the stages known so far." in text
-    assert "Findings appear when the query finishes." in text and "Elapsed" in text and "Duration" not in text
+    assert "No findings so far: 4 checks. " in text and "Elapsed" in text and "Duration" not in text
     assert "Where the task time goes" in text and "Where the wall time went" not in text and "% wall" not in text
     assert "4 latest" in text and "final" not in text.replace("isFinalPlan=", "")
     assert 'data-refresh="10"' in page and '<meta http-equiv="refresh" content="10">' in page
@@ -171,7 +171,7 @@ def test_a_lost_execution_has_the_last_known_plan() -> None:
     page = execution_page(*stored(msgspec.structs.replace(running(), state="lost")))
     text = shown(page)
     assert "These are the last numbers known." in text and "4 last known" in text
-    assert "Findings are not computed for lost executions." in text
+    assert "No findings at the last report." in text
     assert "data-refresh=" not in page and "http-equiv" not in page and "final" not in text.replace("isFinalPlan=", "")
 
 

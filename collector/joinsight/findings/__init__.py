@@ -1,4 +1,4 @@
-"""Heuristics that find problems in a finished execution. Pure: they use only its rows and the thresholds.
+"""Heuristics that find problems in an execution. Pure: they use only its rows and the thresholds.
 
 ``HEURISTICS`` lists them, a module each; docs/findings.md has a section on each. Facts about earlier runs come
 through a `History`, which the store implements.
@@ -60,10 +60,11 @@ class FindingsEngine:
     def rows(self, rows: Rows, history: History | None = None) -> list[FindingRow]:
         """Rows of table `finding` for the rows of one execution, as `execution_rows` makes them; the worst first.
 
-        A heuristic that raises finds nothing, and is logged once. Errors of `history` propagate.
+        While it runs, only some heuristics look at it. A heuristic that raises finds nothing, and is logged once.
+        Errors of `history` propagate.
         """
         execution = rows.execution
-        if execution.state not in ENDED:
+        if execution.state not in (*ENDED, "running"):
             return []
         context = PlanContext(rows, self._thresholds, history or NoHistory())
         key = {name: getattr(execution, name) for name in EXECUTION_KEY}
@@ -75,6 +76,8 @@ class FindingsEngine:
         return sorted(made, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 
     def _evaluate(self, heuristic: Heuristic, context: PlanContext) -> list[Finding]:
+        if context.is_running and not heuristic.while_running:
+            return []
         if (heuristic.needs_whole and not context.is_whole) or (heuristic.is_about_time and not context.takes_long):
             return []
         try:

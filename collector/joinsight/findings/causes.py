@@ -31,6 +31,7 @@ class _Kind:
     """Findings of these kinds say more."""
     needs_whole: bool = True
     severity: str = "warning"
+    while_running: bool = False
 
 
 def _has_keys(context: PlanContext, cause: Cause) -> bool:
@@ -72,13 +73,13 @@ def _always(context: PlanContext, cause: Cause) -> bool:
 
 _PARTS: tuple[Code, ...] = ("compute", "scan", "shuffle", "nested", "cache")
 _KINDS = (
-    _Kind("exploding-join", "join_output", _has_keys, needs_whole=False),
+    _Kind("exploding-join", "join_output", _has_keys, needs_whole=False, while_running=True),
     _Kind("exploding-rows", "compute"),
     _Kind("expensive-expression", "compute", _is_expensive),
     _Kind("python", "python", _always),
-    _Kind(SKEWED_SHUFFLE, "data_skew", unless=("hidden-skew",)),
-    _Kind("output-skew", "output_skew"),
-    _Kind("slow-host", "slow_host"),
+    _Kind(SKEWED_SHUFFLE, "data_skew", unless=("hidden-skew",), while_running=True),
+    _Kind("output-skew", "output_skew", while_running=True),
+    _Kind("slow-host", "slow_host", while_running=True),
     _Kind("few-tasks", "few_tasks"),
     _Kind("unsplittable-files", "scan"),
     _Kind("text-format", "scan", _is_text, unless=("unsplittable-files",), severity="info"),
@@ -137,7 +138,14 @@ def _largest_part(context: PlanContext) -> Iterator[Finding]:
 
 
 HEURISTICS = tuple(
-    Heuristic(kind.id, partial(_evaluate, kind), EXPLAINED, needs_whole=kind.needs_whole, unless=kind.unless)
+    Heuristic(
+        kind.id,
+        partial(_evaluate, kind),
+        EXPLAINED,
+        needs_whole=kind.needs_whole,
+        while_running=kind.while_running,
+        unless=kind.unless,
+    )
     for kind in _KINDS
 )
 

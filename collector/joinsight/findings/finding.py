@@ -91,7 +91,7 @@ class NoHistory:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """The rows of one ended execution, by table, and what several heuristics look up in them."""
+    """The rows of one execution, by table, and what several heuristics look up in them."""
 
     rows: Rows
     limits: Thresholds = field(default_factory=Thresholds)
@@ -102,9 +102,21 @@ class PlanContext:
         """Its row."""
         return self.rows.execution
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs: the rows are those of its last report."""
+        return self.execution.state == "running"
+
+    @property
+    def duration_ms(self) -> int | None:
+        """How long it took, or so far; None: unknown."""
+        if self.is_running:
+            return self.rows.segment[-1].end_ms if self.rows.segment else None
+        return self.execution.duration_ms
+
     @cached_property
     def is_whole(self) -> bool:
-        """All that ran was measured, and it ran to its end.
+        """All that ran was measured, and it ran to its end, or still runs.
 
         Else sums, numbers of rows and bytes are least values. Of a stage that was tried again, Spark counts the last
         attempt only.
@@ -112,25 +124,25 @@ class PlanContext:
         incomplete, codes = self.execution.incomplete, self.execution.incomplete_codes
         unseen = incomplete and codes != [APPROXIMATED]
         again = any(stage.stage_attempt > 0 for stage in self.rows.stage)
-        return self.execution.state == "succeeded" and not unseen and not again
+        return self.execution.state in ("succeeded", "running") and not unseen and not again
 
     @property
     def takes_long(self) -> bool:
         """Whether a finding about time can be made at all."""
-        duration = self.execution.duration_ms
+        duration = self.duration_ms
         return duration is not None and duration >= self.limits.wall_ms
 
     def limited(self, finding: Finding) -> Finding:
         """With no more wall time at stake than the execution took."""
         wall, is_partial = finding.waited
-        duration = self.execution.duration_ms
+        duration = self.duration_ms
         if wall is None or duration is None or wall <= duration:
             return finding
         return replace(finding, waited=Waited(duration, is_partial))
 
     def is_worth_it(self, finding: Finding) -> bool:
         """Whether enough wall time is at stake for a finding about time."""
-        wall, duration = finding.waited.wall_ms, self.execution.duration_ms
+        wall, duration = finding.waited.wall_ms, self.duration_ms
         if wall is None or duration is None:
             return False
         return wall >= self.limits.wall_ms and wall >= self.limits.wall_share * duration
@@ -223,5 +235,7 @@ class Heuristic:
     the measured values are lower bounds, which are sufficient."""
     is_about_time: bool = True
     """Whether a finding is made only from a share of the wall time on. Others are about what fails, or soon will."""
+    while_running: bool = False
+    """Whether it also looks at executions that run."""
     unless: tuple[str, ...] = ()
     """Where a finding of one of these kinds was made, it says more."""

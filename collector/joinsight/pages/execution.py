@@ -283,7 +283,7 @@ def _grouped(stored: StoredPlan) -> list[FindingGroup]:
     """Findings by kind and advice."""
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in stored.findings:
-        text = at_stake(row, stored.execution["duration_ms"])
+        text = at_stake(row, stored.execution["duration_ms"] or stored.bill.wall_ms)
         groups[row["severity"], row["finding"], row["advice"]].append({**row, "at_stake": text})
     return [FindingGroup(*key, rows) for key, rows in groups.items()]
 

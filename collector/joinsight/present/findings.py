@@ -53,6 +53,9 @@ def impact(finding: Row) -> str:
 
 def none_found(stored: StoredPlan) -> str:
     """How many checks ran, and which mechanism came nearest to a finding."""
+    if stored.execution["state"] == "running":
+        early = sum(each.while_running for each in HEURISTICS)
+        return f"No findings so far: {early} checks. {len(HEURISTICS) - early} more follow when the query has ended."
     nearest = _nearest(stored)
     return f"No findings: {len(HEURISTICS)} checks{f'; the nearest is {nearest}' if nearest else ''}."
 
