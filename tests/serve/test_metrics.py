@@ -39,7 +39,7 @@ from joinsight.tables import EXECUTION_KEY
 
 GOLDEN = Path(__file__).parent / "metrics.golden"
 CORPUS = Path(__file__).parents[1] / "corpus"
-MAX_SERIES = 4_150
+MAX_SERIES = 4_250
 """Maximum series of a collector with the default number of job names, as in docs/metrics.md."""
 SPILLING = """
     SortMergeJoin | [k#1], [k#2], Inner | spill size=700
@@ -71,6 +71,7 @@ def filled() -> Metrics:
     refusals.add("127.0.0.1", "401")
     for rows in recorded():
         metrics.finished(rows)
+    metrics.own("sales", "shop", "")
     metrics.count("joinsight_requests_total", 1, "200")
     metrics.count("joinsight_token_requests_total", 1, "nightly")
     metrics.count("joinsight_received_bytes_total", 5_000)
@@ -159,10 +160,10 @@ def test_operators_are_counted_of_what_succeeded_or_failed(make_store: Callable[
 
 
 def test_labels_have_known_values() -> None:
-    """All but the two whose number is bounded otherwise, and the version. What is new to us is `other`."""
+    """All but the two whose number is bounded otherwise, the version and owners. What is new to us is `other`."""
     for metric in METRICS:
         for label in metric.labels:
-            assert label.values or label in (JOB_NAME, TOKEN) or metric.name == "joinsight_build_info"
+            assert label.values or label in (JOB_NAME, TOKEN) or metric.name.endswith("_info")
     metrics = Metrics()
     metrics.count("joinsight_joins_total", 1, "SortMergeJoin", "AJoinOfSpark9")
     assert 'joinsight_joins_total{join_type="other",strategy="SortMergeJoin"} 1.0' in page(metrics)
@@ -188,7 +189,13 @@ def test_series_are_bounded() -> None:
     for number in range(10_000):
         rows = some[number // DEFAULT_JOB_NAMES % len(some)]
         job = f"job {number}" if number < 9_000 else f"job {number % DEFAULT_JOB_NAMES}"
-        changed = structs.replace(rows.execution, job_name=job, application_id=f"app-{number}", execution_id=number)
+        changed = structs.replace(
+            rows.execution,
+            job_name=job,
+            application_id=f"app-{number}",
+            execution_id=number,
+            tags={"team": f"team {number}", "user": "u" * 500},
+        )
         metrics.finished(replace(rows, execution=changed))
     text = page(metrics)
     assert series(metrics) <= MAX_SERIES
@@ -208,6 +215,18 @@ def test_the_most_series_that_there_can_be() -> None:
                     name = str(job) if job < DEFAULT_JOB_NAMES else OTHER
                     metrics.count(metric.name, 1, *((name, finding) if finding else (name,)))
     assert series(metrics) <= MAX_SERIES
+
+
+def test_a_job_has_the_owner_of_its_last_execution() -> None:
+    """One series for each job with tags, none for others."""
+    metrics = Metrics()
+    rows = execution_rows(planned(SPILLING, job_name="sales"))
+    metrics.finished(rows)
+    assert "joinsight_job_info{" not in page(metrics)
+    for tags in ({"team": "shop"}, {"team": "shop", "user": "ann", "other": "x"}):
+        metrics.finished(replace(rows, execution=structs.replace(rows.execution, tags=tags)))
+    lines = [line for line in page(metrics).splitlines() if line.startswith("joinsight_job_info{")]
+    assert lines == ['joinsight_job_info{job_name="sales",team="shop",user="ann"} 1.0']
 
 
 @pytest.mark.parametrize("job_names", [0, 1])

@@ -124,6 +124,7 @@ def test_no_text_of_a_query_unless_allowed(store: Engine, receiver: Receiver) ->
         connection.execute(delete(tables.notification))
     told(store, Webhook(receiver.url, with_titles=True))
     message = receiver.messages()[1]
+    assert (message["team"], message["user"]) == (None, None)
     assert message["title"] == TITLE and "parquet patients" in message["causes"][0]["evidence"][0]
 
 

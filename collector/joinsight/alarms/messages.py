@@ -41,6 +41,8 @@ FORMATS: Mapping[str, Any] = {
                 "job_name": "{job}",
                 "query": "{query}",
                 "measure": "{measure}",
+                "team": "{team}",
+                "user": "{user}",
             },
             "annotations": {"summary": "{text}", "page": "{url}"},
         }
@@ -159,7 +161,7 @@ def read_template(name: str | None) -> Any:
 
 _FIELDS = {
     *("id", "alert", "job", "query", "title", "measure", "kind", "before", "after", "factor", "since", "raised_at"),
-    *("evidence_weeks", "url", "text"),
+    *("evidence_weeks", "team", "user", "url", "text"),
 }
 
 

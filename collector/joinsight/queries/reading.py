@@ -51,6 +51,7 @@ from joinsight.tables import (
     forecast,
     has_work,
     joins,
+    owner,
     stage,
 )
 from joinsight.tables import shuffle as shuffle_table
@@ -594,6 +595,13 @@ def read_forecasts(connection: Connection, *, job: str | None = None, limit: int
     if job is not None:
         statement = statement.where(c.job_name == job)
     return _rows(connection, statement.limit(limit))
+
+
+def read_owner(connection: Connection, job: str) -> dict[str, str | None]:
+    """``team`` and ``user`` by the tags of a job's last execution, at most 100 characters each; None: not tagged."""
+    c = execution.c
+    last = select(c.tags).where(c.job_name == job).order_by(c.started_at.desc()).limit(1)
+    return owner(connection.scalar(last))
 
 
 _MOST_ALARMS = 1000

@@ -35,7 +35,16 @@ from joinsight.serve.metrics_table import (
 )
 from joinsight.serve.refusals import REFUSED, Refusals
 from joinsight.store.activity import Activity
-from joinsight.tables import DRIVER_PHASES, FORECAST_KINDS, MEASURES, BroadcastRow, ExecutionRow, JoinRow, ShuffleRow
+from joinsight.tables import (
+    DRIVER_PHASES,
+    FORECAST_KINDS,
+    MEASURES,
+    BroadcastRow,
+    ExecutionRow,
+    JoinRow,
+    ShuffleRow,
+    owner,
+)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # would add a series for each counter
 
@@ -61,6 +70,10 @@ class Counts:
 
     def written(self) -> None:
         """Note that a batch was written now."""
+        raise NotImplementedError
+
+    def own(self, job: str, team: str, user: str) -> None:
+        """Note whose a job is; the last call counts."""
         raise NotImplementedError
 
     def finished(self, rows: Rows) -> None:
@@ -126,6 +139,9 @@ class Counts:
         self.count("joinsight_job_broadcast_bytes_total", execution.broadcast_bytes, job)
         for row in rows.finding:
             self.count("joinsight_job_findings_total", 1, job, row.finding)
+        its = owner(execution.tags)
+        if any(its.values()):
+            self.own(job, its["team"] or "", its["user"] or "")
 
 
 class Recorder(Counts):
@@ -148,6 +164,10 @@ class Recorder(Counts):
         """Keep the call."""
         self._calls.append(("written",))
 
+    def own(self, job: str, team: str, user: str) -> None:
+        """Keep the call."""
+        self._calls.append(("own", job, team, user))
+
     def take(self) -> list[Call]:
         """The calls since the last time."""
         return [self._calls.popleft() for _ in range(len(self._calls))]
@@ -163,6 +183,7 @@ class Metrics(Counts):
         self._of_store: dict[str, dict[tuple[str, ...], float]] = {}
         registry.register(_OfStore(self._of_store))
         self._jobs: set[str] = set()
+        self._owners: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._job_names = job_names
         self.set("joinsight_build_info", 1, __version__)
@@ -199,6 +220,18 @@ class Metrics(Counts):
     def written(self) -> None:
         """Note that a batch was written now."""
         self._child("joinsight_last_write_timestamp_seconds").set_to_current_time()
+
+    def own(self, job: str, team: str, user: str) -> None:
+        """Show whose a job is, if it has series of its own."""
+        name = self._job_name(job)
+        if name == OTHER or self._owners.get(name) == (team, user):
+            return
+        with self._lock:
+            gauge: Any = self._own["joinsight_job_info"]
+            if name in self._owners:
+                gauge.remove(name, *self._owners[name])
+            self._owners[name] = team, user
+            gauge.labels(name, team, user).set(1)
 
     def page(self) -> bytes:
         """The page that Prometheus scrapes."""

@@ -296,6 +296,14 @@ GROUPS = (
                 JOB_NAME,
             ),
             _counter("joinsight_job_findings_total", "findings", "Findings, by job", JOB_NAME, _FINDINGS),
+            _gauge(
+                "joinsight_job_info",
+                "1",
+                "Always 1; team and user by the tags of the job's last execution, if it has them",
+                JOB_NAME,
+                Label("team"),
+                Label("user"),
+            ),
         ),
     ),
     Group(

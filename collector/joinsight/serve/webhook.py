@@ -127,6 +127,7 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
         if row["first_forecast_at"] > now - RECENT and row["earliest_at"] < now + SOON
     ]
     for message in told:
+        message |= reading.read_owner(connection, message["job"])
         values = {
             "notification_id": message["id"],
             "created_at": now,

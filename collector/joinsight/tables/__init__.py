@@ -25,7 +25,7 @@ from joinsight.tables.alarm import (
     notification,
     watched_query,
 )
-from joinsight.tables.application import ApplicationRow, application
+from joinsight.tables.application import ApplicationRow, application, owner
 from joinsight.tables.broadcast import DRIVER_MS, DRIVER_PHASES, BroadcastRow, broadcast, driver_ms
 from joinsight.tables.cache import CacheRow, cache
 from joinsight.tables.cost import CostRow

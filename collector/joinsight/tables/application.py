@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import get_args
 
@@ -9,6 +10,8 @@ from sqlalchemy import Index, text
 
 from joinsight.contract.document import Origin
 from joinsight.tables.declare import Long, Strings, TableRow, column, required, table_of
+
+_MOST_CHARACTERS = 100
 
 
 class ApplicationRow(TableRow, frozen=True, kw_only=True):
@@ -49,3 +52,8 @@ application = table_of(
     ),
     key=("application_id", "attempt_id"),
 )
+
+
+def owner(tags: Mapping[str, str] | None) -> dict[str, str | None]:
+    """``team`` and ``user`` by the tags of these names, at most 100 characters each; None: not tagged."""
+    return {name: (tags or {}).get(name, "")[:_MOST_CHARACTERS] or None for name in ("team", "user")}
