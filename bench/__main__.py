@@ -45,7 +45,7 @@ BENCHMARKS = {
     "what_if": "--rounds 1",
     "golden": "--processes 1 --sessions 2 --mutants 20 --pairs 20",
     "long_life": "executions --executions 1000",
-    "why": "--sizes 1 --rounds 2",
+    "why": "--sizes 1 --rounds 1 --minutes 9",
     "alarms": "--weeks 500 --changes 20 --otava-weeks 50 --otava-changes 5",
     "verdicts": "--only join --sizes small --rounds 1",
 }

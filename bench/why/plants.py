@@ -1,30 +1,44 @@
-"""What is planted: a query as it always ran, and the same with one thing changed, each with the code of its cause."""
+"""What is planted: queries as they always ran, and the same with one or two things changed, each with its causes."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from tests.waiting import until
 
-BASE: Mapping[str, str] = {
+SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
     "spark.sql.adaptive.skewJoin.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "10m",
     "spark.sql.files.maxPartitionBytes": "8m",
 }
+"""What each session has; plants change some."""
 JOIN = (
     "SELECT c.segment, count(*) AS n, sum(o.amount) AS amount, max(sha2(o.note, 256)) AS note"
     " FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.segment"
 )
 MERGE = JOIN.replace("SELECT", "SELECT /*+ MERGE(c) */", 1)
+HINT = JOIN.replace("SELECT", "SELECT /*+ BROADCAST(c) */", 1)
+AGGREGATE = (
+    "SELECT max(n), sum(amount), max(sha2(note, 256)) FROM (SELECT customer_id, count(*) AS n, sum(amount) AS amount,"
+    " max(note) AS note FROM orders GROUP BY customer_id)"
+)
+ROWS = "SELECT customer_id % 60 AS k, note FROM orders WHERE amount < 60"
+_KEY = "o.customer_id = c.customer_id"
+_HASHED = "md5(sha2(string({0}.customer_id), 512))"
+_EXPENSIVE = "sha2(sha2(sha2(repeat({0}, 20), 512), 512), 512)"
 
 
 @dataclass(frozen=True)
@@ -34,79 +48,153 @@ class Case:
     spark: SparkSession
     folder: Path
     size: int
-    """How many times the smallest data."""
+    """How many times the smallest data; of what is planted, too, where it has a size of its own."""
 
     def use(self, **tables: str) -> None:
         """Read each table from a folder."""
         for name, variant in tables.items():
-            self.spark.read.parquet(str(self.folder / f"{variant}-{self.size}")).createOrReplaceTempView(name)
+            read, path = self.spark.read, str(self.folder / f"{variant}-{self.size}")
+            columns = "id long, customer_id long, amount long, note string"
+            frame = read.schema(columns).json(path) if variant == "json" else read.parquet(path)
+            frame.createOrReplaceTempView(name)
+
+    @property
+    def slow(self) -> object:
+        """`bench/java/Slow.java`."""
+        return self.spark.sparkContext._jvm.io.joinsight.bench.Slow
 
 
-@contextmanager
-def nothing(case: Case) -> Iterator[None]:
-    """Nothing else happens."""
-    yield
+Meanwhile = Callable[[Case], AbstractContextManager[None]]
+Action = Callable[[Case, str], None]
+
+
+def collect(case: Case, text: str) -> None:
+    """Return its rows."""
+    case.spark.sql(text).collect()
+
+
+def save(case: Case, text: str) -> None:
+    """Write its rows."""
+    case.spark.sql(text).write.mode("overwrite").parquet(str(case.folder / "written"))
+
+
+def save_many(case: Case, text: str) -> None:
+    """Write its rows to 60 folders."""
+    case.spark.sql(text).write.mode("overwrite").partitionBy("k").parquet(str(case.folder / "written"))
+
+
+@dataclass(frozen=True)
+class Session:
+    """An application in which bases or plants run."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
+    hosts: int = 0
+    """Machines of a cluster of its own; 0: local."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A query as it always ran."""
+
+    query: str
+    action: Action = collect
+    conf: Mapping[str, str] = field(default_factory=dict)
+    session: str = "local"
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A change of a run; `codes`: the cause, best first."""
+    """A change of a base; `codes`: what causes the difference, best first."""
 
-    codes: tuple[str, ...]
-    query: str = MERGE
-    base: str = MERGE
+    base: str
+    codes: Sequence[str]
+    query: str | None = None
     orders: str = "orders"
-    """The variant that it reads."""
+    customers: str = "customers"
+    """The variants that it reads."""
     conf: Mapping[str, str] = field(default_factory=dict)
-    meanwhile: Callable[[Case], AbstractContextManager[None]] = nothing
-    action: Callable[[Case, str], None] | None = None
-    """What runs the query; None: its rows are collected."""
-    base_action: Callable[[Case, str], None] | None = None
+    meanwhile: Sequence[Meanwhile] = ()
+    action: Action | None = None
+    session: str | None = None
+    """None: that of the base."""
 
 
 def make_tables(case: Case) -> None:
     """All variants, once."""
     rows, customers = 400_000 * case.size, 40_000 * case.size
     key = f"pmod(hash(id), {customers}) AS customer_id"
-    hot = f"CASE WHEN id % 10 < 7 THEN 7 ELSE pmod(hash(id), {customers}) END AS customer_id"
+    hot = f"CASE WHEN id % 20 < 19 THEN 7 ELSE pmod(hash(id), {customers}) END AS customer_id"
     rest = ("id % 97 AS amount", "concat(sha2(string(id), 256), sha2(string(-id), 256)) AS note")
+    of_customer = ("id AS customer_id", "concat('S', id % 5) AS segment")
 
     def write(name: str, count: int, *columns: str, files: int = 4) -> None:
         path = case.folder / f"{name}-{case.size}"
-        if not path.exists():
+        if not (path / "_SUCCESS").exists():
             frame = case.spark.range(0, count, 1, 4).selectExpr("id", *columns)
-            frame.repartition(files).write.parquet(str(path))
+            frame.repartition(files).write.mode("overwrite").parquet(str(path))
 
     write("orders", rows, key, *rest)
     write("twice", 2 * rows, key, *rest)
-    write("hot", rows, hot, *rest)
+    write("skewed", rows, hot, *rest)
     write("tiny", rows, key, *rest, files=400)
-    write("customers", customers, "id AS customer_id", "concat('S', id % 5) AS segment")
+    write("customers", customers, *of_customer)
+    write("many", 20 * customers, *of_customer)
     path = case.folder / f"json-{case.size}"
-    if not path.exists():
-        case.spark.read.parquet(str(case.folder / f"orders-{case.size}")).write.json(str(path))
+    if not (path / "_SUCCESS").exists():
+        orders = case.spark.read.parquet(str(case.folder / f"orders-{case.size}"))
+        orders.write.mode("overwrite").json(str(path))
+
+
+# What happens beside a query
+
+
+def hogs(count: int) -> Meanwhile:
+    """Other processes take the CPUs."""
+
+    @contextmanager
+    def meanwhile(case: Case) -> Iterator[None]:
+        processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+    return meanwhile
 
 
 @contextmanager
-def hogs(case: Case) -> Iterator[None]:
-    """Other processes take the CPUs."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+def one_core(case: Case) -> Iterator[None]:
+    """The driver's JVM, which runs the tasks, may use one core only."""
+    every = os.sched_getaffinity(0)
+    _pin(case, {min(every)})
     try:
         yield
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+        _pin(case, every)
+
+
+def _pin(case: Case, cores: set[int]) -> None:
+    for thread in Path("/proc", str(_jvm(case)), "task").iterdir():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+def _jvm(case: Case) -> int:
+    """Process id of the driver."""
+    return int(case.spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
 
 @contextmanager
 def other_query(case: Case) -> Iterator[None]:
     """Another query of the application has one of the slots."""
-    text = "SELECT sum(if(reflect('java.lang.Thread', 'sleep', 60000L) = '', 1, id)) FROM range(0, 1, 1, 1)"
     context = case.spark.sparkContext
-    thread = threading.Thread(target=_quietly, args=(case, text))
+    thread = threading.Thread(target=_sleep, args=(case,))
     thread.start()
-    time.sleep(2)
+    tracker = context.statusTracker()
+    until(lambda: bool(tracker.getActiveStageIds()), "the other query")
     try:
         yield
     finally:
@@ -114,64 +202,173 @@ def other_query(case: Case) -> Iterator[None]:
         thread.join()
 
 
-def _quietly(case: Case, text: str) -> None:
+def _sleep(case: Case) -> None:
     case.spark.sparkContext.setJobGroup("other", "other", interruptOnCancel=True)
     try:
-        case.spark.sql(text).collect()
+        case.spark.sql(
+            "SELECT id FROM range(0, 1, 1, 1) WHERE reflect('java.lang.Thread', 'sleep', 120000L) = ''"
+        ).collect()
     except Exception as error:
-        print(f"cancelled: {type(error).__name__}")
+        if "cancel" not in str(error):
+            raise
 
 
-def _collect(case: Case, text: str) -> None:
-    case.spark.sql(text).collect()
+def slow(what: str, ms: int) -> Meanwhile:
+    """The next plan, broadcast or commit takes so much longer, times the size."""
+
+    @contextmanager
+    def meanwhile(case: Case) -> Iterator[None]:
+        getattr(case.slow, f"next{what}")(ms * case.size)
+        yield
+        getattr(case.slow, f"next{what}")(0)
+
+    return meanwhile
 
 
-def _save(case: Case, text: str) -> None:
-    case.spark.sql(text).write.mode("overwrite").parquet(str(case.folder / "written"))
+def in_the_join(action: Callable[[Case], None]) -> Meanwhile:
+    """Something happens when the stage that joins has run for a moment; its number of tasks is that of no other."""
+
+    @contextmanager
+    def meanwhile(case: Case) -> Iterator[None]:
+        tracker = case.spark.sparkContext.statusTracker()
+        tasks = int(BASES["cluster"].conf["spark.sql.shuffle.partitions"])
+
+        def joins() -> bool:
+            active = map(tracker.getStageInfo, tracker.getActiveStageIds())
+            return any(stage and stage.numTasks == tasks and stage.numActiveTasks for stage in active)
+
+        def act() -> None:
+            until(joins, "the stage that joins")
+            time.sleep(0.3)
+            action(case)
+
+        thread = threading.Thread(target=act)
+        thread.start()
+        yield
+        thread.join()
+
+    return meanwhile
 
 
-def _save_many(case: Case, text: str) -> None:
-    case.spark.sql(text).write.mode("overwrite").partitionBy("k").parquet(str(case.folder / "written"))
+def lose_an_executor(case: Case) -> None:
+    """It is killed; the worker starts another one."""
+    application = case.spark.sparkContext.applicationId
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (process / "cmdline").read_text().split("\0") if process.name.isdigit() else []
+            if application in words and any(word.endswith("CoarseGrainedExecutorBackend") for word in words):
+                os.kill(int(process.name), signal.SIGKILL)
+                return
 
 
-_KEY = "o.customer_id = c.customer_id"
-_HASHED = "md5(sha2(string({0}.customer_id), 512))"
-_ROWS = "SELECT customer_id % 60 AS k, note FROM orders WHERE amount < 20"
+def stop_the_driver(case: Case) -> None:
+    """For some seconds, as for a long garbage collection."""
+    process = _jvm(case)
+    os.kill(process, signal.SIGSTOP)
+    time.sleep(2.0 * case.size)
+    os.kill(process, signal.SIGCONT)
+
+
+_LOCAL = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.sql.extensions": "io.joinsight.bench.Slow$Extensions",
+    "spark.io.compression.codec": "io.joinsight.bench.Slow$Codec",
+    "spark.sql.sources.commitProtocolClass": "io.joinsight.bench.Slow$Commit",
+}
+SESSIONS: Mapping[str, Session] = {
+    "local": Session(_LOCAL),
+    "without AQE and samples": Session(
+        {**_LOCAL, "spark.joinsight.sampleInterval": "0"}, {"spark.sql.adaptive.enabled": "false"}
+    ),
+    "small heap": Session({**_LOCAL, "spark.driver.memory": "512m", "spark.memory.fraction": "0.2"}),
+    "cluster": Session({"spark.executor.memory": "700m", "spark.driver.memory": "1g"}, hosts=2),
+    "one executor": Session(
+        {"spark.executor.memory": "700m", "spark.driver.memory": "1g", "spark.cores.max": "1"}, hosts=2
+    ),
+}
+"""By name."""
+BASES: Mapping[str, Base] = {
+    "merge": Base(MERGE),
+    "broadcast": Base(JOIN),
+    "hint": Base(HINT, conf={"spark.sql.autoBroadcastJoinThreshold": "-1"}),
+    "aggregate": Base(AGGREGATE),
+    "rows": Base(ROWS, save),
+    "merge without AQE": Base(MERGE, session="without AQE and samples"),
+    "cluster": Base(MERGE, conf={"spark.sql.shuffle.partitions": "7"}, session="cluster"),
+}
+"""By name."""
+_NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+_UDF = MERGE.replace(_KEY, "same(o.customer_id) = c.customer_id")
+_CAST = MERGE.replace(_KEY, "cast(o.customer_id AS string) = cast(c.customer_id AS string)")
+_ON_BOTH = MERGE.replace(_KEY, f"{_HASHED.format('o')} = {_HASHED.format('c')}")
+_ONE, _MANY = {"spark.sql.shuffle.partitions": "1"}, {"spark.sql.shuffle.partitions": "400"}
 PLANTS: Mapping[str, Plant] = {
-    "twice the data": Plant(("data",), orders="twice"),
-    "hot key": Plant(("skew",), orders="hot"),
-    "dropped hint": Plant(("plan",), base=JOIN, query=MERGE),
-    "broadcast threshold": Plant(("plan",), base=JOIN, query=JOIN, conf={"spark.sql.autoBroadcastJoinThreshold": "-1"}),
+    "twice the data": Plant("merge", ["data"], orders="twice"),
+    "20 times the other side": Plant("merge", ["data"], customers="many"),
+    "hot key": Plant("merge", ["skew"], orders="skewed"),
+    "added hint": Plant("broadcast", ["plan"], query=MERGE),
+    "dropped hint": Plant("hint", ["plan"], query=JOIN),
+    "broadcast threshold": Plant("broadcast", ["plan"], conf=_NO_BROADCAST),
     "expensive expression": Plant(
-        ("cpu_per_row",),
-        query=MERGE.replace("sha2(o.note, 256)", "sha2(sha2(sha2(repeat(o.note, 20), 512), 512), 512)"),
+        "merge", ["cpu_per_row"], query=MERGE.replace("sha2(o.note, 256)", _EXPENSIVE.format("o.note"))
     ),
-    "functions around the key": Plant(
-        ("cpu_per_row", "plan"), query=MERGE.replace(_KEY, f"{_HASHED.format('o')} = {_HASHED.format('c')}")
+    "cast around the key": Plant("merge", ["cpu_per_row", "plan"], query=_CAST),
+    "functions around the key": Plant("merge", ["cpu_per_row", "plan"], query=_ON_BOTH),
+    "UDF around the key": Plant("merge", ["cpu_per_row", "plan"], query=_UDF),
+    "tiny files": Plant("merge", ["files"], orders="tiny"),
+    "another format": Plant("merge", ["cpu_per_row", "plan", "files"], orders="json"),
+    "one partition": Plant("merge", ["partitions"], conf=_ONE),
+    "many partitions": Plant("merge", ["partitions"], conf=_MANY),
+    "other load": Plant("merge", ["contention"], meanwhile=[hogs(4)]),
+    "one core": Plant("merge", ["contention", "slots"], meanwhile=[one_core]),
+    "other query": Plant("merge", ["slots"], meanwhile=[other_query]),
+    "busy driver": Plant("merge", ["driver"], meanwhile=[slow("Plan", 1_500)]),
+    "small heap": Plant("aggregate", ["memory"], session="small heap"),
+    "slow broadcast": Plant("broadcast", ["broadcast"], meanwhile=[slow("Broadcast", 1_500)]),
+    "slow commit": Plant("rows", ["commit"], meanwhile=[slow("Commit", 1_500)]),
+    "many directories": Plant("rows", ["files", "commit"], action=save_many),
+    "twice the data, broadcast": Plant("broadcast", ["data"], orders="twice"),
+    "tiny files, broadcast": Plant("broadcast", ["files"], orders="tiny"),
+    "other load, broadcast": Plant("broadcast", ["contention"], meanwhile=[hogs(3)]),
+    "another format, aggregate": Plant("aggregate", ["cpu_per_row", "plan", "files"], orders="json"),
+    "twice the data, aggregate": Plant("aggregate", ["data"], orders="twice"),
+    "one core, aggregate": Plant("aggregate", ["contention", "slots"], meanwhile=[one_core]),
+    "twice the data, rows": Plant("rows", ["data"], orders="twice"),
+    "other query, rows": Plant("rows", ["slots"], meanwhile=[other_query]),
+    "twice the data and other load": Plant("merge", ["data", "contention"], orders="twice", meanwhile=[hogs(4)]),
+    "hot key and busy driver": Plant("merge", ["skew", "driver"], orders="skewed", meanwhile=[slow("Plan", 1_500)]),
+    "twice the data without AQE": Plant("merge without AQE", ["data"], orders="twice"),
+    "hot key without AQE": Plant("merge without AQE", ["skew"], orders="skewed"),
+    "other load without AQE": Plant("merge without AQE", ["contention"], meanwhile=[hogs(4)]),
+    "expensive expression without AQE": Plant(
+        "merge without AQE", ["cpu_per_row"], query=MERGE.replace("sha2(o.note, 256)", _EXPENSIVE.format("o.note"))
     ),
-    "tiny files": Plant(("files",), orders="tiny"),
-    "another format": Plant(("cpu_per_row", "plan", "files"), orders="json"),
-    "one partition": Plant(("partitions",), conf={"spark.sql.shuffle.partitions": "1"}),
-    "many partitions": Plant(("partitions",), conf={"spark.sql.shuffle.partitions": "400"}),
-    "many directories": Plant(("commit", "fetch"), query=_ROWS, base=_ROWS, base_action=_save, action=_save_many),
-    "other load": Plant(("contention",), meanwhile=hogs),
-    "other query": Plant(("slots",), meanwhile=other_query),
+    "tiny files without AQE": Plant("merge without AQE", ["files"], orders="tiny"),
+    "stopped driver": Plant("cluster", ["driver"], meanwhile=[in_the_join(stop_the_driver)]),
+    "lost executor": Plant("cluster", ["retry"], meanwhile=[in_the_join(lose_an_executor)]),
+    "one executor": Plant("cluster", ["slots"], session="one executor"),
 }
 """By name."""
 
 
-def base_of(case: Case, plant: Plant) -> Callable[[], None]:
+def base_of(case: Case, base: Base) -> Callable[[], None]:
     """What runs the query as it always ran; reads its tables now."""
     case.use(orders="orders", customers="customers")
-    return lambda: (plant.base_action or _collect)(case, plant.base)
+    return lambda: base.action(case, base.query)
 
 
 def changed_of(case: Case, plant: Plant) -> Callable[[], None]:
     """What runs the query with what is planted; reads its tables now."""
-    case.use(customers="customers")
-    if plant.orders == "json":
-        frame = case.spark.read.schema("id long, customer_id long, amount long, note string")
-        frame.json(str(case.folder / f"json-{case.size}")).createOrReplaceTempView("orders")
-    else:
-        case.use(orders=plant.orders)
-    return lambda: (plant.action or _collect)(case, plant.query)
+    base = BASES[plant.base]
+    case.use(orders=plant.orders, customers=plant.customers)
+    return lambda: (plant.action or base.action)(case, plant.query or base.query)
+
+
+@contextmanager
+def planted(case: Case, plant: Plant) -> Iterator[None]:
+    """What happens beside it."""
+    with ExitStack() as stack:
+        for each in plant.meanwhile:
+            stack.enter_context(each(case))
+        yield
