@@ -452,13 +452,16 @@ def _earlier(connection: Connection, run: Row) -> list[Row]:
     if run["query_shape"] is None:
         return []
     statement = text(
-        "SELECT e.duration_ms, s.run_time_ms, s.cpu_time_ms FROM ("
-        " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms FROM execution e"
+        "SELECT e.duration_ms, e.plan_fingerprint, s.run_time_ms, s.cpu_time_ms, s.waited_ms, s.input_rows FROM ("
+        " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms, e.plan_fingerprint"
+        " FROM execution e"
         " WHERE e.query_shape = :query_shape AND e.job_name = :job_name AND e.origin = :origin"
         " AND e.started_at < :started_at AND e.state = 'succeeded' AND e.incomplete IS NULL"
         " ORDER BY e.started_at DESC LIMIT :most) AS e"
         " CROSS JOIN LATERAL (SELECT sum(s.run_time_ms)::bigint AS run_time_ms,"
-        " (sum(s.cpu_time_ns) / 1000000)::bigint AS cpu_time_ms FROM stage s"
+        " (sum(s.cpu_time_ns) / 1000000)::bigint AS cpu_time_ms, sum(s.input_rows)::bigint AS input_rows,"
+        " sum(greatest(0, s.run_time_ms - s.gc_time_ms - s.shuffle_fetch_wait_ms"
+        " - (s.cpu_time_ns + s.shuffle_write_time_ns) / 1000000))::bigint AS waited_ms FROM stage s"
         " WHERE s.started_at = e.started_at AND s.application_id = e.application_id"
         " AND s.attempt_id = e.attempt_id AND s.execution_id = e.execution_id) AS s"
         " ORDER BY e.started_at DESC"

@@ -14,7 +14,7 @@ docs/why.md has the rules and the codes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf
@@ -25,9 +25,20 @@ from joinsight.base.units import bytes_text, duration_text
 from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.values import execution_name
+from joinsight.tables import Row
 from joinsight.why.division import rounded, scatter, shares
 from joinsight.why.places import RunPlaces, StageRun, matched, waits_with_cpu
 from joinsight.why.switched import can_replay, has_switched, values
+from joinsight.why.witnesses import (
+    MOVED,
+    all_files,
+    files_of,
+    has_other_cpu,
+    has_other_skew,
+    other_operators,
+    ratio,
+    witness,
+)
 
 NOT_EXPLAINED = "not_explained"
 _ADVICE: Mapping[str, str] = {
@@ -62,12 +73,25 @@ _FACTORS: Mapping[str, str] = {
 """The code of each part of a task's time."""
 _LEAST_SHARE = 0.03
 """Share of the difference below which a cause is not named."""
-_MOVED = 1.1
-"""How much a number must have changed to be a witness."""
 _FILES_MOVED = 2.0
+_TASKS_MOVED = 2.0
 _UNEVEN = 1.2
 """How much more unequal the tasks of a stage must be."""
 _LEAST_REST_MS = 20
+_KNOWN = ("plan", "data", "files", "retry", "partitions", "skew")
+"""Causes that are known from numbers without scatter: plans, rows, files, attempts, tasks."""
+_NO_EFFECTS = ("driver", "broadcast", "commit", "nested")
+"""Causes that have no effects which other codes name: their time is the driver's own."""
+_EFFECTS = ("memory", "fetch", "contention", "cpu_per_row", "slots", "skew", "partitions", "driver", "broadcast")
+_BUSY = 1.0
+"""Share of the time by which it must differ, for the load of the hosts alone to be named as the cause."""
+_LEAST_NAMED = 0.2
+"""Share of the difference that all causes must explain, for them to be named."""
+_OF_DRIVER = ("driver", "broadcast")
+_LEAD = 0.3
+"""Share of the difference from which on a known cause comes before all others."""
+_MOST_EFFECT, _MOST_KNOWN = 0.35, 0.8
+"""How large an effect may be, compared with its cause; what is larger is a cause of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +159,12 @@ class _Division:
         self.difference = last["duration_ms"] - first["duration_ms"]
         self.tasks = sum(s.run_ms for s in b.stages) - sum(s.run_ms for s in a.stages)
         self.is_another_plan = first["plan_fingerprint"] != last["plan_fingerprint"]
+        self.is_retried = sum(s.repeated for s in a.stages) != sum(s.repeated for s in b.stages)
         self.is_another_shape = _skeleton(a) != _skeleton(b)
         """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
+        self.is_edited = first["query_shape"] != last["query_shape"]
+        read = [sum(s.total("input_rows") for s in each.stages) for each in (a, b)]
+        self.is_more_data = ratio(*read) >= MOVED
 
     def result(self) -> Why:
         shorter = min(each.stored.execution["duration_ms"] for each in (self.a, self.b))
@@ -151,9 +179,13 @@ class _Division:
         self._broadcasts()
         if self.has_switched:
             self._replayed()
+        first = self._fold()
         limits = self._limits()
-        spread, runs = self._scatter()
-        is_normal = abs(self.difference) <= spread
+        spread, runs = self._scatter(shorter)
+        is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter)
+        if first == "contention" and not self.is_other_work:
+            spread = max(spread, _BUSY * shorter)  # hosts are as busy as they are
+            is_normal = abs(self.difference) <= spread
         causes = self._causes(is_normal)
         why = Why(
             a=execution_name(self.a.stored.execution),
@@ -188,8 +220,12 @@ class _Division:
     # A stage of both
 
     def _stage(self, one: StageRun, other: StageRun) -> None:
+        if one.repeated != other.repeated:
+            text = f"stage {other.stage_id} had {other.repeated} repeated attempts, {one.repeated} before"
+            self._add("retry", self._wall_ms(other) - self._wall_ms(one), other.run_ms - one.run_ms, other, text)
+            return
         is_changed = one.keys != other.keys and self.is_another_shape
-        by_files = self._files(one, other)
+        by_files, by_tasks = self._files(one, other), self._tasks(one, other)
         of_all: dict[str, float] = defaultdict(float)
         task_rows = 0.0
         is_stretched = waits_with_cpu(one, other)
@@ -212,18 +248,20 @@ class _Division:
                 code = "plan" if is_changed and part in ("cpu", "wait", "write") else _FACTORS[part]
                 if by_files and code in ("cpu_per_row", "contention"):
                     code = "files"
+                elif by_tasks and code != "plan":
+                    code = "partitions"
                 if wall[factor] or task[factor]:
-                    self._add(code, wall[factor], task[factor], other, _witness(code, one, other))
+                    self._add(code, wall[factor], task[factor], other, witness(code, one, other))
             for factor in ("rows", "spread", "slots"):
                 of_all[factor] += wall[factor]
             task_rows += task["rows"]
-        if is_changed and _ratio(one.total("input_rows"), other.total("input_rows")) < _MOVED:
-            self._add("plan", of_all["rows"], task_rows, other, _other_operators(one, other))
+        if self.is_another_shape and not self.is_more_data:
+            self._add("plan", of_all["rows"], task_rows, other, other_operators(one, other))
         else:
             self._add("data", of_all["rows"], task_rows, other, self._more_rows(one, other))
         spread = self._spread_code(one, other, of_all["spread"])
-        self._add(spread, of_all["spread"], 0, other, _witness(spread, one, other))
-        self._add("slots", of_all["slots"], 0, other, _witness("slots", one, other))
+        self._add(spread, of_all["spread"], 0, other, witness(spread, one, other))
+        self._add("slots", of_all["slots"], 0, other, witness("slots", one, other))
 
     def _wall_ms(self, stage: StageRun) -> float:
         """How long the execution waited for a stage; if the path switched, how long its tasks need on all slots."""
@@ -249,8 +287,13 @@ class _Division:
 
     def _spread_code(self, one: StageRun, other: StageRun, wall: float) -> str:
         """Why a stage's slots were used more or less evenly, for `wall` more time."""
-        if _ratio(one.tasks, other.tasks) >= 1.5 and min(one.tasks, other.tasks) < max(one.slots, other.slots):
+        if self._files(one, other):
+            return "files"
+        fewest, slots = min(one.tasks, other.tasks), max(one.slots, other.slots)
+        if self._tasks(one, other) or (ratio(one.tasks, other.tasks) >= 1.5 and fewest < slots):
             return "partitions"
+        if has_other_skew(one, other):
+            return "skew"
         tail, uneven = other.tail_ms - one.tail_ms, other.longest_to_mean / one.longest_to_mean
         if wall < 0:
             tail, uneven = -tail, 1 / uneven
@@ -260,14 +303,19 @@ class _Division:
 
     @staticmethod
     def _files(one: StageRun, other: StageRun) -> bool:
-        """Whether it read about as many rows from a very different number of files."""
-        files = [_metric(its, "number of files read") for its in (one, other)]
+        """Whether it read about as many rows from, or wrote to, a very different number of files."""
+        files = files_of(one, other)
         rows = one.total("input_rows"), other.total("input_rows")
-        return min(files) > 0 and _ratio(*files) >= _FILES_MOVED and _ratio(*rows) < 1.5
+        return min(files) > 0 and ratio(*files) >= _FILES_MOVED and ratio(*rows) < 1.5
+
+    @staticmethod
+    def _tasks(one: StageRun, other: StageRun) -> bool:
+        """Whether about as many rows were divided over a very different number of tasks."""
+        return ratio(one.tasks, other.tasks) >= _TASKS_MOVED and ratio(one.handled, other.handled) < 1.5
 
     @staticmethod
     def _more_rows(one: StageRun, other: StageRun) -> str:
-        if _ratio(one.handled, other.handled) < 1.02:
+        if ratio(one.handled, other.handled) < 1.02:
             return ""
         which = ""
         for node_id in other.view.bill.ran(other.stage_id):
@@ -299,12 +347,10 @@ class _Division:
             text = f"{cause}: {duration_text(last.get(cause, 0))}, {duration_text(first.get(cause, 0))} before"
             text = text if abs(moved) >= _LEAST_REST_MS else ""
             code = {"waiting": "slots", "commit": "commit", "nested": "nested", "retry": "retry"}.get(cause, "driver")
-            if cause == "prepare" and _ratio(*(_all_files(each) for each in (self.a, self.b))) >= _FILES_MOVED:
+            if cause == "waiting" and self.is_retried:
+                code = "retry"  # for another executor
+            if cause == "prepare" and ratio(*(all_files(each) for each in (self.a, self.b))) >= _FILES_MOVED:
                 code = "files"
-            if cause == "waiting" and self.is_another_shape:
-                of_plan = self.b.beside_ms - self.a.beside_ms  # other stages run at the same time
-                self._add("plan", of_plan, 0, None, text)
-                moved -= of_plan
             self._add(code, moved, 0, None, text)
 
     def _broadcasts(self) -> None:
@@ -321,13 +367,31 @@ class _Division:
                 {"size": float(max(1, bytes_b)), "per_byte": wall_b / max(1, bytes_b)},
             )
             sizes = f"the broadcast has {bytes_text(bytes_b)}, {bytes_text(bytes_a)} before"
-            moved = _ratio(bytes_a, bytes_b) >= _MOVED
+            moved = ratio(bytes_a, bytes_b) >= MOVED
             keys = [key] if key else []
             self._add("data" if moved else "broadcast", parts["size"], 0, None, sizes if moved else "", keys)
             took = f"the broadcast took {duration_text(wall_b)}, {duration_text(wall_a)} before"
             self._add("broadcast", parts["per_byte"], 0, None, took, keys)
 
     # Together
+
+    def _fold(self) -> str:
+        """Count the side effects of the first cause with it: amounts that are small next to its own. Returns it."""
+        amounts = {code: abs(its.wall) for code, its in self.found.items() if its.wall}
+        if not amounts:
+            return NOT_EXPLAINED
+        possible = [*_KNOWN, "cpu_per_row"] if self.is_edited else _KNOWN
+        known = [code for code in possible if amounts.get(code, 0.0) >= _LEAD * abs(self.difference)]
+        lead = max(known or amounts, key=lambda code: amounts.get(code, 0.0))
+        effects = _EFFECTS if lead in ("data", *_NO_EFFECTS) or self.is_more_data else ("data", *_EFFECTS)
+        for code in () if lead in _NO_EFFECTS else effects:
+            is_driver = code in _OF_DRIVER and lead != "contention"
+            most = amounts[lead] * (_MOST_EFFECT if is_driver or not (known or lead == "contention") else _MOST_KNOWN)
+            if code != lead and amounts.get(code, most + 1) <= most:
+                its = self.found.pop(code)
+                self.found[lead].wall += its.wall
+                self.found[lead].task += its.task
+        return lead
 
     def _limits(self) -> list[str]:
         found = []
@@ -354,11 +418,51 @@ class _Division:
         first, last = (each.stored.spark_version for each in (self.a, self.b))
         return f"Spark is {last}, {first} before" if first and last and first != last else ""
 
-    def _scatter(self) -> tuple[float, int]:
+    def _scatter(self, shorter_ms: int) -> tuple[float, int]:
         """How much runs of the query differ without a cause, and from how many runs that is known."""
-        walls = [row["duration_ms"] for row in self.b.stored.earlier if row["duration_ms"] is not None]
-        shorter = min(each.stored.execution["duration_ms"] for each in (self.a, self.b))
-        return scatter(walls, shorter)
+        return scatter([row["duration_ms"] for row in self.alike], shorter_ms, is_same=not self.is_other_work)
+
+    def _is_more_than_busy(self, shorter_ms: int) -> bool:
+        """Whether the difference without the time in which tasks waited for CPUs, which scatters most, is a cause's."""
+        first, last = (each.stored.execution["duration_ms"] - self._waited(each) for each in (self.a, self.b))
+        slots = max((s.slots for s in self.a.stages), default=1)
+        quiet = [row["duration_ms"] - (row.get("waited_ms") or 0) / slots for row in self.alike]
+        spread, _ = scatter(quiet, shorter_ms, is_same=not self.is_other_work, is_quiet=True)
+        return bool(abs(last - first) > spread)
+
+    @staticmethod
+    def _waited(run: RunPlaces) -> float:
+        """Wall time in which tasks waited for CPUs and disks, as if all slots always ran."""
+        return sum(s.parts["wait"] / s.slots for s in run.stages)
+
+    @cached_property
+    def alike(self) -> Sequence[Row]:
+        """Earlier runs that did the work of the first execution."""
+        return max(([*filter(self._is_alike, its.stored.earlier)] for its in (self.b, self.a)), key=len)
+
+    def _is_alike(self, earlier: Row) -> bool:
+        """Whether an earlier run had the plan of the first execution and about as many rows, as far as is known."""
+        if earlier["duration_ms"] is None:
+            return False
+        plan, rows = earlier.get("plan_fingerprint"), earlier.get("input_rows")
+        is_plan = plan is None or plan == self.a.stored.execution["plan_fingerprint"]
+        return is_plan and (rows is None or ratio(rows, sum(s.total("input_rows") for s in self.a.stages)) < MOVED)
+
+    @cached_property
+    def is_other_work(self) -> bool:
+        """Whether a number with little scatter moved: plan, rows, files, tasks, attempts, settings, versions, CPU."""
+        if self.is_another_plan or self.is_retried or self._settings():
+            return True
+        if any(one is None or other is None for one, other in self.pairs):
+            return True
+        if any(
+            one and other and (has_other_skew(one, other) or has_other_cpu(one, other)) for one, other in self.pairs
+        ):
+            return True
+        names = ("input_rows", "shuffle_read_rows", "succeeded_tasks")
+        totals = [[sum(s.total(name) for s in its.stages) for name in names] for its in (self.a, self.b)]
+        files = [all_files(its) for its in (self.a, self.b)]
+        return any(ratio(*each) >= MOVED for each in (*zip(*totals, strict=True), files))
 
     def _causes(self, is_normal: bool) -> list[Cause]:
         settings = self._settings()
@@ -370,6 +474,8 @@ class _Division:
             is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
             if not (is_normal or is_small or is_partial) and _evidence(its) and code != NOT_EXPLAINED:
                 kept[code] = its
+        if sum(its.wall for its in kept.values()) * self.difference < _LEAST_NAMED * self.difference**2:
+            kept = {}
         walls = rounded({code: its.wall for code, its in kept.items()}, self.difference, NOT_EXPLAINED)
         tasks = rounded({code: its.task for code, its in kept.items()}, self.tasks, NOT_EXPLAINED)
         causes = [
@@ -416,120 +522,6 @@ def _evidence(its: _Sum | None) -> Sequence[str]:
         return []
     same = {text: abs(wall) for text, wall in its.evidence.items() if wall * its.wall >= 0 or isinf(wall)}
     return sorted(same, key=lambda text: -same[text])[:_MOST_EVIDENCE]
-
-
-def _ratio(a: float, b: float) -> float:
-    """How many times the larger is the smaller."""
-    low, high = sorted((max(a, 1e-9), max(b, 1e-9)))
-    return high / low
-
-
-def _metric(stage: StageRun, name: str) -> int:
-    nodes = (stage.view.facts.nodes[i] for i in stage.view.bill.ran(stage.stage_id))
-    return sum(stage.view.facts.total(node, name) or 0 for node in nodes)
-
-
-def _all_files(run: RunPlaces) -> int:
-    return sum(run.view.facts.total(node, "number of files read") or 0 for node in run.view.facts.graph.nodes)
-
-
-def _of_run(stage: StageRun, name: str, scale: float = 1.0) -> float:
-    return stage.total(name) / scale / stage.run_ms if stage.run_ms else 0.0
-
-
-def _witness(code: str, one: StageRun, other: StageRun) -> str:
-    """The number that moved with a cause; empty if none did."""
-    look = _WITNESSES.get(code)
-    return look(one, other) if look else ""
-
-
-def _cpu_per_row(one: StageRun, other: StageRun) -> str:
-    each = [(its.parts["cpu"] + its.parts["python"]) / max(1, its.handled) * 1000 for its in (one, other)]
-    if _ratio(*each) < _MOVED:
-        return ""
-    return f"stage {other.stage_id} took {each[1]:,.1f} us of CPU and Python a row, {each[0]:,.1f} before"
-
-
-def _memory(one: StageRun, other: StageRun) -> str:
-    gc = [_of_run(its, "gc_time_ms") for its in (one, other)]
-    spilled = [its.total("memory_spilled_bytes") for its in (one, other)]
-    texts = []
-    if abs(gc[1] - gc[0]) >= 0.03:
-        texts.append(f"garbage collection took {gc[1]:.0%} of stage {other.stage_id}, {gc[0]:.0%} before")
-    if max(spilled) and _ratio(*spilled) >= _MOVED:
-        texts.append(f"stage {other.stage_id} spilled {bytes_text(spilled[1])}, {bytes_text(spilled[0])} before")
-    return "; ".join(texts)
-
-
-def _fetch(one: StageRun, other: StageRun) -> str:
-    waited = [
-        its.total("shuffle_fetch_wait_ms") + its.total("shuffle_write_time_ns") // 1_000_000 for its in (one, other)
-    ]
-    if abs(waited[1] - waited[0]) < 50 or _ratio(*waited) < _MOVED:
-        return ""
-    return (
-        f"tasks of stage {other.stage_id} waited {duration_text(waited[1])} to read and write shuffle blocks,"
-        f" {duration_text(waited[0])} before"
-    )
-
-
-def _contention(one: StageRun, other: StageRun) -> str:
-    cpu = [_of_run(its, "cpu_time_ns", 1e6) for its in (one, other)]
-    if abs(cpu[1] - cpu[0]) < 0.05:
-        return ""
-    return f"tasks of stage {other.stage_id} had the CPU for {cpu[1]:.0%} of their run time, {cpu[0]:.0%} before"
-
-
-def _skew(one: StageRun, other: StageRun) -> str:
-    if _ratio(one.longest_to_mean, other.longest_to_mean) < _MOVED and abs(one.tail_ms - other.tail_ms) < 100:
-        return ""
-    return (
-        f"the longest task of stage {other.stage_id} took {other.longest_to_mean:,.1f} times the mean,"
-        f" {one.longest_to_mean:,.1f} before"
-    )
-
-
-def _partitions(one: StageRun, other: StageRun) -> str:
-    return "" if one.tasks == other.tasks else f"stage {other.stage_id} had {other.tasks:,} tasks, {one.tasks:,} before"
-
-
-def _slots(one: StageRun, other: StageRun) -> str:
-    used = [its.run_ms / its.wall_ms if its.wall_ms else 0.0 for its in (one, other)]
-    if one.slots == other.slots and (min(used) == 0 or _ratio(*used) < _MOVED):
-        return ""
-    return f"stage {other.stage_id} used {used[1]:,.1f} of {other.slots} slots, {used[0]:,.1f} of {one.slots} before"
-
-
-def _files_moved(one: StageRun, other: StageRun) -> str:
-    files = [_metric(its, "number of files read") for its in (one, other)]
-    return f"stage {other.stage_id} read {files[1]:,} files, {files[0]:,} before"
-
-
-def _other_operators(one: StageRun, other: StageRun) -> str:
-    new, gone = (
-        ", ".join(
-            dict.fromkeys(
-                x.view.facts.nodes[i].name.strip()
-                for i in x.view.bill.ran(x.stage_id)
-                if x.view.keys.get(i) in x.keys - y.keys
-            )
-        )
-        for x, y in ((other, one), (one, other))
-    )
-    return f"stage {other.stage_id} has {new or 'nothing new'} in place of {gone or 'nothing'}"
-
-
-_WITNESSES: Mapping[str, Callable[[StageRun, StageRun], str]] = {
-    "cpu_per_row": _cpu_per_row,
-    "memory": _memory,
-    "fetch": _fetch,
-    "contention": _contention,
-    "skew": _skew,
-    "partitions": _partitions,
-    "slots": _slots,
-    "files": _files_moved,
-    "plan": _other_operators,
-}
 
 
 def _text(why: Why) -> str:

@@ -30,21 +30,25 @@ def rounded(amounts: Mapping[str, float], whole: int, rest: str) -> dict[str, in
     return found
 
 
-def scatter(durations_ms: Sequence[float], shortest_ms: float) -> tuple[float, int]:
+def scatter(
+    durations_ms: Sequence[float], shortest_ms: float, *, is_same: bool = False, is_quiet: bool = False
+) -> tuple[float, int]:
     """How much runs of a query differ without a cause, in milliseconds, and from how many that is known; 0: a guess.
 
     `durations_ms`: of earlier runs. Three robust standard deviations, each 1.4826 times the median distance from the
     median, more of fewer than nine runs, whose scatter is less certain; or a share of `shortest_ms`. Two or three runs
-    only tell that it is at least their difference.
+    only tell that it is at least their difference. `is_same`: both did the same work, so that only times differ, and
+    only these tell that there is a cause; `is_quiet`: of which what waits for CPUs was taken away.
     """
     runs = len(durations_ms)
+    guessed, least = (_QUIET if is_quiet else _SAME) if is_same else (_GUESSED, _LEAST)
     if runs < _FEWEST_RUNS:
         apart = max(durations_ms) - min(durations_ms) if runs > 1 else 0.0
-        return max(apart, _GUESSED * shortest_ms, _LEAST_MS), 0
+        return max(apart, guessed * shortest_ms, _LEAST_MS), 0
     middle = median_high(durations_ms)
     uncertain = max(1.0, (1 + _UNCERTAIN / runs) / (1 + _UNCERTAIN / _USUAL_RUNS))
     known = 3 * 1.4826 * uncertain * median_high(abs(each - middle) for each in durations_ms)
-    return max(known, _LEAST * shortest_ms, _LEAST_MS), runs
+    return max(known, least * shortest_ms, _LEAST_MS), runs
 
 
 _FEWEST_RUNS = 4
@@ -52,6 +56,8 @@ _FEWEST_RUNS = 4
 _UNCERTAIN, _USUAL_RUNS = 5, 9
 """As in `joinsight_alarm_above`: the scatter of n runs counts (1 + 5 / n) times, here compared with nine runs."""
 _GUESSED, _LEAST, _LEAST_MS = 0.15, 0.05, 200.0
+_SAME, _QUIET = (1.0, 0.7), (0.4, 0.2)
+"""A guess, and the least, for two runs that did the same work."""
 
 
 __all__ = ["rounded", "scatter", "shares"]

@@ -36,7 +36,8 @@ class StageRun:
     stage_id: int
     rows: Sequence[Row]
     wall_ms: int
-    """How long the execution waited for its tasks, repeated attempts apart."""
+    """How long the execution waited for its tasks, also since they had the slots that another of its stages waited for;
+    repeated attempts apart."""
     tail_ms: int
     keys: frozenset[str]
     """Keys of its operators."""
@@ -44,12 +45,15 @@ class StageRun:
     """What each of its operators does, whatever is below it."""
     writes: str | None
     """Key of the exchange that it writes; None: the result."""
-    beside_ms: int = 0
-    """How long another stage of the execution waited for slots that the tasks of this one had."""
 
     def total(self, name: str) -> int:
         """A column, summed over its attempts."""
         return sum(row[name] or 0 for row in self.rows)
+
+    @property
+    def repeated(self) -> int:
+        """How many attempts repeated it."""
+        return sum(row["stage_attempt"] > 0 for row in self.rows)
 
     @property
     def run_ms(self) -> int:
@@ -74,6 +78,15 @@ class StageRun:
         """Run time of its longest task to the mean."""
         longest = max((row["run_time_ms_max"] or 0 for row in self.rows), default=0)
         return longest * max(1, self.tasks) / self.run_ms if longest and self.run_ms else 1.0
+
+    @property
+    def most_rows_to_mean(self) -> float:
+        """Shuffled rows that its largest task read, to the mean; 0: unknown."""
+        most, rows = (
+            max((row["shuffle_read_rows_max"] or 0 for row in self.rows), default=0),
+            self.total("shuffle_read_rows"),
+        )
+        return most * max(1, self.tasks) / rows if rows else 0.0
 
     @cached_property
     def parts(self) -> Mapping[str, float]:
@@ -156,9 +169,8 @@ class RunPlaces:
         nodes = view.bill.ran(stage_id)
         keys = frozenset(key for i in nodes if (key := view.keys.get(i)))
         labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in nodes)
-        wall = waited["running"] + waited["tail"]
-        beside = self._beside.get(stage_id, 0)
-        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, self._writes.get(stage_id), beside)
+        wall = waited["running"] + waited["tail"] + self._beside.get(stage_id, 0)
+        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, self._writes.get(stage_id))
 
     @cached_property
     def _waited(self) -> Mapping[int | None, Counter[str]]:
@@ -179,11 +191,6 @@ class RunPlaces:
                 found[stage_id] -= sum(its[cause] for cause in STAGE_CAUSES)
         return found
 
-    @property
-    def beside_ms(self) -> int:
-        """How long the execution waited for slots that its own stages had."""
-        return sum(self._beside.values())
-
     @cached_property
     def _writes(self) -> Mapping[int, str | None]:
         """The key of the exchange that a stage writes."""
@@ -195,13 +202,14 @@ class RunPlaces:
 
     @cached_property
     def rests(self) -> Mapping[str, int]:
-        """Wall time in which no first attempt of a stage ran, by cause; broadcasts apart."""
+        """Wall time in which no first attempt of a stage ran, by cause. Broadcasts, waiting for own stages: apart."""
         found: dict[str, int] = {}
         for s in self.stored.segments:
             if s["cause"] in ("running", "tail") or s["cause"] == "broadcast":
                 continue
             found[s["cause"]] = found.get(s["cause"], 0) + s["end_ms"] - s["start_ms"]
-        return found
+        beside = sum(self._beside.values())
+        return {**found, "waiting": found.get("waiting", 0) - beside} if beside else found
 
     @cached_property
     def broadcasts(self) -> Mapping[str, tuple[int, int]]:

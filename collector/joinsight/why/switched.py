@@ -31,7 +31,8 @@ _PARTS: Mapping[str, Sequence[str]] = {
 _OF_TASKS = ("data", *_PARTS, "skew", "partitions", "slots")
 """Groups that change the tasks of a stage."""
 _LEAST_PART, _MOST_LEFT = 0.1, 0.1
-"""A stage that has this share of an execution's time and at most this share of that in the other one makes a switch."""
+"""A stage that has this share of an execution's time and in the other one at most this share of its own makes a switch.
+"""
 _MOST_ERROR = 0.15
 """How much of a replay may be wrong, for its result to be used."""
 _MOST_TASKS = 5_000
@@ -41,12 +42,17 @@ _MOST_EVENTS = 6_000
 
 
 def has_switched(pairs: Sequence[Pair], shorter_ms: int) -> bool:
-    """Whether the execution waited for a stage in only one of two executions that both ran it.
+    """Whether the execution waited for a stage in only one of two executions that both ran it."""
+    return any(
+        max(x.wall_ms, y.wall_ms) >= _LEAST_PART * shorter_ms and _is_off(min(x, y, key=lambda s: s.wall_ms))
+        for x, y in pairs
+        if x is not None and y is not None
+    )
 
-    It also waits for a stage that has the slots which another one waits for.
-    """
-    both = [(x.wall_ms + x.beside_ms, y.wall_ms + y.beside_ms) for x, y in pairs if x is not None and y is not None]
-    return any(max(w) >= _LEAST_PART * shorter_ms and min(w) <= _MOST_LEFT * max(w) for w in both)
+
+def _is_off(stage: StageRun) -> bool:
+    """Whether the execution hardly waited for it, although its tasks took some time."""
+    return stage.wall_ms <= _MOST_LEFT * stage.run_ms / stage.slots
 
 
 def can_replay(recording: Recording) -> bool:
