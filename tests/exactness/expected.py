@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from math import inf
 from operator import getitem
@@ -89,6 +89,10 @@ WITHOUT_COUNTERPART: dict[str, dict[str, str]] = {
         "plan_fingerprint": "a key of our own, made of the last plan's graph: tests/plan/test_identity.py",
     },
     "stage": {
+        **dict.fromkeys(
+            ("oldest_launch_at", "oldest_task_id"),
+            "of a stage that runs; these have ended: tests/listener/ExecutionsTest.java",
+        ),
         "slack_ms": "Spark does not know it: tests/timing/test_critical_path.py",
         "waits_for": "likewise: tests/analysis/test_replay.py",
         "broadcast_ms": "the metrics of its broadcast, which are compared: tests/analysis/test_replay.py",
@@ -148,6 +152,7 @@ def execution_row(
         "job_tags": logged.job_tags,
         **_streaming(spark["description"], logged),
         "is_outer": _is_outer(spark, jobs),
+        "nested": _nested(spark, said["executions"].values()),
         "jobs": len(jobs),
         "stages": len(ran),
         "tasks": total("numCompletedIndices"),
@@ -198,6 +203,13 @@ def _streaming(description: str, logged: Logged) -> Row:
 
 
 _STREAMING = ("streaming_query_id", "streaming_run_id", "streaming_batch_id")
+
+
+def _nested(spark: dict[str, Any], executions: Iterable[dict[str, Any]]) -> int:
+    """How many it started; Hudi plans a query in executions that begin before it does, which are not of its time."""
+    of_it = [each for each in executions if each["rootExecutionId"] == spark["executionId"]]
+    its = [each for each in of_it if each["executionId"] != spark["executionId"]]
+    return sum(each["submissionTime"] >= spark["submissionTime"] for each in its)
 
 
 def _is_outer(spark: dict[str, Any], jobs: list[dict[str, Any]]) -> bool:

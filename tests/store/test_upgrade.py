@@ -181,6 +181,7 @@ def test_rows_of_schema_1_stay(make_database: Callable[[], str]) -> None:
     """Its rows stay, and runs of which it does not say whether they were sampled count as not sampled."""
     [row] = stored_rows(planned(PLAN))["execution"]
     assert row.pop("is_sampled") is False
+    assert row.pop("nested") == 0
     with connect(make_database()) as engine:
         with engine.begin() as connection:
             config = database.alembic_config()

@@ -328,6 +328,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterabl
         streaming_run_id=batch and batch.run_id,
         streaming_batch_id=batch and batch.batch_id,
         is_outer=facts.is_outer,
+        nested=len(e.nested),
         tags=e.tags,
         configuration=e.configuration,
         jobs=len(e.jobs),

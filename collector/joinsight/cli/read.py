@@ -109,6 +109,8 @@ def _title_and_line(r: Row) -> Text:
     """The line that it was called from, the title, and where there is room its user."""
     text = Text(f"{visible_line(r['called_from'])}  " if r["called_from"] else "", "dim")
     text.append(visible_line(query_title(r)), "not dim")
+    if r["nested"] and not r["is_outer"]:
+        text.append(f"  +{r['nested']}", "dim")
     if r["user_name"]:
         text.append(f"  by {visible_line(r['user_name'])}", "dim")
     return text

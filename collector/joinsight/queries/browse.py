@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from joinsight.queries.trends import WINDOW
-from joinsight.tables import Row
+from joinsight.tables import IS_PART, Row
 
 _STREAM = ("streaming_query_id", "streaming_run_id")
 _BATCHES = 40
@@ -23,6 +23,7 @@ _QUERIES = text(
     " sum(task_time_ms) AS task_time_ms, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
     " count(DISTINCT plan_fingerprint) AS plans, max(started_at) AS last_at"
     " FROM execution WHERE started_at >= :since AND NOT is_outer AND query_shape IS NOT NULL"
+    f" AND NOT ({IS_PART})"
     " AND (CAST(:job AS text) IS NULL OR job_name = :job)"
     " GROUP BY job_name, query_shape ORDER BY sum(duration_ms) DESC NULLS LAST, job_name, query_shape LIMIT :limit"
     ") AS ran CROSS JOIN LATERAL (SELECT e.title, e.called_from, e.duration_ms, e.state FROM execution AS e"

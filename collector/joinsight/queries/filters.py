@@ -18,7 +18,7 @@ from joinsight.analysis.search import query
 from joinsight.base.errors import ConfigurationError
 from joinsight.base.severity import SEVERITIES
 from joinsight.base.timeparse import parse_moment
-from joinsight.contract.document import EXECUTION_STATES
+from joinsight.contract.document import EXECUTION_STATES, MAX_LONG
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,6 +31,7 @@ LISTS = ("queries", *OPERATORS)
 KEY_LENGTH = 16
 """Characters of a query's shape, a plan's fingerprint and an operator's key."""
 _KEY = re.compile(f"[0-9a-f]{{4,{KEY_LENGTH}}}")
+_EXECUTION = re.compile("(?:.+/)?[0-9]{1,19}")
 _KEY_HELP = "in every run; 4 digits or more"
 
 
@@ -159,6 +160,31 @@ def _has_words(source: FromClause, words: str) -> ColumnElement[bool]:
     return func.array_to_tsvector(source.c.words).bool_op("@@")(cast(words, TSQUERY))
 
 
+def _execution(name: str, given: str) -> str:
+    if not _EXECUTION.fullmatch(given) or int(given.rpartition("/")[2]) > MAX_LONG:
+        raise ConfigurationError(name, given, "not a valid execution id", "Write 12 or APPLICATION/12.")
+    return given
+
+
+def _is_nested_in(source: FromClause, name: str) -> ColumnElement[bool]:
+    from sqlalchemy import and_, or_, true
+
+    path, _, number = name.rpartition("/")
+    application_id, _, attempt_id = path.rpartition("/")
+    c, root = source.c, int(number)
+    of_application: ColumnElement[bool] = c.application_id == path if path else true()
+    if application_id:  # an application id may have slashes
+        attempt = c.attempt_id == ("" if attempt_id == "-" else attempt_id)
+        of_application = or_(of_application, and_(c.application_id == application_id, attempt))
+    # An execution starts others after itself, with higher ids: the index on these serves the range
+    after = c.execution_id.between(root + 1, min(root + MOST_AFTER, MAX_LONG))
+    return and_(of_application, after, c.root_execution_id == root)
+
+
+MOST_AFTER = 100_000
+"""How many executions may start between one and the last one that it started."""
+
+
 def ids_of(id_or_name: str) -> CompoundSelect[Any]:
     """The ids of the applications with this id or name; not an OR, because no index serves one."""
     from sqlalchemy import literal, select
@@ -260,11 +286,21 @@ class Filters:
         **_time(lambda started_at, time: started_at < time),
     )
     shape: str | None = _filter(Of.EXECUTION, f"Only of this query, {_KEY_HELP}", metavar="KEY", **_key("query_shape"))
+    root: str | None = _filter(
+        Of.EXECUTION,
+        "Only what this execution started, such as the joins of a MERGE",
+        metavar="EXECUTION",
+        placeholder="APPLICATION/12",
+        parse=_execution,
+        condition=_is_nested_in,
+        lists=("queries",),
+    )
     show: str | None = _filter(
         Of.EXECUTION,
-        "all: also executions without work of their own, such as commands of less than a second without a Spark job",
+        "nested: also executions that others started; all: also those without work of their own, such as commands of"
+        " less than a second without a Spark job",
         placeholder="with work",
-        known=lambda: ("all",),
+        known=lambda: ("nested", "all"),
         is_selective=_never,
         lists=("queries",),
     )

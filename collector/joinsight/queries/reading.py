@@ -50,6 +50,7 @@ from joinsight.tables import (
     finding,
     forecast,
     has_work,
+    is_part,
     joins,
     owner,
     stage,
@@ -154,7 +155,9 @@ def count_hidden(connection: Connection, filters: Filters, start: Cursor | None,
     by = SORTS["queries"]["recent"]
     bounds = (cursor.condition(by) for cursor in (start, end) if cursor is not None)
     hidden: Select[Any] = (
-        select(literal_column("1")).select_from(execution).where(~has_work(execution), *_conditions(filters), *bounds)
+        select(literal_column("1"))
+        .select_from(execution)
+        .where(~has_work(execution), ~is_part(execution), *_conditions(filters), *bounds)
     )
     return connection.scalar(select(func.count()).select_from(hidden.limit(MOST_HIDDEN).subquery())) or 0
 
@@ -178,7 +181,7 @@ def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Sel
 def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Select[Any]:
     """Executions; those before a cursor in reverse order."""
     executions, by = _executions(filters), SORTS["queries"][sort]
-    listed = has_work
+    listed = has_work if _shows_parts(filters, sort) else lambda executions: has_work(executions) & ~is_part(executions)
     if filters.show == "all":
         executions, listed = select(execution).where(*_conditions(filters)), lambda executions: true()
     if cursor is not None:
@@ -195,6 +198,14 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
         row = select(run).where(_same_execution(run, keys), listed(run)).offset(0).lateral("row")
         return ordered(select(row).select_from(keys.join(row, true()))).limit(filters.limit)
     return ordered(executions.where(listed(execution))).limit(filters.limit)
+
+
+def _shows_parts(filters: Filters, sort: str) -> bool:
+    """Whether what an execution started is listed next to it.
+
+    It is where something is looked for that the outer one does not have: words, a query's key, bytes.
+    """
+    return filters.show == "nested" or any([filters.root, filters.shape, filters.search]) or sort in ("size", "spill")
 
 
 FINDING_DAYS = 30
@@ -353,7 +364,7 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
     c = execution.c
     statement = select(*(c[name] for name in EXECUTION_KEY)).order_by(c.started_at.desc()).limit(1)
     if text == "last":
-        statement = statement.where(has_work(execution))
+        statement = statement.where(has_work(execution), ~is_part(execution))
     else:
         name, slash, number = text.rpartition("/")
         if not re.fullmatch("[0-9]{1,19}", number) or int(number) > MAX_LONG or (slash and not name):

@@ -9,22 +9,26 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from joinsight.tables import EXECUTION_KEY, Row
+from joinsight.tables import EXECUTION_KEY, IS_PART, Row
 
 MAX_JOBS = 1_000
 """The most costly ones; the page offers them to choose from."""
 _RECENT_FAILURES = 500
 _EXECUTIONS_OF_A_JOB = 200
 
+_QUERY_MS = f"sum(duration_ms) FILTER (WHERE NOT ({IS_PART}))"
 _ACTIVE = text(
-    "SELECT job_name, count(*) AS executions, sum(duration_ms) AS duration_ms, sum(task_time_ms) AS task_time_ms,"
-    " sum(shuffle_write_bytes) AS shuffle_write_bytes, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
+    f"SELECT job_name, count(*) FILTER (WHERE NOT ({IS_PART})) AS executions, {_QUERY_MS} AS duration_ms,"
+    " sum(task_time_ms) AS task_time_ms,"
+    " sum(shuffle_write_bytes) AS shuffle_write_bytes,"
+    f" count(*) FILTER (WHERE state IN ('failed', 'lost') AND NOT ({IS_PART})) AS failed,"
     " max(started_at) AS last_at"
     " FROM execution WHERE started_at >= :since AND NOT is_outer"
-    " GROUP BY job_name ORDER BY sum(duration_ms) DESC NULLS LAST, job_name LIMIT :limit"
+    f" GROUP BY job_name ORDER BY {_QUERY_MS} DESC NULLS LAST, job_name LIMIT :limit"
 )
 _LAST_OF_JOBS = text(
-    "SELECT job_name, application_id, attempt_id, started_at, duration_ms, shuffle_write_bytes"
+    "SELECT job_name, application_id, attempt_id, started_at, shuffle_write_bytes,"
+    f" CASE WHEN NOT ({IS_PART}) THEN duration_ms END AS duration_ms"
     " FROM unnest(CAST(:jobs AS text[])) AS listed(job) CROSS JOIN LATERAL ("
     "SELECT * FROM execution AS e WHERE e.job_name = listed.job AND e.started_at >= :since AND NOT e.is_outer"
     f" ORDER BY e.started_at DESC LIMIT {_EXECUTIONS_OF_A_JOB}) AS its"
@@ -40,6 +44,7 @@ _FAILED = text(
     " (array_agg(attempt_id ORDER BY started_at DESC))[1] AS attempt_id,"
     " (array_agg(execution_id ORDER BY started_at DESC))[1] AS execution_id"
     " FROM (SELECT * FROM execution WHERE state <> 'succeeded' AND state IN ('failed', 'lost') AND NOT is_outer"
+    f" AND NOT ({IS_PART})"
     " AND started_at >= :since AND (CAST(:job AS text) IS NULL OR job_name = :job)"
     f" ORDER BY started_at DESC LIMIT {_RECENT_FAILURES}) AS failed"
     " GROUP BY job_name, query_shape, CASE WHEN query_shape IS NULL THEN title END"
@@ -131,6 +136,7 @@ _SLOWER_THAN_LAST = text(
     " ORDER BY started_at DESC, application_id DESC, execution_id DESC) AS place"
     " FROM (SELECT * FROM execution WHERE started_at >= :since - interval '90 days' AND state = 'succeeded'"
     " AND incomplete IS NULL AND query_shape IS NOT NULL AND streaming_batch_id IS NULL AND NOT is_outer"
+    f" AND NOT ({IS_PART})"
     " AND (CAST(:job AS text) IS NULL OR job_name = :job) AND (CAST(:shape AS text) IS NULL OR query_shape = :shape)"
     f" ORDER BY started_at DESC LIMIT {_LATEST}) AS latest)"
     " SELECT now.*, now.duration_ms::float8 / before.duration_ms AS factor, before.duration_ms AS baseline,"

@@ -132,7 +132,8 @@ class Counts:
     def _job(self, job: str, rows: Rows) -> None:
         execution = rows.execution
         self.count("joinsight_job_executions_total", 1, job, execution.state)
-        self.count("joinsight_job_execution_seconds_total", _seconds(execution.duration_ms), job)
+        if execution.root_execution_id == execution.execution_id or execution.streaming_query_id:  # no `is_part`
+            self.count("joinsight_job_execution_seconds_total", _seconds(execution.duration_ms), job)
         self.count("joinsight_job_task_seconds_total", _seconds(execution.task_time_ms), job)
         self.count("joinsight_job_spilled_bytes_total", execution.disk_spilled_bytes, job)
         self.count("joinsight_job_shuffle_written_bytes_total", execution.shuffle_write_bytes, job)

@@ -43,7 +43,7 @@ from joinsight.tables.declare import (
 )
 from joinsight.tables.delivery import DeliveryRow, delivery
 from joinsight.tables.event_log import EventLogRow, event_log
-from joinsight.tables.execution import ExecutionRow, execution, has_work
+from joinsight.tables.execution import IS_PART, ExecutionRow, execution, has_work, is_part
 from joinsight.tables.finding import IMPACT, SEVERITY_RANK, FindingRow, finding
 from joinsight.tables.join import JoinRow, joins
 from joinsight.tables.packed import (

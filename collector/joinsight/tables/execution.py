@@ -58,6 +58,9 @@ class ExecutionRow(ExecutionKey, frozen=True, kw_only=True):
         " that which ran the command; or whether it is the query of joinsight doctor: tables of operators have nothing"
         " of it, and lists and totals leave it out"
     )
+    nested: Int | None = column(
+        "executions that it started and that Spark nests in it, 1000 at most; NULL: stored before schema 9"
+    )
     tags: Strings | None = column("spark.joinsight.tag.*")
     configuration: Strings | None = column("allow-listed settings of the session that differ from the defaults")
     jobs: Int | None = column("Spark jobs that it ran")
@@ -134,5 +137,18 @@ WITHOUT_WORK_MS = 1_000
 def has_work(executions: FromClause) -> ColumnElement[bool]:
     """Whether lists and `last` show an execution: whether it may have done work of its own."""
     c = executions.c
-    may_have_run_jobs = or_(c.state != "succeeded", c.jobs.is_distinct_from(0), c.incomplete.is_not(None))
+    may_have_run_jobs = or_(c.state != "succeeded", c.jobs.is_distinct_from(0), c.incomplete.is_not(None), c.nested > 0)
     return ~c.is_outer & (may_have_run_jobs | (c.duration_ms >= WITHOUT_WORK_MS))
+
+
+def is_part(executions: FromClause) -> ColumnElement[bool]:
+    """Whether it is part of the execution that started it, which lists show instead, and whose duration includes it.
+
+    Not what a micro-batch runs: its outer execution is not listed.
+    """
+    c = executions.c
+    return (c.root_execution_id != c.execution_id) & c.streaming_query_id.is_(None)
+
+
+IS_PART = "root_execution_id <> execution_id AND streaming_query_id IS NULL"
+"""`is_part`, in SQL."""
