@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import pyspark
 from pyspark.sql import SparkSession
-from tests.cluster import standalone
 from tests.spark.sink import Sink, listening
+from tests.standalone import standalone
 
 from bench.plugin import compiled, executed, session
 from bench.why.plants import BASES, PLANTS, SESSIONS, SETTINGS, Case, base_of, changed_of, make_tables, planted
