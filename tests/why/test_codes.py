@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from tests.why import changed
 from tests.why.test_why import CHANGED, document
 
@@ -65,3 +66,26 @@ def test_more_cpu_on_a_busy_host_waits_longer_for_it() -> None:
     assert found.causes[0].code == "cpu_per_row"
     assert found.causes[0].wall_ms == pytest.approx(found.difference_ms, rel=0.15)
     assert sum(cause.wall_ms for cause in found.causes) == found.difference_ms
+
+
+def test_less_memory_is_what_collects_more_garbage() -> None:
+    """The setting is a witness, and small amounts count with it: 1.2 s of 6.4 s are no scatter then."""
+    e = document("base2")
+    slower = changed.longer_stage(e, JOIN, 1_200, run_time_ms=2_400, gc_time_ms=2_400)
+    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))
+    assert explain(a, b).is_normal
+    a, b = (replace(each, settings={"spark.driver.memory": size}) for each, size in ((a, "2g"), (b, "512m")))
+    first = explain(a, b).causes[0]
+    assert first.code == "memory"
+    assert "spark.driver.memory is 512m, 2g before" in first.evidence
+
+
+def test_many_more_tasks_for_as_many_rows_are_the_cause_of_what_these_take() -> None:
+    e = document("base2")
+    stage = changed.stage_of(e, JOIN)
+    slower = changed.longer_stage(e, JOIN, 4_000, run_time_ms=8_000, cpu_time_ns=4_000_000_000)
+    slower = changed.with_stage(slower, structs.replace(changed.stage_of(slower, JOIN), tasks=400, succeeded_tasks=400))
+    assert stage.tasks == 8
+    found = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower)))
+    assert [cause.code for cause in found.causes] == ["partitions"]
+    assert found.causes[0].evidence[0].endswith("had 400 tasks, 8 before")

@@ -154,6 +154,8 @@ class _Division:
     def __init__(self, a: RunPlaces, b: RunPlaces) -> None:
         self.a, self.b = a, b
         self.found: dict[str, _Sum] = defaultdict(_Sum)
+        self.renamed: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        """By what replays call it, what else an amount is."""
         self.pairs = list(matched(a, b))
         first, last = a.stored.execution, b.stored.execution
         self.difference = last["duration_ms"] - first["duration_ms"]
@@ -179,6 +181,9 @@ class _Division:
         self._broadcasts()
         if self.has_switched:
             self._replayed()
+        for code, settings in (("plan", self.settings), ("memory", self.memory_settings)):
+            if code in self.found:
+                self.found[code].evidence |= dict.fromkeys(settings, float("inf"))
         first = self._fold()
         limits = self._limits()
         spread, runs = self._scatter(shorter)
@@ -245,11 +250,13 @@ class _Division:
             wall = shares(*walls)
             task = shares(*({key: each[key] for key in ("rows", "per_row", "stretch")} for each in walls))
             for part, factor in ((name, "per_row"), ("wait", "stretch")):
-                code = "plan" if is_changed and part in ("cpu", "wait", "write") else _FACTORS[part]
+                code = known = "plan" if is_changed and part in ("cpu", "wait", "write") else _FACTORS[part]
                 if by_files and code in ("cpu_per_row", "contention"):
                     code = "files"
                 elif by_tasks and code != "plan":
                     code = "partitions"
+                if code != known:
+                    self.renamed[known][code] += wall[factor]
                 if wall[factor] or task[factor]:
                     self._add(code, wall[factor], task[factor], other, witness(code, one, other))
             for factor in ("rows", "spread", "slots"):
@@ -270,11 +277,13 @@ class _Division:
     def _replayed(self) -> None:
         """The path went through other stages: the amounts are what the causes change in replays."""
         walls = values(self.a, self.b, self.pairs)
-        amounts = {name: abs(self.found[name].wall) for name in ("files", "cpu_per_row", "contention")}
-        if amounts["files"]:
-            share = amounts["files"] / sum(amounts.values())
-            walls["files"] = sum(share * walls.get(name, 0.0) for name in ("cpu_per_row", "contention"))
-            walls |= {name: (1 - share) * walls.get(name, 0.0) for name in ("cpu_per_row", "contention")}
+        for old, as_new in self.renamed.items():
+            whole = sum(map(abs, as_new.values())) + (abs(self.found[old].wall) if old in self.found else 0.0)
+            amount = walls.get(old, 0.0)
+            for new, wall in as_new.items():
+                share = amount * abs(wall) / whole if whole else 0.0
+                walls[new] = walls.get(new, 0.0) + share
+                walls[old] = walls.get(old, 0.0) - share
         ends = [each.rests.get("finish", 0) for each in (self.a, self.b)]
         walls["driver"] = walls.get("driver", 0.0) + ends[1] - ends[0]
         for code, its in self.found.items():
@@ -378,11 +387,12 @@ class _Division:
     def _fold(self) -> str:
         """Count the side effects of the first cause with it: amounts that are small next to its own. Returns it."""
         amounts = {code: abs(its.wall) for code, its in self.found.items() if its.wall}
-        if not amounts:
+        named = [code for code in amounts if _evidence(self.found[code])]
+        if not named:
             return NOT_EXPLAINED
-        possible = [*_KNOWN, "cpu_per_row"] if self.is_edited else _KNOWN
-        known = [code for code in possible if amounts.get(code, 0.0) >= _LEAD * abs(self.difference)]
-        lead = max(known or amounts, key=lambda code: amounts.get(code, 0.0))
+        possible = [*_KNOWN, *["cpu_per_row"] * self.is_edited, *["memory"] * bool(self.memory_settings)]
+        known = [code for code in named if code in possible and amounts[code] >= _LEAD * abs(self.difference)]
+        lead = max(known or named, key=lambda code: amounts[code])
         effects = _EFFECTS if lead in ("data", *_NO_EFFECTS) or self.is_more_data else ("data", *_EFFECTS)
         for code in () if lead in _NO_EFFECTS else effects:
             is_driver = code in _OF_DRIVER and lead != "contention"
@@ -451,7 +461,7 @@ class _Division:
     @cached_property
     def is_other_work(self) -> bool:
         """Whether a number with little scatter moved: plan, rows, files, tasks, attempts, settings, versions, CPU."""
-        if self.is_another_plan or self.is_retried or self._settings():
+        if self.is_another_plan or self.is_retried or self.settings or self.memory_settings:
             return True
         if any(one is None or other is None for one, other in self.pairs):
             return True
@@ -465,12 +475,9 @@ class _Division:
         return any(ratio(*each) >= MOVED for each in (*zip(*totals, strict=True), files))
 
     def _causes(self, is_normal: bool) -> list[Cause]:
-        settings = self._settings()
         kept: dict[str, _Sum] = {}
         is_partial = any(each.stored.execution["incomplete"] or not each.stored.segments for each in (self.a, self.b))
         for code, its in self.found.items():
-            if code == "plan":
-                its.evidence |= dict.fromkeys(settings, float("inf"))
             is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
             if not (is_normal or is_small or is_partial) and _evidence(its) and code != NOT_EXPLAINED:
                 kept[code] = its
@@ -485,7 +492,18 @@ class _Division:
         ]
         return sorted(causes, key=lambda each: (each.code == NOT_EXPLAINED and not is_normal, -abs(each.wall_ms)))
 
-    def _settings(self) -> list[str]:
+    @cached_property
+    def memory_settings(self) -> list[str]:
+        """Settings of the application's memory that differ."""
+        first, last = (each.stored.settings for each in (self.a, self.b))
+        return [
+            f"{name} is {last.get(name, 'not set')}, {first.get(name, 'not set')} before"
+            for name in sorted({*first, *last} if first and last else ())
+            if "memory" in name and first.get(name) != last.get(name)
+        ]
+
+    @cached_property
+    def settings(self) -> list[str]:
         """Accepted advice that only one of them follows, versions and settings that differ."""
         first, last = (each.stored.execution["configuration"] or {} for each in (self.a, self.b))
         before, after = ([each.text for each in run.stored.not_followed] for run in (self.a, self.b))
