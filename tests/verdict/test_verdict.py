@@ -41,6 +41,8 @@ EXPECTED = {
     "coalesced": ("data_skew", "SortMergeJoin"),  # AQE merged all other partitions into one
     "distinct": ("compute", "Expand"),
     "json": ("scan", "Scan json "),
+    "skew": ("data_skew", "SortMergeJoin"),  # of a key; two slots were busy all the time
+    "merge-hint": ("shuffle", "SortMergeJoin"),  # the hint MERGE, where Spark would have broadcast the side
     # Comet: its operators run in one native call, and measure their times themselves
     "comet-regex": ("compute", "CometFilter"),
     "comet-sort": ("compute", "CometSort"),

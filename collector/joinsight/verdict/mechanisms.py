@@ -64,6 +64,9 @@ _MUCH_EXCESS = 0.1
 """Share of a stage's run time."""
 _SKEWED = 2.5
 """The longest task to the mean of the others."""
+_MUCH_OF_STAGE = 0.4
+_IN_ONE_TASK = 0.75
+"""What a place counts in a stage of which one task took much: most of what was done there, was done in that one."""
 _COALESCED = (1.5, 4.0)
 """The same, and what it read to what the others did, where tasks are fewer than slots: AQE has merged the others."""
 _TINY_MS = 100
@@ -139,13 +142,31 @@ class Cause:
 
 def causes(view: View) -> Iterator[Cause]:
     """Those of all mechanisms, in no order; with several of a code that add up, also all of them together."""
+    uneven = _uneven_stages(view)
     for mechanism in MECHANISMS:
-        found = list(mechanism(view))
+        found = [
+            replace(each, certainty=_IN_ONE_TASK * each.certainty)
+            if each.only_says_where and each.stage_id in uneven
+            else each
+            for each in mechanism(view)
+        ]
         yield from found
         for code, call in TOGETHER.items():
             its = sorted((each for each in found if each.code == code and each.wall_ms), key=lambda each: -each.wall_ms)
             if len(its) > 1:
                 yield _together(its, call)
+
+
+def _uneven_stages(view: View) -> frozenset[int | None]:
+    """Stages that took as long as they did because of one task, which had more to do than the others."""
+    walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
+    return frozenset(
+        each.stage_id
+        for each in imbalance(view)
+        if each.code in ("data_skew", "output_skew")
+        and each.stage_id is not None
+        and each.seen_ms >= _MUCH_OF_STAGE * walls[each.stage_id]
+    )
 
 
 TOGETHER: Mapping[Code, str] = {
@@ -553,8 +574,13 @@ def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
 
 def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
     find = "Find the most frequent value of the key (joinsight keys); NULL and a default are the usual ones."
-    if any(operators.of(view.facts.nodes[i].name).kind == "join" for i in nodes):
-        return f"{find} Join its rows separately, or let AQE split them (spark.sql.adaptive.skewJoin.*)."
+    for name in (view.facts.nodes[i].name for i in nodes):
+        if operators.of(name).kind == "join":
+            return f"{find} Join its rows separately, or let AQE split them (spark.sql.adaptive.skewJoin.*)."
+        if "Window" in name:
+            return f"{find} Give the window a finer PARTITION BY, or leave the rows of that value out of it."
+        if operators.is_python(name):
+            return f"{find} Give the Python function smaller groups, or leave the rows of that value out of it."
     return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
 
 
