@@ -26,7 +26,7 @@ from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.values import execution_name
 from joinsight.tables import Row
-from joinsight.why.division import rounded, scatter, shares
+from joinsight.why.division import BUSY, BUSY_WITHOUT_WAITING, CALM, USUAL, rounded, scatter, shares
 from joinsight.why.places import RunPlaces, StageRun, matched, waits_with_cpu
 from joinsight.why.switched import can_replay, has_switched, values
 from joinsight.why.witnesses import (
@@ -83,8 +83,10 @@ _KNOWN = ("plan", "data", "files", "retry", "partitions", "skew")
 _NO_EFFECTS = ("driver", "broadcast", "commit", "nested")
 """Causes that have no effects which other codes name: their time is the driver's own."""
 _EFFECTS = ("memory", "fetch", "contention", "cpu_per_row", "slots", "skew", "partitions", "driver", "broadcast")
-_BUSY = 1.0
-"""Share of the time by which it must differ, for the load of the hosts alone to be named as the cause."""
+_BUSY = 0.6
+"""The wait for CPUs to the CPU time of tasks, above which their hosts were busy."""
+_BUSIER = 2
+"""How many times the scatter of an execution on busy hosts it must differ, for these to be the cause."""
 _LEAST_NAMED = 0.2
 """Share of the difference that all causes must explain, for them to be named."""
 _OF_DRIVER = ("driver", "broadcast")
@@ -188,8 +190,8 @@ class _Division:
         limits = self._limits()
         spread, runs = self._scatter(shorter)
         is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter)
-        if first == "contention" and not self.is_other_work:
-            spread = max(spread, _BUSY * shorter)  # hosts are as busy as they are
+        if first == "contention" and self.is_busy and not self.is_other_work:
+            spread = max(spread, _BUSIER * spread if runs else 0.0, shorter)
             is_normal = abs(self.difference) <= spread
         causes = self._causes(is_normal)
         why = Why(
@@ -430,15 +432,24 @@ class _Division:
 
     def _scatter(self, shorter_ms: int) -> tuple[float, int]:
         """How much runs of the query differ without a cause, and from how many runs that is known."""
-        return scatter([row["duration_ms"] for row in self.alike], shorter_ms, is_same=not self.is_other_work)
+        floor = USUAL if self.is_other_work else BUSY if self.is_busy else CALM
+        return scatter([row["duration_ms"] for row in self.alike], shorter_ms, floor)
 
     def _is_more_than_busy(self, shorter_ms: int) -> bool:
         """Whether the difference without the time in which tasks waited for CPUs, which scatters most, is a cause's."""
         first, last = (each.stored.execution["duration_ms"] - self._waited(each) for each in (self.a, self.b))
         slots = max((s.slots for s in self.a.stages), default=1)
         quiet = [row["duration_ms"] - (row.get("waited_ms") or 0) / slots for row in self.alike]
-        spread, _ = scatter(quiet, shorter_ms, is_same=not self.is_other_work, is_quiet=True)
-        return bool(abs(last - first) > spread)
+        floor = USUAL if self.is_other_work else BUSY_WITHOUT_WAITING if self.is_busy else CALM
+        return bool(abs(last - first) > scatter(quiet, shorter_ms, floor)[0])
+
+    @cached_property
+    def is_busy(self) -> bool:
+        """Whether tasks of both executions waited for CPUs and disks for much of their time."""
+        parts = [
+            [sum(s.parts[name] for s in its.stages) for name in ("cpu", "python", "wait")] for its in (self.a, self.b)
+        ]
+        return min((wait / max(1.0, cpu + python) for cpu, python, wait in parts), default=0.0) > _BUSY
 
     @staticmethod
     def _waited(run: RunPlaces) -> float:

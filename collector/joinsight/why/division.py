@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median_high
 
 
@@ -30,34 +31,43 @@ def rounded(amounts: Mapping[str, float], whole: int, rest: str) -> dict[str, in
     return found
 
 
-def scatter(
-    durations_ms: Sequence[float], shortest_ms: float, *, is_same: bool = False, is_quiet: bool = False
-) -> tuple[float, int]:
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How much runs differ without a cause, whatever is known: shares of the shortest."""
+
+    guessed: float
+    """Where fewer than four runs are known."""
+    least: float
+
+
+USUAL = Floor(0.15, 0.05)
+CALM, BUSY = Floor(0.3, 0.15), Floor(1.0, 0.7)
+"""For two runs that did the same work, where tasks mostly had the CPU, and where they waited for it."""
+BUSY_WITHOUT_WAITING = Floor(0.4, 0.2)
+
+
+def scatter(durations_ms: Sequence[float], shortest_ms: float, floor: Floor = USUAL) -> tuple[float, int]:
     """How much runs of a query differ without a cause, in milliseconds, and from how many that is known; 0: a guess.
 
     `durations_ms`: of earlier runs. Three robust standard deviations, each 1.4826 times the median distance from the
     median, more of fewer than nine runs, whose scatter is less certain; or a share of `shortest_ms`. Two or three runs
-    only tell that it is at least their difference. `is_same`: both did the same work, so that only times differ, and
-    only these tell that there is a cause; `is_quiet`: of which what waits for CPUs was taken away.
+    only tell that it is at least their difference.
     """
     runs = len(durations_ms)
-    guessed, least = (_QUIET if is_quiet else _SAME) if is_same else (_GUESSED, _LEAST)
     if runs < _FEWEST_RUNS:
         apart = max(durations_ms) - min(durations_ms) if runs > 1 else 0.0
-        return max(apart, guessed * shortest_ms, _LEAST_MS), 0
+        return max(apart, floor.guessed * shortest_ms, _LEAST_MS), 0
     middle = median_high(durations_ms)
     uncertain = max(1.0, (1 + _UNCERTAIN / runs) / (1 + _UNCERTAIN / _USUAL_RUNS))
     known = 3 * 1.4826 * uncertain * median_high(abs(each - middle) for each in durations_ms)
-    return max(known, least * shortest_ms, _LEAST_MS), runs
+    return max(known, floor.least * shortest_ms, _LEAST_MS), runs
 
 
 _FEWEST_RUNS = 4
 """Runs from which on the scatter is known."""
 _UNCERTAIN, _USUAL_RUNS = 5, 9
 """As in `joinsight_alarm_above`: the scatter of n runs counts (1 + 5 / n) times, here compared with nine runs."""
-_GUESSED, _LEAST, _LEAST_MS = 0.15, 0.05, 200.0
-_SAME, _QUIET = (1.0, 0.7), (0.4, 0.2)
-"""A guess, and the least, for two runs that did the same work."""
+_LEAST_MS = 200.0
 
 
-__all__ = ["rounded", "scatter", "shares"]
+__all__ = ["BUSY", "BUSY_WITHOUT_WAITING", "CALM", "USUAL", "Floor", "rounded", "scatter", "shares"]
