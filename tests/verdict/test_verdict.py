@@ -42,6 +42,10 @@ EXPECTED = {
     "distinct": ("compute", "Expand"),
     "json": ("scan", "Scan json "),
     "skew": ("data_skew", "SortMergeJoin"),  # of a key; two slots were busy all the time
+    "window": ("data_skew", "Window"),
+    "slow-task": ("slow_host", "HashAggregate"),  # one task slept
+    "gz": ("scan", "Scan csv "),
+    "small-files": ("small_files", "Scan parquet "),
     "merge-hint": ("shuffle", "SortMergeJoin"),  # the hint MERGE, where Spark would have broadcast the side
     # Comet: its operators run in one native call, and measure their times themselves
     "comet-regex": ("compute", "CometFilter"),

@@ -64,11 +64,11 @@ _MUCH_EXCESS = 0.1
 """Share of a stage's run time."""
 _SKEWED = 2.5
 """The longest task to the mean of the others."""
-_MUCH_OF_STAGE = 0.4
+_MUCH_OF_STAGE = 0.3
 _IN_ONE_TASK = 0.75
 """What a place counts in a stage of which one task took much: most of what was done there, was done in that one."""
 _COALESCED = (1.5, 4.0)
-"""The same, and what it read to what the others did, where tasks are fewer than slots: AQE has merged the others."""
+"""The same, and what it read to what the others did, where tasks are few: AQE has merged the others."""
 _TINY_MS = 100
 """Run time of a task that is mostly overhead."""
 _PER_TASK_MS = 5
@@ -158,14 +158,14 @@ def causes(view: View) -> Iterator[Cause]:
 
 
 def _uneven_stages(view: View) -> frozenset[int | None]:
-    """Stages that took as long as they did because of one task, which had more to do than the others."""
+    """Stages that took as long as they did because of one task."""
     walls = {ran.stage_id: ran.wall_ms for ran in view.ran}
     return frozenset(
         each.stage_id
         for each in imbalance(view)
-        if each.code in ("data_skew", "output_skew")
+        if each.code in ("data_skew", "output_skew", "slow_host")
         and each.stage_id is not None
-        and each.seen_ms >= _MUCH_OF_STAGE * walls[each.stage_id]
+        and max(each.wall_ms, each.seen_ms) >= _MUCH_OF_STAGE * walls[each.stage_id]
     )
 
 
@@ -317,9 +317,9 @@ def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> 
 
 
 def _is_coalesced(view: View, ran: Ran, usable: int, ratio: float) -> bool:
-    """Whether one task has so much that AQE merged what the others have, and too few are left."""
+    """Whether one task has so much that AQE merged what the others have, and few are left."""
     least, least_read = _COALESCED
-    read = _read_ratio(view, ran) if 1 < ran.tasks < usable and ratio >= least else None
+    read = _read_ratio(view, ran) if 1 < ran.tasks <= 2 * usable and ratio >= least else None
     return read is not None and read[0] >= least_read
 
 
