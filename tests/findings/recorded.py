@@ -10,7 +10,8 @@ from pathlib import Path
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.decode import decode_request
 from joinsight.contract.document import Execution
-from joinsight.findings import HEURISTICS, FindingsEngine, Thresholds, causes
+from joinsight.findings import HEURISTICS, FindingsEngine, Thresholds, causes, streams
+from joinsight.findings.finding import NoHistory
 from joinsight.tables import ExecutionRow, Row, as_columns
 
 FILE = Path(__file__).parent / "recordings.ndjson.gz"
@@ -25,12 +26,14 @@ SMALL = Thresholds().overridden(
 )
 """The defaults are made for larger data; those that are not here hold."""
 UNLIMITED = tuple(
-    replace(heuristic, is_about_time=False) for heuristic in HEURISTICS if heuristic.waits_for != causes.EXPLAINED
+    replace(heuristic, is_about_time=False)
+    for heuristic in HEURISTICS
+    if heuristic.waits_for != causes.EXPLAINED and heuristic not in streams.HEURISTICS
 )
-"""Those that do not go by the verdict, whatever the wall time at stake: the recordings are short."""
+"""Those that do not go by the verdict or several micro-batches, whatever is at stake: the recordings are short."""
 
 
-class Earlier:
+class Earlier(NoHistory):
     """A `History` in which every broadcast had this number of rows."""
 
     errors: tuple[type[Exception], ...] = ()

@@ -23,6 +23,7 @@ from joinsight.analysis.rows import Rows, application_row, execution_rows
 from joinsight.contract.document import Application, Execution, Listener
 from joinsight.contract.incomplete import reason
 from joinsight.findings import FindingsEngine
+from joinsight.findings.finding import NoHistory
 from joinsight.store import partitions
 from joinsight.store.history import RUNS
 from joinsight.tables import PACKED, ApplicationRow, DeliveryRow, ExecutionRow, metadata
@@ -213,7 +214,7 @@ def _of_application(
     return structs.replace(application_row(application), updated_at=last), delivery
 
 
-class _EarlierRuns:
+class _EarlierRuns(NoHistory):
     """The `History` of the runs generated so far, in order of time."""
 
     errors: tuple[type[Exception], ...] = ()

@@ -25,6 +25,7 @@ from joinsight.findings import (
     missed_broadcast,
     nested_loop_join,
     repeated_shuffle,
+    streams,
 )
 from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, PlanContext
 from joinsight.findings.thresholds import Thresholds
@@ -43,6 +44,7 @@ _HEURISTICS: tuple[Heuristic, ...] = (
     driver_collect.HEURISTIC,
     late_replan.HEURISTIC,
     *causes.HEURISTICS,
+    *streams.HEURISTICS,
 )
 HEURISTICS = (*_HEURISTICS, causes.largest_part(_HEURISTICS))
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from joinsight.analysis.rows import Rows
 from joinsight.analysis.stored import stored_plan
 from joinsight.contract.incomplete import APPROXIMATED
+from joinsight.findings.batch import Batch
 from joinsight.findings.thresholds import Thresholds
 from joinsight.plan.metrics import PlanMetrics
 from joinsight.tables import (
@@ -78,6 +79,9 @@ class History(Protocol):
     def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
         """Rows of a broadcast in the latest runs of the same job and origin before `run`."""
 
+    def batches(self, run: ExecutionRow) -> Sequence[Batch]:
+        """The latest micro-batches before `run` in the same run of its streaming query, with the same shape."""
+
 
 class NoHistory:
     """A history without a store."""
@@ -85,6 +89,10 @@ class NoHistory:
     errors: tuple[type[Exception], ...] = ()
 
     def broadcast_rows(self, operator_key: str, run: ExecutionRow) -> Sequence[int]:
+        """None are known."""
+        return ()
+
+    def batches(self, run: ExecutionRow) -> Sequence[Batch]:
         """None are known."""
         return ()
 
@@ -165,6 +173,11 @@ class PlanContext:
             if about not in found or found[about].wall_ms < cause.wall_ms:
                 found[about] = cause
         return [*found.values(), *places]
+
+    @cached_property
+    def batches(self) -> Sequence[Batch]:
+        """The micro-batches of its streaming query before it, the latest first."""
+        return self.history.batches(self.execution)
 
     @property
     def facts(self) -> PlanMetrics:

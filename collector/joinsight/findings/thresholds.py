@@ -65,6 +65,7 @@ class Thresholds:
     )
     nested_loop_pairs: float = _threshold(1e6, "pairs", "nested-loop-join: minimum pairs of rows to compare")
     fetch_wait_share: float = _threshold(0.3, "share", "fetch-wait: minimum share of the run time of the reading tasks")
+    stream_state_rows: float = _threshold(100_000, "rows", "stream-state: minimum rows of state")
     driver_result_bytes: float = _threshold(
         10 * _MB,
         "bytes",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, and_, delete, select, tuple_
+from sqlalchemy import Connection, and_, delete, select, text, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.findings import cache_read_once
+from joinsight.findings.batch import STATE_ROWS, Batch
 from joinsight.tables import EXECUTION_KEY, CacheRow, ExecutionRow, broadcast, cache, execution, finding
 
 RUNS = 20
 """Maximum earlier runs that count."""
 MAX_READ = 100
 """Maximum earlier runs that are read, of any job: a development run must not read the whole history of production."""
+BATCHES = 20
+"""Maximum micro-batches that are compared with a later one."""
 MAX_LOOKUPS = 2_000
 """Lookups of one batch, limited because a plan may have tens of thousands of broadcasts while other batches wait."""
 
@@ -53,6 +56,72 @@ class EarlierRuns:
             .limit(RUNS)
         )
         return [rows for rows in self._connection.scalars(statement) if rows is not None]
+
+    def batches(self, run: ExecutionRow) -> Sequence[Batch]:
+        """The last micro-batches before `run`, the latest first; empty after `MAX_LOOKUPS` lookups."""
+        self._left -= 1
+        if self._left < 0 or run.streaming_run_id is None:
+            return ()
+        its = {name: getattr(run, name) for name in _OF_RUN}
+        return [
+            Batch(
+                row["started_at"],
+                row["duration_ms"],
+                row["task_time_ms"] or 0,
+                row["state_rows"],
+                {key: (left, right) for key, left, right in row["sides"] or ()},
+                dict(row["made_ms"] or ()),
+            )
+            for row in self._connection.execute(_BATCHES, {**its, "state": STATE_ROWS, "limit": BATCHES}).mappings()
+        ]
+
+
+_OF_RUN = ("started_at", "application_id", "attempt_id", "query_shape", "streaming_run_id", "streaming_batch_id")
+# The index of query_shape finds the executions that do the work; the outer one of each started at most a day before
+_BATCHES = text("""
+    WITH work AS (
+        SELECT started_at, application_id, attempt_id, execution_id, root_execution_id, task_time_ms
+        FROM execution
+        WHERE query_shape = :query_shape AND started_at < :started_at
+            AND application_id = :application_id AND attempt_id = :attempt_id
+            AND streaming_run_id = :streaming_run_id AND streaming_batch_id < :streaming_batch_id
+            AND state = 'succeeded' AND NOT is_outer
+        ORDER BY started_at DESC LIMIT :limit
+    )
+    SELECT r.started_at, r.duration_ms, w.task_time_ms, kept.state_rows, joined.sides, made.made_ms
+    FROM work w
+    JOIN execution r ON r.application_id = w.application_id AND r.attempt_id = w.attempt_id
+        AND r.execution_id = w.root_execution_id
+        AND r.started_at BETWEEN w.started_at - interval '1 day' AND w.started_at AND r.duration_ms IS NOT NULL
+    CROSS JOIN LATERAL (
+        SELECT sum(total)::bigint AS state_rows FROM node_metric m
+        WHERE (m.started_at, m.application_id, m.attempt_id, m.execution_id)
+            = (w.started_at, w.application_id, w.attempt_id, w.execution_id) AND m.node_id >= 0 AND m.name = :state
+    ) AS kept
+    CROSS JOIN LATERAL (
+        SELECT jsonb_agg(jsonb_build_array(j.operator_key, j.left_rows, j.right_rows)) AS sides FROM joins j
+        WHERE (j.started_at, j.application_id, j.attempt_id, j.execution_id)
+            = (w.started_at, w.application_id, w.attempt_id, w.execution_id)
+    ) AS joined
+    CROSS JOIN LATERAL (
+        SELECT jsonb_agg(jsonb_build_array(x.operator_key, x.ms)) AS made_ms FROM (
+            SELECT e.operator_key, sum(s.end_ms - s.start_ms)::bigint AS ms
+            FROM (
+                SELECT operator_key, node_id FROM shuffle
+                WHERE (started_at, application_id, attempt_id, execution_id)
+                    = (w.started_at, w.application_id, w.attempt_id, w.execution_id)
+                UNION ALL
+                SELECT operator_key, node_id FROM broadcast
+                WHERE (started_at, application_id, attempt_id, execution_id)
+                    = (w.started_at, w.application_id, w.attempt_id, w.execution_id)
+            ) AS e
+            JOIN segment s ON (s.started_at, s.application_id, s.attempt_id, s.execution_id, s.node_id)
+                = (w.started_at, w.application_id, w.attempt_id, w.execution_id, e.node_id)
+            GROUP BY e.operator_key
+        ) AS x
+    ) AS made
+    ORDER BY r.started_at DESC
+""")
 
 
 def remove_refuted(connection: Connection, stored: Iterable[CacheRow]) -> None:
