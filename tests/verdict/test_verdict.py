@@ -333,6 +333,12 @@ def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
     assert (forced.weight, allowed.weight) == (forced.wall_ms, forced.wall_ms / 2)
 
 
+def test_the_skew_of_one_side_is_not_hidden_by_the_other() -> None:
+    """The task with NULL read 80 % of the rows of its side, 63 % of those of both."""
+    text = judge(stored("null-skew")).text
+    assert "1.8 times as long as the others, because it read 80 % of 1.5 M rows" in text
+
+
 def test_spilling_takes_no_longer_than_what_spills() -> None:
     """The sort took 182 ms of its stage; that the window took the rest is known only once tasks were sampled."""
     its = stored_plan(execution_rows(recordings()["partitions-single"]))
@@ -364,6 +370,8 @@ def test_a_skewed_task_that_spills_is_skewed() -> None:
     [
         ("coalesced", {"SortMergeJoin"}, "Spark sorts for the join: "),
         ("partitions-single", {"Window"}, "Spark sorts for the window: "),
+        ("sort-aggregate", {"SortAggregate"}, "Spark sorts for the aggregation, "),
+        ("write", {"WriteFiles"}, "Spark sorts for the write, "),
         ("sort1", {"AdaptiveSparkPlan"}, "Sort less: "),
     ],
 )

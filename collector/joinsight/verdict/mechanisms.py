@@ -516,11 +516,17 @@ def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | No
             continue
         if best is None or ratio > best[0]:
             best = ratio, f"it read {_share(largest, total)} of {text(total)}"
-    shuffles = [
-        row["node_id"]
+    read = [
+        row
         for row in view.stored.shuffles
         if ran.stage_id in (row["reduce_stages"] or ()) and row["node_id"] is not None
     ]
+    for row in read if len(read) > 1 else ():  # one side of a join may hide that the other one is skewed
+        largest, total = row["rows_read_max"] or 0, row["rows_read"] or 0
+        ratio = ran.ratio(largest, total) if total >= _MUCH_OF_STAGE * ran.number("shuffle_read_rows") else None
+        if best is not None and ratio is not None and ratio > best[0]:
+            best = ratio, f"it read {_share(largest, total)} of {_rows(total)}"
+    shuffles = [row["node_id"] for row in read]
     if best is not None:
         readers = [i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2]
         worst = sorted(shuffles, key=lambda i: -(_most_read(view, i)))
