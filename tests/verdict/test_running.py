@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from tests.documents import STARTED_AT_MS, planned
+from click.testing import CliRunner
+from msgspec import structs
+from sqlalchemy import Engine
+from tests.documents import STARTED_AT_MS, application, planned
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
+from joinsight.cli import cli
 from joinsight.contract.document import Execution, Job, Spread, Stage
+from joinsight.pages.execution import execution_page
+from joinsight.queries import reading
+from joinsight.store.writer import Writer
 from joinsight.verdict import judge
 
 EVEN = "10+10+10+10+10+10+10+10"
@@ -105,3 +113,30 @@ def test_samples_divide_a_stage_of_which_no_task_has_ended() -> None:
     its = stored(running(**none, tasks=4, samples={"operator SortMergeJoin": 90, "shuffle_read": 10}))
     waited = [(item.node_id, item.wall_ms, item.task_time_ms) for item in its.bill.items if item.wall_ms > 10_000]
     assert waited == [(0, 218_700, 0), (None, 24_300, 0)]
+
+
+def test_of_a_lost_execution_the_last_report_stays() -> None:
+    """Its tasks that ran then are not taken for ones that never were."""
+    its = stored(running(LAST, LAST))
+    its.execution["state"] = "lost"
+    assert judge(its).code == "data_skew"
+
+
+def test_all_readers_take_the_time_of_the_report(engine: Engine) -> None:
+    """Commands and the page, which is of a later time, by another clock."""
+    e = structs.replace(running(LAST, LAST), application_id="app-runs")
+    Writer(engine).write([application(application_id="app-runs"), e])
+    environment = {"JOINSIGHT_DATABASE_URL": engine.url.render_as_string(hide_password=False)}
+    shown = {}
+    for name, *options in (("verdict", "--json"), ("cost",), ("plan",)):
+        result = CliRunner().invoke(cli, [name, "app-runs/0", *options], env=environment)
+        assert result.exit_code == 0, result.output
+        shown[name] = " ".join(result.stdout.split())
+    assert json.loads(shown["verdict"])["evidence"]["elapsed_ms"] == 240_000
+    assert "So far, as of its last report." in shown["cost"] and "4 min 5 s" in shown["cost"]
+    assert "99.8% stage 7, stage 6" in shown["plan"] and "at stake, 73 % of the time" in shown["plan"]
+    with engine.connect() as connection:
+        key = reading.find_execution(connection, "app-runs/0")
+        page = execution_page(reading.read_plan(connection, key), reading.read_run(connection, key))
+    assert "<dt>Elapsed</dt><dd>4 min 5 s</dd>" in page
+    assert "Where the wall time goes" in page and "skewed-shuffle" in page

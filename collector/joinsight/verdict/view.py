@@ -168,7 +168,7 @@ class View:
         return sorted(found, key=lambda each: -each.wall_ms)
 
     def _is_running(self, row: Row) -> bool:
-        return bool(self.execution["state"] == "running" and row["state"] == "running")
+        return bool(not self.has_ended and row["state"] == "running")
 
     def _parts(self, attempt: tuple[int, int], wall_ms: int) -> Mapping[Account, int]:
         weights = self.bill.weights.get(attempt, {})
