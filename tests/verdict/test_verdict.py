@@ -333,6 +333,13 @@ def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
     assert (forced.weight, allowed.weight) == (forced.wall_ms, forced.wall_ms / 2)
 
 
+def test_skew_that_costs_little_on_few_slots_says_so() -> None:
+    """The slots were busy all the time; the task that took longest is what to look at, still."""
+    text = judge(stored("skew")).text
+    assert text.startswith("Stage 15 (the join on cust, the shuffle by cust): one of 8 tasks ran for 10.4 s, ")
+    assert text.endswith(" With as many slots, even tasks would save 1.2 s of 23.6 s.")
+
+
 def test_the_skew_of_one_side_is_not_hidden_by_the_other() -> None:
     """The task with NULL read 80 % of the rows of its side, 63 % of those of both."""
     text = judge(stored("null-skew")).text

@@ -127,11 +127,14 @@ def sentence(view: View, cause: Cause) -> str:
 
 
 def _largest_part(context: PlanContext) -> Iterator[Finding]:
-    """The part that is larger than all others, if it is known; a driver may only wait for its turn."""
+    """The part that is larger than all others, if it is known; a driver may only wait for its turn.
+
+    Where another cause says more about the same time, the part is not what to look at.
+    """
     parts = [each for each in context.causes if each.only_says_where or each.code in _PARTS]
     largest = max(parts, key=lambda each: each.wall_ms, default=None)
     least = context.limits.largest_part_share * (context.execution.duration_ms or 0)
-    if largest is None or largest.wall_ms < max(1, least):
+    if largest is None or largest.wall_ms < max(1, least) or largest.certainty < 1:
         return
     if largest.code in _PARTS and not largest.evidence.get("is_estimate"):
         yield _finding(_Kind("largest-part", largest.code, severity="info"), context, largest)
