@@ -84,6 +84,8 @@ def _multiply(engine: Engine, table: str, columns: Iterable[str]) -> None:
             values[name] = f"{name} - n * interval '10 minutes'"
     if "execution_id" in values:
         values["execution_id"] = "n"
+    if "root_execution_id" in values:
+        values["root_execution_id"] = "n"
     for name in (
         "duration_ms",
         "shuffle_write_bytes",
@@ -421,7 +423,7 @@ def test_deliveries_are_found_by_an_index(engine: Engine) -> None:
 
 def test_running_executions_are_found_by_an_index(engine: Engine) -> None:
     """What runs is found among all that has run."""
-    times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0)}
+    times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(0), "restarted_for": timedelta(0)}
     for statement in (mark_lost.CANDIDATES, f"SELECT count(*) {mark_lost.SILENT}"):
         (plan,) = plans_of(engine, lambda c: c.execute(text(statement.strip()), times).all())  # noqa: B023
         assert not scanned(plan), plan

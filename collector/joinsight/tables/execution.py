@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import get_args
 
-from sqlalchemy import ColumnElement, FromClause, Index, or_, text
+from sqlalchemy import ColumnElement, FromClause, Index, false, func, or_, text
 
 from joinsight.contract.document import ExecutionState, Origin
 from joinsight.tables.declare import Bytes, ExecutionKey, Int, Long, Ms, Strings, column, largest, required, table_of
@@ -144,11 +144,12 @@ def has_work(executions: FromClause) -> ColumnElement[bool]:
 def is_part(executions: FromClause) -> ColumnElement[bool]:
     """Whether it is part of the execution that started it, which lists show instead, and whose duration includes it.
 
-    Not what a micro-batch runs: its outer execution is not listed.
+    Not what a micro-batch runs: its outer execution is not listed. Of two equal columns PostgreSQL expects one row in
+    200, and would sort all of a history; of a `coalesce`, half of them.
     """
     c = executions.c
-    return (c.root_execution_id != c.execution_id) & c.streaming_query_id.is_(None)
+    return ~func.coalesce(c.root_execution_id == c.execution_id, false()) & c.streaming_query_id.is_(None)
 
 
-IS_PART = "root_execution_id <> execution_id AND streaming_query_id IS NULL"
+IS_PART = "NOT coalesce(root_execution_id = execution_id, false) AND streaming_query_id IS NULL"
 """`is_part`, in SQL."""
