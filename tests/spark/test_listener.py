@@ -81,6 +81,8 @@ def test_documents_on_the_wire(sink: Sink, spark_run: SparkRun, version: str) ->
     assert slow[-1]["description"] == "slow \N{GRINNING FACE}"
     running = [d for d in slow[:-1] if d["state"] == "running"]
     assert len(running) >= 2
+    assert all(d["reported_at_ms"] >= d["started_at_ms"] for d in running)
+    assert "reported_at_ms" not in slow[-1]
     tasks = [sum(stage.get("succeeded_tasks", 0) for stage in d["stages"]) for d in slow]
     assert tasks == sorted(tasks)
     assert tasks[0] < tasks[-1]
