@@ -320,7 +320,7 @@ def test_a_join_that_shuffles_both_sides_though_one_is_small(name: str, said: li
     for each in found:
         join = next(join for join in view.bill.joins if join.node_id == each.nodes[1])
         assert each.wall_ms == sum(map(view.likely_wall_of, join.needed)) > 0
-        assert "To broadcast its right side may be faster" in each.next
+        assert "Broadcasting its right side may be faster" in each.next
 
 
 def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
@@ -436,4 +436,6 @@ def test_a_driver_that_receives_a_large_result_says_why() -> None:
     assert "the driver took 261 ms to receive 18.9 MiB of results" in judge(its).text
     (stage,) = its.stages
     stage["broadcast_ms"] = 1
+    assert [each.evidence["result_bytes"] for each in driver(View(its))] == [0]
+    stage |= {"broadcast_ms": None, "tasks": 2_000}  # 10 kB of each task: its metrics
     assert [each.evidence["result_bytes"] for each in driver(View(its))] == [0]

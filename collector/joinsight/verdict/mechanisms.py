@@ -828,7 +828,7 @@ def small_sides(view: View) -> Iterator[Cause]:
             (other.exchange, node.id),
             f"{names.operator(view, node.id)} shuffled {bytes_text(other.bytes or 0)}, though its {small} side"
             f" has only {bytes_text(size)}",
-            f"To broadcast its {small} side may be faster: remove hints that force another join (MERGE, SHUFFLE_HASH),"
+            f"Broadcasting its {small} side may be faster: remove hints that force another join (MERGE, SHUFFLE_HASH),"
             " give it the hint BROADCAST, or raise spark.sql.autoBroadcastJoinThreshold if it is lower.",
             {"small_bytes": size, "other_bytes": other.bytes or 0},
             _stage_of(view, node.id),
@@ -894,6 +894,8 @@ LARGE_PLAN_OPERATORS = 100
 """Operators of a plan, from which on planning it takes seconds."""
 _MUCH_RECEIVED = 10 * _MB
 """Bytes of results, from which on receiving them takes long by itself."""
+_LEAST_RESULT = 16 << 10
+"""Bytes of a task's result, most of which are rows: its metrics take some kilobytes."""
 _RECEIVED_ADVICE = "Collect fewer rows: aggregate or limit before collect or toPandas, or write the result to storage."
 _LARGE_PLAN = "Make the plan smaller: fewer columns, unions and steps; checkpoint what loops build up."
 _SMALL_PLAN = (
@@ -907,7 +909,7 @@ def driver(view: View) -> Iterator[Cause]:
     parts = {name: view.rests.get(name, 0) for name in ("prepare", "replan", "driver", "finish")}
     collected = view.wall_of((), ("collect",))
     whole = sum(parts.values()) + collected
-    results = sum(row["result_bytes"] or 0 for row in view.stored.stages if row["broadcast_ms"] is None)
+    results = _result_bytes(view)
     parts["collect"] = collected
     evidence = {
         **{f"{k}_ms": v for k, v in parts.items()},
@@ -927,7 +929,7 @@ def driver(view: View) -> Iterator[Cause]:
         )
     longest = max(parts, key=lambda name: parts[name])
     listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
-    if longest in ("finish", "collect"):
+    if longest in ("finish", "collect") and results:
         what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
         advice = _RECEIVED_ADVICE
     elif longest == "prepare":
@@ -937,10 +939,13 @@ def driver(view: View) -> Iterator[Cause]:
             advice = "Read fewer files and partitions; a table in a metastore or a table format knows its files."
         else:
             advice = _LARGE_PLAN if len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS else _SMALL_PLAN
+    elif longest in ("finish", "collect"):
+        what = f"the driver took {duration_text(whole)}, most of it for the results of tasks"
+        advice = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
     else:
         what = f"the driver took {duration_text(whole)}, most of it between stages"
         advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
-    if whole < _STARTING_MS and longest not in ("finish", "collect"):
+    if whole < _STARTING_MS and not (results and longest in ("finish", "collect")):
         advice = "Nothing needs to be done: starting a query takes about this."
     yield Cause(
         "driver",
@@ -949,6 +954,17 @@ def driver(view: View) -> Iterator[Cause]:
         what,
         advice,
         {**evidence, "listing_ms": listing},
+    )
+
+
+def _result_bytes(view: View) -> int:
+    """What the driver received of rows; results of tasks that only update metrics count nothing."""
+    return sum(
+        row["result_bytes"]
+        for row in view.stored.stages
+        if row["broadcast_ms"] is None
+        and not row["shuffle_write_rows"]
+        and (row["result_bytes"] or 0) >= _LEAST_RESULT * max(1, row["tasks"])
     )
 
 
