@@ -23,6 +23,7 @@ HOTTEST: Mapping[str, tuple[str, dict[str, str], int]] = {
     "build side": ("right", {"k": "7"}, 804),
     "output only": ("left", {"k": "1"}, 30),
     "window": ("input", {"k": "7"}, 804),
+    "array": ("input", {"pair": "[7, None]"}, 804),
 }
 OTHERS: Mapping[str, tuple[str, dict[str, str], int]] = {
     "one key": ("left", {"k": "7"}, 804),
@@ -44,6 +45,11 @@ OTHERS: Mapping[str, tuple[str, dict[str, str], int]] = {
     "subquery": ("left", {"k": "7"}, 804),
     "union": ("left", {"k": "7"}, 1608),
     "cached": ("left", {"k": "7"}, 804),
+    "struct": ("input", {"s": "{'n': 7, 'day': '2020-01-01'}"}, 804),
+    "binary": ("input", {"b": "b'7'"}, 804),
+    "interval": ("input", {"i": "INTERVAL '7-0' YEAR TO MONTH"}, 804),
+    "old date": ("input", {"d": "0000-12-25"}, 804),
+    "late time": ("input", {"t": "+10000-01-07 00:00:00"}, 804),
 }
 
 
@@ -72,17 +78,19 @@ def test_the_hottest_keys_are_named(spark_run: SparkRun, tmp_path: Path) -> None
     check(said, HOTTEST)
     several = said["several"]["keys"]
     assert [each["key"]["several"] for each in several[:2]] == ["8", "9"] and several[1]["rows"] == 601
-    (made,) = said["output only"]["output"]
+    made = said["output only"]["output"][0]
     assert (made["key"], made["left_rows"], made["right_rows"], made["rows"]) == ({"k": "1"}, 30, 30, 900)
     assert 0.4 < made["share"] < 0.5
     sampled = said["sampled"]
     first, second = sampled["keys"][:2]
     assert (first["side"], first["key"], second["key"]) == ("left", {"k": SECRET}, {"k": "None"})
     assert abs(first["share"] - 0.39) < 0.01 and abs(first["rows"] - 234_000) < 6_000
-    (made,) = sampled["output"]
+    made = sampled["output"][0]
     assert (made["key"], made["left_rows"], made["right_rows"]) == ({"k": SECRET}, first["rows"], 1)
     assert sampled["rows"] == {"left": 600_000, "right": 2000} and "estimated from a sample" in sampled["notes"][0]
     assert said["window"]["output"] == []
+    mixed = {str(each["key"]): each["rows"] for each in said["mixed"]["output"]}
+    assert mixed == {"{'x': '7', 'y': 'None'}": 10_000, "{'x': 'None', 'y': '1'}": 1010}, "NULL equals NULL in y only"
     assert "NULL is the most frequent key of the left side" in said["null"]["notes"][0]
     assert "Python functions make these rows" in said["after a udf"]["notes"][0]
     assert "missing = NULL" in said["null"]["text"] and "50.0 %" in said["null"]["text"]
@@ -118,3 +126,5 @@ def test_the_hottest_keys_are_named_in_all_versions(version: str, spark_run: Spa
     assert said["nested"]["keys"][0]["rows"] in (801, 804), "either of the two joins"
     if version >= "4":
         check(said, {"collation": ("left", {"c": "Hot"}, 1200)})
+    if version == NEWEST:
+        check(said, {"map": ("input", {"_groupingmapsort": "{'a': 1, 'b': 7}"}, 804)})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from joinsight.base.errors import JoinsightError
 from joinsight.measuring import logical
+from joinsight.measuring.key_values import KeyValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -21,6 +22,8 @@ MOST = 10
 """Keys that are named of each side, and of a join's output."""
 _DESCRIPTION = "joinsight: the hottest keys"
 _PARTITIONS = 200
+"""The most, where the user's session has more."""
+_ROWS_A_PARTITION = 50_000
 _MOST_WHOLE = 500_000
 """Rows of a side, up to which all are counted; of a larger one, a sample is."""
 SAMPLE = 200_000
@@ -37,20 +40,32 @@ _IS_TOTAL = "is_total"
 class Counts:
     """How many rows of each side and of the output keys have, and all rows of each side."""
 
-    by_key: Mapping[tuple[Any, ...], Mapping[str, int]]
+    by_key: Sequence[tuple[tuple[Any, ...], Mapping[str, int]]]
+    """Keys, each once, with their rows."""
     rows: Mapping[str, int]
+    keys: Mapping[str, int]
+    """Different keys of each side, or of its sample."""
     sampled: Sequence[str]
     """Sides whose counts are estimates, from a sample."""
 
 
-def count(java_session: Any, found: logical.Found, join_type: str | None, sizes: Sequence[int | None]) -> Counts:
-    """Count the most frequent keys of an operator, in a clone of this session; `sizes` are rows of sides, if known."""
+def count(
+    java_session: Any,
+    found: logical.Found,
+    join_type: str | None,
+    sizes: Sequence[int | None],
+    rows_read: int | None,
+) -> Counts:
+    """Count the most frequent keys of an operator, in a clone of this session.
+
+    `sizes` are the rows of each side, and `rows_read` all that are read for them; None if that is not known.
+    """
     from pyspark import SparkContext
 
     context: Any = SparkContext._active_spark_context
     if context is None or context._jsc is None:
         raise JoinsightError("This SparkSession has been stopped.")
-    session = _clone(context, java_session)
+    session = _clone(context, java_session, rows_read)
     columns = [f"key{i}" for i in range(len(found.sides[0].keys))]
     sides = [_keys_of(session, side, columns) for side in found.sides]
     fractions = [SAMPLE / size if size is not None and size > _MOST_WHOLE else None for size in sizes]
@@ -78,34 +93,48 @@ def _tops(
     measures = list(names_of_sides)
     if join_type is not None:
         scales = [1.0 if part is None else 1 / part for part in fractions]
-        counts = counts.withColumn(OUTPUT, _output(columns, join_type, found.null_safe, scales))
+        counts = counts.withColumn(OUTPUT, _output(_never_equal(found, columns), join_type, scales))
         measures.append(OUTPUT)
     # All branches read the same columns of `counts`, so that Spark makes its shuffle once and reuses it
-    totals = counts.agg(*(f.sum(measure).alias(measure) for measure in measures)).select(
-        f.lit(True).alias(_IS_TOTAL),
-        *(f.lit(None).cast(counts.schema[name].dataType).alias(name) for name in columns),
-        *measures,
-    )
+    values = KeyValues(counts, columns)
+    numbers = [f.sum((f.col(side) > 0).cast("long")).alias(_keys_name(side)) for side in names_of_sides]
+    found_rows = counts.agg(*(f.sum(measure).alias(measure) for measure in measures), *numbers)
+    found_rows = found_rows.withColumn(_IS_TOTAL, f.lit(True))
     for measure in measures:
-        totals = totals.union(
-            counts.orderBy(f.desc(measure)).limit(MOST).select(f.lit(False), *columns, *measures)  # the largest
-        )
-    collected = _described(context, totals.collect)
+        largest = counts.orderBy(f.desc(measure)).limit(MOST)
+        largest = largest.select(f.lit(False).alias(_IS_TOTAL), *values.columns(), *measures)
+        found_rows = found_rows.unionByName(largest, allowMissingColumns=True)
+    collected = _described(context, found_rows.collect)
     (total,) = (row for row in collected if row[_IS_TOTAL])
     rows = {
         side.name: int(total[side.name] or 0) if part is None or size is None else size
         for side, size, part in zip(found.sides, sizes, fractions, strict=True)
     }
     factors = {side.name: rows[side.name] / max(1, int(total[side.name] or 0)) for side in found.sides}
-    by_key = {
-        tuple(row[column] for column in columns): {
-            measure: round(int(row[measure] or 0) * factors.get(measure, 1)) for measure in measures
-        }
-        for row in collected
-        if not row[_IS_TOTAL]
-    }
+    by_key = {}
+    for row in collected:
+        if not row[_IS_TOTAL]:
+            key = values.of(row)
+            its = {measure: round(int(row[measure] or 0) * factors.get(measure, 1)) for measure in measures}
+            by_key[repr(key)] = key, its  # a key may be a list, or NaN, which is not equal to itself
     sampled = tuple(side.name for side, part in zip(found.sides, fractions, strict=True) if part is not None)
-    return Counts(by_key, rows, sampled)
+    keys = {side: int(total[_keys_name(side)] or 0) for side in names_of_sides}
+    return Counts(list(by_key.values()), rows, keys, sampled)
+
+
+def _keys_name(side: str) -> str:
+    return f"{side}_keys"
+
+
+def _never_equal(found: logical.Found, columns: Sequence[str]) -> SparkColumn:
+    """Whether a key has a NULL that equals no other."""
+    from pyspark.sql import functions as f
+
+    is_never = f.lit(False)
+    for column, null_safe in zip(columns, found.null_safe, strict=True):
+        if not null_safe:
+            is_never = is_never | f.col(column).isNull()
+    return is_never
 
 
 def _tagged(found: logical.Found, columns: Sequence[str], sides: Sequence[DataFrame]) -> DataFrame:
@@ -119,7 +148,7 @@ def _tagged(found: logical.Found, columns: Sequence[str], sides: Sequence[DataFr
     return parts[0] if len(parts) == 1 else parts[0].union(parts[1])
 
 
-def _output(columns: Sequence[str], join_type: str, null_safe: bool, scales: Sequence[float]) -> SparkColumn:
+def _output(never_equal: SparkColumn, join_type: str, scales: Sequence[float]) -> SparkColumn:
     """The rows of a join's output that a key makes, if keys are all that it compares."""
     from pyspark.sql import functions as f
 
@@ -127,12 +156,7 @@ def _output(columns: Sequence[str], join_type: str, null_safe: bool, scales: Seq
         (f.col(side) if scale == 1 else f.ceil(f.col(side) * scale)).cast("decimal(19,0)")
         for side, scale in zip(("left", "right"), scales, strict=True)
     )
-    pairs = left * right
-    if not null_safe:
-        is_null = f.lit(False)
-        for column in columns:
-            is_null = is_null | f.col(column).isNull()
-        pairs = f.when(is_null, f.lit(0).cast("decimal(38,0)")).otherwise(pairs)
+    pairs = f.when(never_equal, f.lit(0).cast("decimal(38,0)")).otherwise(left * right)
     for side, scale in zip(("left", "right"), scales, strict=True):
         if scale != 1:  # a product of two or three rows of samples says nothing
             pairs = f.when(f.col(side) < _LEAST_SAMPLED, f.lit(0).cast("decimal(38,0)")).otherwise(pairs)
@@ -151,8 +175,8 @@ def _output(columns: Sequence[str], join_type: str, null_safe: bool, scales: Seq
     return f.when(pairs > zero, pairs).otherwise(unmatched).cast("decimal(38,0)")
 
 
-def _clone(context: Any, java_session: Any) -> Any:
-    """A session of its own settings, with the user's at this moment, in which many partitions cost little."""
+def _clone(context: Any, java_session: Any, rows: int | None) -> Any:
+    """A session of its own settings, with the user's at this moment, and with partitions for so many rows."""
     from pyspark.sql import SparkSession
 
     session = SparkSession(context, java_session.cloneSession())
@@ -160,9 +184,10 @@ def _clone(context: Any, java_session: Any) -> Any:
     settings.set("spark.sql.adaptive.enabled", "true")
     settings.set("spark.sql.adaptive.coalescePartitions.enabled", "true")
     settings.set("spark.sql.exchange.reuse", "true")
-    if int(settings.get("spark.sql.shuffle.partitions")) > _PARTITIONS:
-        settings.set("spark.sql.shuffle.partitions", str(_PARTITIONS))
-        settings.unset("spark.sql.adaptive.coalescePartitions.initialPartitionNum")
+    wanted = _PARTITIONS if rows is None else min(_PARTITIONS, 1 + rows // _ROWS_A_PARTITION)
+    for name in ("spark.sql.shuffle.partitions", "spark.sql.adaptive.coalescePartitions.initialPartitionNum"):
+        if int(settings.get(name, None) or _PARTITIONS) > wanted:
+            settings.set(name, str(wanted))
     return session
 
 

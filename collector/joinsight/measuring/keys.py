@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from joinsight.analysis.rows import Rows
@@ -47,6 +48,8 @@ class HotKeys:
     """All rows of each side."""
     notes: Sequence[str]
     """Sentences on what to know about these numbers."""
+    has_hot_key: bool = True
+    """Whether a key has far more rows than others, or makes a large part of the output."""
 
     def __str__(self) -> str:
         text = io.StringIO()
@@ -167,14 +170,34 @@ def hot_keys(rows: Rows, plans: Any, node_id: int | None) -> HotKeys:
     if node_id is not None:
         return _ask(rows, plans, node_id)
     problem = JoinsightError(f"Execution {rows.execution.execution_id} has no join or shuffle with keys.")
-    for _, each in candidates(rows):
+    return hottest((partial(_ask, rows, plans, each) for _, each in candidates(rows)), problem)
+
+
+def hottest(asks: Iterable[Callable[[], HotKeys]], problem: JoinsightError) -> HotKeys:
+    """Ask about operators until one has a hot key, but about three at most: then the first answer counts.
+
+    Raises the last error if none can be asked, or `problem` if there are none.
+    """
+    first = None
+    answers = 0
+    for ask in asks:
         try:
-            return _ask(rows, plans, each)
+            found = ask()
         except NotInPlan as error:
             problem = error
-    raise problem
+            continue
+        if found.has_hot_key:
+            return found
+        first = first or found
+        answers += 1
+        if answers == _MOST_ASKED:
+            break
+    if first is None:
+        raise problem
+    return first
 
 
+_MOST_ASKED = 3
 _MOST_REASON = 200
 
 
@@ -210,7 +233,13 @@ def _ask(rows: Rows, plans: Any, node_id: int) -> HotKeys:
     from py4j.protocol import Py4JJavaError  # here, because this needs no Spark to be imported
 
     try:
-        counts = count(plans.session(number), found, join.join_type if join else None, _sizes(view, node_id, join))
+        counts = count(
+            plans.session(number),
+            found,
+            join.join_type if join else None,
+            _sizes(view, node_id, join),
+            max((view.rows(each.id) or 0 for each in view.below(node_id)), default=0) or None,
+        )
     except Py4JJavaError as error:  # Spark 3.5 cannot plan some cached DataFrames that are sorted
         reason = str(error.java_exception.toString()).partition("\n")[0][:_MOST_REASON]
         raise NotInPlan(
@@ -221,14 +250,38 @@ def _ask(rows: Rows, plans: Any, node_id: int) -> HotKeys:
         (each for side in sides for each in _side_keys(side, counts)), key=lambda each: (-each["rows"], -each["share"])
     )
     made = None if join is None or found.has_condition else join.output_rows
+    output = _output_keys(found, counts, made) if join is not None and only is None else []
     return HotKeys(
         title,
         node_id,
         keys,
-        _output_keys(found, counts, made) if join is not None and only is None else (),
+        output,
         {side.name: counts.rows[side.name] for side in sides},
         list(_notes(sides, found, counts, keys, only)),
+        any(_is_hot(side.name, keys, counts) for side in sides) or _makes_much(output, counts),
     )
+
+
+def _is_hot(side: str, keys: Sequence[Mapping[str, Any]], counts: Counts) -> bool:
+    """Whether the first key of a side has half of the rows, or three times those of a mean or another named key."""
+    rows = [each["rows"] for each in keys if each["side"] == side]
+    if not rows:
+        return False
+    share = rows[0] / counts.rows[side]
+    usual = min(rows[-1], counts.rows[side] / max(1, counts.keys[side]))
+    return bool(share >= _HALF or (share >= _LEAST_SHARE and rows[0] >= _FACTOR * usual))
+
+
+def _makes_much(output: Sequence[Mapping[str, Any]], counts: Counts) -> bool:
+    """Whether a key makes a large part of an output that has more rows than the larger input."""
+    if not output or output[0]["share"] is None:
+        return False
+    made = output[0]["rows"] / max(output[0]["share"], 1e-9)
+    return bool(output[0]["share"] >= _LEAST_OUTPUT and made > max(counts.rows.values()))
+
+
+_HALF, _LEAST_SHARE, _LEAST_OUTPUT = 0.5, 0.01, 0.05
+_FACTOR = 3
 
 
 def _sizes(view: View, node_id: int, join: JoinRow | None) -> list[int | None]:
@@ -244,7 +297,7 @@ def _sizes(view: View, node_id: int, join: JoinRow | None) -> list[int | None]:
 
 
 def _side_keys(side: logical.Side, counts: Counts) -> list[dict[str, Any]]:
-    most = sorted(counts.by_key.items(), key=lambda pair: -pair[1][side.name])[:MOST]
+    most = sorted(counts.by_key, key=lambda pair: -pair[1][side.name])[:MOST]
     whole = counts.rows[side.name]
     return [
         {
@@ -259,7 +312,7 @@ def _side_keys(side: logical.Side, counts: Counts) -> list[dict[str, Any]]:
 
 
 def _output_keys(found: logical.Found, counts: Counts, made: int | None) -> list[dict[str, Any]]:
-    most = sorted(counts.by_key.items(), key=lambda pair: -pair[1][OUTPUT])[:MOST]
+    most = sorted(counts.by_key, key=lambda pair: -pair[1][OUTPUT])[:MOST]
     return [
         {
             "key": dict(zip(found.sides[0].names, key, strict=True)),
@@ -325,7 +378,9 @@ def _notes(
         hottest = next((each for each in keys if each["side"] == side.name), None)
         if hottest is None:
             continue
-        if None in hottest["key"].values() and hottest["share"] > 0.05:
+        equal = found.null_safe or [False] * len(side.keys)
+        nulls = [value is None and not safe for value, safe in zip(hottest["key"].values(), equal, strict=True)]
+        if any(nulls) and hottest["share"] > 0.05:
             where = "" if side.name == "input" else f" of the {side.name} side"
             yield (
                 f"NULL is the most frequent key{where}. If these rows can match nothing, filter them out before the"

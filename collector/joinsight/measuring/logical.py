@@ -28,7 +28,7 @@ _KEYS = {
     operators.SORT: "order",
 }
 """Operators with one input that need its rows by key, and the method that returns the keys."""
-_NORMALIZED = ("CollationKey", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")
+_NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "NormalizeNaNAndZero", "SortOrder")
 """What Spark puts around keys so that equal values have equal bytes, which grouping does itself, or to sort by them."""
 _PYTHON = ("Python", "Pandas", "Arrow")
 
@@ -71,8 +71,8 @@ class Found:
     """An operator of the logical plan with its inputs."""
 
     sides: Sequence[Side]
-    null_safe: bool = False
-    """A join whose NULL keys are equal."""
+    null_safe: Sequence[bool] = ()
+    """Whether NULLs are equal, for each key of a join."""
     has_condition: bool = False
     """A join that compares more than keys."""
 
@@ -166,7 +166,8 @@ def _join(node: Any) -> Found | None:
         return None
     left, right = node.left(), node.right()
     pairs: list[tuple[Any, Any]] = []
-    rest = null_safe = False
+    null_safe: list[bool] = []
+    rest = False
     for each in _conjuncts(condition.get()):
         pair = None
         if class_name(each) in (_EQUAL, _NULL_SAFE):
@@ -179,7 +180,7 @@ def _join(node: Any) -> Found | None:
             rest = True
         else:
             pairs.append((_bare(pair[0]), _bare(pair[1])))
-            null_safe = null_safe or class_name(each) == _NULL_SAFE
+            null_safe.append(class_name(each) == _NULL_SAFE)
     if not pairs:
         return None
     lefts, rights = zip(*pairs, strict=True)
@@ -213,7 +214,10 @@ def _name(expression: Any) -> str:
         bare = _bare(bare.child())
     if class_name(bare) == "AttributeReference":
         return str(bare.name())
-    return without_ids(bare.toString())
+    text = str(bare.toString())
+    if "mapsort(" in text and bare.references().size() == 1:
+        return str(bare.references().head().name())
+    return without_ids(text)
 
 
 def _ids(texts: Iterable[str]) -> frozenset[str]:

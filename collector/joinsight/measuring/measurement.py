@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from joinsight.findings import FindingsEngine
 from joinsight.gate.golden import Section, plan_of, section
 from joinsight.gate.simplified import Operator
 from joinsight.measuring.advice import Advice, try_finding
-from joinsight.measuring.keys import HotKeys, NotInPlan, candidates, hot_keys
+from joinsight.measuring.keys import HotKeys, candidates, hot_keys, hottest
 from joinsight.pages.notebook import notebook
 from joinsight.present.values import query_title
 from joinsight.tables import (
@@ -244,12 +244,8 @@ class Measured:
                 raise JoinsightError("No queries ran.")
             return max(its, key=lambda each: each.duration_ms or 0).keys(node_id)
         problem = JoinsightError("No execution has a join or shuffle with keys.")
-        for _, each, node in sorted(found, key=lambda one: one[0], reverse=True):
-            try:
-                return each.keys(node)
-            except NotInPlan as error:
-                problem = error
-        raise problem
+        ranked = sorted(found, key=lambda one: one[0], reverse=True)
+        return hottest((partial(each.keys, node) for _, each, node in ranked), problem)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the executions to a file, which `joinsight gate` compares with another. Raises like `documents`."""

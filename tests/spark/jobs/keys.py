@@ -65,6 +65,11 @@ few = {
         .selectExpr("IF(id < 30, 1, id) AS k")
         .join(spark.range(1000).selectExpr("IF(id < 30, 1, id) AS k", "id AS w"), "k")
     ),
+    "array": lambda: facts.selectExpr("array(k, NULL) AS pair", "v").repartition(8, "pair"),
+    "mixed": lambda: spark.sql(
+        "WITH odd AS (SELECT IF(v % 2 = 0, NULL, 7) AS x, IF(v % 2 = 1, NULL, 1) AS y, v FROM facts)"
+        " SELECT * FROM odd a FULL JOIN (SELECT * FROM odd WHERE v < 20) b ON a.x = b.x AND a.y <=> b.y"
+    ),
     "window": lambda: spark.sql("SELECT sum(v) OVER (PARTITION BY k) AS s FROM facts"),
     "sampled": lambda: (
         spark.range(600_000)
@@ -105,9 +110,15 @@ more = {
     "in": lambda: facts.where("k IN (SELECT k FROM facts WHERE v > 5)"),
     "union": lambda: facts.select("k").union(facts.select("k")).join(dims, "k"),
     "cached": lambda: facts.where("v >= 0").cache().join(dims, "k"),
+    "struct": lambda: facts.selectExpr("named_struct('n', k, 'day', DATE'2020-01-01') AS s", "v").repartition(8, "s"),
+    "binary": lambda: facts.selectExpr("CAST(CAST(k AS STRING) AS BINARY) AS b", "v").repartition(8, "b"),
+    "interval": lambda: facts.selectExpr("make_ym_interval(CAST(k AS INT)) AS i", "v").repartition(8, "i"),
+    "old date": lambda: facts.selectExpr("DATE_SUB(DATE'0001-01-01', CAST(k AS INT)) AS d", "v").repartition(8, "d"),
+    "late time": lambda: facts.selectExpr("TIMESTAMP'9999-12-31' + k * INTERVAL '1' DAY AS t").repartition(8, "t"),
     "nested": lambda: facts.join(dims, "k").join(facts.select("several").distinct(), "several"),
 }
 if spark.version >= "4":
+    more["map"] = lambda: facts.selectExpr("map('b', k, 'a', 1L) AS m", "v").groupBy("m").agg(F.collect_list("v"))
     more["collation"] = lambda: spark.sql(
         "SELECT * FROM (SELECT IF(v % 2 = 0, 'Hot', IF(v % 10 = 1, 'hOT', CAST(v AS STRING))) COLLATE UTF8_LCASE AS c"
         " FROM facts) a JOIN (SELECT DISTINCT CAST(v AS STRING) COLLATE UTF8_LCASE AS c FROM facts"
@@ -126,7 +137,7 @@ def asked(query: Callable[[], Any]) -> Any:
     return {
         "title": found.title,
         "keys": [{**each, "key": {n: str(v) for n, v in each["key"].items()}} for each in found.keys],
-        "output": [{**each, "key": {n: str(v) for n, v in each["key"].items()}} for each in found.output[:1]],
+        "output": [{**each, "key": {n: str(v) for n, v in each["key"].items()}} for each in found.output[:2]],
         "rows": found.rows,
         "notes": found.notes,
         "text": str(found),
