@@ -22,7 +22,6 @@ EVERY = 10
 """Each tenth micro-batch is compared with others."""
 _LEAST_BATCHES = 10
 """That must be known before it."""
-_STREAM_SCANS = ("MicroBatchScan", "RealTimeStreamScan", "ContinuousScan")
 _WATERMARK = "EventTimeWatermark"
 _IDLE_SHARE = 0.2
 """A micro-batch was in time if this share of the time until the start of the next one was left."""
@@ -103,7 +102,7 @@ def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence
 
 
 def _is_stream(name: str) -> bool:
-    return name.startswith(_STREAM_SCANS)
+    return operators.of(name).source_name == "stream"
 
 
 def _has_stream(context: PlanContext, node_id: int) -> bool:
