@@ -55,6 +55,12 @@ def recordings() -> dict[str, Execution]:
 
 
 @cache
+def table_formats() -> dict[str, Execution]:
+    """Commands of `formats_workload` with Delta Lake 4.4 and Iceberg 1.12 on Spark 4.1, from its event logs."""
+    return _read(Path(__file__).parent / "rewritten.ndjson.gz")
+
+
+@cache
 def starved() -> dict[str, Execution]:
     """The same of those on the starved machine."""
     return _read(STARVED)

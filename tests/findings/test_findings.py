@@ -71,8 +71,10 @@ def only(name: str, kind: str, thresholds: Thresholds = SMALL, *earlier: int) ->
 
 
 def test_every_heuristic_finds_something_in_a_recording() -> None:
-    """Each has a real plan in which it finds something; what must have grown, with a history."""
-    assert set().union(*EXPECTED.values(), {"broadcast-near-threshold"}) == {each.id for each in UNLIMITED}
+    """Each has a real plan in which it finds something; what must have grown, with a history; `test_rewritten`."""
+    assert set().union(*EXPECTED.values(), {"broadcast-near-threshold", "rewritten-rows"}) == {
+        each.id for each in UNLIMITED
+    }
 
 
 def test_every_heuristic_is_listed_and_named_after_its_module() -> None:
@@ -107,7 +109,7 @@ def test_a_threshold_just_past_what_was_measured_silences_it(name: str, kind: st
 def test_every_threshold_decides_something() -> None:
     """Each threshold is tested above, or below by name."""
     tested = {threshold for _, _, threshold, _ in EVIDENCE_LIMITS} | {"wall_share", "wall_ms", "largest_part_share"}
-    tested |= {"stream_state_rows"}  # in test_streams
+    tested |= {"stream_state_rows", "rewritten_rows", "rewritten_share"}  # in test_streams, test_rewritten
     source = Path(__file__).read_text()
     for field in fields(Thresholds):
         assert field.name in tested or f"{field.name}=" in source, field.name

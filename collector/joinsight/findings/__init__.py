@@ -25,6 +25,7 @@ from joinsight.findings import (
     missed_broadcast,
     nested_loop_join,
     repeated_shuffle,
+    rewritten_rows,
     streams,
 )
 from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, PlanContext
@@ -43,6 +44,7 @@ _HEURISTICS: tuple[Heuristic, ...] = (
     cache_read_once.HEURISTIC,
     driver_collect.HEURISTIC,
     late_replan.HEURISTIC,
+    rewritten_rows.HEURISTIC,
     *causes.HEURISTICS,
     *streams.HEURISTICS,
 )

@@ -72,6 +72,10 @@ class Thresholds:
         "driver-collect: minimum bytes that tasks sent for a broadcast or as the result; below it, the time has"
         " another cause",
     )
+    rewritten_rows: float = _threshold(
+        100_000, "rows", "rewritten-rows: minimum number of rows that were copied without change, and"
+    )
+    rewritten_share: float = _threshold(0.5, "share", "rewritten-rows: minimum share of them of the rows written")
 
     def overridden(self, settings: Iterable[str], origin: str = OPTION) -> Thresholds:
         """With these settings, ``NAME=VALUE`` each; of bytes, a value may be written like ``64m``.

@@ -13,6 +13,7 @@ from typing import Any
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text, first_up
+from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
 from joinsight.verdict.mechanisms import PLACES, TOGETHER, Cause, Code, causes
 from joinsight.verdict.view import View
@@ -62,7 +63,18 @@ class _Place:
 
 
 def judge(stored: StoredPlan) -> Verdict:
-    """The verdict on an execution. What it started counts as its own, for the time that it waited for it."""
+    """The verdict on an execution. What it started counts as its own, for the time that it waited for it.
+
+    Its evidence has the rows that a command of a table format wrote, and those of them that it did not change.
+    """
+    verdict, rows = _judge(stored), rewritten(stored.facts)
+    if rows is None:
+        return verdict
+    copied = {"copied_rows": rows.copied_rows, "written_rows": rows.written_rows}
+    return replace(verdict, evidence={**verdict.evidence, **copied})
+
+
+def _judge(stored: StoredPlan) -> Verdict:
     view = View(stored)
     own = [_Place(view, each) for each in causes(view) if each.wall_ms > 0]
     inner = [] if _is_several(stored) else [each for each in _nested(stored) if each.cause.wall_ms > 0]

@@ -1,0 +1,70 @@
+"""Rows that a MERGE, UPDATE or DELETE wrote again without a change, since a table format replaces whole files.
+
+Delta Lake counts them at its command, Iceberg at `MergeRows`, and for a DELETE at `ReplaceData`: the records of the
+files that it added, all of which were in those that it removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from joinsight.plan.metrics import PlanMetrics
+
+_COPIED = (
+    "number of target rows rewritten unmodified",
+    "number of rows copied.",
+    "number of rows copied",
+    "number of target rows copied unmodified because they did not match any action",
+)
+_WRITTEN = (
+    *("number of updated rows", "number of inserted rows", "number of rows updated."),
+    *("number of target rows updated", "number of target rows inserted"),
+)
+_DELETED = ("number of deleted rows", "number of rows deleted.", "number of target rows deleted")
+_ADDED_BYTES = ("number of target bytes added", "number of bytes added", "total size of added files")
+_REWRITE_MS = "time taken to rewrite the matched files"
+_REPLACE = "ReplaceData"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a command changed, and what it copied."""
+
+    node_id: int
+    """The command or write."""
+    copied_rows: int
+    written_rows: int
+    """With those that were updated or inserted."""
+    deleted_rows: int
+    added_bytes: int | None
+    """Size of the files that it added."""
+    rewrite_ms: int | None
+    """How long it wrote; None: not measured."""
+    counted_at: int
+    """The node that counted the rows."""
+
+    @property
+    def share(self) -> float:
+        """The part of the rows that it wrote that it copied, 0 to 1."""
+        return self.copied_rows / self.written_rows if self.written_rows else 0.0
+
+
+def rewritten(plan: PlanMetrics) -> Rewritten | None:
+    """None if nothing was copied, or nothing says so."""
+    found = None
+    write = next((node for node in plan.graph.nodes if node.name == _REPLACE), None)
+    for node in plan.graph.nodes:
+        metrics = {name: each.sum for name, each in plan.metrics(node).items() if each.sum is not None}
+        copied = sum(metrics.get(name, 0) for name in _COPIED)
+        written = copied + sum(metrics.get(name, 0) for name in _WRITTEN)
+        deleted = sum(metrics.get(name, 0) for name in _DELETED)
+        if node is write and found is None:
+            added, removed = metrics.get("number of added records", 0), metrics.get("number of removed records", 0)
+            if 0 < added < removed:  # equal: an UPDATE, of which Iceberg does not count what it changed
+                copied, written, deleted = added, added, removed - added
+        if copied:
+            at = node if write is None else write
+            sizes = {name: each.sum for name, each in plan.metrics(at).items()}
+            size = next((sizes[name] for name in _ADDED_BYTES if name in sizes), None)
+            found = Rewritten(at.id, copied, written, deleted, size, metrics.get(_REWRITE_MS), node.id)
+    return found
