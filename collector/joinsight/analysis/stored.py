@@ -10,6 +10,7 @@ from functools import cached_property
 from joinsight.analysis.followed import not_followed
 from joinsight.analysis.replay import Recording
 from joinsight.analysis.rows import Rows
+from joinsight.analysis.table_formats import reads_log
 from joinsight.base.errors import NotFound
 from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.contract.document import Accumulator, Metric
@@ -58,6 +59,8 @@ class StoredPlan:
     """What the application reported of its settings."""
     nested: Sequence[StoredPlan] = ()
     """The executions that it started, in the order of their start, if it is the outermost."""
+    before: Sequence[Row] = ()
+    """Executions that planned it, or read a table's log for it, and ended before it began; the latest first."""
 
     @cached_property
     def waited(self) -> Mapping[int, int]:
@@ -67,6 +70,13 @@ class StoredPlan:
             if row["nested_execution_id"] is not None:
                 found[row["nested_execution_id"]] += row["end_ms"] - row["start_ms"]
         return found
+
+    @property
+    def log_ms(self) -> tuple[int, int]:
+        """How long Delta's log was read before it began, and how long it waited for that itself."""
+        within = (each.execution for each in self.nested if reads_log(each.execution["description"]))
+        before = (row["duration_ms"] or 0 for row in self.before if reads_log(row["description"]))
+        return sum(before), sum(self.waited.get(row["execution_id"], 0) for row in within)
 
     @cached_property
     def command_items(self) -> Sequence[tuple[StoredPlan, Item]]:

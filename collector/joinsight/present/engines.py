@@ -14,6 +14,14 @@ _MOST = 6
 _NOT_COUNTED = ("codegen", "adapter", "query_stage", "shuffle_read", "reused_exchange", "reused_subquery", "subquery")
 
 
+def log_text(stored: StoredPlan) -> str:
+    """``Delta's log: 1.3 s before the query, 812 ms in it``; empty if it was not read."""
+    before, within = stored.log_ms
+    parts = [f"{duration_text(before)} before the query"] if before else []
+    parts += [f"{duration_text(within)} in it"] if within else []
+    return f"Delta's log: {', '.join(parts)}" if parts else ""
+
+
 def engine_text(stored: StoredPlan) -> str:
     """``Comet ran 9 of 10 operators, Spark ran Filter; 2 conversions ...``; empty if no engine ran any."""
     absent = stored.not_run(stored.versions[-1]) if stored.versions else frozenset()

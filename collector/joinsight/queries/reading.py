@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import (
@@ -28,6 +29,7 @@ from sqlalchemy import (
 
 from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
+from joinsight.analysis.table_formats import READS_LOG, reads_log
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import rank
 from joinsight.contract.accepted_advice import SETTING, of_setting
@@ -181,7 +183,7 @@ def _list(connection: Connection, name: str, filters: Filters, sort: str) -> Sel
 def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Select[Any]:
     """Executions; those before a cursor in reverse order."""
     executions, by = _executions(filters), SORTS["queries"][sort]
-    listed = has_work if _shows_parts(filters, sort) else lambda executions: has_work(executions) & ~is_part(executions)
+    listed = has_work if _shows_parts(filters, sort) else _is_asked_for
     if filters.show == "all":
         executions, listed = select(execution).where(*_conditions(filters)), lambda executions: true()
     if cursor is not None:
@@ -198,6 +200,13 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
         row = select(run).where(_same_execution(run, keys), listed(run)).offset(0).lateral("row")
         return ordered(select(row).select_from(keys.join(row, true()))).limit(filters.limit)
     return ordered(executions.where(listed(execution))).limit(filters.limit)
+
+
+def _is_asked_for(executions: FromClause) -> ColumnElement[bool]:
+    """Whether it has work that a user asked for: no other execution started it, nor Delta Lake to read its log."""
+    c = executions.c
+    of_delta = c.description.regexp_match(READS_LOG) & (c.state == "succeeded")
+    return has_work(executions) & ~is_part(executions) & ~of_delta
 
 
 def _shows_parts(filters: Filters, sort: str) -> bool:
@@ -397,6 +406,7 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
     """An execution's plans, and those of the executions that it started; the execution must exist."""
     stored = _read_plan(connection, key)
     row = stored.execution
+    stored = replace(stored, before=_read_before(connection, row))
     if not any(each["nested_execution_id"] is not None for each in stored.segments):
         return stored
     c = execution.c
@@ -410,6 +420,23 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         .limit(_NESTED)
     )
     return replace(stored, nested=[_read_plan(connection, (k[0], k[1], k[2], k[3])) for k in sorted(map(tuple, keys))])
+
+
+def _read_before(connection: Connection, row: Row) -> list[Row]:
+    """What was run for an execution before it began: by Delta Lake, or as a part of its planning."""
+    if row["root_execution_id"] != row["execution_id"]:
+        return []
+    c = execution.c
+    same = [c[name] == row[name] for name in ("application_id", "attempt_id")]
+    number = row["execution_id"]
+    near = c.execution_id.between(number - _BEFORE, number + _BEFORE) & (c.execution_id != number)
+    earlier = (c.started_at < row["started_at"]) & (c.started_at >= row["started_at"] - _LONGEST_PLANNING)
+    columns = [c[name] for name in (*EXECUTION_KEY, "root_execution_id", "duration_ms", "description", "state")]
+    statement = select(*columns).where(*same, near, earlier).order_by(c.started_at.desc(), c.execution_id.desc())
+    rows = _rows(connection, statement)
+    parts = [each for each in rows if each["root_execution_id"] == number]
+    others = (each for each in rows if each["root_execution_id"] == each["execution_id"])
+    return [*parts, *takewhile(lambda each: reads_log(each["description"]), others)]
 
 
 def _read_plan(connection: Connection, key: Key) -> StoredPlan:
@@ -434,6 +461,8 @@ def _read_plan(connection: Connection, key: Key) -> StoredPlan:
     )
 
 
+_BEFORE, _LONGEST_PLANNING = 50, timedelta(hours=1)
+"""Among how many executions next to one, by id, and since when, those are looked for that ran for it before."""
 _NESTED = 20
 """Executions that a command started of which it is shown what they did: the longest."""
 _LONGEST_COMMAND = timedelta(days=31)
