@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from joinsight.base.errors import JoinsightError
@@ -21,8 +23,8 @@ def test_a_round_that_does_not_fit_is_not_begun() -> None:
     assert _is_last(3, 8.0, 9.9)
 
 
-@pytest.mark.parametrize("budget_s", [0, -1, float("nan")])
-def test_a_budget_must_be_some_time(budget_s: float) -> None:
+@pytest.mark.parametrize("budget_s", [0, -1, float("nan"), "10 min", "600", True])
+def test_a_budget_must_be_some_time(budget_s: Any) -> None:
     """What is wrong is named before anything runs."""
     with pytest.raises(JoinsightError, match=r"budget_s=.* is not a number of seconds above 0"):
         compare({"a": lambda: 1 / 0, "b": lambda: 1}, 5, True, budget_s)

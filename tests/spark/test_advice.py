@@ -30,7 +30,7 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     ]
     assert len(broadcast) == 1 and 'right.hint("broadcast")' in broadcast[0]["code"], said["all"]
     assert broadcast[0]["same_result"] in (True, None), "None: the budget was spent before"
-    assert said["runs"] >= 2 and "variants accepted" in said["text"] and "<table>" in said["html"]
+    assert said["runs"] >= 2 and "variants accepted" in said["shown"] and "<table>" in said["html"]
     assert said["repr"].startswith("<advice: ")
     changed = said["changed"]
     assert changed["other"]["same_result"] is False and changed["other"]["reason"].startswith("Other result: ")
@@ -42,6 +42,9 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert salt["same_result"] is True and hint["same_result"] is True, said["rewritten"]
     assert "joinsight_salt" in said["plans"][0] and "BroadcastHashJoin" in said["plans"][1]
     assert "is too small" in said["too small"] and "not a number of seconds above 0" in said["no budget"]
+    assert said["text"] == "budget_s='10 min' is not a number of seconds above 0."
+    assert said["nested"] == {"order": True, "value": False}
+    assert said["interrupted"] == "kept", "the job of an endless query was cancelled"
     assert any(each.startswith("broadcast the right side") for each in said["finding"])
     entries = {variant.partition(" ")[0]: rest for variant, *rest in said["entries"]}
     assert entries["broadcast"] == ["SortMergeJoin", [], said["join"]]

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ _PATIENCE = 3.0
 """A run that takes this many times as long as the baseline's is stopped."""
 _LEAST_LIMIT_S = 10.0
 _CANCEL_AGAIN_S = 0.5
+_INTERRUPTED_S = 5.0
+"""After Ctrl-C, how long to wait for a query to end."""
 _DESCRIPTION = "joinsight: trying advice"
 
 
@@ -145,8 +148,7 @@ def try_advice(measure: Measure, session: Any, query: Any, budget_s: float) -> A
     from pyspark.sql import DataFrame
 
     context = classic_context(session)
-    if not budget_s > 0:
-        raise JoinsightError(f"budget_s={budget_s} is not a number of seconds above 0.")
+    check_budget(budget_s)
     frame = query
     if not isinstance(query, DataFrame) and callable(query):
         with only_reads():
@@ -155,6 +157,12 @@ def try_advice(measure: Measure, session: Any, query: Any, budget_s: float) -> A
         raise JoinsightError(f"{type(frame).__name__} is not a DataFrame: give one, or a function that returns one.")
     analyzed = frame._jdf.queryExecution().analyzed()
     return _Trials(measure, context, frame.sparkSession._jsparkSession, analyzed, budget_s).run()
+
+
+def check_budget(budget_s: Any) -> None:
+    """Raise `JoinsightError` if it is not a number of seconds."""
+    if isinstance(budget_s, bool) or not isinstance(budget_s, Real) or not float(budget_s) > 0:
+        raise JoinsightError(f"budget_s={budget_s!r} is not a number of seconds above 0.")
 
 
 def _takes_session(query: Callable[..., Any]) -> bool:
@@ -170,6 +178,7 @@ def try_finding(
     measure: Measure, context: Any, java_session: Any, optimized: Any, operator_key: str | None, budget_s: float
 ) -> Advice:
     """Try what is proposed for an operator, None for all, of an execution with this optimized plan; for `try_`."""
+    check_budget(budget_s)
     plan = optimized
     while operators.is_write(logical.class_name(plan)) and plan.children().size() == 1:
         plan = plan.children().apply(0)
@@ -390,39 +399,51 @@ class _Trials:
         return run
 
     def _limited(self, run: Callable[[], Any]) -> Any:
-        """Run a query; cancel its jobs after the limit. Raises `Stopped` then."""
+        """Run a query; cancel its jobs after the limit. Raises `Stopped` then.
+
+        It runs in a thread of its own: Ctrl-C would break this thread's connection to the JVM in the middle of a call,
+        and with it the thread's job group.
+        """
+        from pyspark import InheritableThread
+
         limit = self._limit_s()
-        done, stopped = threading.Event(), threading.Event()
+        results: list[Any] = []
+        errors: list[BaseException] = []
 
-        def watch() -> None:
-            if done.wait(limit):
-                return
-            stopped.set()
-            self._context.cancelJobGroup(self._group)
-            while not done.wait(_CANCEL_AGAIN_S):  # a query may start its next job
-                self._context.cancelJobGroup(self._group)
+        def work() -> None:
+            try:
+                results.append(run())
+            except BaseException as error:
+                errors.append(error)
 
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
         self._runs += 1
+        worker = InheritableThread(target=work, daemon=True)
+        worker.start()
         try:
-            result = run()
-        except Exception as error:
-            if stopped.is_set():
-                raise Stopped(f"It was stopped after {limit:.0f} s.") from error
+            worker.join(limit)
+            is_stopped = worker.is_alive()
+            while worker.is_alive():
+                self._cancel(worker)
+        except BaseException:  # Ctrl-C
+            patience = time.monotonic() + _INTERRUPTED_S
+            while worker.is_alive() and time.monotonic() < patience:
+                self._cancel(worker)
             raise
-        finally:
-            done.set()
-            watcher.join()
-        if stopped.is_set():
-            raise Stopped(f"It took longer than {limit:.0f} s.")
-        return result
+        if is_stopped:
+            raise Stopped(f"It was stopped after {limit:.0f} s.") from (errors[0] if errors else None)
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    def _cancel(self, worker: threading.Thread) -> None:
+        self._context.cancelJobGroup(self._group)
+        worker.join(_CANCEL_AGAIN_S)  # the query may start its next job
 
     @contextmanager
     def _in_group(self) -> Iterator[None]:
         """Jobs get a group of their own, to cancel them; what the thread had is put back. Ctrl-C cancels them too."""
-        names = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
-        before = {name: self._context.getLocalProperty(name) for name in names}
+        spark_context = self._context._jsc.sc()
+        before = spark_context.getLocalProperties().clone()
         self._group = f"joinsight-{uuid.uuid4()}"
         try:
             self._context.setJobGroup(self._group, _DESCRIPTION, interruptOnCancel=True)
@@ -431,8 +452,7 @@ class _Trials:
             self._context.cancelJobGroup(self._group)
             raise
         finally:
-            for name, value in before.items():
-                self._context.setLocalProperty(name, value)
+            spark_context.setLocalProperties(before)
 
 
 def _wall_ms(run: Run) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from joinsight.base.errors import JoinsightError
 from joinsight.base.units import bytes_text, duration_text
+from joinsight.measuring.advice import check_budget
 from joinsight.measuring.measurement import Measured, measure
 from joinsight.measuring.paired_test import ENOUGH, evidence
 from joinsight.measuring.results import Result, result_of, same
@@ -146,8 +147,8 @@ def compare(
         raise JoinsightError('Nothing to compare: write joinsight.compare({"as it is": ..., "broadcast": ...}).')
     if runs < 1:
         raise JoinsightError(f"runs={runs} is not a number of runs; it must be at least 1.")
-    if budget_s is not None and not budget_s > 0:
-        raise JoinsightError(f"budget_s={budget_s} is not a number of seconds above 0.")
+    if budget_s is not None:
+        check_budget(budget_s)
     started = time.monotonic()
     results = {name: _once(make) for name, make in variants.items()}
     if check:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +39,7 @@ module._LEAST_LIMIT_S = AMPLE_S  # no run is stopped for being slow
 module._MOST_PAIRS = 2  # how many are needed is tested without Spark
 
 
-def tried(what: Any, budget_s: float = AMPLE_S, **variants: Callable[[Plans, Any, Any], Any]) -> Any:
+def tried(what: Any, budget_s: Any = AMPLE_S, **variants: Callable[[Plans, Any, Any], Any]) -> Any:
     """What came of these changes of the plan, or of the proposals if there are none."""
 
     def proposed(execution: Any) -> list[Proposal]:
@@ -76,7 +80,7 @@ before = state()
 whole = tried(lambda spark: spark.table("facts").join(spark.table("dims"), "k").groupBy("region").agg(F.sum("third")))
 out["all"] = [*whole.accepted, *whole.refused]
 out["runs"], out["baseline_ms"] = whole.runs, whole.baseline_ms
-out["text"], out["html"], out["repr"] = str(whole), whole._repr_html_(), repr(whole)
+out["shown"], out["html"], out["repr"] = str(whole), whole._repr_html_(), repr(whole)
 changed = tried(
     query,
     broadcast=lambda plans, plan, session: (
@@ -115,6 +119,31 @@ out["rewritten"] = [*rewritten.accepted, *rewritten.refused]
 out["plans"] = salted
 out["too small"] = tried(query, budget_s=0.01)
 out["no budget"] = tried(query, budget_s=0)
+out["text"] = tried(query, budget_s="10 min")
+nested = tried(
+    spark.range(20).selectExpr("map('a', id / 7D, 'b', 1D) AS m", "array(id / 3D) AS list"),
+    order=lambda plans, plan, session: plan_of(
+        frame(plan, session).selectExpr("map('b', m['b'], 'a', m['a'] + 1e-14)", "transform(list, x -> x - 1e-14)")
+    ),
+    value=lambda plans, plan, session: plan_of(
+        frame(plan, session).selectExpr("map('a', m['a'], 'b', 1.001D)", "list")
+    ),
+)
+out["nested"] = {each["variant"]: each["same_result"] for each in [*nested.accepted, *nested.refused]}
+
+
+def interrupt() -> None:
+    while not context.statusTracker().getActiveJobsIds():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+context.setLocalProperty("mine", "kept")
+threading.Thread(target=interrupt).start()
+try:
+    tried(spark.range(10**15).selectExpr("sum(hash(id))"))
+except KeyboardInterrupt:
+    out["interrupted"] = context.getLocalProperty("mine")
 with joinsight.measure(spark) as measured:
     query.write.format("noop").mode("overwrite").save()
 finding_of = measured.executions[0].findings
