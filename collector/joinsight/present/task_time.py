@@ -38,7 +38,7 @@ def by_operator(plan: StoredPlan) -> list[OperatorTime]:
     """The parts, the largest first; none if nothing was sampled."""
     if all(row["samples"] is None for row in plan.task_times):
         return []
-    total = sum(row["task_time_ms"] for row in plan.task_times)
+    total = max(1, sum(row["task_time_ms"] for row in plan.task_times))  # 0: all tasks were cancelled at once
     rows: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in plan.task_times:
         rows[row["part"], row["node_id"]].append(row)
