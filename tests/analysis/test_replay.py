@@ -35,8 +35,10 @@ def run(name: str) -> Execution:
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name.partition(".")[0])
 def test_a_replay_takes_as_long_as_the_execution(path: Path) -> None:
+    """Less exactly where other queries held slots for a part of a stage: which part is not recorded."""
     its = recording(document(path))
-    assert its.replay.wall_ms() == pytest.approx(its.wall_ms, rel=0.10)
+    shares_slots = path.name.startswith("slots1")
+    assert its.replay.wall_ms() == pytest.approx(its.wall_ms, rel=0.25 if shares_slots else 0.10)
 
 
 def test_stages_wait_for_what_they_read() -> None:
