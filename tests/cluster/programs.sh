@@ -33,9 +33,9 @@ base() {
   debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv,python3-pip,wget bookworm root >/dev/null
   ln -s python3 root/usr/bin/python
   rm root/usr/lib/python3*/EXTERNALLY-MANAGED
-  # pip trusts what this machine's pip trusts; not in ca-certificates.crt, which a JDK's package makes again
-  certificates=$(python3 -m pip config get global.cert 2>/dev/null || true)
-  [ -z "$certificates" ] || { cp "$certificates" root/etc/pip-ca.crt && printf '[global]\ncert = /etc/pip-ca.crt\n' >root/etc/pip.conf; }
+  # pip trusts what this machine trusts; not in ca-certificates.crt, which a JDK's package makes again
+  cp /etc/ssl/certs/ca-certificates.crt root/etc/pip-ca.crt
+  printf '[global]\ncert = /etc/pip-ca.crt\n' >root/etc/pip.conf
   rm -rf root/var/cache/apt/archives/*.deb
 }
 
