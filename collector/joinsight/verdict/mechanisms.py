@@ -713,6 +713,10 @@ def _python_together(view: View, account: Account, wall: int) -> Cause:
     )
 
 
+_READ_LESS = "Read less: filter on partition columns, select fewer columns."
+_COLUMNAR = ("parquet", "orc")
+
+
 def scans(view: View) -> Iterator[Cause]:
     """Reading sources: many small files, or the scan as a place."""
     for node in view.of_kind("scan"):
@@ -740,7 +744,9 @@ def scans(view: View) -> Iterator[Cause]:
             + (f", and parsed {text_format}" if text_format else ""),
             f"Store it as Parquet or ORC, if it is read more than once: each read parses {text_format} again."
             if text_format
-            else "Read less: filter on partition columns, select fewer columns, or store it in a columnar format.",
+            else _READ_LESS
+            if _format(node) in _COLUMNAR
+            else f"{_READ_LESS} Or store it in a columnar format.",
             {
                 "files": files or 0,
                 "bytes": size or 0,
