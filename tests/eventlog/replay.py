@@ -4,6 +4,7 @@ A script, not a test: it runs in a process of its own, with a PySpark of any ver
 
     python replay.py LOG... --out FILE
 
+``--jars`` is a class path with the classes of metrics that are not Spark's, as of Iceberg.
 ``--pack CODEC=FILE`` also writes the first LOG, a plain one, as Spark's own codec packs it, flushed now and then.
 Each LOG is a file, or a folder of a rolling log. FILE becomes a list, for each log `{"log", "seconds", "said": what
 oracle.read says, "plan_versions": what oracle.plan_versions says, of a plain log}`; `seconds` is the time of the replay
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -41,8 +42,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--pack", metavar="CODEC=FILE")
+    parser.add_argument("--jars", default="")
     arguments = parser.parse_args()
-    SparkContext._ensure_initialized()
+    conf = SparkConf(loadDefaults=False).set("spark.driver.extraClassPath", arguments.jars)
+    SparkContext._ensure_initialized(conf=conf if arguments.jars else None)
     jvm: Any = SparkContext._jvm
     found = []
     for log in arguments.logs:

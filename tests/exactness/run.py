@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.eventlog import replay
-from tests.exactness import oracle, semantics_workload, tpch
+from tests.exactness import formats_workload, oracle, semantics_workload, tpch
 
 # Nothing may be evicted before it is read.
 STORE_OPTIONS = {
@@ -39,8 +39,13 @@ STEPS = {
     "joins": semantics_workload.JOIN_STEPS,
     "few": semantics_workload.FEW_STEPS,
 }
-MASTERS = {**dict.fromkeys(STEPS, "local[2,3]"), "tpch": "local[2]"}
-OPTIONS = {**dict.fromkeys(STEPS, semantics_workload.session_options), "tpch": tpch.session_options}
+FORMATS = formats_workload.STATEMENTS
+MASTERS = {**dict.fromkeys(STEPS, "local[2,3]"), **dict.fromkeys(["tpch", *FORMATS], "local[2]")}
+OPTIONS = {
+    **dict.fromkeys(STEPS, semantics_workload.session_options),
+    **dict.fromkeys(FORMATS, formats_workload.session_options),
+    "tpch": tpch.session_options,
+}
 
 
 def main() -> None:
@@ -54,6 +59,8 @@ def main() -> None:
             spark.conf.set(semantics_workload.ADAPTIVE, str(aqe == "on").lower())
             if arguments.workload == "tpch":
                 tpch.run(spark, folder, tpch.read_queries(folder))
+            elif arguments.workload in FORMATS:
+                formats_workload.run(spark, arguments.workload, f"aqe_{aqe}")
             else:
                 spark.sql(f"CREATE DATABASE aqe_{aqe}")
                 spark.sql(f"USE aqe_{aqe}")

@@ -1,22 +1,25 @@
-"""TPC-H with Comet on Spark 4.1: what is stored equals Spark's own numbers, as without an engine.
+"""Native engines and table formats: what is stored equals Spark's own numbers, as without them.
 
-The jar is kept in ``.venvs`` between runs. The test is skipped where Maven Central cannot be reached.
+Comet runs TPC-H; Delta Lake, Iceberg and Hudi run `formats_workload`. Maven's client fetches their jars, which are kept
+in ``.venvs`` between runs. Tests are skipped where it is missing, or cannot reach its repository.
 """
 
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 from tests.class_archive import FOLDER
-from tests.exactness import tasklog
-from tests.exactness.compare import Comparer
+from tests.eventlog.recorded import as_stored, log_at, read
+from tests.exactness import formats_workload, tasklog
+from tests.exactness.compare import UNEQUAL, Comparer
 from tests.exactness.recorder import Recorder
-from tests.exactness.test_exactness import REPLAY, RUN, read_store, recorder, run, tpch_folder
+from tests.exactness.test_exactness import REPLAY, RUN, compare_both, read_store, recorder, tpch_folder
 from tests.spark_process import SparkRun
 
 from joinsight.contract.document import Execution
@@ -24,25 +27,34 @@ from joinsight.driver.attach import LISTENER, listener_jar
 
 __all__ = ["recorder", "tpch_folder"]  # fixtures
 
-SPARK = "4.1.4"
-NAME = "comet-spark-spark4.1_2.13-1.2.0.jar"
-ADDRESS = f"https://repo1.maven.org/maven2/org/apache/datafusion/comet-spark-spark4.1_2.13/1.2.0/{NAME}"
-BYTES = 98_985_596
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+COMET = "org.apache.datafusion:comet-spark-spark4.1_2.13:1.2.0"
+FORMATS = {
+    ("delta", "4.1.4"): ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0"),
+    ("iceberg", "4.1.4"): ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",),
+    ("iceberg", "3.5.9"): ("org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",),
+    ("hudi", "3.5.9"): ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2",),
+}
+"""By format and version of Spark: the jars."""
 
 
-def comet_jar() -> Path:
-    """The jar of Comet, fetched once."""
-    jar = FOLDER / NAME
-    if not jar.exists() or jar.stat().st_size != BYTES:
-        FOLDER.mkdir(exist_ok=True)
-        part = jar.with_suffix(".part")
-        try:
-            urllib.request.urlretrieve(ADDRESS, part)
-        except urllib.error.URLError as error:
-            pytest.skip(f"Comet's jar is not here, and Maven Central cannot be reached: {error.reason}")
-        assert part.stat().st_size == BYTES
-        part.rename(jar)
-    return jar
+def jar(artifact: str) -> Path:
+    """A jar by its Maven coordinates, fetched once."""
+    _, name, version = artifact.split(":")
+    path = FOLDER / f"{name}-{version}.jar"
+    if path.exists():
+        return path
+    if shutil.which("mvn") is None:
+        pytest.skip(f"{path.name} is not here, and neither is Maven's client")
+    FOLDER.mkdir(exist_ok=True)
+    folder = FOLDER / f"{name}-{version}.part"
+    command = ["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"{path.name} is not here, and Maven could not fetch it: {done.stdout[-300:]}")
+    (folder / path.name).rename(path)
+    folder.rmdir()
+    return path
 
 
 @pytest.mark.spark
@@ -52,10 +64,6 @@ def test_numbers_of_comet_are_sparks(
 ) -> None:
     """Executions, jobs, stages, plan versions, nodes, edges and metrics are the same in both stores."""
     conf = {
-        "spark.driver.extraClassPath": f"{listener_jar()}:{comet_jar()}",
-        "spark.extraListeners": LISTENER,
-        "spark.joinsight.url": recorder.url,
-        "spark.joinsight.sampleInterval": "0",
         "spark.plugins": "org.apache.spark.CometPlugin",
         "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
         "spark.comet.enabled": "true",
@@ -63,20 +71,83 @@ def test_numbers_of_comet_are_sparks(
         "spark.memory.offHeap.enabled": "true",
         "spark.memory.offHeap.size": "2g",
     }
-    out = tmp_path / "live.json"
     arguments = ["--workload", "tpch", "--aqe", "on", "--folder", str(tpch_folder)]
-    for key, value in conf.items():
-        arguments += ["--conf", f"{key}={value}"]
-    done = spark_run.alone(SPARK, RUN, *arguments, "--out", str(out))
-    assert done.returncode == 0, done.stderr[-6000:]
-    truth = json.loads(out.read_text())
-    (replayed,) = run(spark_run, SPARK, REPLAY, truth["log"], "--out", str(tmp_path / "replayed.json"))
-    live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
-    with Path(truth["log"]).open("rb") as lines:
-        logged = tasklog.read(lines)
-    ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
-    comparer = Comparer(truth["live"], replayed["plan_versions"], logged, ended_at, is_live=True, is_async=True)
-    result = comparer.compare(live)
-    assert not result.differences, result.words()
+    check(engine, recorder, spark_run, "4.1.4", [jar(COMET)], [*arguments, *options(conf)], tmp_path, is_async=True)
     names = {node.name for each in recorder.documents if isinstance(each, Execution) for node in each.nodes}
     assert {"CometHashAggregate", "CometExchange", "CometBroadcastHashJoin"} <= names
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "version"), FORMATS)
+def test_numbers_of_table_formats_are_sparks(
+    name: str,
+    version: str,
+    engine: Engine,
+    recorder: Recorder,
+    spark_run: SparkRun,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """So they are of merges, updates, deletes, compaction and time travel, live and from event logs."""
+    conf = {
+        **formats_workload.format_options(name, str(tmp_path / "lake")),
+        "spark.appStateStore.asyncTracking.enable": "false",
+    }
+    arguments = ["--workload", name, "--aqe", "on", "off", "--folder", str(tmp_path), *options(conf)]
+    jars = [jar(each) for each in FORMATS[name, version]]
+    for summary in check(engine, recorder, spark_run, version, jars, arguments, tmp_path, is_async=False):
+        record_property("summary", f"Spark {version}, {name}: {summary}")
+
+
+def options(conf: dict[str, str]) -> Iterable[str]:
+    for key, value in conf.items():
+        yield from ("--conf", f"{key}={value}")
+
+
+def check(
+    engine: Engine,
+    recorder: Recorder,
+    spark_run: SparkRun,
+    version: str,
+    jars: Sequence[Path],
+    arguments: list[str],
+    folder: Path,
+    *,
+    is_async: bool,
+) -> list[str]:
+    """Run a workload with these jars and compare what is stored, and what its log has, with Spark's; the summaries."""
+    conf = {
+        "spark.driver.extraClassPath": ":".join(map(str, [listener_jar(), *jars])),
+        "spark.extraListeners": LISTENER,
+        "spark.joinsight.url": recorder.url,
+        "spark.joinsight.sampleInterval": "0",
+    }
+    out = folder / "live.json"
+    done = spark_run.alone(version, RUN, *arguments, *options(conf), "--out", str(out))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    truth = json.loads(out.read_text())
+    class_path = ":".join(map(str, jars))  # with Iceberg's classes, Spark can tell its metrics
+    replayed_at = folder / "replayed.json"
+    done = spark_run.alone(version, REPLAY, truth["log"], "--jars", class_path, "--out", str(replayed_at))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    (replayed,) = json.loads(replayed_at.read_text())
+    live = read_store(engine, truth["live"]["application"]["id"], recorder.documents)
+    log = Path(truth["log"])
+    with log.open("rb") as lines:
+        logged = tasklog.read(lines)
+    found, outcome = read(log_at(log))
+    assert outcome.problems == []
+    plans = replayed["plan_versions"]
+    ended_at = replayed["said"]["application"]["attempts"][0]["endTime"]
+    on_live = Comparer(truth["live"], plans, logged, ended_at, is_live=True, is_async=is_async)
+    of_log = as_stored(found)
+    compared = {
+        "live": on_live.compare(live),
+        "log": Comparer(replayed["said"], plans, logged, ended_at, is_live=False).compare(of_log),
+        "live and log": compare_both(live, of_log, on_live.partial),
+    }
+    for where, result in compared.items():
+        assert not result.differences, f"{where}: {result.words()}"
+        assert result.compared - result.equal == sum(result.allowed[rule] for rule in UNEQUAL)
+    return [f"{where}: {result.summary()}" for where, result in compared.items()]
