@@ -97,8 +97,11 @@ def locked(engine: Engine, table: str = "execution") -> Iterator[Connection]:
 
 
 def writers_that_wait(engine: Engine) -> int:
-    """The number of backends that wait for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    """The number of backends that wait for a lock, but for the one that looks for lost applications in between."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND query NOT LIKE '%SKIP LOCKED%'"
+    )
     with engine.connect() as connection:
         return int(connection.scalar(text(waiting)) or 0)
 

@@ -194,6 +194,8 @@ CARTESIAN_PRODUCT, SORT_MERGE_JOIN = "CartesianProduct", "SortMergeJoin"
 V2_WRITES = {"AppendData": "append", "OverwriteByExpression": "overwrite", "OverwritePartitionsDynamic": "overwrite"}
 """What each does to a table."""
 WRITE_V2, WRITE_FILES = "WriteToDataSourceV2", "WriteFiles"
+REPLACE_DATA = "ReplaceData"
+"""Replaces files of a table by others with the rows that a MERGE, UPDATE or DELETE left."""
 CONVERSIONS = ("ColumnarToRow", "RowToColumnar")
 AS_OF_JOIN = "SortMergeAsOfJoin"
 """Spark 4.3's join of each left row with the nearest right row of the same keys."""
@@ -203,7 +205,7 @@ _CODEGEN = "WholeStageCodegen"
 
 _WRITES = (
     *(*V2_WRITES, "AppendDataExecV1", "OverwriteByExpressionExecV1"),
-    *("ReplaceData", "WriteDelta", WRITE_V2, "InsertOnlyMerge"),
+    *(REPLACE_DATA, "WriteDelta", WRITE_V2, "InsertOnlyMerge"),
     *("CreateTableAsSelect", "ReplaceTableAsSelect", "AtomicCreateTableAsSelect", "AtomicReplaceTableAsSelect"),
     *("DeleteFromTable", "Execute InsertIntoHadoopFsRelationCommand", "Execute InsertIntoHiveTable"),
     *("Execute SaveIntoDataSourceCommand", "Execute InsertIntoDataSourceCommand", "Execute WriteIntoDeltaCommand"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from joinsight.plan.metrics import PlanMetrics
+from joinsight.plan.operators import REPLACE_DATA
 
 _COPIED = (
     "number of target rows rewritten unmodified",
@@ -23,7 +24,6 @@ _WRITTEN = (
 _DELETED = ("number of deleted rows", "number of rows deleted.", "number of target rows deleted")
 _ADDED_BYTES = ("number of target bytes added", "number of bytes added", "total size of added files")
 _REWRITE_MS = "time taken to rewrite the matched files"
-_REPLACE = "ReplaceData"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Rewritten:
 def rewritten(plan: PlanMetrics) -> Rewritten | None:
     """None if nothing was copied, or nothing says so."""
     found = None
-    write = next((node for node in plan.graph.nodes if node.name == _REPLACE), None)
+    write = next((node for node in plan.graph.nodes if node.name == REPLACE_DATA), None)
     for node in plan.graph.nodes:
         metrics = {name: each.sum for name, each in plan.metrics(node).items() if each.sum is not None}
         copied = sum(metrics.get(name, 0) for name in _COPIED)

@@ -177,7 +177,7 @@ def _is_nested_in(source: FromClause, name: str) -> ColumnElement[bool]:
         attempt = c.attempt_id == ("" if attempt_id == "-" else attempt_id)
         of_application = or_(of_application, and_(c.application_id == application_id, attempt))
     # An execution starts others after itself, with higher ids: the index on these serves the range
-    after = c.execution_id.between(root + 1, min(root + MOST_AFTER, MAX_LONG))
+    after = c.execution_id.between(min(root + 1, MAX_LONG), min(root + MOST_AFTER, MAX_LONG))
     return and_(of_application, after, c.root_execution_id == root)
 
 

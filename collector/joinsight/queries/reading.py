@@ -429,7 +429,7 @@ def _read_before(connection: Connection, row: Row) -> list[Row]:
     c = execution.c
     same = [c[name] == row[name] for name in ("application_id", "attempt_id")]
     number = row["execution_id"]
-    near = c.execution_id.between(number - _BEFORE, number + _BEFORE) & (c.execution_id != number)
+    near = c.execution_id.between(number - _BEFORE, min(number + _BEFORE, MAX_LONG)) & (c.execution_id != number)
     earlier = (c.started_at < row["started_at"]) & (c.started_at >= row["started_at"] - _LONGEST_PLANNING)
     columns = [c[name] for name in (*EXECUTION_KEY, "root_execution_id", "duration_ms", "description", "state")]
     statement = select(*columns).where(*same, near, earlier).order_by(c.started_at.desc(), c.execution_id.desc())
