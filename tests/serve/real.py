@@ -90,7 +90,9 @@ def service(url: str, *options: str, environment: Mapping[str, str] = {}, patch:
 @contextmanager
 def locked(engine: Engine, table: str = "execution") -> Iterator[Connection]:
     """Lock the table against writers; yields the connection that holds the lock."""
-    partitions.create_ahead(engine)  # so that a collector that starts has none to make, and does not wait like a writer
+    # So that no collector has one to make: it would wait for the table, and all readers would wait behind it
+    partitions.create_ahead(engine)
+    partitions.create(engine, ["2025_12", "2026_01"])  # of documents
     with engine.connect() as connection:
         connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
         yield connection
