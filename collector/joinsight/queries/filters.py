@@ -167,18 +167,27 @@ def _execution(name: str, given: str) -> str:
 
 
 def _is_nested_in(source: FromClause, name: str) -> ColumnElement[bool]:
-    from sqlalchemy import and_, or_, true
-
     path, _, number = name.rpartition("/")
-    application_id, _, attempt_id = path.rpartition("/")
     c, root = source.c, int(number)
-    of_application: ColumnElement[bool] = c.application_id == path if path else true()
-    if application_id:  # an application id may have slashes
-        attempt = c.attempt_id == ("" if attempt_id == "-" else attempt_id)
-        of_application = or_(of_application, and_(c.application_id == application_id, attempt))
     # An execution starts others after itself, with higher ids: the index on these serves the range
     after = c.execution_id.between(min(root + 1, MAX_LONG), min(root + MOST_AFTER, MAX_LONG))
-    return and_(of_application, after, c.root_execution_id == root)
+    return is_of_application(source, path) & after & (c.root_execution_id == root)
+
+
+def is_of_application(source: FromClause, path: str) -> ColumnElement[bool]:
+    """Whether it is of the application that an execution's name begins with; any, if that is empty.
+
+    ``APPLICATION``, or ``APPLICATION/ATTEMPT``, where ``-`` or nothing as attempt is the empty one.
+    """
+    from sqlalchemy import true
+
+    c = source.c
+    application_id, _, attempt_id = path.rpartition("/")
+    is_whole: ColumnElement[bool] = c.application_id == path if path else true()
+    if not application_id:
+        return is_whole
+    attempt = c.attempt_id == ("" if attempt_id == "-" else attempt_id)
+    return ((c.application_id == application_id) & attempt) | is_whole  # an application id may have slashes
 
 
 MOST_AFTER = 100_000

@@ -34,7 +34,7 @@ from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import rank
 from joinsight.contract.accepted_advice import SETTING, of_setting
 from joinsight.contract.document import MAX_LONG
-from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of
+from joinsight.queries.filters import FILTERS, SORTS, Filters, Of, Sort, ids_of, is_of_application
 from joinsight.store.delivery import missing
 from joinsight.tables import (
     DURATION,
@@ -378,13 +378,7 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
         name, slash, number = text.rpartition("/")
         if not re.fullmatch("[0-9]{1,19}", number) or int(number) > MAX_LONG or (slash and not name):
             raise ConfigurationError("EXECUTION", text, "not a valid execution id", "Write 12, APPLICATION/12 or last.")
-        statement = statement.where(c.execution_id == int(number))
-        application_id, _, attempt = name.rpartition("/")
-        if application_id:
-            of_attempt = and_(c.application_id == application_id, c.attempt_id == ("" if attempt == "-" else attempt))
-            statement = statement.where(or_(of_attempt, c.application_id == name))  # an application id may have slashes
-        elif name:
-            statement = statement.where(c.application_id == name)
+        statement = statement.where(c.execution_id == int(number), is_of_application(execution, name))
     if started_at is not None:
         statement = statement.where(c.started_at == started_at)
     found = connection.execute(statement).first()
