@@ -8,6 +8,7 @@ from dashboards.links import of_row, to, to_query
 from dashboards.page import job, page, postgresql, tags, text_variable
 from dashboards.parts import Drawn, Panel, Sql, dashboard, number, rows, series
 from dashboards.sql import (
+    EXECUTION_KEY,
     FIRST_THIRD,
     HERE,
     JOB,
@@ -16,6 +17,7 @@ from dashboards.sql import (
     PERIOD,
     QUERY_TITLE,
     TAGGED_APPLICATION,
+    TIME,
     TITLE,
     first_fifty,
     in_words,
@@ -27,6 +29,7 @@ SHAPE = "('${query_shape}' = '' OR query_shape = '${query_shape}')"
 OF_QUERY = f"{HERE} AND {SHAPE}"
 RUNS_OF_QUERY = f"FROM execution {OF_QUERY}"
 DONE = f"{OF_QUERY} AND state = 'succeeded'"
+CAUSES = f"FROM (SELECT * {RUNS_OF_QUERY}) AS slow JOIN cause USING ({EXECUTION_KEY}) WHERE {TIME} AND code <> 'normal'"
 JOB_COLUMN = Column("Job", links=[to("Only this job", "history", of_row(job="job_name"))], width=210)
 ONLY_THIS = to("Only this query", "history", of_row(job="job_name", query_shape="query_shape"))
 
@@ -45,7 +48,7 @@ def history() -> dashboard.Dashboard:
             text_variable("query_shape", "Query", "A query_shape; links fill it. Empty: all."),
         ],
         [
-            ("What became worse?", [*_numbers(), _regressions()]),
+            ("What became worse?", [*_numbers(), _regressions(), _causes(), _causes_over_time()]),
             ("Queries", [_queries()]),
             ("The chosen query or job over time", [_durations(), _input(), _plans(), _states(), _operators()]),
         ],
@@ -123,6 +126,54 @@ def _regressions() -> Panel:
             **{f"baseline_{name}": HIDDEN for name in KEY},
         },
         height=10,
+    )
+
+
+def _causes() -> Panel:
+    return rows(
+        "Why did runs take longer?",
+        "Time that runs took longer than the typical run before, by its cause: `joinsight why` for each run that took"
+        " 15 % longer than usual. Below 0: less of it made runs shorter. The last run is an example. why.md explains"
+        " the causes.",
+        Sql(
+            f"""
+            SELECT job_name, code, count(*) AS runs, sum(wall_ms)::bigint AS wall_ms, {LATEST}
+            {CAUSES}
+            GROUP BY job_name, code ORDER BY sum(wall_ms) DESC LIMIT 100
+            """
+        ),
+        {
+            "job_name": JOB_COLUMN,
+            "code": Column("Cause", width=120),
+            "runs": RUNS,
+            "wall_ms": Column("Longer", "ms", bar=True, width=140),
+            "query": QUERY,
+            "last_run": LAST_RUN,
+            **KEY,
+        },
+        span=14,
+    )
+
+
+def _causes_over_time() -> Panel:
+    return series(
+        "Causes over time",
+        "The same by when the runs started. A cause that appears on one day is a change of that day; look for a"
+        " deployment.",
+        [
+            Sql(
+                f"""
+                SELECT {PERIOD}, code AS metric, sum(greatest(wall_ms, 0))::bigint AS wall_ms
+                {CAUSES}
+                GROUP BY time, metric ORDER BY time, metric
+                """,
+                form="time_series",
+            )
+        ],
+        "ms",
+        Drawn(interval="1h"),
+        span=10,
+        height=9,
     )
 
 

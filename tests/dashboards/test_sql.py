@@ -64,6 +64,13 @@ DEPLOYED = [
     )
 ]
 """Applications of one job: only the date in the name differs, then the version of Spark, then the name."""
+CAUSES = """
+    INSERT INTO cause (started_at, application_id, attempt_id, execution_id, code, wall_ms, task_ms, compared_with)
+    SELECT started_at, application_id, attempt_id, execution_id, code, 1000, 2000, ''
+    FROM (SELECT * FROM execution WHERE started_at < %s AND job_name = 'flip' ORDER BY started_at DESC LIMIT 3) AS slow
+    CROSS JOIN (VALUES ('data'), ('not_explained'), ('normal')) AS causes(code)
+"""
+"""Why some runs took longer, as collectors store it."""
 EVERYTHING: dict[str, Value] = {"job": ALL}
 KEY = "USING (started_at, application_id, attempt_id, execution_id)"
 RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "replanned-empty")
@@ -76,6 +83,8 @@ def engine(planted_engine: Engine) -> Engine:
     recorded = (msgspec.structs.replace(each, call_site="collect at /jobs/shop.py:7") for each in recordings().values())
     documents: list[Document] = [*recorded, *DEPLOYED]
     assert Writer(planted_engine, findings=FindingsEngine(SMALL, PLANTED)).write(documents).refused == []
+    with planted_engine.begin() as connection:
+        connection.exec_driver_sql(CAUSES, (SHOWN.end,))
     return planted_engine
 
 
