@@ -1,6 +1,6 @@
 """A cached table that was filled by this execution and read by it once.
 
-Later executions may read it: the writer then removes the finding (`store/history`).
+Later executions may read it: `while_only_reader` has the store remove the finding then.
 """
 
 from __future__ import annotations
@@ -35,4 +35,4 @@ def evaluate(context: PlanContext) -> Iterator[Finding]:
         )
 
 
-HEURISTIC = Heuristic(ID, evaluate, "the stages that filled the cache, while their tasks ran")
+HEURISTIC = Heuristic(ID, evaluate, "the stages that filled the cache, while their tasks ran", while_only_reader=True)

@@ -252,3 +252,5 @@ class Heuristic:
     """Whether it also looks at executions that run."""
     unless: tuple[str, ...] = ()
     """Where a finding of one of these kinds was made, it says more."""
+    while_only_reader: bool = False
+    """Whether its findings are of a cached table, and hold only until another execution uses that too."""

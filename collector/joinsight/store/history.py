@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, and_, delete, select, text, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
-from joinsight.findings import cache_read_once
+from joinsight.findings import HEURISTICS
 from joinsight.findings.batch import STATE_ROWS, Batch
 from joinsight.tables import EXECUTION_KEY, CacheRow, ExecutionRow, broadcast, cache, execution, finding
 
@@ -123,9 +123,11 @@ _BATCHES = text("""
     ORDER BY r.started_at DESC
 """)
 
+_OF_ONLY_READERS = [each.id for each in HEURISTICS if each.while_only_reader]
+
 
 def remove_refuted(connection: Connection, stored: Iterable[CacheRow]) -> None:
-    """Remove findings that a cached table is read once, where another execution reads it.
+    """Remove findings that hold only while one execution uses a cached table, where another uses it.
 
     `stored` are the uses of cached tables in a batch, which is in the tables. Either execution may arrive first.
     """
@@ -136,7 +138,7 @@ def remove_refuted(connection: Connection, stored: Iterable[CacheRow]) -> None:
     same = ("application_id", "attempt_id", "cache_id")
     connection.execute(
         delete(finding)
-        .where(finding.c.finding == cache_read_once.ID, finding.c.node_id == filled.c.node_id)
+        .where(finding.c.finding.in_(_OF_ONLY_READERS), finding.c.node_id == filled.c.node_id)
         .where(*(finding.c[name] == filled.c[name] for name in EXECUTION_KEY))
         .where(*(filled.c[name] == other.c[name] for name in same), filled.c.execution_id != other.c.execution_id)
         .where(tuple_(*(filled.c[name] for name in same)).in_(used))
