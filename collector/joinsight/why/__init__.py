@@ -166,6 +166,8 @@ class _Division:
         self.is_retried = sum(s.repeated for s in a.stages) != sum(s.repeated for s in b.stages)
         self.is_another_shape = _skeleton(a) != _skeleton(b)
         """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
+        slots = [each.known_slots for each in (a, b)]
+        self.has_other_slots = min(slots) > 0 and ratio(*slots) >= MOVED
         self.is_edited = first["query_shape"] != last["query_shape"]
         read = [sum(s.total("input_rows") for s in each.stages) for each in (a, b)]
         self.is_more_data = ratio(*read) >= MOVED
@@ -300,8 +302,8 @@ class _Division:
         """Why a stage's slots were used more or less evenly, for `wall` more time."""
         if self._files(one, other):
             return "files"
-        fewest, slots = min(one.tasks, other.tasks), max(one.slots, other.slots)
-        if self._tasks(one, other) or (ratio(one.tasks, other.tasks) >= 1.5 and fewest < slots):
+        is_short = min(its.tasks - its.slots for its in (one, other)) < 0
+        if self._tasks(one, other) or (ratio(one.tasks, other.tasks) >= 1.5 and is_short):
             return "partitions"
         if has_other_skew(one, other):
             return "skew"
@@ -321,8 +323,9 @@ class _Division:
 
     @staticmethod
     def _tasks(one: StageRun, other: StageRun) -> bool:
-        """Whether about as many rows were divided over a very different number of tasks."""
-        return ratio(one.tasks, other.tasks) >= _TASKS_MOVED and ratio(one.handled, other.handled) < 1.5
+        """Whether about as many rows were divided over a very different number of tasks, for the slots that it had."""
+        tasks = [its.tasks for its in (one, other)], [its.tasks / its.slots for its in (one, other)]
+        return min(ratio(*each) for each in tasks) >= _TASKS_MOVED and ratio(one.handled, other.handled) < 1.5
 
     @staticmethod
     def _more_rows(one: StageRun, other: StageRun) -> str:
@@ -393,6 +396,7 @@ class _Division:
         if not named:
             return NOT_EXPLAINED
         possible = [*_KNOWN, *["cpu_per_row"] * self.is_edited, *["memory"] * bool(self.memory_settings)]
+        possible += ["slots"] * self.has_other_slots
         known = [code for code in named if code in possible and amounts[code] >= _LEAD * abs(self.difference)]
         lead = max(known or named, key=lambda code: amounts[code])
         effects = _EFFECTS if lead in ("data", *_NO_EFFECTS) or self.is_more_data else ("data", *_EFFECTS)
@@ -471,8 +475,10 @@ class _Division:
 
     @cached_property
     def is_other_work(self) -> bool:
-        """Whether a number with little scatter moved: plan, rows, files, tasks, attempts, settings, versions, CPU."""
-        if self.is_another_plan or self.is_retried or self.settings or self.memory_settings:
+        """Whether a number with little scatter moved: plan, rows, files, tasks, attempts, settings, versions, CPU,
+        slots.
+        """
+        if self.is_another_plan or self.is_retried or self.settings or self.memory_settings or self.has_other_slots:
             return True
         if any(one is None or other is None for one, other in self.pairs):
             return True

@@ -164,6 +164,11 @@ class RunPlaces:
                 ran.setdefault(row["stage_id"], []).append(row)
         return [self._stage(stage_id, rows) for stage_id, rows in ran.items()]
 
+    @cached_property
+    def known_slots(self) -> int:
+        """The slots of its application, most if that changed; 0: unknown."""
+        return max([row.get("slots") or 0 for row in self.stored.stages], default=0) or self.stored.slots or 0
+
     def _stage(self, stage_id: int, rows: Sequence[Row]) -> StageRun:
         view, waited = self.view, self._waited[stage_id]
         nodes = view.bill.ran(stage_id)
