@@ -98,3 +98,12 @@ def test_half_the_slots_are_the_cause_also_of_fewer_tasks() -> None:
     found = explain(replace(a, slots=2), replace(b, slots=1))
     assert [cause.code for cause in found.causes] == ["slots"]
     assert found.causes[0].evidence[0].endswith("of 1 slots, 1.7 of 2 before")
+
+
+def test_tasks_that_failed_are_the_cause_of_what_their_next_attempts_take() -> None:
+    e = document("base2")
+    slower = changed.longer_stage(e, JOIN, 4_000, run_time_ms=5_000, cpu_time_ns=4_000_000_000)
+    slower = changed.with_stage(slower, structs.replace(changed.stage_of(slower, JOIN), failed_tasks=2))
+    first = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))).causes[0]
+    assert first.code == "retry" and first.wall_ms == pytest.approx(4_000, rel=0.1)
+    assert first.evidence == ["2 tasks of stage 63 failed, 0 before"]

@@ -51,7 +51,7 @@ _ADVICE: Mapping[str, str] = {
     "fetch": "Look at the network and disks of the executors that served these blocks.",
     "contention": "Look at what else used the CPUs and disks of these hosts.",
     "slots": "Look at what else ran in the application, and at how many executors it had.",
-    "retry": "Look at why executors or their shuffle files were lost.",
+    "retry": "Look at why tasks failed, or why executors or their shuffle files were lost.",
     "files": "Compact the files that it reads.",
     "broadcast": "Look at the size of the broadcast and at the driver's memory and network.",
     "driver": "Look at what the driver did: planning, listing files, collecting results, other threads.",
@@ -163,7 +163,8 @@ class _Division:
         self.difference = last["duration_ms"] - first["duration_ms"]
         self.tasks = sum(s.run_ms for s in b.stages) - sum(s.run_ms for s in a.stages)
         self.is_another_plan = first["plan_fingerprint"] != last["plan_fingerprint"]
-        self.is_retried = sum(s.repeated for s in a.stages) != sum(s.repeated for s in b.stages)
+        attempts = [(sum(s.repeated for s in its.stages), sum(s.failed for s in its.stages)) for its in (a, b)]
+        self.is_retried = attempts[0] != attempts[1]
         self.is_another_shape = _skeleton(a) != _skeleton(b)
         """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
         slots = [each.known_slots for each in (a, b)]
@@ -229,9 +230,9 @@ class _Division:
     # A stage of both
 
     def _stage(self, one: StageRun, other: StageRun) -> None:
-        if one.repeated != other.repeated:
-            text = f"stage {other.stage_id} had {other.repeated} repeated attempts, {one.repeated} before"
-            self._add("retry", self._wall_ms(other) - self._wall_ms(one), other.run_ms - one.run_ms, other, text)
+        retried = self._retried(one, other)
+        if retried:
+            self._add("retry", self._wall_ms(other) - self._wall_ms(one), other.run_ms - one.run_ms, other, retried)
             return
         is_changed = one.keys != other.keys and self.is_another_shape
         by_files, by_tasks = self._files(one, other), self._tasks(one, other)
@@ -313,6 +314,15 @@ class _Division:
         if uneven >= _UNEVEN and tail >= 0.3 * abs(other.wall_ms - one.wall_ms):
             return "skew"
         return "plan" if self.is_another_shape else "slots"  # other stages run at the same time
+
+    @staticmethod
+    def _retried(one: StageRun, other: StageRun) -> str:
+        """What one of them repeated more often; empty if neither did, or if it also had other rows."""
+        if one.repeated != other.repeated:
+            return f"stage {other.stage_id} had {other.repeated} repeated attempts, {one.repeated} before"
+        if one.failed != other.failed and ratio(one.handled, other.handled) < 1.5:
+            return f"{other.failed} tasks of stage {other.stage_id} failed, {one.failed} before"
+        return ""
 
     @staticmethod
     def _files(one: StageRun, other: StageRun) -> bool:

@@ -56,6 +56,11 @@ class StageRun:
         return sum(row["stage_attempt"] > 0 for row in self.rows)
 
     @property
+    def failed(self) -> int:
+        """Task attempts that failed."""
+        return self.total("failed_tasks")
+
+    @property
     def run_ms(self) -> int:
         return self.total("run_time_ms")
 
