@@ -27,7 +27,7 @@ GIVEN = {
     "since": "2026-01-01T00:30",
     "until": "2026-01-02",
     "shape": "323ca4dd",
-    "root": "app/12",
+    "root": "a\nb/12",
     "show": "all",
     "execution": "last",
     "operator": "9cbf27f7",

@@ -19,6 +19,9 @@ from joinsight.base import manual
 from joinsight.contract.document import Execution, Job, Stage
 from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import NAVIGATION
+from joinsight.queries.browse import matching
+from joinsight.queries.filters import Filters
+from joinsight.queries.reading import read_queries
 from joinsight.serve.app import make_app
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
@@ -86,6 +89,45 @@ def test_a_stream_is_a_row_with_its_pace(engine: Engine) -> None:
     assert "10.0 s</bdi>" in row and "9.5 s</bdi>" in row and "95 %</bdi>" in row
     assert 'data-label="Rows/s in" class="num"><bdi>95<' in row and 'processed" class="num"><bdi>100<' in row
     assert "plan changed at batch 6" in row and re.search(r'data-label="Batches"[^>]*><bdi>8<', row)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("", {"/queries": 2, "/jobs": 3, "/streams": 1}),
+        ("?job=arriving", {"/queries": 1, "/jobs": 1, "/streams": 1}),
+        ("?tag=nightly", {"/queries": 0, "/jobs": 1, "/streams": 0}),
+        ("?application=app-stream&since=2h", {"/queries": 1, "/jobs": 1, "/streams": 1}),
+        ("?user=nobody", {"/queries": 0, "/jobs": 0, "/streams": 0}),
+        ("?until=90m", {"/queries": 1, "/jobs": 1, "/streams": 0}),
+    ],
+)
+def test_filters_of_queries_jobs_and_streams(engine: Engine, given: str, found: dict[str, int]) -> None:
+    """They are those of the list of executions, and stay in the form; what they leave out is not there."""
+    shown = {path: get(engine, path + given) for path in found}
+    assert {path: answer.text.count('role="row"><td') for path, answer in shown.items()} == found
+    for name, _, value in (pair.partition("=") for pair in given[1:].split("&") if pair):
+        assert all(f'name="{name}" value="{value}"' in answer.text for answer in shown.values())
+    if given == "?user=nobody":
+        assert "No matching queries ran in the last 7 days." in shown["/queries"].text
+
+
+def test_regressions_of_a_tag_are_those_whose_last_run_has_it(engine: Engine) -> None:
+    """Rows without an execution match no filter, and all rows match none."""
+    with engine.connect() as connection:
+        rows = read_queries(connection, Filters(limit=99), "recent")
+        rows.append({**rows[0], "execution_id": None})
+        assert len(matching(connection, rows, Filters())) == len(rows) > 3
+        assert [row["application_id"] for row in matching(connection, rows, Filters(tag="nightly"))] == ["app-h"]
+        assert matching(connection, rows[-1:], Filters(job=rows[0]["job_name"])) == []
+    assert "No matching regressions." in get(engine, "/regressions?tag=nightly").text
+
+
+@pytest.mark.parametrize("path", ["/queries", "/jobs", "/streams", "/regressions"])
+def test_an_invalid_filter_is_refused(engine: Engine, path: str) -> None:
+    """The page says what is valid."""
+    answer = get(engine, f"{path}?since=yesterday")
+    assert answer.status_code == 400 and "since" in answer.text
 
 
 def test_micro_batches_are_one_row_elsewhere(engine: Engine) -> None:

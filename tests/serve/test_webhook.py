@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import Engine, delete, event, insert, select
 
 from joinsight import tables
 from joinsight.alarms import messages
@@ -103,7 +103,12 @@ def test_each_is_told_once_whoever_tells(store: Engine, receiver: Receiver) -> N
     with ThreadPoolExecutor(4) as pool:
         outcomes = [each for found in pool.map(lambda _: told(store, settings), range(4)) for each in found]
     assert outcomes == ["delivered"]
+    asked: list[str] = []
+    listener = lambda *arguments: asked.append(arguments[2])  # noqa: E731
+    event.listen(store, "before_cursor_execute", listener)
     assert told(store, settings, NOW + timedelta(hours=5)) == []
+    event.remove(store, "before_cursor_execute", listener)
+    assert asked and not [statement for statement in asked if "tags" in statement]  # nor looked up again
     [(headers, body)] = receiver.got
     assert headers["X-Joinsight-Signature"] == signature(SECRET, headers["X-Joinsight-Timestamp"], body)
     [message] = receiver.messages()

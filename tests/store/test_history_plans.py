@@ -222,8 +222,8 @@ def test_the_lists_of_queries_jobs_and_streams(engine: Engine) -> None:
     assert not scanned(window), window
     stream = {"application_id": "m3-7", "attempt_id": "", "streaming_query_id": "s", "streaming_run_id": None}
     for ask in (
-        lambda c: browse.read_query_groups(c, SINCE, None, 50),
-        lambda c: browse.read_query_groups(c, SINCE, "test7", 50),
+        lambda c: browse.read_query_groups(c, SINCE, Filters(limit=50)),
+        lambda c: browse.read_query_groups(c, SINCE, Filters(job="test7", limit=50)),
         lambda c: browse.read_owners(c, ["test7", "test8"], SINCE),
         lambda c: reading.read_streams(c, SINCE),
         lambda c: browse.read_pace(c, stream, SINCE),

@@ -13,6 +13,7 @@ from tests.store.test_hidden import ids, jobs, page, ran, run
 from joinsight.analysis.rows import execution_rows
 from joinsight.contract.document import Nested
 from joinsight.queries import browse, reading, trends
+from joinsight.queries.filters import Filters
 from joinsight.serve.metrics import Metrics
 from joinsight.store.writer import Writer
 
@@ -74,7 +75,7 @@ def test_totals_count_its_time_once(engine: Engine) -> None:
         assert trends.read_failures(connection, since, 9) == []
         (trend,) = trends.read_trends(connection, [job], since)
         assert trend.duration_ms == [3_500]
-        groups = browse.read_query_groups(connection, since, None, 9)
+        groups = browse.read_query_groups(connection, since, Filters())
         assert sum(group["executions"] for group in groups) <= 3
         assert reading.find_execution(connection, "last")[3] == 6
 

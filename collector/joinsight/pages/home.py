@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Generic, TypeVar
 
 from joinsight.base.units import bytes_text, duration_text
@@ -76,7 +76,10 @@ class JobLine:
 def days_text(since: datetime, until: datetime | None) -> str:
     """``the last 7 days``, or ``the 7 days up to 2026-11-18 10:00``."""
     if until is None:
-        return f"the last {round((datetime.now(timezone.utc) - since).total_seconds() / 86_400)} days"
+        days = round((datetime.now(timezone.utc) - since) / timedelta(days=1))
+        return f"the last {days} days" if days > 1 else f"the time since {when(since)}"
+    if (until - since) % timedelta(days=1):
+        return f"the time from {when(since)} to {when(until)}"
     return f"the {(until - since).days} days up to {when(until)}"
 
 

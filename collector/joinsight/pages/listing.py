@@ -12,7 +12,7 @@ from joinsight.base.errors import ConfigurationError
 from joinsight.base.timeparse import parse_moment
 from joinsight.pages.environment import render
 from joinsight.pages.home import Overview, PageSection
-from joinsight.queries.filters import SORTS, Filters, filters_of, one_of
+from joinsight.queries.filters import SORTS, Filters, filters_of, given_filters, one_of
 from joinsight.queries.reading import Cursor, cursor_at
 from joinsight.tables import Row
 
@@ -73,11 +73,9 @@ class Asked:
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> Asked:
         """Parse parameters; raises `ConfigurationError` for invalid ones."""
-        given = {name: text for name in FIELDS if (text := parameters.get(name, "").strip())}
-        values = {name: FIELDS[name].value(name, text) for name, text in given.items()}
         sort = one_of("sort", parameters.get("sort", "").strip() or _DEFAULT_SORT, _SORTS)
         limit = int(one_of("limit", parameters.get("limit", str(LIMITS[0])), tuple(map(str, LIMITS))))
-        filters = Filters(**values, limit=limit + 1)  # one more, to see whether there are more
+        given, filters = given_filters(FIELDS, parameters, limit + 1)  # one more, to see whether there are more
         return cls(given, filters, sort, limit, _cursor(parameters, sort))
 
     @property

@@ -13,12 +13,20 @@ from joinsight.present import regressions, values
 from joinsight.present.cost import between
 from joinsight.present.findings import at_stake_over_runs
 from joinsight.queries.browse import Pace
-from joinsight.queries.filters import SORTS, Filter, Filters, Sort, filters_of, one_of
+from joinsight.queries.filters import FILTERS, SORTS, Filter, Filters, Sort, filters_of, given_filters, one_of
 from joinsight.tables import Row
 
 LIMITS = (50, 200, 1_000)
 """The numbers of rows that a table can show."""
 _FIELDS = ("job", "search", "finding", "severity", "operator", "shape", "application", "user", "since", "until")
+_RAN = ("job", "user", "tag", "application", "since", "until")
+_WINDOWS: Mapping[str, Sequence[str]] = {
+    "queries": ("job", "search", *_RAN[1:]),
+    "jobs": _RAN,
+    "streams": _RAN,
+    "regressions": ("job", "user", "tag", "shape", "since"),
+}
+"""The filters of pages about what ran in some days."""
 _MS_PER_HOUR = 3_600_000
 _WHOLE = 10
 """The rate from which on it is a whole number."""
@@ -113,12 +121,11 @@ class ListRequest:
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, str]) -> ListRequest:
         """Parse parameters; raises `ConfigurationError` for invalid ones."""
-        fields, sorts = filters_of(name), SORTS[name]
-        given = {each: text for each in fields if (text := parameters.get(each, "").strip())}
-        read = {each: fields[each].value(each, text) for each, text in given.items()}
+        sorts = SORTS[name]
         sort = one_of("sort", parameters.get("sort", "").strip() or next(iter(sorts)), sorts)
         limit = int(one_of("limit", parameters.get("limit", str(LIMITS[0])), tuple(map(str, LIMITS))))
-        return cls(name, given, Filters(**read, limit=limit + 1), sort, limit)
+        given, filters = given_filters(filters_of(name), parameters, limit + 1)
+        return cls(name, given, filters, sort, limit)
 
     def table(self, rows: Sequence[Row], nothing: str, note: str = "") -> Table:
         """The page of the rows that were read, one of which may be too many."""
@@ -139,15 +146,43 @@ class ListRequest:
         )
 
 
-def queries_table(rows: Sequence[Row], days: str, given: Mapping[str, str]) -> Table:
+@dataclass(frozen=True, slots=True)
+class WindowRequest:
+    """The parameters of a page about what ran in some days: filters of executions."""
+
+    path: str
+    given: Mapping[str, str]
+    filters: Filters
+
+    @classmethod
+    def of(cls, name: str, parameters: Mapping[str, str]) -> WindowRequest:
+        """Parse parameters; raises `ConfigurationError` for invalid ones."""
+        return cls(f"/{name}", *given_filters(_WINDOWS[name], parameters, LIMITS[1]))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Row], note: str, nothing: str) -> Table:
+        """The page of these rows."""
+        name = self.path[1:]
+        fields = {each: FILTERS[each] for each in _WINDOWS[name]}
+        return Table(self.path, name.capitalize(), columns, rows, note, nothing, self.given, fields)
+
+
+def queries_table(asked: WindowRequest, rows: Sequence[Row], days: str) -> Table:
     """The page of `browse.read_query_groups`."""
-    fields = {"job": filters_of("queries")["job"]}
     note = f"Queries of {days}, those that took most time first. A query is what runs again and again."
-    return Table("/queries", "Queries", _QUERIES, rows, note, f"No queries ran in {days}.", given, fields)
+    return asked.table(_QUERIES, rows, note, f"{_no(asked, 'queries')} ran in {days}.")
+
+
+def _no(asked: WindowRequest, what: str) -> str:
+    return f"No matching {what}" if asked.given.keys() - {"since", "until"} else f"No {what}"
 
 
 def jobs_table(
-    rows: Sequence[Row], owners: Mapping[str, Row], trends: Mapping[str, Spark | None], price: float | None, days: str
+    asked: WindowRequest,
+    rows: Sequence[Row],
+    owners: Mapping[str, Row],
+    trends: Mapping[str, Spark | None],
+    price: float | None,
+    days: str,
 ) -> Table:
     """The page of `trends.read_jobs`, with teams, users and charts by job; `price` is that of an hour of a core."""
 
@@ -182,23 +217,23 @@ def jobs_table(
     if price is not None:
         columns.insert(7, Column("Cost", lambda row: Cell(f"{hours(row) * price:,.2f}"), True))
         note += f" Cost: at {price:g} for an hour of a core."
-    return Table("/jobs", "Jobs", columns, rows, note, f"No job ran in {days}.")
+    return asked.table(columns, rows, note, f"{_no(asked, 'jobs')} ran in {days}.")
 
 
-def streams_table(rows: Sequence[tuple[Row, Pace]], days: str) -> Table:
+def streams_table(asked: WindowRequest, rows: Sequence[tuple[Row, Pace]], days: str) -> Table:
     """The page of `reading.read_streams`, each with its pace."""
     note = (
         f"Streaming queries of {days}, the latest first; a row is a run, from a start to its stop. Rates are of"
         " the last micro-batches. At a load of 100 %, they take all of the time from one to the next."
     )
     flat = [{**row, "pace": pace} for row, pace in rows]
-    return Table("/streams", "Streams", _STREAMS, flat, note, f"No streaming query ran in {days}.")
+    return asked.table(_STREAMS, flat, note, f"{_no(asked, 'streaming queries')} ran in {days}.")
 
 
-def regressions_table(rows: Sequence[Row], nothing: str, problem: str) -> Table:
+def regressions_table(asked: WindowRequest, rows: Sequence[Row], nothing: str, problem: str) -> Table:
     """The page of `reading.read_regressions`, each with its reason."""
     note = "Queries and operators whose last runs are worse than their earlier ones, the most costly first."
-    return Table("/regressions", "Regressions", _REGRESSIONS, rows, note, problem or nothing)
+    return asked.table(_REGRESSIONS, rows, note, problem or nothing)
 
 
 def _execution(row: Row) -> Cell:

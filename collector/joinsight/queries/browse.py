@@ -9,28 +9,21 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text, true, tuple_
 
+from joinsight.queries.filters import Filters
 from joinsight.queries.trends import WINDOW
-from joinsight.tables import IS_PART, Row
+from joinsight.tables import EXECUTION_KEY, Row, execution, is_part
 
 _STREAM = ("streaming_query_id", "streaming_run_id")
 _BATCHES = 40
 """Executions of a stream's last micro-batches that are read: an outer and an inner one each."""
-_QUERIES = text(
-    "SELECT ran.*, its.title, its.called_from, its.duration_ms AS last_ms, its.state FROM ("
-    "SELECT job_name, query_shape, count(*) AS executions, sum(duration_ms) AS duration_ms,"
+_GROUP = text(
+    "job_name, query_shape, count(*) AS executions, sum(duration_ms) AS duration_ms,"
     " sum(task_time_ms) AS task_time_ms, count(*) FILTER (WHERE state IN ('failed', 'lost')) AS failed,"
     " count(DISTINCT plan_fingerprint) AS plans, max(started_at) AS last_at"
-    " FROM execution WHERE started_at >= :since AND NOT is_outer AND query_shape IS NOT NULL"
-    f" AND NOT ({IS_PART})"
-    " AND (CAST(:job AS text) IS NULL OR job_name = :job)"
-    " GROUP BY job_name, query_shape ORDER BY sum(duration_ms) DESC NULLS LAST, job_name, query_shape LIMIT :limit"
-    ") AS ran CROSS JOIN LATERAL (SELECT e.title, e.called_from, e.duration_ms, e.state FROM execution AS e"
-    " WHERE e.query_shape = ran.query_shape AND e.started_at = ran.last_at AND e.job_name = ran.job_name LIMIT 1"
-    ") AS its"
-    " ORDER BY ran.duration_ms DESC NULLS LAST, ran.job_name, ran.query_shape"
 )
+_BY_TIME = text("sum(duration_ms) DESC NULLS LAST, job_name, query_shape")
 _USERS = text(
     "SELECT listed.job AS job_name, its.tags, its.user_name, a.spark_user"
     " FROM unnest(CAST(:jobs AS text[])) AS listed(job)"
@@ -62,10 +55,34 @@ def read_window(connection: Connection, now: datetime) -> tuple[datetime, dateti
     return newest - WINDOW, newest
 
 
-def read_query_groups(connection: Connection, since: datetime, job: str | None, limit: int) -> list[Row]:
-    """The queries that ran since then, in all jobs or one, those that took most time first."""
-    values = {"since": since, "job": job, "limit": limit}
-    return [dict(row) for row in connection.execute(_QUERIES, values).mappings()]
+def read_query_groups(connection: Connection, since: datetime, filters: Filters) -> list[Row]:
+    """The queries that ran since then by these filters, those that took most time first."""
+    c = execution.c
+    ran = select(_GROUP).where(c.started_at >= since, ~c.is_outer, c.query_shape.is_not(None), ~is_part(execution))
+    ran = ran.where(*filters.of_execution(execution)).group_by(c.job_name, c.query_shape)
+    groups = ran.order_by(_BY_TIME).limit(filters.limit).subquery("ran")
+    e = execution.alias("e")
+    last = select(e.c.title, e.c.called_from, e.c.duration_ms.label("last_ms"), e.c.state).where(
+        text("e.query_shape = ran.query_shape AND e.started_at = ran.last_at AND e.job_name = ran.job_name")
+    )
+    its = last.limit(1).correlate(groups).lateral("its")
+    statement = select(text("ran.*, its.*")).select_from(groups.join(its, true()))
+    statement = statement.order_by(text("ran.duration_ms DESC NULLS LAST, ran.job_name, ran.query_shape"))
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def matching(connection: Connection, rows: Sequence[Row], filters: Filters) -> list[Row]:
+    """The rows whose execution matches the filters; each has its key, or NULL in it, and then matches none."""
+    conditions = filters.of_execution(execution)
+    if not conditions or not rows:
+        return list(rows)
+    keys = [tuple(row[name] for name in EXECUTION_KEY) for row in rows]
+    columns = tuple_(*(execution.c[name] for name in EXECUTION_KEY))
+    found = select(*(execution.c[name] for name in EXECUTION_KEY)).where(
+        columns.in_([key for key in keys if None not in key]), *conditions
+    )
+    matched = {tuple(row) for row in connection.execute(found)}
+    return [row for key, row in zip(keys, rows, strict=True) if key in matched]
 
 
 def read_owners(connection: Connection, jobs: Sequence[str], since: datetime) -> dict[str, Row]:

@@ -31,7 +31,7 @@ LISTS = ("queries", *OPERATORS)
 KEY_LENGTH = 16
 """Characters of a query's shape, a plan's fingerprint and an operator's key."""
 _KEY = re.compile(f"[0-9a-f]{{4,{KEY_LENGTH}}}")
-_EXECUTION = re.compile("(?:.+/)?[0-9]{1,19}")
+_EXECUTION = re.compile("(?s:.+/)?[0-9]{1,19}")
 _KEY_HELP = "in every run; 4 digits or more"
 
 
@@ -325,12 +325,22 @@ class Filters:
         conditions = ((FILTERS[name].condition, value) for name, value in self.given(of).items())
         return [condition(source, value) for condition, value in conditions if condition is not None]
 
+    def of_execution(self, source: FromClause) -> list[ColumnElement[bool]]:
+        """All conditions on an execution."""
+        return [*self.conditions(Of.EXECUTION, source), *self.conditions(Of.BOTH, source)]
+
     def is_selective(self, of: Of) -> bool:
         """Whether one of them is selective."""
         return any(FILTERS[name].is_selective(value) for name, value in self.given(of).items())
 
 
 FILTERS: Mapping[str, Filter] = {each.name: each.metadata["filter"] for each in fields(Filters) if each.metadata}
+
+
+def given_filters(names: Collection[str], parameters: Mapping[str, str], limit: int) -> tuple[dict[str, str], Filters]:
+    """The filters of these names as entered, without empty ones, and parsed; `ConfigurationError` for invalid ones."""
+    given = {name: text for name in names if (text := parameters.get(name, "").strip())}
+    return given, Filters(**{name: FILTERS[name].value(name, text) for name, text in given.items()}, limit=limit)
 
 
 def filters_of(name: str) -> dict[str, Filter]:

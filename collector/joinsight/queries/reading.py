@@ -159,7 +159,7 @@ def count_hidden(connection: Connection, filters: Filters, start: Cursor | None,
     hidden: Select[Any] = (
         select(literal_column("1"))
         .select_from(execution)
-        .where(~has_work(execution), ~is_part(execution), *_conditions(filters), *bounds)
+        .where(~has_work(execution), ~is_part(execution), *filters.of_execution(execution), *bounds)
     )
     return connection.scalar(select(func.count()).select_from(hidden.limit(MOST_HIDDEN).subquery())) or 0
 
@@ -185,7 +185,7 @@ def _queries(filters: Filters, sort: str, cursor: Cursor | None = None) -> Selec
     executions, by = _executions(filters), SORTS["queries"][sort]
     listed = has_work if _shows_parts(filters, sort) else _is_asked_for
     if filters.show == "all":
-        executions, listed = select(execution).where(*_conditions(filters)), lambda executions: true()
+        executions, listed = select(execution).where(*filters.of_execution(execution)), lambda executions: true()
     if cursor is not None:
         executions = executions.where(cursor.condition(by))
 
@@ -260,13 +260,21 @@ def _finding_groups(filters: Filters, sort: str) -> Select[Any]:
     return statement.limit(filters.limit)
 
 
-def read_streams(connection: Connection, since: datetime, *, job: str | None = None, limit: int = 20) -> list[Row]:
-    """Runs of streaming queries over the micro-batches since then: the columns of `v_streams`, the latest first."""
+def read_streams(
+    connection: Connection,
+    since: datetime,
+    until: datetime | None = None,
+    *,
+    job: str | None = None,
+    limit: int = 20,
+) -> list[Row]:
+    """Runs of streaming queries over the micro-batches in a time: the columns of `v_streams`, the latest first."""
     statement = text(
-        "SELECT * FROM joinsight_streams(:since) WHERE job_name = coalesce(:job, job_name)"
-        " ORDER BY last_batch_at DESC, streaming_run_id LIMIT :limit"
+        "SELECT * FROM joinsight_streams(:since, coalesce(:until, 'infinity'::timestamptz))"
+        " WHERE job_name = coalesce(:job, job_name) ORDER BY last_batch_at DESC, streaming_run_id LIMIT :limit"
     )
-    return [dict(row) for row in connection.execute(statement, {"since": since, "job": job, "limit": limit}).mappings()]
+    values = {"since": since, "until": until, "job": job, "limit": limit}
+    return [dict(row) for row in connection.execute(statement, values).mappings()]
 
 
 def finding_since(now: datetime) -> datetime:
@@ -275,11 +283,7 @@ def finding_since(now: datetime) -> datetime:
 
 
 def _executions(filters: Filters) -> Select[Any]:
-    return select(execution).where(~execution.c.is_outer, *_conditions(filters))
-
-
-def _conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    return [*filters.conditions(Of.EXECUTION, execution), *filters.conditions(Of.BOTH, execution)]
+    return select(execution).where(~execution.c.is_outer, *filters.of_execution(execution))
 
 
 def _operators(

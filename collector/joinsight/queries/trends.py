@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
-from joinsight.tables import EXECUTION_KEY, IS_PART, Row
+from joinsight.queries.filters import Filters
+from joinsight.tables import EXECUTION_KEY, IS_PART, Row, execution
 
 MAX_JOBS = 1_000
 """The most costly ones; the page offers them to choose from."""
+_ALL = Filters(limit=MAX_JOBS)
 _RECENT_FAILURES = 500
 _EXECUTIONS_OF_A_JOB = 200
 
 _QUERY_MS = f"sum(duration_ms) FILTER (WHERE NOT ({IS_PART}))"
-_ACTIVE = text(
-    f"SELECT job_name, count(*) FILTER (WHERE NOT ({IS_PART})) AS executions, {_QUERY_MS} AS duration_ms,"
+_JOB = text(
+    f"job_name, count(*) FILTER (WHERE NOT ({IS_PART})) AS executions, {_QUERY_MS} AS duration_ms,"
     " sum(task_time_ms) AS task_time_ms,"
     " sum(shuffle_write_bytes) AS shuffle_write_bytes,"
     f" count(*) FILTER (WHERE state IN ('failed', 'lost') AND NOT ({IS_PART})) AS failed,"
     " max(started_at) AS last_at"
-    " FROM execution WHERE started_at >= :since AND NOT is_outer"
-    f" GROUP BY job_name ORDER BY {_QUERY_MS} DESC NULLS LAST, job_name LIMIT :limit"
 )
 _LAST_OF_JOBS = text(
     "SELECT job_name, application_id, attempt_id, started_at, shuffle_write_bytes,"
@@ -62,9 +62,12 @@ class Trend:
     shuffle_write_bytes: Sequence[int]
 
 
-def read_jobs(connection: Connection, since: datetime, limit: int = MAX_JOBS) -> list[Row]:
-    """The jobs that ran since then, those with the longest queries first."""
-    return [dict(row) for row in connection.execute(_ACTIVE, {"since": since, "limit": limit}).mappings()]
+def read_jobs(connection: Connection, since: datetime, filters: Filters = _ALL) -> list[Row]:
+    """The jobs that ran since then by these filters, those with the longest queries first."""
+    c = execution.c
+    jobs = select(_JOB).where(c.started_at >= since, ~c.is_outer, *filters.of_execution(execution)).group_by(c.job_name)
+    jobs = jobs.order_by(text(f"{_QUERY_MS} DESC NULLS LAST, job_name")).limit(filters.limit)
+    return [dict(row) for row in connection.execute(jobs).mappings()]
 
 
 def read_trends(connection: Connection, jobs: Sequence[Row], since: datetime) -> list[Trend]:

@@ -231,10 +231,10 @@ class Pages:
         """``GET /queries``: the queries of the last days."""
 
         def read(connection: Connection) -> str:
-            job = request.query_params.get("job", "").strip() or None
-            since, until = browse.read_window(connection, datetime.now(timezone.utc))
-            rows = browse.read_query_groups(connection, since, job, tables.LIMITS[1])
-            return tables.queries_table(rows, days_text(since, until), {"job": job} if job else {}).html()
+            asked = tables.WindowRequest.of("queries", request.query_params)
+            since, until = _window(connection, asked.filters)
+            rows = browse.read_query_groups(connection, since, asked.filters)
+            return tables.queries_table(asked, rows, days_text(since, until)).html()
 
         return await self._answer(request, read)
 
@@ -262,10 +262,13 @@ class Pages:
         """``GET /streams``: the streaming queries of the last days."""
 
         def read(connection: Connection) -> str:
-            since, until = browse.read_window(connection, datetime.now(timezone.utc))
-            rows = reading.read_streams(connection, since, limit=tables.LIMITS[0])
-            paced = [(row, browse.read_pace(connection, row, since)) for row in rows]
-            return tables.streams_table(paced, days_text(since, until)).html()
+            asked = tables.WindowRequest.of("streams", request.query_params)
+            since, until = _window(connection, asked.filters)
+            job = asked.filters.job
+            rows = reading.read_streams(connection, since, asked.filters.until, job=job, limit=tables.LIMITS[-1])
+            shown = browse.matching(connection, rows, asked.filters)[: tables.LIMITS[0]]
+            paced = [(row, browse.read_pace(connection, row, since)) for row in shown]
+            return tables.streams_table(asked, paced, days_text(since, until)).html()
 
         return await self._answer(request, read)
 
@@ -273,9 +276,11 @@ class Pages:
         """``GET /regressions``: what became worse."""
 
         def read(connection: Connection) -> str:
-            since, _ = browse.read_window(connection, datetime.now(timezone.utc))
-            found = self._summaries.regressions(connection, None, since)
-            return tables.regressions_table(found.rows, found.nothing, found.problem).html()
+            asked = tables.WindowRequest.of("regressions", request.query_params)
+            since, _ = _window(connection, asked.filters)
+            others = asked.filters if asked.given.keys() - {"job"} else None
+            found = self._summaries.regressions(connection, asked.filters.job, since, others)
+            return tables.regressions_table(asked, found.rows, found.nothing, found.problem).html()
 
         return await self._answer(request, read)
 
@@ -283,15 +288,17 @@ class Pages:
         """``GET /jobs``: the jobs of the last days, with what they cost."""
 
         def read(connection: Connection) -> str:
-            since, until = browse.read_window(connection, datetime.now(timezone.utc))
-            rows = trends.read_jobs(connection, since, tables.LIMITS[1])
+            asked = tables.WindowRequest.of("jobs", request.query_params)
+            since, until = _window(connection, asked.filters)
+            rows = trends.read_jobs(connection, since, asked.filters)
             names = [row["job_name"] for row in rows]
             charts = {
                 trend.job["job_name"]: spark(trend.duration_ms, "Query time", duration_text)
                 for trend in trends.read_trends(connection, rows[:MAX_TRENDS], since - trends.WINDOW)
             }
             owners = browse.read_owners(connection, names, since)
-            return tables.jobs_table(rows, owners, charts, self._core_hour_price, days_text(since, until)).html()
+            days = days_text(since, until)
+            return tables.jobs_table(asked, rows, owners, charts, self._core_hour_price, days).html()
 
         return await self._answer(request, read)
 
@@ -386,6 +393,15 @@ class Pages:
         except Exception:
             log.exception("internal error: a page could not be rendered")
             return _FAULT
+
+
+def _window(connection: Connection, filters: Filters) -> tuple[datetime, datetime | None]:
+    """The time that these filters ask for, by default that of `browse.read_window`; its end is None where it is now."""
+    if filters.since:
+        return filters.since, filters.until
+    if filters.until:
+        return filters.until - trends.WINDOW, filters.until
+    return browse.read_window(connection, datetime.now(timezone.utc))
 
 
 def _file(content: str, name: str, kind: str) -> Response:

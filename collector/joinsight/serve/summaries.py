@@ -22,6 +22,7 @@ from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, PageS
 from joinsight.present.findings import checked
 from joinsight.present.regressions import KINDS, causes_text, none_found, reason
 from joinsight.queries import reading, trends
+from joinsight.queries.browse import matching
 from joinsight.queries.filters import Filters
 from joinsight.serve.logs import fields
 from joinsight.store.database import reason as database_reason
@@ -34,6 +35,8 @@ FRESH_SECONDS = 60
 MAX_CACHED = 32
 """Maximum number of cached summaries; of more, the least recently used ones are dropped."""
 MOST_REGRESSIONS = 200
+_MOST_FILTERED = 2_000
+"""Regressions of which those that match filters are looked for."""
 
 _TREND = timedelta(days=30)
 """How far the charts of jobs go back before the time that the home page is about."""
@@ -126,15 +129,22 @@ class Summaries:
             number_of_jobs=len(jobs.rows),
         )
 
-    def regressions(self, connection: Connection, job: str | None, since: datetime) -> PageSection[Row]:
-        """The most costly regression of each query."""
+    def regressions(
+        self, connection: Connection, job: str | None, since: datetime, filters: Filters | None = None
+    ) -> PageSection[Row]:
+        """The most costly regression of each query; with filters, of those whose last run matches, and not cached."""
 
         def read() -> Sequence[Row]:
-            rows = reading.read_regressions(connection, since, {}, job=job, limit=MOST_REGRESSIONS)
+            most = MOST_REGRESSIONS if filters is None else _MOST_FILTERED
+            rows = reading.read_regressions(connection, since, {}, job=job, limit=most)
+            if filters is not None:
+                rows = matching(connection, rows, replace(filters, since=None))
             return with_reasons(connection, worst_of_queries(rows), MAX_SHOWN)
 
         of_job = f" --job {shlex.quote(job)}" if job else ""
         command = f"joinsight regressions{of_job}"
+        if filters is not None:
+            return summary(connection, "Regressions", command, read, lambda: ("No matching regressions.", ()))
         return self._fresh(
             connection, "Regressions", command, read, job, lambda: no_regressions(connection, since, job)
         )

@@ -126,7 +126,12 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
         for row in reading.read_forecasts(connection)
         if row["first_forecast_at"] > now - RECENT and row["earliest_at"] < now + SOON
     ]
+    identity = notification.c.notification_id
+    ids = [message["id"] for message in told]
+    noted = set(connection.scalars(select(identity).where(identity.in_(ids))))
     for message in told:
+        if message["id"] in noted:
+            continue
         message |= reading.read_owner(connection, message["job"])
         values = {
             "notification_id": message["id"],
