@@ -15,9 +15,6 @@ first ones' is the compiler's.
 **Whole.** ``--whole`` runs the command ``joinsight backfill`` on each plain log into an empty embedded PostgreSQL, and
 Spark's replay of it, once in a new process, in turns: CPU from start to end of all their processes, and of PostgreSQL.
 
-**Scanner.** ``--scanner`` only scans the plain logs' lines, with our own scanner and with Jackson's streaming parser in
-turns (`bench/java/JsonReaders.java`): MB a CPU second of each by round, and their ratio.
-
 **Cores.** Readers are bound to them. On one, the JVM's compiler and garbage collector (the serial one, by its own
 choice) share the core with the replay, as they would on any machine of one core. CPU is of the whole process, so what
 they take is in it. On two, Spark's replay of one log still is one thread, and it reads two logs in two threads of its
@@ -52,13 +49,11 @@ import pyspark
 from sqlalchemy import text
 
 from bench import serving
-from bench.plugin import compiled
 from bench.serving import with_children
 from joinsight.backfill import jvm
 from joinsight.backfill.listing import Local, find
 from joinsight.backfill.tasks import LogDocuments
 from joinsight.base.gc_tuning import collect_seldom
-from joinsight.driver.attach import listener_jar
 from joinsight.store.database import open_database, upgrade
 
 LOGS = ("tasks", "queries", "tpch")
@@ -304,19 +299,6 @@ def cold(folder: Path, only: str, megabytes: int) -> Iterator[str]:
         process.stop()
 
 
-def scanner(folder: Path, only: str, rounds: int) -> Iterator[str]:
-    """Lines for each plain log and mode of the compiler: our scanner, Jackson's parser, and their ratio by round."""
-    jars = Path(pyspark.__file__).parent / "jars" / "*"
-    with tempfile.TemporaryDirectory() as classes:
-        path = os.pathsep.join([compiled("JsonReaders", Path(classes)), str(listener_jar()), str(jars)])
-        for log, mode in itertools.product(LOGS, ("-XX:TieredStopAtLevel=1", "-XX:+TieredCompilation")):
-            if only in f"{log} plain":
-                command = ["java", mode, "-XX:+UseSerialGC", "-cp", path, "io.joinsight.eventlog.JsonReaders"]
-                command += [str(folder / log), "2", str(rounds)]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
-                yield from (f"{log:<10}{mode:<28}{line}" for line in done.stdout.splitlines())
-
-
 def whole(folder: Path, cores: int, only: str, rounds: int) -> Iterator[str]:
     """Lines for each plain log: the medians of the command's CPU and PostgreSQL's, and of a new process's replay."""
     at = sorted(os.sched_getaffinity(0))[:cores]
@@ -388,7 +370,6 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--logs", type=Path, help="folder of the logs, kept (default: a temporary one)")
     parser.add_argument("--cold", type=int, metavar="MB", help="only read this much of each log in a new process")
-    parser.add_argument("--scanner", action="store_true", help="only scan the lines, with our scanner and Jackson's")
     parser.add_argument("--whole", action="store_true", help="measure the command, into PostgreSQL")
     options = parser.parse_args()
 
@@ -400,9 +381,8 @@ def main() -> None:
         for log in LOGS:
             sizes = (f"{codec} {path_of(folder, log, codec).stat().st_size / 1e6:.1f} MB" for codec in CODECS)
             print(f"  {log}: " + ", ".join(sizes))
-        if options.cold or options.scanner:
-            its = scanner(folder, options.only, options.rounds)
-            for line in its if options.scanner else cold(folder, options.only, options.cold):
+        if options.cold:
+            for line in cold(folder, options.only, options.cold):
                 print(line, flush=True)
             return
         if options.whole:
