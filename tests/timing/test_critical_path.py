@@ -212,7 +212,7 @@ def test_a_nested_execution_is_a_segment() -> None:
     nested = [Nested(5, at(100), at(400)), Nested(6, at(600), at(900)), Nested(7, at(950))]
     found = path([], [], nested=nested)
     assert brief(found) == "prepare 100, nested 300, driver 200, nested 300, finish 100"
-    assert [segment.nested_id for segment in found.segments] == [None, 5, None, 6, None]
+    assert [segment.nested_execution_id for segment in found.segments] == [None, 5, None, 6, None]
 
 
 def test_commit_of_a_write() -> None:

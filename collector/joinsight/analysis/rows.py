@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from msgspec import structs
+
 from joinsight.analysis.called_from import called_from
 from joinsight.analysis.search import words
 from joinsight.analysis.title import title
@@ -215,8 +217,8 @@ def execution_rows(e: Execution, plans: Plans | None = None) -> Rows:
         broadcast=broadcasts,
         joins=joins,
         stage=[_stage(facts, stage, jobs_of, path) for stage in e.stages],
-        segment=list(_segments(facts, path)),
-        task_time=[_task_time(facts, position, each) for position, each in enumerate(spent)],
+        segment=[SegmentRow(**facts.key, position=i, **structs.asdict(each)) for i, each in enumerate(path.segments)],
+        task_time=[TaskTimeRow(**facts.key, position=i, **structs.asdict(each)) for i, each in enumerate(spent)],
         cost=[] if facts.is_outer else list(_kinds(facts, its_bill, has_ended=bool(path.segments))),
         cache=[] if facts.is_outer else [_cache(facts, each, path) for each in caches(facts)],
     )
@@ -420,7 +422,7 @@ def _plan_nodes(facts: _Facts, spent: Iterable[Spent]) -> list[PlanNodeRow]:
 
 
 def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow:
-    errors = [each.error_ms for each in spent if each.error_ms is not None]
+    errors = [each.task_time_error_ms for each in spent if each.task_time_error_ms is not None]
     return PlanNodeRow(
         **facts.key,
         node_id=node.id,
@@ -429,7 +431,7 @@ def _plan_node(facts: _Facts, node: Node, spent: Sequence[Spent]) -> PlanNodeRow
         simple=node.simple,
         cluster_id=node.cluster,
         is_cluster=node.is_cluster,
-        task_time_ms=total(each.ms for each in spent),
+        task_time_ms=total(each.task_time_ms for each in spent),
         task_time_error_ms=sum_of_errors(errors),
         task_time_method=("sampled" if errors else "metrics") if spent else None,
         metadata=dict(node.metadata) or None,
@@ -693,21 +695,6 @@ def _stage(facts: _Facts, stage: Stage, jobs_of: Mapping[int, list[int]], path: 
     )
 
 
-def _segments(facts: _Facts, path: CriticalPath) -> Iterator[SegmentRow]:
-    for position, segment in enumerate(path.segments):
-        yield SegmentRow(
-            **facts.key,
-            position=position,
-            cause=segment.cause,
-            start_ms=segment.start_ms,
-            end_ms=segment.end_ms,
-            stage_id=segment.stage_id,
-            stage_attempt=segment.stage_attempt,
-            node_id=segment.node_id,
-            nested_execution_id=segment.nested_id,
-        )
-
-
 Costs = Mapping[int, Mapping[str, Any]]
 """By node, the columns of what it cost."""
 
@@ -744,22 +731,6 @@ def _cache(facts: _Facts, cache: Cache, path: CriticalPath) -> CacheRow:
         fill_stages=sorted(stages) or None,
         fill_wall_ms=sum(waited) if stages and path.segments else None,
         fill_task_ms=total(stage.run_time_ms for stage in facts.execution.stages if stage.id in stages),
-    )
-
-
-def _task_time(facts: _Facts, position: int, spent: Spent) -> TaskTimeRow:
-    return TaskTimeRow(
-        **facts.key,
-        position=position,
-        stage_id=spent.stage_id,
-        stage_attempt=spent.stage_attempt,
-        part=spent.part,
-        node_id=spent.node_id,
-        samples=spent.samples,
-        task_time_ms=spent.ms,
-        task_time_error_ms=spent.error_ms,
-        method=spent.method,
-        work=spent.work,
     )
 
 

@@ -188,42 +188,8 @@ def uses_of(rows: Sequence[Row]) -> Row:
 def _bill(facts: PlanMetrics, path: Iterable[Row], task_times: Iterable[Row], shuffles: Iterable[Row]) -> Bill:
     """What an execution cost, from its final plan, and rows of `segment`, `task_time` and `shuffle`."""
     exchanges = {row["node_id"]: (row["map_stages"] or (), row["reduce_stages"] or ()) for row in shuffles}
-    segments = (
-        Segment(
-            *(
-                row[name]
-                for name in (
-                    "cause",
-                    "start_ms",
-                    "end_ms",
-                    "stage_id",
-                    "stage_attempt",
-                    "node_id",
-                    "nested_execution_id",
-                )
-            )
-        )
-        for row in path
-    )
-    spent = (
-        Spent(
-            *(
-                row[name]
-                for name in (
-                    "stage_id",
-                    "stage_attempt",
-                    "part",
-                    "node_id",
-                    "samples",
-                    "task_time_ms",
-                    "task_time_error_ms",
-                    "method",
-                    "work",
-                )
-            )
-        )
-        for row in task_times
-    )
+    segments = (Segment(*map(row.__getitem__, Segment.__struct_fields__)) for row in path)
+    spent = (Spent(*map(row.__getitem__, Spent.__struct_fields__)) for row in task_times)
     return cost.bill(facts, segments, spent, Stages(facts, exchanges))
 
 

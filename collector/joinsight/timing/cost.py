@@ -156,13 +156,13 @@ def bill(facts: PlanMetrics, segments: Iterable[Segment], spent: Iterable[Spent]
     undivided: set[Attempt] = set()
     for each in spent:
         account = _account(facts, stages, each)
-        tasks[account] += each.ms
+        tasks[account] += each.task_time_ms
         if each.part == REST:
             undivided.add((each.stage_id, each.stage_attempt))
-        weights[each.stage_id, each.stage_attempt][account] += each.ms
+        weights[each.stage_id, each.stage_attempt][account] += each.task_time_ms
         counts[each.stage_id, each.stage_attempt][account] += each.samples or 0
-        if each.error_ms is not None:
-            errors[account].append(each.error_ms)
+        if each.task_time_error_ms is not None:
+            errors[account].append(each.task_time_error_ms)
     for attempt, its in weights.items():
         if not any(its.values()):  # none of its tasks has ended
             its.update(counts[attempt])

@@ -75,7 +75,7 @@ class Segment(Struct, frozen=True):
     stage_id: int | None = None
     stage_attempt: int | None = None
     node_id: int | None = None
-    nested_id: int | None = None
+    nested_execution_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class _Walk:
     def _through(self, work: _Work) -> _Work:
         """Go to the start of this; returns the job that started there, because a stage may belong to an earlier one."""
         if work.nested is not None:
-            self._to(work.start, "nested", nested_id=work.nested.id)
+            self._to(work.start, "nested", nested_execution_id=work.nested.id)
             return work
         node = work.broadcast.node_id if work.broadcast else None
         between = "driver" if node is None else "broadcast"
@@ -321,7 +321,7 @@ class _Walk:
         where: Segment | None = None,
         *,
         node_id: int | None = None,
-        nested_id: int | None = None,
+        nested_execution_id: int | None = None,
     ) -> None:
         """The time from there to where the walk is has this cause; nothing if it is not earlier, or unknown."""
         if time is None or time >= self.at:
@@ -329,7 +329,7 @@ class _Walk:
         time = max(time, self.start)
         if time == self.at:
             return
-        place = where or Segment(cause, 0, 0, node_id=node_id, nested_id=nested_id)
+        place = where or Segment(cause, 0, 0, node_id=node_id, nested_execution_id=nested_execution_id)
         begin, end = time - self.start, self.at - self.start
         self.backwards.append(replace(place, cause=cause, start_ms=begin, end_ms=end))
         self.at = time

@@ -101,8 +101,8 @@ class Spent(Struct, frozen=True):
     node_id: int | None
     """The operator, or the codegen stage, that it went into; None: it cannot be told."""
     samples: int | None
-    ms: int
-    error_ms: int | None
+    task_time_ms: int
+    task_time_error_ms: int | None
     """Standard error; None: it is measured."""
     method: Method
     work: str | None = None
@@ -155,30 +155,33 @@ def _with_native(stage: Stage, sampled: Sequence[Spent], native: _Native | None)
 
     Where no call was seen, as the engine's samples tell nothing, operators took what they measured.
     """
-    calls = sum(each.ms for each in sampled if each.part == _NATIVE)
+    calls = sum(each.task_time_ms for each in sampled if each.part == _NATIVE)
     others = [each for each in sampled if each.part != _NATIVE]
     if native is None or not (its := native.in_calls(any(each.part == "shuffle_read" for each in others))):
         return [replace(each, part="operator") if each.part == _NATIVE else each for each in sampled]
-    measured = sum(each.ms for each in its)
+    measured = sum(each.task_time_ms for each in its)
     whole = calls or min(measured, stage.run_time_ms)
-    rest = {index: each.ms for index, each in enumerate(others)}
+    rest = {index: each.task_time_ms for index, each in enumerate(others)}
     if not any(rest.values()):
         whole = stage.run_time_ms
     found = _divided(whole, its, is_all=native.is_timed or measured >= whole)
-    if whole > sum(each.ms for each in found):  # operators that measure no time ran there, too
-        left = whole - sum(each.ms for each in found)
+    if whole > sum(each.task_time_ms for each in found):  # operators that measure no time ran there, too
+        left = whole - sum(each.task_time_ms for each in found)
         found.append(Spent(stage.id, stage.attempt, "operator", None, None, left, None, "stage"))
     if any(rest.values()):
-        found += [replace(others[i], ms=ms) for i, ms in divide(stage.run_time_ms - whole, rest).items()]
-    return sorted((replace(each, stage_attempt=stage.attempt) for each in found if each.ms), key=lambda each: -each.ms)
+        found += [replace(others[i], task_time_ms=ms) for i, ms in divide(stage.run_time_ms - whole, rest).items()]
+    return sorted(
+        (replace(each, stage_attempt=stage.attempt) for each in found if each.task_time_ms),
+        key=lambda each: -each.task_time_ms,
+    )
 
 
 def _divided(whole: int, native: Sequence[Spent], *, is_all: bool) -> list[Spent]:
     """What operators measured; with `is_all` in proportion, so that they add up to `whole`."""
     if not is_all:
         return list(native)
-    parts = divide(whole, {index: each.ms for index, each in enumerate(native)})
-    return [replace(native[index], ms=ms) for index, ms in parts.items()]
+    parts = divide(whole, {index: each.task_time_ms for index, each in enumerate(native)})
+    return [replace(native[index], task_time_ms=ms) for index, ms in parts.items()]
 
 
 def divide(whole: int, weights: Mapping[Key, int]) -> dict[Key, int]:
@@ -222,18 +225,20 @@ def _measured(stage: Stage, measured: Sequence[Spent], native: _Native | None) -
     if native is not None:
         known = {(each.node_id, each.part) for each in native.all}
         beside = [each for each in measured if (each.node_id, each.part) not in known and each.part != "python"]
-        left = max(0, stage.run_time_ms - sum(each.ms for each in beside))
-        total = sum(each.ms for each in native.all)
+        left = max(0, stage.run_time_ms - sum(each.task_time_ms for each in beside))
+        total = sum(each.task_time_ms for each in native.all)
         is_most = native.is_timed and 2 * total >= left
         measured = [*beside, *_divided(left, native.all, is_all=is_most or total > left)]
-    others = sum(each.ms for each in measured if each.part != "python")
+    others = sum(each.task_time_ms for each in measured if each.part != "python")
     left = max(0, stage.run_time_ms - others)  # while they run, Python workers also wait for these
-    measured = [replace(each, ms=min(each.ms, left)) if each.part == "python" else each for each in measured]
-    measured = [each for each in measured if each.ms]
-    rest = stage.run_time_ms - sum(each.ms for each in measured)
+    measured = [
+        replace(each, task_time_ms=min(each.task_time_ms, left)) if each.part == "python" else each for each in measured
+    ]
+    measured = [each for each in measured if each.task_time_ms]
+    rest = stage.run_time_ms - sum(each.task_time_ms for each in measured)
     if rest < 0:  # they overlap
         measured, rest = [], stage.run_time_ms
-    for each in sorted(measured, key=lambda each: -each.ms):
+    for each in sorted(measured, key=lambda each: -each.task_time_ms):
         yield replace(each, stage_attempt=stage.attempt)
     if rest:
         yield Spent(stage.id, stage.attempt, REST, None, None, rest, None, "stage")
@@ -315,7 +320,7 @@ def _natively(facts: PlanMetrics, stages: Sequence[Stage], attempts: Mapping[int
             if ms:
                 found[stage].append(Spent(stage, 0, part, node.id, None, ms, None, "metrics"))
     for stage, scans in wholes.items():
-        waited = sum(scans.values()) - sum(each.ms for each in found[stage])
+        waited = sum(scans.values()) - sum(each.task_time_ms for each in found[stage])
         if waited > 0:  # for files
             parts = divide(waited, scans).items()
             found[stage] += [Spent(stage, 0, "scan", i, None, ms, None, "metrics") for i, ms in parts if ms]
