@@ -41,6 +41,10 @@ def only(rows: list[Row]) -> Row:
     return row
 
 
+def join_of(drawing: str, **changes: Any) -> Row:
+    return only(rows_of(drawing, **changes)["joins"])
+
+
 def some(row: Row, *names: str) -> tuple[Any, ...]:
     return tuple(row.get(name) for name in names)
 
@@ -387,18 +391,16 @@ def test_what_aqe_compared_for_a_broadcast(below: str, size: int | None) -> None
 
 def test_broadcast_hash_join() -> None:
     """Its build cost is the broadcast's; its streamed side has rows, and bytes only behind a shuffle."""
-    row = only(
-        rows_of("""
-        WholeStageCodegen (1)
-          BroadcastHashJoin | [k#1], [k#2], LeftOuter, BuildRight, (a#1 < b#2), false | number of output rows=90
-            Project
-              Filter | (k#1 > 5) | number of output rows=100
-                Range | (0, 1000) | number of output rows=1000
-            InputAdapter
-              BroadcastExchange | [plan_id=5] | data size=1000, number of output rows=10, time to build=6
-                Range | (0, 20) | number of output rows=20
-        """)["joins"]
-    )
+    row = join_of("""
+    WholeStageCodegen (1)
+      BroadcastHashJoin | [k#1], [k#2], LeftOuter, BuildRight, (a#1 < b#2), false | number of output rows=90
+        Project
+          Filter | (k#1 > 5) | number of output rows=100
+            Range | (0, 1000) | number of output rows=1000
+        InputAdapter
+          BroadcastExchange | [plan_id=5] | data size=1000, number of output rows=10, time to build=6
+            Range | (0, 20) | number of output rows=20
+    """)
     assert some(row, "strategy", "join_type", "build_side", "left_keys", "right_keys", "condition", "is_skew") == (
         "BroadcastHashJoin", "LeftOuter", "right", ["k#1"], ["k#2"], "(a#1 < b#2)", False,
     )  # fmt: skip
@@ -411,13 +413,11 @@ def test_broadcast_hash_join() -> None:
 
 def test_broadcast_nested_loop_join() -> None:
     """It may build its left side."""
-    row = only(
-        rows_of("""
-        BroadcastNestedLoopJoin | BuildLeft, RightOuter, (a#1 < b#2) | number of output rows=3
-          BroadcastExchange | IdentityBroadcastMode, [plan_id=5] | data size=1000, number of output rows=10
-          Range | (0, 20) | number of output rows=20
-        """)["joins"]
-    )
+    row = join_of("""
+    BroadcastNestedLoopJoin | BuildLeft, RightOuter, (a#1 < b#2) | number of output rows=3
+      BroadcastExchange | IdentityBroadcastMode, [plan_id=5] | data size=1000, number of output rows=10
+      Range | (0, 20) | number of output rows=20
+    """)
     assert some(row, "build_side", "left_rows", "right_rows", "left_bytes", "right_bytes", "build_bytes") == (
         "left", 10, 20, 1000, None, 1000,
     )  # fmt: skip
@@ -445,27 +445,23 @@ def test_sort_merge_join() -> None:
 
 def test_sort_merge_join_with_one_sort() -> None:
     """A side that is sorted already adds nothing; what was not measured stays out of the sum."""
-    row = only(
-        rows_of("""
-        SortMergeJoin | [k#1], [k#2], Inner | spill size=?
-          Sort | [k#1 ASC] | sort time=5, spill size=?
-            Range
-          Window | | spill size=7
-            Range
-        """)["joins"]
-    )
+    row = join_of("""
+    SortMergeJoin | [k#1], [k#2], Inner | spill size=?
+      Sort | [k#1 ASC] | sort time=5, spill size=?
+        Range
+      Window | | spill size=7
+        Range
+    """)
     assert some(row, "sort_ms", "spill_bytes", "output_rows") == (5, None, None)
 
 
 def test_shuffled_hash_join() -> None:
     """Its build cost is measured by the join itself."""
-    row = only(
-        rows_of("""
-        ShuffledHashJoin | [k#1], [k#2], Inner, BuildLeft | data size of build side=700, time to build hash map=8
-          Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=4000, shuffle records written=40
-          Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=3000, shuffle records written=30
-        """)["joins"]
-    )
+    row = join_of("""
+    ShuffledHashJoin | [k#1], [k#2], Inner, BuildLeft | data size of build side=700, time to build hash map=8
+      Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=4000, shuffle records written=40
+      Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=3000, shuffle records written=30
+    """)
     assert some(row, "build_side", "build_bytes", "build_ms", "left_bytes", "right_bytes") == (
         "left", 700, 8, 4000, 3000,
     )  # fmt: skip
@@ -526,43 +522,37 @@ def test_join_of_joins() -> None:
 
 def test_subqueries_do_not_feed_a_join() -> None:
     """A scan's or a filter's subquery is no input of theirs: the join's other side may be the subquery's source."""
-    row = only(
-        rows_of("""
-        BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
-          Scan parquet t | | number of output rows=5
-            SubqueryBroadcast | dynamicpruning#9
-              AdaptiveSparkPlan
-                ReusedExchange
-                  BroadcastExchange | [plan_id=2] | data size=88
-          BroadcastQueryStage | 0
-            BroadcastExchange | [plan_id=2] | data size=88
-        """)["joins"]
-    )
+    row = join_of("""
+    BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
+      Scan parquet t | | number of output rows=5
+        SubqueryBroadcast | dynamicpruning#9
+          AdaptiveSparkPlan
+            ReusedExchange
+              BroadcastExchange | [plan_id=2] | data size=88
+      BroadcastQueryStage | 0
+        BroadcastExchange | [plan_id=2] | data size=88
+    """)
     assert some(row, "left_rows", "left_bytes", "left_exchange", "right_bytes") == (5, None, None, 88)
-    row = only(
-        rows_of("""
-        SortMergeJoin | [k#1], [k#2], Inner
-          Filter | (a#1 > Subquery) | number of output rows=5
-            Exchange | [plan_id=1] | data size=77
-            Subquery | scalar-subquery#9
-              Exchange | [plan_id=3] | data size=99
-          Exchange | [plan_id=2]
-        """)["joins"]
-    )
+    row = join_of("""
+    SortMergeJoin | [k#1], [k#2], Inner
+      Filter | (a#1 > Subquery) | number of output rows=5
+        Exchange | [plan_id=1] | data size=77
+        Subquery | scalar-subquery#9
+          Exchange | [plan_id=3] | data size=99
+      Exchange | [plan_id=2]
+    """)
     assert some(row, "left_rows", "left_bytes", "left_exchange") == (5, 77, 2)
 
 
 @pytest.mark.parametrize("scan", ["InMemoryTableScan", "Scan In-memory table t", "Scan ExistingRDD"])
 def test_what_lies_behind_a_scan_does_not_feed_a_join(scan: str) -> None:
     """A cached table's plan, and an RDD's, are drawn below their scan, but ran before, or in another execution."""
-    row = only(
-        rows_of(f"""
-        BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
-          {scan} | | number of output rows=5
-            Exchange | [plan_id=1] | data size=77
-          BroadcastExchange | [plan_id=2]
-        """)["joins"]
-    )
+    row = join_of(f"""
+    BroadcastHashJoin | [k#1], [k#2], Inner, BuildRight, false
+      {scan} | | number of output rows=5
+        Exchange | [plan_id=1] | data size=77
+      BroadcastExchange | [plan_id=2]
+    """)
     assert some(row, "left_rows", "left_bytes", "left_exchange") == (5, None, None)
 
 
@@ -580,7 +570,7 @@ def judged(between: str = "Sort", type: str = "Inner", adaptive: bool = False, *
     if adaptive:
         lines = "\n".join(f"  {line}" for line in drawing.strip().splitlines())
         drawing = f"AdaptiveSparkPlan\n{lines}"
-    row = only(rows_of(drawing, **changes)["joins"])
+    row = join_of(drawing, **changes)
     return some(row, "broadcast_verdict", "broadcast_side", "broadcast_side_bytes")
 
 
@@ -641,13 +631,11 @@ def test_an_execution_that_is_not_whole_is_no_evidence() -> None:
 
 def test_a_join_that_was_broadcast() -> None:
     """Its side is the one that was broadcast, its size that of the relation."""
-    row = only(
-        rows_of("""
-        BroadcastHashJoin | [k#1], [k#2], LeftOuter, BuildRight, false
-          Range
-          BroadcastExchange | [plan_id=5] | data size=33554528, number of output rows=3
-        """)["joins"]
-    )
+    row = join_of("""
+    BroadcastHashJoin | [k#1], [k#2], LeftOuter, BuildRight, false
+      Range
+      BroadcastExchange | [plan_id=5] | data size=33554528, number of output rows=3
+    """)
     assert some(row, "broadcast_verdict", "broadcast_side", "broadcast_side_bytes") == (
         "was_broadcast", "right", 33554528,
     )  # fmt: skip
@@ -655,14 +643,12 @@ def test_a_join_that_was_broadcast() -> None:
 
 def test_nothing_comes_out_of_an_empty_relation() -> None:
     """Spark 4 draws beneath it what it stands for; that does not feed the join."""
-    row = only(
-        rows_of("""
-        SortMergeJoin | [k#1], [k#2], FullOuter
-          EmptyRelation
-            Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=5000, shuffle records written=40
-          Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=30, shuffle records written=3
-        """)["joins"]
-    )
+    row = join_of("""
+    SortMergeJoin | [k#1], [k#2], FullOuter
+      EmptyRelation
+        Exchange | hashpartitioning(k#1, 8), [plan_id=3] | data size=5000, shuffle records written=40
+      Exchange | hashpartitioning(k#2, 8), [plan_id=4] | data size=30, shuffle records written=3
+    """)
     assert some(row, "left_rows", "left_bytes", "left_exchange", "right_rows") == (None, None, None, 3)
 
 
@@ -675,7 +661,7 @@ def test_ratio_of_rows_out_to_rows_in() -> None:
           Range | | number of output rows={left}
           Range | | number of output rows={right}
         """
-        return only(rows_of(drawing)["joins"])["output_ratio"]
+        return join_of(drawing)["output_ratio"]
 
     assert ratio("90", "40", "3") == 2.25
     assert ratio("0", "3", "40") == 0
@@ -708,7 +694,7 @@ def test_a_hint_is_found_by_a_metric_of_its_join() -> None:
 
 def test_a_join_without_inputs() -> None:
     """A join whose inputs are not in the plan is a row all the same."""
-    row = only(rows_of("SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5")["joins"])
+    row = join_of("SortMergeJoin | [k#1], [k#2], Inner | number of output rows=5")
     assert some(row, "output_rows", "left_rows", "right_rows") == (5, None, None)
 
 
