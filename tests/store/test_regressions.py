@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine, insert, text
 
 from joinsight import tables
+from joinsight.present.regressions import MEASURES
 from joinsight.queries.reading import read_regressions
 from joinsight.store import partitions
 from joinsight.store.activity import count_regressions
@@ -246,13 +247,14 @@ def test_costs_without_samples_are_not_compared(engine: Engine) -> None:
     assert found(engine, "not sampled") == []
 
 
-def test_measures_are_documented(engine: Engine) -> None:
-    """Each measure that is compared has its row in the docs, and a case above."""
+def test_each_measure_has_a_title_a_row_in_the_docs_and_a_case_above(engine: Engine) -> None:
+    """The database declares them."""
     page = (Path(__file__).parents[2] / "docs/regressions.md").read_text()
     with engine.connect() as connection:
         measures = connection.execute(text("SELECT subject, measure FROM joinsight_measure_names()")).all()
     assert {(operator, measure) for operator, measure, *_ in OPERATORS} | {("query", "duration_ms")} == set(measures)
     assert [measure for _, measure in measures if f"| `{measure}`" not in page] == []
+    assert {measure for _, measure in measures} | {"failed", "cancelled"} == MEASURES.keys()
 
 
 def test_an_operator_costs_what_its_query_takes_longer(engine: Engine) -> None:

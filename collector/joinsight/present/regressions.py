@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,27 +19,47 @@ KINDS = {
     "edited": "query edited",
     "failing": "failing",
 }
-_SHARES = {"failed": "failures", "cancelled": "cancelled runs"}
+
+
+def _duration(ms: float) -> str:
+    return duration_text(round(ms))
+
+
+def _bytes(number: float) -> str:
+    return bytes_text(round(number))
+
+
+def _share(number: float) -> str:
+    return f"{number:.0%}"
+
+
+MEASURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "duration_ms": ("duration", _duration),
+    "failed": ("failures", _share),
+    "cancelled": ("cancelled runs", _share),
+    "spill_bytes": ("spill", _bytes),
+    "output_ratio": ("output", ratio_text),
+    "bytes_written": ("bytes written", _bytes),
+    "skew_ratio": ("skew", ratio_text),
+    "fetch_wait_ms": ("fetch wait", _duration),
+    "size_bytes": ("size", _bytes),
+    "driver_ms": ("driver time", _duration),
+    "cost_wall_ms": ("wall time", _duration),
+    "cost_task_ms": ("task time", _duration),
+}
+"""The title of each measure, and how a value of it is written."""
 
 
 def measure(row: Row) -> str:
-    """``join spill``, ``join wall time``: the measure without its unit."""
-    if row["measure"] in _SHARES:
-        return _SHARES[row["measure"]]
-    words = row["measure"].removesuffix("_ms").removesuffix("_ratio").removesuffix("_bytes").replace("_", " ")
-    if words.startswith("cost "):
-        words = f"{words.removeprefix('cost ')} time"
-    return words if row["subject"] == "query" else f"{row['subject']} {words}"
+    """``duration``, ``join wall time``: what got worse."""
+    title, _ = MEASURES[row["measure"]]
+    return title if row["subject"] == "query" else f"{row['subject']} {title}"
 
 
 def value(row: Row, name: str) -> str:
     """The value in a column, in the unit of the measure."""
-    number, measured = row[name], row["measure"]
-    if measured in _SHARES:
-        return f"{number:.0%}"
-    if measured.endswith("_ratio"):
-        return ratio_text(number)
-    return duration_text(round(number)) if measured.endswith("_ms") else bytes_text(round(number))
+    _, written = MEASURES[row["measure"]]
+    return written(row[name])
 
 
 _SAME = 0.15
