@@ -182,14 +182,14 @@ def check(line: bytes) -> Document | None:
 
 @settings(RELAXED, max_examples=100)
 @given(from_schema(SCHEMA))
-def test_what_the_schema_allows(document: dict[str, Any]) -> None:
+def test_what_the_schema_allows_is_decoded_or_refused(document: dict[str, Any]) -> None:
     """Everything that the JSON Schema allows is decoded, or refused with a reason."""
     check(json.dumps(document).encode())
 
 
 @settings(RELAXED, max_examples=150)
 @given(executions())
-def test_plans_of_any_shape(document: dict[str, Any]) -> None:
+def test_plans_of_any_shape_become_rows(document: dict[str, Any]) -> None:
     """Executions whose plans hang together are read, and become rows that fit."""
     made = check(json.dumps(document).encode())
     if not any(a["type"] == "average" and not a["count"] for a in document["accumulators"]):

@@ -46,7 +46,7 @@ def test_it_follows_its_schema(path: Path, schema: str) -> None:
     run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path)
 
 
-def test_the_workflow_in_the_docs(tmp_path: Path) -> None:
+def test_the_workflow_in_the_docs_conforms(tmp_path: Path) -> None:
     """The example for `joinsight gate` conforms too."""
     path = tmp_path / "plans.yml"
     path.write_text((ROOT / "docs/gate.md").read_text().partition("```yaml\n")[2].partition("```")[0])

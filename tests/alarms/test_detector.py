@@ -82,14 +82,14 @@ def test_weekdays_are_compared_with_themselves() -> None:
     assert tuesday is not None and tuesday > 2.5
 
 
-def test_dependence_on_the_value_before() -> None:
+def test_a_large_value_after_a_large_one_is_less_unusual() -> None:
     """After a large value, a large one is less unusual, if it is always so."""
     values = [0.1 * math.sin(i / 3) for i in range(60)]
     after_large, after_usual = (score([*values, each], [0] * 61, 0.25, 0) for each in (0.25, 0.0))
     assert after_large is not None and after_usual is not None and after_large < after_usual - 1
 
 
-def test_since_when() -> None:
+def test_a_change_begins_with_the_first_value_of_the_new_level() -> None:
     """The index of the first value of the new level, outliers before and after it or not."""
     before = [0.0, 0.05, -0.05, 3.0, 0.0, 0.05, -0.05, 0.0, 0.02, -0.03]
     since = [0.3, 0.35, 0.25, 0.0, 0.3, 0.33]

@@ -17,7 +17,7 @@ def grown(a_day: float, scatter: float = 0.0, seed: int = 1) -> list[float]:
     return [100 * (1 + a_day) ** day * math.exp(random.gauss(0, scatter)) for day in DAYS]
 
 
-def test_exact_growth() -> None:
+def test_growth_without_scatter_has_an_exact_day() -> None:
     """Without scatter, the day is exact, and so is its interval."""
     found = forecast(DAYS, grown(0.02), 100 * 1.02**59)
     assert found is not None and found.growth_a_day == pytest.approx(0.02)

@@ -89,7 +89,7 @@ def test_what_is_not_certain(found: dict[str, list[Alarm]], job: str) -> None:
     assert found[job] == []
 
 
-def test_growth_of_one_percent_a_day(found: dict[str, list[Alarm]]) -> None:
+def test_growth_of_one_percent_a_day_raises_an_alarm(found: dict[str, list[Alarm]]) -> None:
     """It is found, though each week looks like the one before."""
     assert [each["measure"] for each in found["growth"]] == ["duration_ms"]
 

@@ -93,7 +93,7 @@ def test_partitions_are_the_measured_ones_else_the_planned() -> None:
     assert shuffle("number of partitions=?")["partitions"] == 8
 
 
-def test_announced_but_untouched() -> None:
+def test_a_metric_that_no_task_touched_is_null() -> None:
     """A metric that tasks brought and none touched, of a type that starts at -1, is NULL in the shuffle."""
     nodes, _ = draw(SHUFFLE.format(metrics="remote bytes read=?"))
     untouched = Accumulator(nodes[1].metrics[0].id, "size", 0)
@@ -178,7 +178,7 @@ def test_the_task_that_read_most_is_named() -> None:
     assert shuffle("records read=1+9+2")["rows_read_max_task_id"] == 71
 
 
-def test_stages_of_a_shuffle() -> None:
+def test_a_shuffle_has_the_stages_whose_tasks_measured_it() -> None:
     """The stages that wrote a shuffle, and those that read it, are those whose tasks measured it."""
     names = ("shuffle bytes written", "shuffle records written", "shuffle write time", "records read", "data size")
     metrics = [Metric(name, number, "sum") for number, name in enumerate(names)]
@@ -324,7 +324,7 @@ def test_a_broadcast_has_its_size_times_mode_and_joins() -> None:
         ("", "succeeded", "unknown"),
     ],
 )
-def test_outcome_of_a_broadcast(metrics: str, state: str, outcome: str) -> None:
+def test_a_broadcast_that_was_measured_has_succeeded(metrics: str, state: str, outcome: str) -> None:
     """A broadcast that was measured has succeeded; another shares its execution's fate."""
     row = broadcast(metrics, state=state)
     assert row["outcome"] == outcome
@@ -389,7 +389,7 @@ def test_what_aqe_compared_for_a_broadcast(below: str, size: int | None) -> None
 # Joins
 
 
-def test_broadcast_hash_join() -> None:
+def test_a_broadcast_hash_join_has_the_build_cost_of_its_broadcast() -> None:
     """Its build cost is the broadcast's; its streamed side has rows, and bytes only behind a shuffle."""
     row = join_of("""
     WholeStageCodegen (1)
@@ -411,7 +411,7 @@ def test_broadcast_hash_join() -> None:
     assert some(row, "sort_ms", "spill_bytes") == (None, None)
 
 
-def test_broadcast_nested_loop_join() -> None:
+def test_a_nested_loop_join_may_build_its_left_side() -> None:
     """It may build its left side."""
     row = join_of("""
     BroadcastNestedLoopJoin | BuildLeft, RightOuter, (a#1 < b#2) | number of output rows=3
@@ -424,7 +424,7 @@ def test_broadcast_nested_loop_join() -> None:
     assert some(row, "left_keys", "condition", "build_ms") == ([], "(a#1 < b#2)", None)
 
 
-def test_sort_merge_join() -> None:
+def test_a_sort_merge_join_has_the_time_and_spill_of_its_sorts() -> None:
     """Its sorts' time and spill are its own; both sides come from shuffles, which count rows as written and name it."""
     rows = rows_of("""
     SortMergeJoin(skew=true) | [k#1], [k#2], Inner | number of output rows=50, spill size=1
@@ -443,7 +443,7 @@ def test_sort_merge_join() -> None:
     assert some(row, "left_exchange", "right_exchange", "build_side", "build_bytes") == (3, 6, None, None)
 
 
-def test_sort_merge_join_with_one_sort() -> None:
+def test_a_side_that_is_sorted_already_adds_nothing() -> None:
     """A side that is sorted already adds nothing; what was not measured stays out of the sum."""
     row = join_of("""
     SortMergeJoin | [k#1], [k#2], Inner | spill size=?
@@ -455,7 +455,7 @@ def test_sort_merge_join_with_one_sort() -> None:
     assert some(row, "sort_ms", "spill_bytes", "output_rows") == (5, None, None)
 
 
-def test_shuffled_hash_join() -> None:
+def test_a_shuffled_hash_join_measures_its_build_cost() -> None:
     """Its build cost is measured by the join itself."""
     row = join_of("""
     ShuffledHashJoin | [k#1], [k#2], Inner, BuildLeft | data size of build side=700, time to build hash map=8
@@ -489,7 +489,7 @@ def test_a_cartesian_product_has_the_rows_of_a_side_only_where_a_shuffle_counted
     assert some(filtered, "left_rows", "left_bytes", "right_rows") == (None, 800, 30)
 
 
-def test_join_of_a_reused_exchange_with_itself() -> None:
+def test_a_reused_exchange_feeds_both_sides_of_one_join() -> None:
     """Both sides are the same exchange, which feeds one join."""
     rows = rows_of("""
     SortMergeJoin | [k#1], [k#2], Inner
@@ -502,7 +502,7 @@ def test_join_of_a_reused_exchange_with_itself() -> None:
     assert some(row, "left_exchange", "right_exchange", "left_rows", "right_rows") == (1, 1, 40, 40)
 
 
-def test_join_of_joins() -> None:
+def test_a_join_of_joins_has_the_rows_that_these_put_out() -> None:
     """What a join below puts out is counted by that join; where its inputs come from is its own affair."""
     rows = rows_of("""
     SortMergeJoin | [k#1], [k#3], Inner | number of output rows=9
@@ -652,7 +652,7 @@ def test_nothing_comes_out_of_an_empty_relation() -> None:
     assert some(row, "left_rows", "left_bytes", "left_exchange", "right_rows") == (None, None, None, 3)
 
 
-def test_ratio_of_rows_out_to_rows_in() -> None:
+def test_the_output_ratio_is_rows_out_to_the_larger_input() -> None:
     """Rows out to the larger input; NULL where one of the three was not measured, or nothing came in."""
 
     def ratio(out: str, left: str, right: str) -> Any:
@@ -722,13 +722,13 @@ def test_a_running_execution_has_no_end() -> None:
     )
 
 
-def test_clock_that_ran_backwards() -> None:
+def test_a_duration_is_never_negative() -> None:
     """A duration is never negative."""
     row = only(stored_rows(execution(ended_at_ms=STARTED_AT_MS - 5))["execution"])
     assert row["duration_ms"] == 0
 
 
-def test_totals_of_stages() -> None:
+def test_totals_are_over_the_stages_that_ran() -> None:
     """An execution's totals are over the stages that ran; skipped and pending ones have none."""
     ran: dict[str, Any] = {
         "succeeded_tasks": 2,
@@ -755,7 +755,7 @@ def test_totals_of_stages() -> None:
     ]
 
 
-def test_spreads_of_a_stage() -> None:
+def test_a_distribution_over_tasks_has_a_column_a_statistic() -> None:
     """The distribution over tasks has a column a statistic."""
     stage = Stage(1, 0, "a", 4, "succeeded", run_time=Spread(1, 2, 3, 4, 99))
     row = only(stored_rows(execution(stages=[stage]))["stage"])
@@ -905,7 +905,7 @@ def test_metrics_without_a_node() -> None:
     ]
 
 
-def test_accumulator_at_several_nodes() -> None:
+def test_an_accumulator_at_two_nodes_is_a_row_of_each() -> None:
     """An accumulator that stands at two nodes is a row of each."""
     rows = rows_of("""
     BroadcastHashJoin

@@ -197,7 +197,9 @@ def test_a_log_that_cannot_be_opened_fails_alone(
 
 
 @pytest.mark.matrix
-def test_logs_of_another_file_system(spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path) -> None:
+def test_logs_may_be_in_any_file_system(
+    spark: Any, empty: Engine, engine: Engine, plain: bytes, tmp_path: Path
+) -> None:
     """Any file system of Hadoop works: it is listed, and executors read it through Java."""
     (tmp_path / "logs").mkdir()
     older = next(version for version, (_, is_rolling) in FORMS.items() if is_rolling)

@@ -144,7 +144,7 @@ def test_both_workers_read(
         assert rows == [row for row in expected[table] if row["application_id"] in applications], table
 
 
-def test_many_small_logs(cluster: tuple[str, Path], empty: Engine, tmp_path: Path) -> None:
+def test_hundreds_of_small_logs_are_stored_once(cluster: tuple[str, Path], empty: Engine, tmp_path: Path) -> None:
     """Hundreds in a folder: each is stored like any other; read again, there is nothing new."""
     master, _ = cluster
     small, name = small_log(tmp_path)

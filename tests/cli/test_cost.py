@@ -115,7 +115,7 @@ def test_without_samples_a_joins_stage_is_one_line(url: str) -> None:
     assert "joinsight docs task-time" in shown
 
 
-def test_before_the_end(url: str) -> None:
+def test_wall_time_is_unknown_before_the_end(url: str) -> None:
     """Wall time is not known yet."""
     shown = cost(url, "3")
     assert "Only task time" in shown
@@ -151,7 +151,7 @@ def test_task_time_has_a_price(url: str) -> None:
     assert bill["joins"][0]["price"] == 0.231
 
 
-def test_the_most_expensive_joins(url: str, engine: Engine) -> None:
+def test_joins_are_sorted_by_cost(url: str, engine: Engine) -> None:
     """The list sorted by cost, and the queries of the documentation: all runs of a join, and kinds of work by week."""
     result = CliRunner().invoke(cli, ["joins", "--sort", "cost", "--json"], env={"JOINSIGHT_DATABASE_URL": url})
     rows = [json.loads(line) for line in result.stdout.splitlines()]

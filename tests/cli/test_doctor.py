@@ -83,7 +83,7 @@ def said(result: Result) -> str:
     return " ".join(result.stdout.split())
 
 
-def test_all_is_well(engine: Engine, url: str) -> None:
+def test_each_check_has_a_line_and_each_application_a_row(engine: Engine, url: str) -> None:
     """Each check has a line and each application a row; exit code 0."""
     Writer(engine).write(healthy())
     result = doctor(engine, url)
@@ -196,7 +196,7 @@ def full_disk(engine: Engine) -> Iterator[None]:
         disk.rmdir()
 
 
-def test_a_full_disk(engine: Engine, url: str, full_disk: None) -> None:
+def test_a_full_disk_needs_attention(engine: Engine, url: str, full_disk: None) -> None:
     """The database answers, and can store nothing more."""
     Writer(engine).write(healthy())
     result = doctor(engine, url)
@@ -213,7 +213,7 @@ def test_a_user_who_may_only_read(engine: Engine, url: str) -> None:
     assert found.remedy is None and "cannot execute CREATE TABLE" in found.found
 
 
-def test_the_space_of_the_embedded_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_space_of_the_embedded_database_needs_attention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is shown, and little needs attention."""
     nowhere = create_engine(
         "postgresql+psycopg://127.0.0.1:9/none", execution_options={"joinsight_embedded_folder": tmp_path}
@@ -326,7 +326,7 @@ def test_only_refused_documents_came(engine: Engine, url: str) -> None:
     assert "✗ app-4/2 1 document was refused: schema_version 2 is not supported" in said(result)
 
 
-def test_json_and_limits(engine: Engine, url: str) -> None:
+def test_json_is_one_object_with_the_listeners_heard_last(engine: Engine, url: str) -> None:
     """One object with checks, applications and findings; a listener each, the one heard last first."""
     Writer(engine).write(healthy("old"))
     Writer(engine).write(healthy("new", listener=OTHER_LISTENER))
@@ -343,7 +343,7 @@ def test_json_and_limits(engine: Engine, url: str) -> None:
     assert (result.exit_code, json.loads(result.stdout)["well"]) == (1, False)
 
 
-def test_executions_in_the_default_partition(engine: Engine, url: str) -> None:
+def test_executions_in_the_default_partition_are_named(engine: Engine, url: str) -> None:
     """Whose they are and when they claim to have started, with what can be done; the rest is well."""
     impossible = [
         execution(

@@ -117,7 +117,7 @@ DETAILS = """\
 """
 
 
-def test_findings_in_full(invoke: Invoke) -> None:
+def test_a_finding_has_its_sentence_advice_numbers_and_page(invoke: Invoke) -> None:
     """A group or a single one: the sentence, the advice, the numbers, the page."""
     for arguments, head in (
         ((*EARLY, "--severity", "critical"), "critical  broadcast-failed  findings: broadcast-timeout"),
@@ -163,13 +163,13 @@ GROUP = {
         ({"executions": 1, "runs": 1, "first_seen_at": DAY, "first_run_at": DAY}, "in 1 run, 2026-11-20 08:30"),
     ],
 )
-def test_occurrences_in_words(changes: dict[str, Any], text: str) -> None:
+def test_occurrences_say_since_when_and_whether_gone(changes: dict[str, Any], text: str) -> None:
     """When it began, if the time has an earlier run without it; when it was last seen, and whether it is gone."""
     said = occurrence({**GROUP, **changes})
     assert said.startswith(text) or said.endswith(text)
 
 
-def test_impact_in_words() -> None:
+def test_an_impact_is_time_bytes_both_or_nothing() -> None:
     """Time, bytes, both or nothing."""
     assert impact({"impact_ms": 90_000, "impact_bytes": 3 << 30}) == "1 min 30 s, 3.0 GiB"
     assert impact({"impact_ms": None, "impact_bytes": 3 << 30}) == "3.0 GiB"

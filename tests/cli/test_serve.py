@@ -52,7 +52,7 @@ def test_serve_runs_all_background_tasks(engine: Engine, monkeypatch: pytest.Mon
     assert seen == [always, always | {"joinsight-prune"}]
 
 
-def test_settings_of_background_tasks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_tasks_have_their_options_or_defaults(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """--lost-after and --keep, else their defaults; less than a day is not kept."""
     seen: list[Any] = []
 

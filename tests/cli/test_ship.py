@@ -114,7 +114,7 @@ def test_files_are_delivered_and_deleted(engine: Engine, url: str, tmp_path: Pat
     assert good(ship(one, "--url", url)) == "Delivered 0 of 0 files, 0 documents.\n"
 
 
-def test_a_folder_of_spools(tmp_path: Path) -> None:
+def test_a_folder_of_several_spools_is_refused(tmp_path: Path) -> None:
     """A driver's spool has a folder for each collector: it is not known which of them is meant."""
     spools = [tmp_path / name for name in ("collector_9595", "other_9595")]
     for spool in spools:
@@ -193,7 +193,7 @@ def test_corrupt_files_are_named_and_kept(engine: Engine, url: str, tmp_path: Pa
     assert stored(engine, "corrupt") == [7]
 
 
-def test_two_at_once(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_two_runs_at_once_deliver_each_file(engine: Engine, url: str, tmp_path: Path) -> None:
     """Two runs on the same folder: each file is stored and gone, whoever was first; neither complains."""
     for i in range(30):
         put(tmp_path, request(*documents("twice", [i])), time=i)

@@ -65,7 +65,7 @@ def attached(url: str, spool: Path) -> dict[str, str]:
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_all_is_well(open_url: str, tmp_path: Path) -> None:
+def test_each_check_has_a_line_and_the_query_a_page(open_url: str, tmp_path: Path) -> None:
     """Each check has a line, and the query is on the page that is named."""
     result = doctor("http://127.0.0.1:1", **attached(open_url, tmp_path))  # Spark's setting counts
     assert (result.exit_code, said(result)) == (
@@ -80,7 +80,7 @@ def test_all_is_well(open_url: str, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.matrix
-def test_a_cluster_with_the_plugin(url: str, tmp_path: Path) -> None:
+def test_the_plugin_on_a_cluster_is_named(url: str, tmp_path: Path) -> None:
     """It is named, with how often executors sample; a program gets JSON."""
     conf = {**attached(url, tmp_path), "plugins": PLUGIN, "joinsight_sampleInterval": "20ms"}
     conf |= {"master": "local-cluster[1,1,1024]", "executor_memory": "512m"}
@@ -160,7 +160,7 @@ def test_what_is_not_stored(engine: Engine, tmp_path: Path, monkeypatch: pytest.
     assert f"cannot deliver documents to the collector at {away}" in str(check.remedy)
 
 
-def test_another_version_of_the_jar() -> None:
+def test_a_jar_of_another_version_needs_attention() -> None:
     """It must be that of this Joinsight."""
     check = spark_check._jar(Facts(jar="/x/listener.jar", jar_version="0.0.9"))
     assert check.found == "/x/listener.jar, version 0.0.9"

@@ -310,7 +310,7 @@ def test_a_traceback_is_made_visible(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_the_log_of_a_service(engine: Engine, form: str) -> None:
+def test_a_log_shows_what_senders_wrote_on_one_line(engine: Engine, form: str) -> None:
     """What senders wrote is in it, visibly; a line stays a line."""
     database = engine.url.render_as_string(hide_password=False)
     environment = {"PYTHONIOENCODING": "utf-8"}

@@ -244,7 +244,7 @@ def test_a_body_may_be_several_gzip_members() -> None:
 
 
 @pytest.mark.parametrize("member", [b"", b" "])
-def test_many_gzip_members(member: bytes) -> None:
+def test_many_gzip_members_take_linear_time(member: bytes) -> None:
     """Time grows linearly with the size of a body, however many members it has, and however small they are."""
     packed = gzip.compress(member, 1)
     assert decode_request(packed * 50_000) == decode.Batch()
@@ -265,7 +265,7 @@ def test_a_gzip_bomb_is_refused_before_it_is_unpacked() -> None:
         tracemalloc.stop()
 
 
-def test_bomb_of_lines() -> None:
+def test_a_body_of_too_many_lines_is_refused() -> None:
     """A body of too many lines is refused, be they empty or bad."""
     assert len(decode_request(request(*[b"x"] * MAX_REQUEST_LINES)).refused) == MAX_REQUEST_LINES
     for line in (b"", b"x"):
@@ -273,7 +273,7 @@ def test_bomb_of_lines() -> None:
             decode_request(gzip.compress((line + b"\n") * 20_000_000, 1))
 
 
-def test_many_nodes_in_many_documents() -> None:
+def test_too_many_nodes_in_small_documents_are_refused() -> None:
     """Documents that are small enough by themselves and too much together are a request that is too large."""
     half = with_plans(plan_of(-1, *[0] * 29_999) * 4)
     assert len(decode_request(request(half, GOOD)).documents) == 2

@@ -144,7 +144,7 @@ def test_the_result_of_a_command_is_no_query_of_its_own() -> None:
         assert (row["query_shape"] is None) is is_outer
 
 
-def test_a_description_of_their_own() -> None:
+def test_a_batch_is_known_though_its_function_sets_a_description() -> None:
     """A function of `foreachBatch` may set one; its jobs still have the ids, and Spark's job group is the run."""
     own = work(5, description="upsert", streaming_query_id=QUERY, streaming_batch_id=5, job_group=RUN)
     row = stored_rows(own)["execution"][0]

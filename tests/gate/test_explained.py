@@ -85,7 +85,7 @@ def test_each_change_is_a_sentence(old: str, new: str, sentences: list[str]) -> 
     assert changed(old, new) == sentences
 
 
-def test_the_order_of_joins() -> None:
+def test_another_order_of_the_same_joins_is_named() -> None:
     """Is named where the joins are the same."""
     other = """\
 BroadcastHashJoin BuildRight Inner (c = c)

@@ -71,7 +71,7 @@ def test_equal_sides_end_with_code_0_and_a_count(side: Callable[..., str]) -> No
     assert done.output.startswith("# No query has changed\n\nSpark 4.3.0. 2 queries compared, 2 unchanged.\n")
 
 
-def test_a_changed_plan(side: Callable[..., str], tmp_path: Path) -> None:
+def test_a_changed_plan_is_found_and_can_be_accepted(side: Callable[..., str], tmp_path: Path) -> None:
     """The query of another shape is found by its plan; then somebody accepts the change."""
     base, head = side(BEFORE, OTHERS[0]), side(AFTER, *OTHERS)
     accepted, junit = tmp_path / "accepted.json", tmp_path / "junit.xml"
@@ -99,7 +99,7 @@ def test_a_changed_plan(side: Callable[..., str], tmp_path: Path) -> None:
     assert accepted.read_text() == text, "nothing twice"
 
 
-def test_more_shuffled_bytes(runs: list[QueryRun], tmp_path: Path) -> None:
+def test_more_shuffled_bytes_count_from_20_percent_and_1_mib(runs: list[QueryRun], tmp_path: Path) -> None:
     """From 20 % and 1 MiB on; what is accepted may grow by as much, and can be accepted again for the same reason."""
     run = replace(runs[0], numbers={**runs[0].numbers, "shuffle_write_bytes": 10 << 20})
 

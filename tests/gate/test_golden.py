@@ -61,7 +61,7 @@ def test_settings_that_decide_about_plans_are_part_of_them() -> None:
     assert "\n+ set spark.sql.cbo.enabled=true\n" in said
 
 
-def test_lines_in_another_order() -> None:
+def test_lines_in_another_order_have_a_sentence() -> None:
     """A sentence for what no other sentence fits."""
     a = Section("", {}, ["Limit ?", "Sort [a], ?", "Scan t[a]"])
     b = Section("", {}, ["Sort [a], ?", "Limit ?", "Scan t[a]"])
@@ -74,7 +74,7 @@ def test_what_is_no_golden_plan(text: str) -> None:
         from_text(text)
 
 
-def test_an_empty_file() -> None:
+def test_a_test_without_plans_has_an_empty_file() -> None:
     """A test whose queries have no plans."""
     assert to_text([]) == "" and from_text("") == [] and difference([], []) == ""
 

@@ -80,7 +80,7 @@ def test_the_first_plan_has_the_hint_of_its_join() -> None:
     assert "SortMergeJoin Inner (store_id = store_id) hint: merge right" in found
 
 
-def test_what_aqe_made_a_broadcast_join() -> None:
+def test_a_broadcast_join_by_aqe_has_no_side() -> None:
     """Either side may be broadcast, whichever AQE has first: the text is the same."""
     right = """
     BroadcastHashJoin | [a#1], [b#2], Inner, BuildRight, false
@@ -148,7 +148,7 @@ def test_a_text_is_read_back(tree: Operator) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "├─ ", "   deeper", "│  ├─ two levels", "├─ a branch of nothing"])
-def test_what_is_no_plan(line: str) -> None:
+def test_a_line_that_cannot_follow_is_named(line: str) -> None:
     """A line that cannot follow is named."""
     with pytest.raises(ValueError, match=line or "^$"):
         from_lines([line] if "nothing" in line else ["Union", line])

@@ -206,7 +206,7 @@ def test_the_token_comes_from_a_file(stub: Stub, tmp_path: Path) -> None:
     assert str(error).startswith("--token-file='(not shown)'")
 
 
-def test_nobody_is_there(tmp_path: Path) -> None:
+def test_an_address_without_grafana_is_an_error(tmp_path: Path) -> None:
     """An address on which nothing listens is an error."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -302,7 +302,7 @@ def test_plans_without_literals_are_read_as_before(answers: Any) -> None:
     ]
 
 
-def test_settings_of_spark(ask: Ask) -> None:
+def test_patterns_of_spark_are_honoured(ask: Ask) -> None:
     """Spark's patterns are honoured: on properties by key and value, on texts in the SparkConf and in a session."""
     properties = {"my.secret.key": "x", "a": "my token", "b": "harmless", "c": "jdbc:x://u:pw@h"}
     masked = {"my.secret.key": MASK, "a": MASK, "b": "harmless", "c": f"jdbc:x://{MASK}@h"}

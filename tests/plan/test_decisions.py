@@ -80,7 +80,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_what_spark_did(name: str) -> None:
+def test_each_decision_is_named_once(name: str) -> None:
     """Each decision is named once, at the plan that shows it first, with what was measured before and after."""
     assert [tuple(row.get(column) for column in COLUMNS) for row in recorded(name)] == RECORDED[name]
 
@@ -90,7 +90,7 @@ def test_each_kind_is_recorded() -> None:
     assert {row["kind"] for name in RECORDED for row in recorded(name)} == set(KINDS)
 
 
-def test_an_empty_relation_of_spark_3() -> None:
+def test_an_empty_relation_of_spark_3_decides_as_that_of_spark_4() -> None:
     """It is a LocalTableScan that hides what it replaced; the decisions are those of Spark 4."""
     rows = recorded("aqe-empty", 1)
     assert [(r["kind"], r["operator"], r["before"], r["after"]) for r in rows] == [

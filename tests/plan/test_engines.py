@@ -300,7 +300,7 @@ def known(value: Any) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_exchanges_and_joins(case: Case) -> None:
+def test_exchanges_and_joins_of_engines_are_stored_as_sparks(case: Case) -> None:
     """Each is stored as Spark's would be, with the engine's numbers; what it does not measure is unknown, never 0."""
     rows = execution_rows(planned(textwrap.dedent(case.plan)))
     assert list(summary(rows)) == textwrap.dedent(case.expected).strip().splitlines()

@@ -387,7 +387,7 @@ def test_nodes_keep_what_the_plan_says_of_them() -> None:
     assert (scan.simple, scan.metadata, scan.metrics) == (plan[1].simple, {"Format": "Parquet"}, [rows])
 
 
-def test_children_and_parents() -> None:
+def test_inputs_come_left_first_and_a_reused_exchange_has_all_consumers() -> None:
     """Inputs come left one first; a reused exchange has all its consumers."""
     graph = graph_of(
         draw("""

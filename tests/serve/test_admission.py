@@ -59,7 +59,7 @@ def test_a_sender_does_not_take_all_slots(engine: Engine, monkeypatch: pytest.Mo
 
 
 @pytest.mark.matrix
-def test_a_good_sender_beside_heavy_ones(engine: Engine) -> None:
+def test_heavy_senders_do_not_keep_small_documents_out(engine: Engine) -> None:
     """Documents of 50,000 nodes, one after the other and several at once, do not keep small ones out."""
     with service(engine.url.render_as_string(hide_password=False)) as running:
         url, body, over = running.url, heavy("heavy", 50_000), threading.Event()

@@ -280,7 +280,7 @@ def test_metrics_count_an_execution_once(engine: Engine) -> None:
     assert found["joinsight_requests_total,status=400"] == 1
 
 
-def test_over_a_real_network(engine: Engine) -> None:
+def test_a_real_server_takes_batches_of_several_senders(engine: Engine) -> None:
     """The real server takes batches from several senders at once and stops in order."""
     with collector(engine, 0, ["a-token"]) as (url, _):
 
@@ -394,7 +394,7 @@ def test_nothing_is_lost_while_the_database_is_gone(engine: Engine, postgres: st
     assert (found["joinsight_requests_total,status=503"], found["joinsight_requests_total,status=200"]) == (3, 1)
 
 
-def test_a_connection_that_breaks_in_the_middle(engine: Engine) -> None:
+def test_a_batch_whose_database_connection_breaks_is_503_and_whole_when_repeated(engine: Engine) -> None:
     """A batch whose connection breaks while it is copied gets 503 and is whole when it is sent again."""
     app = make_app(engine)
     batch = request(planned("SortMergeJoin | [k#1], [k#2], Inner", application_id="broken"))
@@ -412,7 +412,7 @@ def test_a_connection_that_breaks_in_the_middle(engine: Engine) -> None:
     assert stored(engine, "broken") == [0]
 
 
-def test_a_counter_that_a_document_turns_back(engine: Engine) -> None:
+def test_negative_numbers_do_not_harm_counters(engine: Engine) -> None:
     """Numbers that should not be negative and are do not harm the answer, nor the counters."""
     drawing = """
         SortMergeJoin | [k#1], [k#2], Inner | spill=-5
@@ -431,7 +431,7 @@ def test_a_counter_that_a_document_turns_back(engine: Engine) -> None:
     assert found["joinsight_join_spilled_bytes_total"] == 0
 
 
-def test_metrics_of_a_request(engine: Engine) -> None:
+def test_a_request_is_measured(engine: Engine) -> None:
     """How large it was, how long it took to decode and to write, and the outcome of its documents."""
     app = make_app(engine)
     newer = as_line(execution(application_id="phases")).replace(b'"schema_version":1', b'"schema_version":7')

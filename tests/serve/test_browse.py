@@ -102,7 +102,7 @@ def test_a_stream_is_a_row_with_its_pace(engine: Engine) -> None:
         ("?until=90m", {"/queries": 1, "/jobs": 1, "/streams": 0}),
     ],
 )
-def test_filters_of_queries_jobs_and_streams(engine: Engine, given: str, found: dict[str, int]) -> None:
+def test_filters_of_lists_stay_in_the_form(engine: Engine, given: str, found: dict[str, int]) -> None:
     """They are those of the list of executions, and stay in the form; what they leave out is not there."""
     shown = {path: get(engine, path + given) for path in found}
     assert {path: answer.text.count('role="row"><td') for path, answer in shown.items()} == found
@@ -179,7 +179,7 @@ def test_jobs_have_a_cost_at_a_price(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("name", list(manual.pages()))
-def test_a_page_of_the_documentation(engine: Engine, name: str) -> None:
+def test_pages_of_the_documentation_have_links_that_lead_somewhere(engine: Engine, name: str) -> None:
     """Each is rendered, and its links lead to pages that exist and to their sections."""
     answer = get(engine, f"/docs/{name}")
     assert answer.status_code == 200 and "<h1" in answer.text

@@ -120,7 +120,7 @@ def test_a_disk_without_room_for_the_write_ahead_log(disk: Path) -> None:
 
 @with_proc
 @pytest.mark.matrix
-def test_a_server_that_nobody_reaps(tmp_path: Path) -> None:
+def test_a_killed_server_that_nobody_reaps_is_replaced(tmp_path: Path) -> None:
     """In a container whose first process is the service, a killed server stays as a zombie that has its number."""
     data = tmp_path / "data"
     with service("", "--data", str(data), patch=REAPER) as serving:

@@ -165,7 +165,7 @@ def history(names: list[str]) -> list[Document]:
     return made
 
 
-def test_two_collectors_behind_one_address(
+def test_two_collectors_store_what_one_orderly_delivery_leaves(
     engine: Engine, make_database: Callable[[], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Documents repeated, reordered and sent to both at once leave what one orderly delivery leaves."""

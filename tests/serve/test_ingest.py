@@ -137,7 +137,7 @@ def test_documents_over_the_bounds_are_written_one_by_one(engine: Engine, monkey
     assert len(set(stored(engine, "parts-").values())) == 3
 
 
-def test_after_the_end(engine: Engine) -> None:
+def test_requests_after_the_end_are_refused(engine: Engine) -> None:
     """Nothing is written, and each request is told."""
     shared = make_ingest(engine)
     shared.close()

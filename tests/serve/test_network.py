@@ -409,7 +409,7 @@ def test_a_request_that_was_on_its_way_is_answered(engine: Engine, few: None) ->
 
 
 @pytest.mark.parametrize("number", [1_000, 300], ids=["room for all", "room for 20"])
-def test_a_thousand_drivers(engine: Engine, request: pytest.FixtureRequest, number: int) -> None:
+def test_a_thousand_drivers_all_get_a_response(engine: Engine, request: pytest.FixtureRequest, number: int) -> None:
     """All that connect at once get an HTTP response, 200 or one with Retry-After, also far above the limits."""
     if number == 300:
         request.getfixturevalue("few")
@@ -445,7 +445,7 @@ def test_who_is_gone_before_it_is_told(engine: Engine, few: None) -> None:
             assert status(each) == 200
 
 
-def test_many_connections_and_few_files(engine: Engine) -> None:
+def test_connections_leave_enough_open_files(engine: Engine) -> None:
     """However many connections wait to be accepted, enough open files remain for those that are served."""
     few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))"
     database = engine.url.render_as_string(hide_password=False)

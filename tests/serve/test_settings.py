@@ -75,7 +75,7 @@ def test_one_that_is_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     assert "password" not in str(error.value).replace("user:password@host:5432", "")
 
 
-def test_thresholds_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thresholds_are_of_options_then_variable_then_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds come from options, then the variable, then the defaults; an error in the variable names it."""
     monkeypatch.setenv("JOINSIGHT_FINDING_THRESHOLDS", "skew_ratio=8, broadcast_bytes=10g")
     with open_listener("127.0.0.1", 0, finding_thresholds=["skew_ratio=9"]) as listener:
@@ -98,7 +98,7 @@ def test_thresholds_of_findings_are_what_a_service_goes_by(engine: Engine) -> No
     assert [tuple(row) for row in found] == [("app-1", "tiny-tasks")] * 2
 
 
-def test_the_log_of_a_service(engine: Engine) -> None:
+def test_a_log_has_start_refusals_and_end(engine: Engine) -> None:
     """The log has the start, refusals with their senders, and the end; stored batches are not logged."""
     with service(engine.url.render_as_string(hide_password=False)) as running:
         url = running.url

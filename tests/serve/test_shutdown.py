@@ -141,7 +141,7 @@ def test_a_batch_that_takes_too_long_is_given_up(engine: Engine) -> None:
     assert rows_of(engine, "given up") == 0
 
 
-def test_killed_between_receiving_and_committing(engine: Engine) -> None:
+def test_a_kill_before_the_commit_leaves_no_answer_and_no_rows(engine: Engine) -> None:
     """After kill -9 the sender has no answer and the database nothing; sent again, the batch is whole."""
     body = batch_of("killed")
     with service(url_of(engine)) as running, dial(running.url) as sender, locked(engine, "execution_metrics"):

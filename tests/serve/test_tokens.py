@@ -205,7 +205,7 @@ def test_short_tokens_are_logged_by_name(caplog: pytest.LogCaptureFixture) -> No
     assert warning.__dict__["fields"] == {"names": "weak"}
 
 
-def test_tokens_of_a_running_service(engine: Engine, file: Path) -> None:
+def test_tokens_change_while_a_service_runs(engine: Engine, file: Path) -> None:
     """They are changed while it runs; names stand in the log and in the metrics, tokens nowhere."""
     file.write_text("nightly:aaaaaaaa\nadhoc:bbbbbbbb\n")
 

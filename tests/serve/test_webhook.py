@@ -185,7 +185,7 @@ def test_it_is_given_up(store: Engine, caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize("name", [*messages.FORMATS, "file"])
-def test_templates(store: Engine, receiver: Receiver, tmp_path: Path, name: str) -> None:
+def test_bodies_fit_their_receivers(store: Engine, receiver: Receiver, tmp_path: Path, name: str) -> None:
     """Bodies that Slack, Teams and Alertmanager take, and one of a file, in whose texts fields are replaced."""
     file = tmp_path / "template.json"
     file.write_text('{"a": ["{job}: {after}", 7], "b": "{title}"}')

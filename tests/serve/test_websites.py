@@ -150,7 +150,7 @@ def test_what_does_not_call_itself_a_batch_is_none(url: str, engine: Engine, kin
     assert stored(engine, "kind") == []
 
 
-def test_a_batch_by_other_spellings(url: str) -> None:
+def test_a_content_type_may_differ_in_case_and_parameters(url: str) -> None:
     """A batch's content type may differ in case and parameters."""
     kind = {"Content-Type": "Application/X-NDJSON; charset=utf-8", "Content-Encoding": "GZIP"}
     assert post(url, request(), headers=kind).json() == {"accepted": 0, "refused": []}
@@ -311,7 +311,7 @@ def attack(browser: Browser, page_url: str, to: str, beginning: str) -> list[Any
 
 
 @pytest.mark.parametrize("name", ["evil.example", "localhost"])
-def test_a_page_of_another_site(browser: Browser, url: str, engine: Engine, name: str) -> None:
+def test_a_page_of_another_site_stores_and_reads_nothing(browser: Browser, url: str, engine: Engine, name: str) -> None:
     """Fetch, beacon, form and script of another site, even on this machine, can neither store nor read anything."""
     to = url.replace("127.0.0.1", "localhost")
     with site() as port:

@@ -119,7 +119,7 @@ def test_without_a_database() -> None:
         assert processes() == running
 
 
-def test_after_the_end(engine: Engine) -> None:
+def test_requests_after_the_end_are_refused(engine: Engine) -> None:
     """Nothing is written any more, and each request is told."""
     with writing(engine, 1) as writers:
         writers.ingest([pending(of("closing"))])
@@ -143,7 +143,7 @@ def test_a_request_that_comes_after_the_end_fails(engine: Engine) -> None:
     assert isinstance(late.result.exception(), Closed)
 
 
-def test_a_process_that_hangs(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_hangs_does_not_hold_up_the_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a collector does not wait for it; its requests fail."""
     monkeypatch.setattr(writers_module, "END_SECONDS", 0.1)
     with writing(engine, 1) as writers:
@@ -210,7 +210,7 @@ def writers_of(collector: Service) -> list[int]:
 
 
 @with_proc
-def test_a_collector_with_writers(engine: Engine) -> None:
+def test_writers_do_not_outlive_their_collector(engine: Engine) -> None:
     """It counts what they wrote, ends them when it ends, and they do not outlive it when it is killed."""
     url = engine.url.render_as_string(hide_password=False)
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -317,7 +317,7 @@ def test_a_jvm_of_another_program(run: Run, engine: Engine) -> None:
 
 
 @pytest.mark.matrix
-def test_another_version_of_the_jar(run: Run, tmp_path: Path) -> None:
+def test_a_jar_of_another_version_is_warned_of_once(run: Run, tmp_path: Path) -> None:
     """Spark uses the jar that its class path has first; if that is of another version, a warning says so once."""
     old = tmp_path / "old.jar"
     with zipfile.ZipFile(listener_jar()) as ours, zipfile.ZipFile(old, "w") as theirs:

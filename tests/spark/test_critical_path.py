@@ -96,7 +96,7 @@ def during(rows: StoredRows, delay: tuple[int, int]) -> dict[str, float]:
         *(("broadcast true", "running"), ("broadcast false", "running")),
     ],
 )
-def test_a_planted_delay(ran: Ran, delays: Delays, name: str, cause: str) -> None:
+def test_planted_delays_are_on_the_path(ran: Ran, delays: Delays, name: str, cause: str) -> None:
     """A task that runs when the others have ended is a tail, a stage without a slot is waiting, and the tasks of a
     broadcast that a join waits for are running."""
     shares = during(ran[f"{name} planted"], delays[f"{name}-planted"])
@@ -104,7 +104,7 @@ def test_a_planted_delay(ran: Ran, delays: Delays, name: str, cause: str) -> Non
     assert sum(spent(ran[f"{name} planted"]).values()) >= FOUND * DELAY
 
 
-def test_half_of_the_cores_taken(ran: Ran) -> None:
+def test_a_stage_on_half_of_the_cores_is_running(ran: Ran) -> None:
     """A stage that runs on what is left is running, and the last of its tasks is no tail."""
     plain, planted = spent(ran["half plain"]), spent(ran["half planted"])
     assert planted["running"] >= FOUND * 1.5 * DELAY
@@ -112,7 +112,7 @@ def test_half_of_the_cores_taken(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_tasks_of_a_broadcast(ran: Ran, adaptive: str) -> None:
+def test_tasks_of_a_broadcast_are_on_the_path(ran: Ran, adaptive: str) -> None:
     """They are on the path under the broadcast's node."""
     rows = ran[f"broadcast {adaptive} planted"]
     (broadcast,) = rows["broadcast"]
@@ -120,7 +120,7 @@ def test_tasks_of_a_broadcast(ran: Ran, adaptive: str) -> None:
     assert sum(s["end_ms"] - s["start_ms"] for s in of_broadcast) >= FOUND * DELAY
 
 
-def test_broadcast_that_nobody_waited_for(ran: Ran) -> None:
+def test_a_broadcast_that_nobody_waited_for_is_not_on_the_path(ran: Ran) -> None:
     """It is not on the path, and its stage has as much slack as the other side took longer."""
     rows = ran["beside planted"]
     (broadcast,) = rows["broadcast"]

@@ -225,7 +225,7 @@ def test_the_same_data_frame_again(ran: Found) -> None:
     assert second["aqe_decision"] == []
 
 
-def test_an_execution_that_failed(ran: Found) -> None:
+def test_an_execution_that_failed_decided_nothing(ran: Found) -> None:
     """It decided nothing before it failed; its broadcast was made."""
     (rows,) = ran["failed"]
     assert rows["execution"][0]["state"] == "failed"

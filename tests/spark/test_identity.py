@@ -180,7 +180,7 @@ def test_lists_paths_and_caches(workload: Run) -> None:
         assert len({e.shape for e in found.values()}) == 1
 
 
-def test_another_version_of_spark(
+def test_shapes_of_spark_3_5_equal_those_of_4_3(
     workload: Run, run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """On Spark 3.5 all holds too; shapes equal those of 4.3 but where scalar subqueries are merged another way."""

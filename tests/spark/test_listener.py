@@ -48,7 +48,7 @@ def run(
 
 
 @pytest.mark.parametrize("version", BOTH_SCALA)
-def test_documents_on_the_wire(sink: Sink, spark_run: SparkRun, version: str) -> None:
+def test_documents_fit_the_schema_and_report_progress(sink: Sink, spark_run: SparkRun, version: str) -> None:
     """Every document fits the JSON Schema; a running query is reported before its end; numbers count up."""
     started = time.monotonic()
     done = run(sink, spark_run, version)
@@ -127,7 +127,7 @@ def test_refused_documents_are_not_sent_again(sink: Sink, spark_run: SparkRun, t
 
 
 @pytest.mark.matrix
-def test_events_that_spark_dropped(sink: Sink, spark_run: SparkRun, tmp_path: Path) -> None:
+def test_dropped_events_are_counted_and_mark_executions(sink: Sink, spark_run: SparkRun, tmp_path: Path) -> None:
     """Events that Spark's bus dropped are counted, and the affected executions are marked."""
     slow = {
         "spark.driver.extraClassPath": compile_java(JOBS / "Slow.java", tmp_path),

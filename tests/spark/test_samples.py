@@ -157,7 +157,7 @@ CLUSTER = {
     ],
     ids=["plugin", "jars", "class path", "attach alone"],
 )
-def test_samples_of_executors(
+def test_executors_send_samples_to_the_driver(
     sink: Sink, spark_run: SparkRun, version: str, how: str, settings: dict[str, str]
 ) -> None:
     """Two executors in JVMs of their own send their samples to the driver; they get the jar from it."""

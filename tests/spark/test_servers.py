@@ -117,7 +117,7 @@ def connect_environment(
 
 
 @pytest.mark.parametrize("version", WITH_CONNECT)
-def test_clients_of_spark_connect(sink: Sink, connect_environment: dict[str, str], tmp_path: Path) -> None:
+def test_clients_of_connect_have_users(sink: Sink, connect_environment: dict[str, str], tmp_path: Path) -> None:
     """Twenty at once: each execution has its client's user, session and tags, also one interrupted by tag or failed."""
     settings = of_server(sink.url, tmp_path / "logs")
     with connect_server(connect_environment, tmp_path, settings) as (_, port):
@@ -161,7 +161,9 @@ def client_of(row: Any) -> int:
 
 
 @pytest.mark.parametrize("version", [WITH_CONNECT[0], NEWEST])
-def test_a_killed_server(engine: Engine, connect_environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_killed_servers_executions_are_lost(
+    engine: Engine, connect_environment: dict[str, str], tmp_path: Path
+) -> None:
     """What its twenty clients ran is lost, and still has their users, sessions and tags; so has what ended before."""
     logs = tmp_path / "logs"
 
@@ -209,7 +211,7 @@ def test_a_killed_server(engine: Engine, connect_environment: dict[str, str], tm
 
 
 @pytest.mark.parametrize("version", SUPPORTED)
-def test_clients_of_the_thrift_server(
+def test_clients_of_thrift_have_users(
     sink: Sink, spark_environment: Callable[[str], dict[str, str]], tmp_path: Path, version: str
 ) -> None:
     """Two users at once through Beeline: each statement has its user and session, and is the title.

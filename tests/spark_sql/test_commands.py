@@ -28,7 +28,7 @@ def run(engine: Engine, *arguments: Any, code: int = 0, more: Mapping[str, str] 
     return done.stdout if code == 0 else done.stderr
 
 
-def test_export_and_roll_up(engine: Engine, planted: Planted, tmp_path: Path) -> None:
+def test_a_day_is_exported_and_rolled_up(engine: Engine, planted: Planted, tmp_path: Path) -> None:
     """Parquet of a day, roll-ups of all days, and roll-ups of Parquet."""
     said = run(engine, "export", "--to", tmp_path, "--table", "joins", "--since", "2026-11-04", "--until", "2026-11-05")
     assert said.startswith("2026-11: ") and " rows of 1 table after " in said
@@ -42,7 +42,7 @@ def test_export_and_roll_up(engine: Engine, planted: Planted, tmp_path: Path) ->
     assert "joinsight: Spark reports: [PATH_NOT_FOUND]" in said
 
 
-def test_the_python_of_the_tasks(engine: Engine, planted: Planted, tmp_path: Path) -> None:
+def test_tasks_run_in_the_commands_python(engine: Engine, planted: Planted, tmp_path: Path) -> None:
     """Workers use the command's own Python, or the configured one; missing packages are reported."""
     other = tmp_path / "python3"
     other.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # one without packages

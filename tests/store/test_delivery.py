@@ -80,7 +80,7 @@ def test_unknown_until_the_application_has_spoken(engine: Engine, app: str) -> N
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_order_any_cut_and_repeated(engine: Engine, app: str, seed: int) -> None:
+def test_the_account_depends_on_the_set_of_documents_alone(engine: Engine, app: str, seed: int) -> None:
     """The stored account depends only on the set of documents, not on their order, batches or repetitions."""
     dice = random.Random(seed)
     kept = sorted(dice.sample(range(1, 58), 43))

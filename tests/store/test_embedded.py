@@ -244,7 +244,7 @@ def test_settings_of_clients_do_not_disturb(folder: Path, monkeypatch: pytest.Mo
         assert ask(url, "SELECT 1") == (1,)
 
 
-def test_status_and_stop(folder: Path) -> None:
+def test_status_tells_process_and_port_and_stop_stops_a_server_in_use(folder: Path) -> None:
     """status tells process and port; stop stops a server that is in use, and tells whether there was one."""
     assert status(folder) is None
     assert not stop(folder)
@@ -303,7 +303,7 @@ def test_processes_share_one_server_and_the_last_stops_it(folder: Path) -> None:
         assert status(folder) is None
 
 
-def test_two_contexts_in_one_process(folder: Path) -> None:
+def test_two_contexts_in_one_process_share_the_server(folder: Path) -> None:
     """A second context in the same process shares the server, which stops with the last one, in any order."""
     first, second = embedded_postgres(folder), embedded_postgres(folder)
     with first as url:
@@ -331,7 +331,7 @@ def test_five_at_once_start_one_server(new: Path) -> None:
 
 
 @pytest.mark.matrix
-def test_coming_and_going(folder: Path) -> None:
+def test_joining_while_the_last_one_leaves_gets_a_server(folder: Path) -> None:
     """A process that joins while the last one leaves always gets a running server."""
     everybody = [User(folder, PROGRAMS / "visitor.py") for _ in range(4)]
     assert [somebody.leave() for somebody in everybody] == [0] * 4
@@ -446,7 +446,7 @@ REST = ("another program", "nobody", "an empty file")
 
 @with_proc
 @pytest.mark.parametrize("who", ["zombie", *(pytest.param(who, marks=pytest.mark.matrix) for who in REST)])
-def test_stale_pid_file(folder: Path, who: str, processes: str) -> None:
+def test_a_stale_pid_file_is_no_obstacle(folder: Path, who: str, processes: str) -> None:
     """A postmaster.pid left by a dead server is no obstacle, whoever has its number now."""
     with subprocess.Popen(["sleep", "60"], **account(folder)) as sleeper:
         if who in ("zombie", "nobody"):
@@ -515,7 +515,7 @@ def test_server_started_by_hand_is_left_alone(folder: Path, processes: str) -> N
         until(lambda: not listening(byhand.port), "it has stopped")
 
 
-def test_initdb_killed_with_its_user(new: Path) -> None:
+def test_a_killed_initdb_is_no_obstacle(new: Path) -> None:
     """A kill -9 in the midst of initdb leaves nothing that the next start stumbles over."""
     with user(new) as victim:
         until(lambda: (new / "postgres.new" / "base").exists(), "initdb is at work")
@@ -721,7 +721,7 @@ def test_folder_that_cannot_be_passed_is_named(
 
 
 @as_root
-def test_root_in_the_folder_of_a_user(new: Path) -> None:
+def test_what_root_makes_in_a_users_folder_belongs_to_the_user(new: Path) -> None:
     """What root makes in the folder of an ordinary user belongs to that user."""
     new.mkdir()
     daemon = pwd.getpwnam("daemon")
@@ -774,7 +774,7 @@ def test_binaries_are_found_without_running_the_package() -> None:
     subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
 
 
-def test_binaries_of_another_platform(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binaries_that_cannot_run_say_why(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the binaries cannot run the error says why."""
     binaries = open_folder.parent / "bin"
     binaries.mkdir()
@@ -786,7 +786,7 @@ def test_binaries_of_another_platform(open_folder: Path, monkeypatch: pytest.Mon
         pass
 
 
-def test_cluster_of_another_version(folder: Path) -> None:
+def test_a_cluster_of_another_version_is_left_alone(folder: Path) -> None:
     """A database of another major version is left as it is; the error names both versions and the ways to go on."""
     (folder / "postgres" / "PG_VERSION").write_text("15\n")
     with (
@@ -798,7 +798,7 @@ def test_cluster_of_another_version(folder: Path) -> None:
     assert status(folder) is None
 
 
-def test_folder_is_a_file(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
     """A file in place of the folder is named in the error and not touched."""
     (tmp_path / "file").write_text("mine")
     for folder in tmp_path / "file", tmp_path / "file" / "data":

@@ -200,7 +200,7 @@ def test_what_a_list_leaves_out_is_counted_by_an_index(engine: Engine) -> None:
         assert not scanned(plan), plan
 
 
-def test_the_home_page(engine: Engine) -> None:
+def test_the_home_page_reads_by_indexes(engine: Engine) -> None:
     """Its jobs, their last runs and its failures are read by indexes, in the months of their time."""
     with engine.connect() as connection:
         jobs = trends.read_jobs(connection, SINCE)
@@ -244,7 +244,7 @@ def test_until_there_are_enough_runs(engine: Engine) -> None:
             assert not scanned(plan), plan
 
 
-def test_a_query_through_time(engine: Engine) -> None:
+def test_runs_of_a_query_are_read_by_its_key(engine: Engine) -> None:
     """Its runs, its jobs and what is usual are found by the indexes on its key."""
     with engine.connect() as connection:
         [run] = reading.read_queries(connection, Filters(until=SINCE, state="succeeded", limit=1), "recent")
@@ -315,7 +315,7 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
 
 @pytest.mark.parametrize("sort", ["severity", "impact", "recent"])
 @pytest.mark.parametrize("asked", [{}, {"job": "test7"}, {"finding": "spill"}, {"severity": "critical"}], ids=str)
-def test_groups_of_findings(engine: Engine, sort: str, asked: dict[str, Any]) -> None:
+def test_groups_of_findings_read_the_months_of_the_window(engine: Engine, sort: str, asked: dict[str, Any]) -> None:
     """Only the months of the window are read, by indexes; of other jobs no more than their findings."""
     filters = Filters(since=SINCE, **asked)
     (plan,) = plans_of(engine, lambda connection: reading.read_finding_groups(connection, filters, sort))
@@ -354,7 +354,7 @@ def test_views_followed_through_time_have_an_index(engine: Engine, view: str, ta
 @pytest.mark.parametrize(
     ("view", "table"), [("v_shuffles", "shuffle"), ("v_broadcasts", "broadcast"), ("v_joins", "joins")]
 )
-def test_the_newest_operators_of_a_query_in_views(engine: Engine, view: str, table: str) -> None:
+def test_newest_operators_are_of_the_newest_runs(engine: Engine, view: str, table: str) -> None:
     """They are looked up in the newest runs of the query, not in all 80."""
     with engine.connect() as connection:
         shape = connection.scalar(text("SELECT max(query_shape) FROM execution"))

@@ -139,7 +139,7 @@ def test_applications_that_stay(engine: Engine) -> None:
     assert applications(engine)["delivery"] == ["heard", "old"]
 
 
-def test_the_default_partition(engine: Engine) -> None:
+def test_rows_of_the_default_partition_are_pruned_by_their_storage(engine: Engine) -> None:
     """Its times are wrong, so the time of storage counts; --misdated deletes all of it."""
     writer = Writer(engine)
     for app in ("long", "new"):
@@ -254,7 +254,7 @@ def test_a_limit_of_idle_transactions_does_not_end_it(engine: Engine) -> None:
         assert (other.scalar(shown), holding.scalar(shown)) == ("1h", "0")
 
 
-def test_killed_in_the_middle(engine: Engine) -> None:
+def test_a_killed_prune_is_finished_by_the_next(engine: Engine) -> None:
     """A prune that is killed holds no lock any more; each table has its month or has it not, and the next finishes."""
     Writer(engine).write([ran("a", 300)])
     url = engine.url.render_as_string(hide_password=False)

@@ -229,7 +229,7 @@ def test_older_and_repeated_are_ignored(engine: Engine, app: str) -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
 @pytest.mark.parametrize("cut", range(3))
-def test_any_order_of_delivery(engine: Engine, app: str, order: tuple[int, ...], cut: int) -> None:
+def test_the_newest_document_stays_in_any_order(engine: Engine, app: str, order: tuple[int, ...], cut: int) -> None:
     """However documents are ordered and cut into batches, the newest is what is stored; it finishes once."""
     documents = [
         execution(application_id=app, sequence=1, state="running"),
@@ -290,7 +290,7 @@ def test_an_execution_alone_makes_its_application_known(engine: Engine, app: str
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_application_and_executions_in_any_order(engine: Engine, app: str, order: tuple[int, ...], size: int) -> None:
+def test_the_newest_application_stays_in_any_order(engine: Engine, app: str, order: tuple[int, ...], size: int) -> None:
     """The newest document of an application is what is stored of it, whenever its executions come."""
     last = application(application_id=app, sequence=4, state="ended", ended_at_ms=STARTED_AT_MS, user="ada")
     documents: list[Document] = [
@@ -364,7 +364,7 @@ def test_writers_of_the_same_execution(engine: Engine, app: str) -> None:
     assert sum(finished) == 1
 
 
-def test_writers_of_overlapping_executions(engine: Engine, app: str) -> None:
+def test_writers_of_overlapping_executions_do_not_deadlock(engine: Engine, app: str) -> None:
     """Writers whose batches share executions, in another order each, neither deadlock nor leave duplicates."""
 
     def write(seed: int) -> Callable[[], None]:
@@ -385,7 +385,7 @@ def test_writers_of_overlapping_executions(engine: Engine, app: str) -> None:
     assert Counter(row["execution_id"] for row in read(engine, "shuffle", app)) == Counter(range(12))
 
 
-def test_writers_of_new_applications(engine: Engine, app: str) -> None:
+def test_writers_of_new_applications_do_not_deadlock(engine: Engine, app: str) -> None:
     """Writers that each bring the document of one application and an execution of the other do not deadlock."""
 
     rounds = threading.Barrier(2)

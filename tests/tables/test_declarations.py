@@ -44,7 +44,7 @@ def test_types_say_what_may_be_null(row: type) -> None:
         assert may_be_left_out == (NoneType in get_args(hints[field.name])), field.name
 
 
-def test_columns_of_metrics() -> None:
+def test_a_metric_is_the_column_that_is_declared_so() -> None:
     """A metric's total or another statistic is the column that is declared so; of another operator only if asked."""
     size = Accumulator(1, "size", 3, sum=60, median=20, max=30)
     found = from_metrics(ShuffleRow, {"data size": size, "partition data size": size})
@@ -55,7 +55,7 @@ def test_columns_of_metrics() -> None:
     assert found.keys().isdisjoint(of_read)
 
 
-def test_columns_of_a_part() -> None:
+def test_parts_of_a_row_are_columns() -> None:
     """Parts of a row are columns of their own, which are all NULL without the part."""
     key = dict.fromkeys(tables.EXECUTION_KEY, 0)
     of_stage = {"stage_id": 1, "stage_attempt": 0, "name": "a", "state": "succeeded", "tasks": 2}

@@ -180,7 +180,7 @@ def test_without_samples_the_rest_of_a_stage_is_one_line() -> None:
         ("ENSURE_REQUIREMENTS", "true", [2, 4], []),  # the query's own order, with its shuffle
     ],
 )
-def test_what_a_join_made_necessary(left: str, is_sorted: str, needed: list[int], others: list[int]) -> None:
+def test_a_join_costs_its_sorts_and_shuffles(left: str, is_sorted: str, needed: list[int], others: list[int]) -> None:
     """Its sorts, and the shuffles that Spark added below them."""
     _, found = sampled(MERGED.format(left=left, sorted=is_sorted))
     (join,) = found.joins
@@ -266,7 +266,7 @@ Exchange | hashpartitioning(k#1, 4), ENSURE_REQUIREMENTS, [plan_id=1] | shuffle 
         (CODE.format(value="Subquery scalar-subquery#1") + "        Subquery | scalar-subquery#1\n          Limit", ""),
     ],
 )
-def test_the_operators_of_a_stage(drawing: str, label: str) -> None:
+def test_a_stage_has_the_operators_between_two_shuffles(drawing: str, label: str) -> None:
     """Those between two shuffles that measured something in it; a subquery runs in stages of its own."""
     stored, found = made(drawing, ran(7, 0, 1_000, 100))
     assert lines(stored, found) == [(label or "stage 7: Project, Filter, Range", 1_000, 100)]
@@ -280,7 +280,7 @@ def test_a_line_has_few_names() -> None:
     assert lines(stored, found) == [(f"stage 7: {steps}, 1 more", 1_000, 100)]
 
 
-def test_the_operators_of_a_codegen_stage() -> None:
+def test_a_line_of_several_operators_has_their_place() -> None:
     """What may be of several has a line, with its place in the plan."""
     stage = ran(7, 0, 1_000, 100, **{"code 1 processNext": 3, "code 1 range_nextBatch_0": 1})
     stored, found = made(CODE, stage)
@@ -290,7 +290,7 @@ def test_the_operators_of_a_codegen_stage() -> None:
     ]
 
 
-def test_attempts_and_tails() -> None:
+def test_each_attempt_is_divided_by_its_own_tasks() -> None:
     """The wait for each attempt is divided by what its own tasks were at, from the first to the last of them."""
     first = replace(ran(7, 0, 600, 100, other=1), tail_at_ms=at(400))
     again = replace(ran(7, 600, 1_000, 300, shuffle_write=1), attempt=1)
@@ -417,7 +417,7 @@ def test_joins_of_which_nothing_is_known_come_last() -> None:
     assert [(join.wall_ms, join.task_time_ms) for join in found.joins] == [(210, 300), (140, 200), (None, None)]
 
 
-def test_before_the_end() -> None:
+def test_what_runs_has_task_time_only() -> None:
     """What runs has task time only."""
     stage = ran(7, 200, 900, 1_000, other=1)
     stored, found = check(planned(BROADCAST, stages=[stage], state="running"))
@@ -457,7 +457,7 @@ spent = st.builds(
     st.lists(jobs, max_size=6), st.lists(stages, max_size=10), st.lists(nested, max_size=3),
     st.lists(broadcasts, max_size=3), st.lists(spent, max_size=12), st.sampled_from([MERGED, BROADCAST, "Range"]),
 )  # fmt: skip
-def test_any_path_and_any_task_time(
+def test_any_path_and_any_task_time_add_up(
     its_jobs: list[Job], its_stages: list[Stage], its_nested: Any, its_broadcasts: Any, its_spent: Any, drawing: str
 ) -> None:
     """Both sums stay, whatever stages and nodes the parts name."""

@@ -71,7 +71,7 @@ def brief(found: CriticalPath) -> str:
     )
 
 
-def test_parts_of_a_stage() -> None:
+def test_a_stage_waits_runs_and_has_a_tail() -> None:
     """It waits for slots, runs, and has a tail; then the driver takes its results, and returns them."""
     stage = ran(1, 110, 900, first_launch_at_ms=300, tail_at_ms=600, last_finish_at_ms=890)
     found = path([job(0, 100, 900, 1)], [stage])
@@ -138,7 +138,7 @@ def test_broadcast_that_a_job_waits_for() -> None:
     assert (found.waits_for, found.broadcast_ms) == ({1: [], 2: [1]}, {1: 300})
 
 
-def test_broadcast_that_nobody_waited_for() -> None:
+def test_a_broadcast_that_nobody_waited_for_is_not_on_the_path() -> None:
     """It was ready before the shuffle that the same job reads: only the shuffle is on the path."""
     jobs = [job(0, 0, 100, 1), job(1, 0, 600, 2), job(2, 600, 1_000, 3, 4)]
     stages = [ran(1, 0, 100), ran(2, 0, 600), skipped(3, 2), ran(4, 600, 1_000, 3)]
@@ -153,7 +153,7 @@ def test_jobs_without_adaptive_execution() -> None:
     assert brief(found) == "running 1 300, driver 200, running 2 500"
 
 
-def test_slack_of_jobs_one_after_another() -> None:
+def test_slack_ends_with_the_next_job_that_could_have_waited() -> None:
     """What nothing reads may take until the next job starts that could have waited for it."""
     spans = {1: (0, 100), 2: (0, 60), 3: (100, 300), 4: (100, 250), 5: (300, 1_000)}
     jobs = [job(number, *span, number) for number, span in spans.items()]
@@ -177,7 +177,7 @@ def test_slack_of_a_shuffle_that_several_jobs_read() -> None:
     assert found.slack_ms == {(1, 0): 10, (2, 0): 0, (4, 0): 50, (6, 0): 10, (9, 0): 0}
 
 
-def test_slack_of_attempts() -> None:
+def test_only_attempts_that_ended_have_slack() -> None:
     """Only those that ended have it."""
     unfinished = replace(ran(1, 0, 0, attempt=1), state="failed", completed_at_ms=None, first_launch_at_ms=None)
     found = path([job(0, 0, 300, 1), job(1, 0, 1_000, 2)], [ran(1, 0, 300), unfinished, ran(2, 0, 1_000)])
@@ -190,7 +190,7 @@ def test_a_job_ends_with_its_last_stage() -> None:
     assert brief(found) == "running 1 300, replan 200, running 2 500"
 
 
-def test_stage_of_an_earlier_job() -> None:
+def test_a_job_may_wait_for_a_stage_of_another() -> None:
     """A job that waits for a stage which another one has started goes back to the start of that one."""
     jobs = [job(0, 10, 700, 1, 2), job(1, 300, 1_000, 1, 3)]
     found = path(jobs, [ran(1, 20, 400), ran(2, 400, 700, 1), ran(3, 400, 1_000, 1)])

@@ -119,7 +119,7 @@ def test_a_sample_becomes_a_node(key: str, node: str) -> None:
     assert 0 < row["task_time_error_ms"] < 100
 
 
-def test_kinds_of_work() -> None:
+def test_each_kind_of_work_is_a_row() -> None:
     """Each is a row of its own, which an operator's time is the sum of."""
     found = spent(JOIN, {"code 5 smj_findNextJoinRows_0 +string": 2, "code 5 smj_findNextJoinRows_0": 1,
                          "operator Window 4 +user:com.acme.Sum": 4, "shuffle_write +later": 1}, 800)  # fmt: skip
@@ -157,7 +157,7 @@ def test_work_of_an_expression_is_its_operators(condition: str, function: str, w
     assert (row["work"], row["node"].split(" ")[0]) == (work, operator)
 
 
-def test_a_codegen_stage_of_one_operator() -> None:
+def test_a_codegen_stage_of_one_operator_is_that_operators() -> None:
     """A loop over what it reads is that operator's too: there is no other."""
     alone = """
     WholeStageCodegen (1) | | duration=1
@@ -267,7 +267,7 @@ def test_without_samples_only_measured_times_are_an_operators() -> None:
     assert {row["samples"] for row in found} == {row["task_time_error_ms"] for row in found} == {None}
 
 
-def test_times_that_exceed_the_stage() -> None:
+def test_times_that_overlap_are_no_parts() -> None:
     """Times that overlap are no parts."""
     found = spent(JOIN.replace("sort time=20", "sort time=200"), {})
     assert [(row["part"], row["task_time_ms"]) for row in found] == [("rest", 100)]
