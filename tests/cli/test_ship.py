@@ -442,7 +442,7 @@ def test_a_folder_that_others_may_write_to_is_not_shipped(tmp_path: Path) -> Non
     tmp_path.chmod(0o777)
     with scripted(TAKEN) as server:
         error = ship(tmp_path, "--url", at(server)).exception
-    assert isinstance(error, ConfigurationError) and "others than its owner may write to it" in str(error)
+    assert isinstance(error, ConfigurationError) and "users other than its owner can write to it" in str(error)
     assert server.bodies == []
 
 

@@ -217,7 +217,7 @@ def test_databases_give_the_same_report_as_files(make_store: Callable[[], str], 
     assert gate(url, side(OTHERS[0]), "--since", "2020-01-01", "--job", "sales").exit_code == 0
     nothing = gate(url, side(OTHERS[0]), "--job", "nobody")
     assert isinstance(nothing.exception, ConfigurationError)
-    assert "no queries are there" in str(nothing.exception)
+    assert "no queries found" in str(nothing.exception)
 
 
 def test_a_small_file_that_holds_gigabytes_is_not_read_to_its_end(

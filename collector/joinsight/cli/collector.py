@@ -41,7 +41,7 @@ def collector_options(command: Command) -> Command:
     """``--url``, ``--token-file`` and ``--ca-file``."""
     file = click.Path(path_type=Path)
     command = click.option(
-        "--ca-file", type=file, help="PEM file of the authority of its certificate.  [default: those of the system]"
+        "--ca-file", type=file, help="PEM file of the CA that signed its certificate.  [default: those of the system]"
     )(command)
     command = click.option(
         "--token-file", type=file, help=f"File whose first line is its token.  [default: {TOKEN_VARIABLE}]"

@@ -33,7 +33,7 @@ INCONCLUSIVE = 4
     type=click.IntRange(0, 100_000),
     default=20,
     show_default=True,
-    help="Growth of shuffled bytes from which on it is a change, if it is 1 MiB at least.",
+    help="Growth of shuffled bytes that counts as a change, if at least 1 MiB.",
 )
 @click.option("--accepted", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Accepted changes.")
 @click.option("--accept", is_flag=True, help="Add all changes to the file of accepted ones.")
@@ -111,5 +111,5 @@ def _runs(name: str, side: str, since: datetime, jobs: Sequence[str]) -> list[Qu
             shown = shown_url(engine.url)
             found = read_database(engine, since, jobs)
     if not found:
-        raise ConfigurationError(name, shown, "no queries are there", "Check --since and --job.")
+        raise ConfigurationError(name, shown, "no queries found", "Check --since and --job.")
     return found

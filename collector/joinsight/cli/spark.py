@@ -73,14 +73,14 @@ def export(
 @command("rollup")
 @database_options
 @click.option("--since", type=Moment(), help="Compute all days from this one on.  [default: days with new data]")
-@click.option("--until", type=Moment(), help="Leave out days that begin later.  [default: now]")
+@click.option("--until", type=Moment(), help="Only days that begin before this.  [default: now]")
 @click.option("--from", "source", metavar="PATH", help="Read what `joinsight export` wrote instead of PostgreSQL.")
 @click.option(
     "--keep",
     type=Duration(at_least="30d", examples="3650d or 520w"),
     default="3650d",
     show_default=True,
-    help="Delete the totals of days longer ago than this.",
+    help="Delete totals older than this.",
 )
 @master_option
 @_connections
@@ -97,7 +97,7 @@ def rollup(
     """Compute totals by day and baselines, with Spark.
 
     Run it once a night. It stores totals of jobs, queries and operators, each day as a whole, so running it again is
-    safe. The baselines are those of a week ago, with which `joinsight regressions` compares.
+    safe. `joinsight regressions` compares with the baselines of a week ago, which this stores, too.
     """
     check_packages()
     if source is not None and since is None:

@@ -44,7 +44,7 @@ def opened(path: Path) -> Iterator[int]:
     try:
         if os.fstat(folder).st_mode & 0o022:
             remedy = f"Check its files, then: chmod go-w {path}"
-            raise ConfigurationError("FOLDERS", str(path), "others than its owner may write to it", remedy)
+            raise ConfigurationError("FOLDERS", str(path), "users other than its owner can write to it", remedy)
         yield folder
     finally:
         os.close(folder)

@@ -185,7 +185,7 @@ def _cursor(parameters: Mapping[str, str], sort: str) -> Cursor | None:
                     raise ValueError
                 return Cursor(number if _SORTS[sort].is_nullable else None, key, is_before=name == "before")
             except ValueError:
-                raise ConfigurationError(name, text, "not an end of a page", "Follow a link to it.") from None
+                raise ConfigurationError(name, text, "not a valid page", "Use a link of the list.") from None
     return None
 
 

@@ -271,7 +271,7 @@ class Filters:
     session: str | None = _filter(Of.EXECUTION, "Only of this session", metavar="ID", condition=_equals("session_id"))
     tag: str | None = _filter(
         Of.EXECUTION,
-        "Only with this tag of its user (addTag, addJobTag)",
+        "Only with this user tag (addTag, addJobTag)",
         metavar="TAG",
         condition=lambda source, tag: source.c.user_tags.contains([tag]),
     )
