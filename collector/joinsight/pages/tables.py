@@ -19,6 +19,8 @@ from joinsight.tables import Row
 LIMITS = (50, 200, 1_000)
 """The numbers of rows that a table can show."""
 _FIELDS = ("job", "search", "finding", "severity", "operator", "shape", "application", "user", "since", "until")
+_FIRST = ("job", "search", "finding", "severity", "since")
+"""The filters that are always shown."""
 _RAN = ("job", "user", "tag", "application", "since", "until")
 _WINDOWS: Mapping[str, Sequence[str]] = {
     "queries": ("job", "search", *_RAN[1:]),
@@ -87,6 +89,16 @@ class Table:
         shown |= {"limit": str(self.limit)} if self.limit != LIMITS[0] else {}
         text = urlencode({name: value for name, value in {**shown, **changes}.items() if value}, safe=":/")
         return f"{self.path}?{text}" if text else self.path
+
+    @property
+    def first_fields(self) -> dict[str, Filter]:
+        """The filters that are always shown."""
+        return {name: each for name, each in self.fields.items() if name in _FIRST}
+
+    @property
+    def more_fields(self) -> dict[str, Filter]:
+        """The filters that are shown on request, or if one of them is set."""
+        return {name: each for name, each in self.fields.items() if name not in _FIRST}
 
     @property
     def filled(self) -> list[tuple[Column, list[Cell]]]:
