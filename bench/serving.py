@@ -32,12 +32,12 @@ class Collector:
 
 
 @contextmanager
-def serving(folder: Path, writers: int = 0) -> Iterator[Collector]:
-    """``joinsight serve`` with data and log in this folder; it asks for the token in `TOKEN`."""
+def serving(folder: Path, writers: int = 0, tokens: str = TOKEN) -> Iterator[Collector]:
+    """``joinsight serve`` with data and log in this folder; it asks for the token in `TOKEN`, or has these lines."""
     data, log = folder / "data", folder / "log"
     command = [sys.executable, "-c", "from joinsight.cli import main; main()", "serve", "--port", "0"]
     with log.open("w") as output:
-        environment = {**os.environ, TOKEN_VARIABLE: TOKEN}
+        environment = {**os.environ, TOKEN_VARIABLE: tokens}
         process = subprocess.Popen(
             [*command, "--data", str(data), "--log-format", "json", "--writers", str(writers)],
             stderr=output,
