@@ -33,6 +33,7 @@ REPLAY = Path(__file__).parents[1] / "analysis" / "replay"
 EXPECTED = {
     "selfjoin": ("join_output", "BroadcastHashJoin"),
     "regex": ("compute", "Filter"),
+    "one-key": ("output_skew", "SortMergeJoin"),  # 6,000 rows of one value on each side
     "udf": ("python", "BatchEvalPython"),
     "sort1": ("few_tasks", "Sort"),
     "tiny": ("tiny_tasks", "HashAggregate"),
@@ -333,6 +334,15 @@ def test_a_shuffle_that_a_hint_forces_counts_whole() -> None:
     assert (forced.weight, allowed.weight) == (forced.wall_ms, forced.wall_ms / 2)
 
 
+def test_a_skewed_join_of_a_session_that_never_broadcasts_is_skewed() -> None:
+    """What a broadcast would save counts less than where the session may broadcast."""
+    its = stored("skew")
+    (never,) = small_sides(View(its))
+    its.execution["broadcast_threshold_bytes"] = 1_000
+    (smaller,) = small_sides(View(its))
+    assert (never.wall_ms, never.weight) == (smaller.wall_ms, smaller.weight / 2)
+
+
 def test_skew_that_costs_little_on_few_slots_says_so() -> None:
     """The slots were busy all the time; the task that took longest is what to look at, still."""
     text = judge(stored("skew")).text
@@ -355,6 +365,15 @@ def test_spilling_takes_no_longer_than_what_spills() -> None:
     its = replace(its, task_times=[{**row, "node_id": row["node_id"] or window} for row in its.task_times])
     (spill,) = memory(View(its))
     assert spill.wall_ms == 182
+
+
+def test_garbage_collection_takes_no_longer_than_it_took() -> None:
+    """Tasks of milliseconds, even if most of them is garbage collection, leave most of their stage to other things."""
+    its = stored("tiny")
+    stage = max(its.stages, key=lambda each: each["tasks"] or 0)
+    stage["gc_time_ms"] = stage["run_time_ms"] = 60
+    (cause,) = memory(View(its))
+    assert (cause.code, cause.wall_ms) == ("gc", 60)
 
 
 def test_a_skewed_task_that_spills_is_skewed() -> None:
@@ -401,6 +420,9 @@ def test_a_small_plan_is_not_to_become_smaller() -> None:
     (cause,) = driver(View(its))
     assert "before any task ran" in cause.what
     assert cause.next.startswith("Its plan is small: ")
+    its.execution["execution_id"] = 0
+    (cause,) = driver(View(its))
+    assert cause.next.startswith("It is the first query of its application, ")
 
 
 def test_a_sum_of_parts_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ PLACES: tuple[Code, ...] = ("compute", "scan", "shuffle", "driver", "python")
 
 _PLACE_WEIGHT = 0.5
 _LEAST_TOGETHER = 0.5
-_SEEN_WEIGHT = 0.6
+_SEEN_WEIGHT = 0.75
 _MB = 1 << 20
 _LEAST_RATIO = 4.0
 """Rows out of a join to rows of its larger side."""
@@ -98,7 +98,8 @@ _SPILL_PER_SECOND = 20 * _MB
 _MOST_SPILL = 0.7
 """The largest share of a stage that spilling can have taken."""
 _BESIDE_SKEW = 0.5
-"""Without the skew, the task that spills would have less to keep."""
+"""What else there is in the stage of a skew: without it, the task that spills would have less to keep, and a join that
+the session is told to shuffle might be fast."""
 SPILL_SIZE = "spill size"
 _MUCH_GC = 0.15
 """Share of the run time of tasks."""
@@ -225,7 +226,18 @@ def join_output(view: View) -> Iterator[Cause]:
             {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
             _stage_of(view, node.id),
             least_share=_LEAST_EXPLODED,
+            certainty=_BESIDE_SKEW if _is_of_one_task(view, node, larger) else 1.0,
         )
+
+
+def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
+    """Whether only one task's part of a join multiplies its rows: some values of its key do, not all of them."""
+    measured = view.facts.metrics(join).get(OUTPUT_ROWS)
+    ran = None if measured is None else next((each for each in view.ran if each.stage_id == measured.max_stage), None)
+    if measured is None or ran is None:
+        return False
+    ratio = _ratio_of(view, ran, join, OUTPUT_ROWS)
+    return ratio is not None and ratio >= _SKEWED and (measured.sum or 0) - (measured.max or 0) < _LEAST_RATIO * larger
 
 
 # Tasks of a stage
@@ -449,7 +461,7 @@ def _skew(view: View, ran: Ran, spared: int, ratio: float) -> Cause:
         reason.next,
         {"tasks": ran.tasks, "run_time_ms_max": longest, "ratio": round(ratio, 1), **reason.evidence},
         ran.stage_id,
-        0 if reason.code == "slow_host" else seen_ms,
+        seen_ms if reason.evidence.keys() & {"read_ratio", "made_ratio"} else 0,
     )
 
 
@@ -593,7 +605,7 @@ def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
 def memory(view: View) -> Iterator[Cause]:
     """Garbage collection and spilling, in all stages on the path."""
     collected = [
-        (round(ran.wall_ms * min(1.0, share)), ran)
+        (min(round(ran.wall_ms * min(1.0, share)), ran.number("gc_time_ms")), ran)
         for ran in view.ran
         if ran.run_ms and (share := ran.number("gc_time_ms") / ran.run_ms) >= _MUCH_GC
     ]
@@ -604,7 +616,7 @@ def memory(view: View) -> Iterator[Cause]:
             "gc",
             sum(ms for ms, _ in collected),
             worst.nodes[:3],
-            f"garbage collection took {min(1.0, took / run):.0%} of the run time of {_stages(collected)}",
+            f"garbage collection took {100 * min(1.0, took / run):.0f} % of the run time of {_stages(collected)}",
             "Give executors more memory or fewer cores; avoid collect_list, large arrays and caches of objects.",
             {"gc_time_ms": took, "run_time_ms": run},
             worst.stage_id,
@@ -615,7 +627,7 @@ def memory(view: View) -> Iterator[Cause]:
         if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
     ]
     if spilling:
-        skewed = {each.stage_id for each in imbalance(view) if each.code == "data_skew"}
+        skewed = _skewed_stages(view)
         _, worst = max(spilling, key=lambda each: each[0])
         size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
         yield Cause(
@@ -629,6 +641,10 @@ def memory(view: View) -> Iterator[Cause]:
             worst.stage_id,
             certainty=_BESIDE_SKEW if worst.stage_id in skewed else 1.0,
         )
+
+
+def _skewed_stages(view: View) -> set[int | None]:
+    return {each.stage_id for each in imbalance(view) if each.code == "data_skew"}
 
 
 def _most_spill(view: View, ran: Ran) -> int:
@@ -808,6 +824,7 @@ def exchanges(view: View) -> Iterator[Cause]:
 
 def small_sides(view: View) -> Iterator[Cause]:
     """A join has both sides shuffled, though one is small: its shuffles and sorts, of which a broadcast needs none."""
+    skewed = _skewed_stages(view)
     for join in view.bill.joins:
         node = view.facts.nodes[join.node_id]
         text = join_text(node.name, node.simple)
@@ -828,6 +845,7 @@ def small_sides(view: View) -> Iterator[Cause]:
             or (other.bytes or 0) < _MUCH_LARGER * size
         ):
             continue
+        stage = _stage_of(view, node.id)
         yield Cause(
             "shuffle",
             sum(map(view.likely_wall_of, join.needed)),
@@ -837,9 +855,16 @@ def small_sides(view: View) -> Iterator[Cause]:
             f"Broadcasting its {small} side may be faster: remove hints that force another join (MERGE, SHUFFLE_HASH),"
             " give it the hint BROADCAST, or raise spark.sql.autoBroadcastJoinThreshold if it is lower.",
             {"small_bytes": size, "other_bytes": other.bytes or 0},
-            _stage_of(view, node.id),
+            stage,
             is_place=not _is_forced(view, size),
+            certainty=_BESIDE_SKEW if _is_switched_off(view) and stage in skewed else 1.0,
         )
+
+
+def _is_switched_off(view: View) -> bool:
+    """Whether the session broadcasts nothing by itself."""
+    threshold = view.execution["broadcast_threshold_bytes"]
+    return threshold is not None and threshold < 0
 
 
 def _is_forced(view: View, size: int) -> bool:
@@ -908,6 +933,10 @@ _SMALL_PLAN = (
     "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
     " its tables, and at what else the driver did."
 )
+_FIRST_QUERY = (
+    "It is the first query of its application, and Spark loads its classes during it: look at a later query, unless"
+    " each application runs only one."
+)
 
 
 def driver(view: View) -> Iterator[Cause]:
@@ -943,8 +972,10 @@ def driver(view: View) -> Iterator[Cause]:
         if listing > 0.3 * parts["prepare"]:
             what += f"; listing files took {duration_text(listing)}"
             advice = "Read fewer files and partitions; a table in a metastore or a table format knows its files."
+        elif len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS:
+            advice = _LARGE_PLAN
         else:
-            advice = _LARGE_PLAN if len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS else _SMALL_PLAN
+            advice = _SMALL_PLAN if view.execution["execution_id"] else _FIRST_QUERY
     elif longest in ("finish", "collect"):
         what = f"the driver took {duration_text(whole)}, most of it for the results of tasks"
         advice = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
@@ -1074,7 +1105,8 @@ def contention(view: View) -> Iterator[Cause]:
             "contention",
             min(longer, round(sum(ran.wall_ms for ran in view.ran) * (1 - now / usual))),
             (view.ran[0].nodes[:3] if view.ran else ()),
-            f"its tasks had the CPU for {now:.0%} of their run time, {usual:.0%} in earlier runs, for as much CPU time",
+            f"its tasks had the CPU for {100 * now:.0f} % of their run time, {100 * usual:.0f} % in earlier runs, for"
+            " as much CPU time",
             "The machine was busy with something else: look at what ran beside it.",
             {"cpu_share": round(now, 3), "usual_cpu_share": round(usual, 3), "earlier_runs": len(runs)},
             view.ran[0].stage_id if view.ran else None,
@@ -1128,7 +1160,7 @@ def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is
         what = f"probably most of it into the one that {likely}"
     work, share = _work(view, sampled)
     if work:
-        what = f"{what}; {share:.0%} of it went into {work_text(work)}".replace("%", " %")
+        what = f"{what}; {100 * share:.0f} % of it went into {work_text(work)}"
     return Cause(
         "compute",
         wall_ms,
