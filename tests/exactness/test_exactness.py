@@ -71,7 +71,9 @@ def recorder(engine: Engine) -> Iterator[Recorder]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("version", "workload"), [(NEWEST, "joins"), (NEWEST, "few"), *REST])
+@pytest.mark.parametrize(
+    ("version", "workload"), [(NEWEST, "few"), pytest.param(NEWEST, "joins", marks=pytest.mark.matrix), *REST]
+)
 def test_what_is_stored_is_what_spark_says(
     version: str,
     workload: str,

@@ -177,6 +177,7 @@ def test_attaching_keeps_other_listeners(run: Run, engine: Engine) -> None:
     assert stored(engine, "others") == 1
 
 
+@pytest.mark.matrix
 def test_attaching_keeps_what_spark_defaults_have(run: Run, engine: Engine, tmp_path: Path) -> None:
     """A listener of spark-defaults.conf, with its class path there: both start, and ours."""
     compile_java(SCRIPTS / "Theirs.java", tmp_path)

@@ -72,6 +72,7 @@ def check(said: Any, hottest: Mapping[str, tuple[str, dict[str, str], int]]) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.matrix
 def test_the_hottest_keys_are_named(spark_run: SparkRun, tmp_path: Path) -> None:
     """With exact rows, by side, of rows that filters and projections left; nobody but the caller sees values."""
     said, logged = asked(NEWEST, spark_run, tmp_path)
