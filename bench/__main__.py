@@ -47,6 +47,8 @@ BENCHMARKS = {
     "long_life": "executions --executions 1000",
     "why": "--sizes 1 --rounds 1 --minutes 9",
     "alarms": "--weeks 500 --changes 20 --otava-weeks 50 --otava-changes 5",
+    "keys": "--cases 20",
+    "advice": "--queries 3",
     "verdicts": "--only join --sizes small --rounds 1",
 }
 """The options of each."""
