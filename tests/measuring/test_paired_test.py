@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from joinsight.measuring.paired_test import evidence, interval
+from joinsight.measuring.paired_test import evidence, interval, is_faster, is_hopeless
 
 HALF = math.log(2)
 
@@ -50,3 +50,15 @@ def test_looking_after_every_pair_errs_seldom() -> None:
                 wrong += 1
                 break
     assert wrong <= 2
+
+
+def test_what_is_given_up_and_what_goes_on() -> None:
+    """Two slower pairs, four that save next to nothing, ten of which nothing speaks for it; no saving that scatters."""
+    assert not is_hopeless([-HALF]) and is_hopeless([-HALF, 0.1])
+    assert not is_hopeless([0.02] * 3) and is_hopeless([0.02] * 4)
+    wild = [1.0, -0.9] * 5
+    assert not is_hopeless(wild[:9]) and is_hopeless(wild)
+    scattering = [0.9, -0.2, 0.6, 0.0, 0.8, -0.1, 0.5, 0.2, 0.7, 0.1]
+    assert not is_hopeless(scattering) and not is_faster(scattering)
+    assert is_faster([0.95 * HALF, HALF, 1.02 * HALF])
+    assert not is_faster([0.020, 0.021, 0.020, 0.019]), "certain, but not worth a change"

@@ -31,7 +31,7 @@ from joinsight.contract.accepted_advice import AcceptedAdvice, add_to_file
 from joinsight.driver.attach import classic_context
 from joinsight.measuring import logical
 from joinsight.measuring.only_reads import only_reads, refuse_commands
-from joinsight.measuring.paired_test import ENOUGH, evidence, interval
+from joinsight.measuring.paired_test import LEAST_SAVING, interval, is_faster, is_hopeless
 from joinsight.measuring.proposals import Proposal, Run, proposals
 from joinsight.measuring.results import Result, result_of
 from joinsight.measuring.rewrite import Plans
@@ -39,10 +39,7 @@ from joinsight.plan import operators
 from joinsight.terminal.console import text_console
 from joinsight.terminal.table import Column, lines
 
-_MOST_PAIRS = 10
-_HOPELESS_PAIRS = 4
-_LEAST_SAVING = 0.03
-"""A smaller share of the wall time is not worth a change of code."""
+_MOST_PAIRS = 20
 _MOVED = 0.9
 """A number moved if it is at most this part of the baseline's."""
 _PATIENCE = 3.0
@@ -309,12 +306,10 @@ class _Trials:
         self._baseline.append(_wall_ms(first))
         pairs.append((first, second))
         candidate.ratios.append(math.log(max(1, _wall_ms(first)) / max(1, _wall_ms(second))))
-        mean = statistics.fmean(candidate.ratios)
-        if evidence(candidate.ratios) >= ENOUGH and mean >= _LEAST_SAVING:
+        if is_faster(candidate.ratios):
             self._decide(candidate, None)
             return False
-        is_hopeless = mean < (0 if len(pairs) < _HOPELESS_PAIRS else _LEAST_SAVING)
-        if (len(pairs) >= 2 and is_hopeless) or len(pairs) >= _MOST_PAIRS:
+        if is_hopeless(candidate.ratios) or len(pairs) >= _MOST_PAIRS:
             self._decide(candidate, self._so_far(candidate))
             return False
         return True
@@ -353,9 +348,9 @@ class _Trials:
     def _so_far(candidate: _Candidate) -> str:
         mean = statistics.fmean(candidate.ratios)
         saved = 100 * (1 - math.exp(-mean))
-        if saved < -100 * _LEAST_SAVING:
+        if saved < -100 * LEAST_SAVING:
             return f"Slower, by {-saved:.0f} % in {len(candidate.pairs)} pairs of runs."
-        if saved < 100 * _LEAST_SAVING:
+        if saved < 100 * LEAST_SAVING:
             return f"Not faster in {len(candidate.pairs)} pairs of runs."
         return f"Not certain: {saved:.0f} % faster on average of {len(candidate.pairs)} pairs of runs, which scatter."
 

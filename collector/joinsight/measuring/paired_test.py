@@ -17,6 +17,8 @@ from collections.abc import Sequence
 
 ENOUGH = 100.0
 """Evidence from which on a variant is faster: reached by chance once in 100 useless variants."""
+LEAST_SAVING = 0.03
+"""A smaller share of the wall time is not worth a change of code."""
 _EFFECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Mean / standard deviation; 8: half the time, with 9 % of scatter."""
 _STEPS = 400
@@ -32,6 +34,18 @@ def evidence(log_ratios: Sequence[float]) -> float:
         return 1.0
     score = sum(log_ratios) / math.sqrt(squares)
     return sum(_likelihood_ratio(number, score, effect) for effect in _EFFECTS) / len(_EFFECTS)
+
+
+def is_faster(log_ratios: Sequence[float]) -> bool:
+    """Whether the variant is certainly faster, by what is worth a change."""
+    return evidence(log_ratios) >= ENOUGH and sum(log_ratios) >= LEAST_SAVING * len(log_ratios)
+
+
+def is_hopeless(log_ratios: Sequence[float]) -> bool:
+    """Whether more pairs are a waste: slower in two, hardly faster in four, or in ten nothing speaks for it."""
+    number = len(log_ratios)
+    least = 0 if number < 4 else LEAST_SAVING
+    return number >= 2 and (sum(log_ratios) < least * number or (number >= 10 and evidence(log_ratios) <= 1))
 
 
 def _likelihood_ratio(number: int, score: float, effect: float) -> float:
