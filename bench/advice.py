@@ -36,7 +36,7 @@ from joinsight.measuring.rewrite import Plans
 ROOT = Path(__file__).parents[1]
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
-BASE = {_PARTITIONS: "400", _ADAPTIVE: "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+BASE = {_PARTITIONS: "200", _ADAPTIVE: "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def _split(run: Any) -> float:
 USELESS = (
     Variant("a setting of nothing", False, TASKS, {"spark.sql.broadcastTimeout": "301"}),
     Variant("a setting of nothing, which is lower", False, Number("split", _split, str), {_SPLIT: "64"}),
-    Variant("more partitions", False, LONGEST, {_PARTITIONS: "1200"}),
-    Variant("a shuffle more", False, LONGEST, change=_rewritten(lambda frame: frame.repartition(800))),
+    Variant("more partitions", False, LONGEST, {_PARTITIONS: "600"}),
+    Variant("a shuffle more", False, LONGEST, change=_rewritten(lambda frame: frame.repartition(400))),
     Variant("another reason", False, Number("one", lambda run: 1.0, str), {_PARTITIONS: "8"}),
 )
 """The last one is faster."""
