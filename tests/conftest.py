@@ -175,6 +175,13 @@ def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
         yield engine
 
 
+@pytest.fixture
+def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
+    """An engine on a new database with the schema, one for each test."""
+    with connect(make_store()) as engine:
+        yield engine
+
+
 @pytest.fixture(scope="session")
 def generated(make_store: Callable[[], str]) -> tuple[str, Planted]:
     """A database with a month of twenty jobs until `END`: its name, to copy it, and what is planted in it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from joinsight.backfill import planner, run
 from joinsight.backfill.run import Progress, Report, backfill
 from joinsight.base.errors import JoinsightError
 from joinsight.driver.attach import listener_jar
-from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 
 pytestmark = pytest.mark.spark
@@ -50,12 +48,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def by(request: pytest.FixtureRequest) -> Any:
     """None, or the Spark that reads the logs."""
     return None if request.param == "here" else request.getfixturevalue("spark")
-
-
-@pytest.fixture
-def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
-    with connect(make_store()) as engine:
-        yield engine
 
 
 def told(report: Report) -> dict[str, str]:

@@ -22,7 +22,6 @@ from tests.versions import NEWEST, SCALA_2_12
 from tests.waiting import until
 
 from joinsight.backfill.listing import Local, find
-from joinsight.store.database import connect
 from joinsight.store.writer import Writer
 from joinsight.tables import Row
 
@@ -57,12 +56,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         part = split[number * len(split) // 5 : (number + 1) * len(split) // 5]
         (rolling / f"events_{number + 1}_local-99").write_bytes(b"".join(part))
     return folder
-
-
-@pytest.fixture
-def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
-    with connect(make_store()) as engine:
-        yield engine
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,8 @@ from tests.waiting import until
 from joinsight.backfill.jvm import OUTCOME, Reader
 from joinsight.backfill.run import backfill
 from joinsight.base.errors import JoinsightError
-from joinsight.store.database import connect
 
 START = b'{"Event":"SparkListenerApplicationStart","App Name":"a","App ID":"%s","Timestamp":1,"User":"u"}\n'
-
-
-@pytest.fixture
-def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
-    with connect(make_store()) as engine:
-        yield engine
 
 
 def small_log(path: Path) -> Path:

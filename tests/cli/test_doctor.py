@@ -34,10 +34,9 @@ TOKEN = "a-token"
 
 
 @pytest.fixture
-def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
-    """An empty store for each test."""
-    with connect(make_store()) as engine:
-        yield engine
+def engine(empty: Engine) -> Engine:
+    """A store of its own for each test."""
+    return empty
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View
 
 
-def drawing_of(execution: Execution, version: int | None = None) -> Drawing:
-    """The drawing of one of its plans."""
+def drawing_of(execution: Execution) -> Drawing:
+    """The drawing of its final plan."""
     plan, _ = stored(execution, SMALL)
-    shown = plan.version(version)
+    shown = plan.version(None)
     assert shown is not None
     return draw(plan, shown)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -40,13 +40,6 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals for tests."""
     for name in INTERVALS:
         monkeypatch.setattr(background, name, 0.02)
-
-
-@pytest.fixture
-def store(make_store: Callable[[], str]) -> Iterator[Engine]:
-    """A store for one test."""
-    with connect(make_store()) as engine:
-        yield engine
 
 
 def shows(metrics: Metrics, line: str) -> bool:
@@ -89,7 +82,7 @@ def test_tasks_that_hang_do_not_keep_the_program(monkeypatch: pytest.MonkeyPatch
         over.set()
 
 
-def test_what_the_database_does_not_answer_is_hidden(store: Engine) -> None:
+def test_what_the_database_does_not_answer_is_hidden(empty: Engine) -> None:
     """Numbers that the database does not provide are hidden, not outdated; they are back with its next response."""
     metrics = Metrics()
     hidden = (
@@ -97,12 +90,12 @@ def test_what_the_database_does_not_answer_is_hidden(store: Engine) -> None:
         ("TABLE", "alarm", "joinsight_certain_regressions{"),
         ("TABLE", "delivery", "joinsight_dropped_events "),
     )
-    with background_tasks(store, metrics):
+    with background_tasks(empty, metrics):
         for kind, name, line in hidden:
             until(lambda line=line: shows(metrics, line), "it is counted")  # type: ignore[misc]
-            rename(store, kind, name, "elsewhere")
+            rename(empty, kind, name, "elsewhere")
             until(lambda line=line: not shows(metrics, line), "it is hidden")  # type: ignore[misc]
-            rename(store, kind, "elsewhere", name)
+            rename(empty, kind, "elsewhere", name)
             until(lambda line=line: shows(metrics, line), "it is back")  # type: ignore[misc]
 
 
@@ -119,77 +112,77 @@ def test_lost_executions_are_marked(make_database: Callable[[], str], caplog: py
             assert connection.scalars(select(c.state).order_by(c.execution_id)).all() == ["lost", "succeeded"]
 
 
-def test_the_default_partition_alarms(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_default_partition_alarms(empty: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """The number of its executions is shown, and logged when it grows."""
     metrics = Metrics()
-    with background_tasks(store, metrics):
+    with background_tasks(empty, metrics):
         until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 0.0"), "it is empty")
-        Writer(store).write([execution(execution_id=i, started_at_ms=0, ended_at_ms=1) for i in range(3)])
+        Writer(empty).write([execution(execution_id=i, started_at_ms=0, ended_at_ms=1) for i in range(3)])
         until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 3.0"), "it has three")
-        rename(store, "TABLE", "execution_default", "elsewhere")
+        rename(empty, "TABLE", "execution_default", "elsewhere")
         until(lambda: "partitions of the coming months were not created" in caplog.text, "it is logged")
-        rename(store, "TABLE", "elsewhere", "execution_default")
-        with store.begin() as connection:
+        rename(empty, "TABLE", "elsewhere", "execution_default")
+        with empty.begin() as connection:
             connection.execute(text("DELETE FROM execution"))
         until(lambda: shows(metrics, f"{DEFAULT_PARTITION} 0.0"), "it is empty again")
     assert caplog.text.count("3 executions with an impossible start time are in the default partition") == 1
 
 
-def test_baselines_are_stored_once_a_day(store: Engine) -> None:
+def test_baselines_are_stored_once_a_day(empty: Engine) -> None:
     """Those as of each midnight of the last week, unless the last ones are there; expired ones are deleted."""
     midnight, week_ago = baselines.moment(NOW, 0), baselines.moment(NOW)
     expired = midnight - timedelta(days=36)
-    assert baselines.store_nightly(store, NOW) == 0, "there were no runs yet"
-    plant(store, "nightly", BEFORE, end=midnight)
-    with store.begin() as connection:
+    assert baselines.store_nightly(empty, NOW) == 0, "there were no runs yet"
+    plant(empty, "nightly", BEFORE, end=midnight)
+    with empty.begin() as connection:
         connection.execute(text("INSERT INTO baseline SELECT * FROM joinsight_baselines(:as_of)"), {"as_of": midnight})
         connection.execute(text("UPDATE baseline SET as_of = :expired"), {"expired": expired})
 
     def stored() -> dict[datetime, tuple[int, float]]:
-        with store.connect() as connection:
+        with empty.connect() as connection:
             rows = connection.execute(text("SELECT as_of, runs, median FROM baseline")).all()
         return {row[0]: (row[1], row[2]) for row in rows}
 
-    assert baselines.store_nightly(store, NOW) == 8
+    assert baselines.store_nightly(empty, NOW) == 8
     assert {as_of: runs for as_of, (runs, _) in stored().items()} == {
         midnight - timedelta(days=days): len(BEFORE) - days for days in range(8)
     }
-    with store.begin() as connection:
+    with empty.begin() as connection:
         connection.execute(text("UPDATE baseline SET median = 1"))
-    assert baselines.store_nightly(store, NOW) == 0
+    assert baselines.store_nightly(empty, NOW) == 0
     assert {median for _, median in stored().values()} == {1}
-    assert baselines.replace(store, week_ago) == 1
+    assert baselines.replace(empty, week_ago) == 1
     assert [as_of for as_of, (_, median) in stored().items() if median > 1] == [week_ago]
 
 
-def test_baselines_count_what_arrived_late(store: Engine) -> None:
+def test_baselines_count_what_arrived_late(empty: Engine) -> None:
     """A run of the last week that arrives after a night counts in the baselines of the next one."""
     today, tomorrow = baselines.moment(NOW, 0), NOW + timedelta(days=1)
-    plant(store, "nightly", BEFORE[:6], end=today)
-    assert baselines.store_nightly(store, NOW) == 2, "as of the last two midnights it has five runs"
-    plant(store, "late", BEFORE[:1], end=today - timedelta(hours=1))
-    with store.begin() as connection:
+    plant(empty, "nightly", BEFORE[:6], end=today)
+    assert baselines.store_nightly(empty, NOW) == 2, "as of the last two midnights it has five runs"
+    plant(empty, "late", BEFORE[:1], end=today - timedelta(hours=1))
+    with empty.begin() as connection:
         connection.execute(text("UPDATE execution SET job_name = 'nightly'"))
-    assert baselines.store_nightly(store, tomorrow) == 3
-    with store.connect() as connection:
+    assert baselines.store_nightly(empty, tomorrow) == 3
+    with empty.connect() as connection:
         runs = connection.scalar(text("SELECT runs FROM baseline WHERE as_of = :today"), {"today": today})
     assert runs == 7
 
 
-def test_a_collector_stores_baselines(store: Engine) -> None:
+def test_a_collector_stores_baselines(empty: Engine) -> None:
     """By itself, when it starts."""
-    plant(store, "nightly", BEFORE, end=datetime.now(timezone.utc))
-    with background_tasks(store, Metrics()), store.connect() as connection:
+    plant(empty, "nightly", BEFORE, end=datetime.now(timezone.utc))
+    with background_tasks(empty, Metrics()), empty.connect() as connection:
         until(lambda: connection.scalar(text("SELECT count(*) FROM baseline")), "they are stored")
 
 
-def test_pruning_runs_at_the_start_and_periodically(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_pruning_runs_at_the_start_and_periodically(empty: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """Pruning runs at the start and periodically; the log tells when another program is pruning."""
     caplog.set_level("INFO")
-    Writer(store).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])
-    with background_tasks(store, Metrics(), keep=timedelta(days=400)):
+    Writer(empty).write([execution(started_at_ms=1_577_836_800_000, ended_at_ms=1_577_836_800_001)])
+    with background_tasks(empty, Metrics(), keep=timedelta(days=400)):
         until(lambda: "pruned 1 months" in caplog.text, "it prunes")
-        with exclusively(store):
+        with exclusively(empty):
             until(lambda: "pruning did not finish: Another program is pruning" in caplog.text, "it is logged")
-    with store.connect() as connection:
+    with empty.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM execution")) == 0

@@ -96,10 +96,10 @@ def as_run(service: str, address: str, mounted: Path) -> tuple[list[str], dict[s
     return [str(ROOT / "docker/joinsight.sh"), *words], environment
 
 
-def connect(address: str, user: str, password: str, database: str = "joinsight") -> psycopg.Connection[Any]:
+def connect(address: str, user: str, password: str) -> psycopg.Connection[Any]:
     """Connect as this role over TCP."""
     host, _, port = address.partition(":")
-    return psycopg.connect(host=host, port=port, user=user, password=password, dbname=database, autocommit=True)
+    return psycopg.connect(host=host, port=port, user=user, password=password, dbname="joinsight", autocommit=True)
 
 
 def test_secrets_are_made_once(secrets: Path) -> None:

@@ -23,10 +23,9 @@ PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 
 
 
 @pytest.fixture
-def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
+def engine(empty: Engine) -> Engine:
     """A store of its own for each test."""
-    with connect(make_store()) as engine:
-        yield engine
+    return empty
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
@@ -17,7 +16,7 @@ from joinsight import tables
 from joinsight.base.errors import DatabaseError
 from joinsight.cli import cli
 from joinsight.store import partitions, writer
-from joinsight.store.database import connect, upgrade
+from joinsight.store.database import upgrade
 from joinsight.store.grants import grant_reader
 from joinsight.store.partitions import create_ahead, month_of
 from joinsight.store.prune import prune
@@ -27,10 +26,9 @@ PLAN = "SortMergeJoin | [k#1], [k#2], Inner\n  Exchange | hashpartitioning(k#1, 
 
 
 @pytest.fixture
-def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
+def engine(empty: Engine) -> Engine:
     """A store of its own for each test."""
-    with connect(make_store()) as engine:
-        yield engine
+    return empty
 
 
 def months(engine: Engine, table: str) -> list[str]:

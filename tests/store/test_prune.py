@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from joinsight.base.errors import DatabaseError
 from joinsight.cli import cli
 from joinsight.contract.document import Execution
 from joinsight.store import prune
-from joinsight.store.database import connect, exclusively
+from joinsight.store.database import exclusively
 from joinsight.store.partitions import create_ahead
 from joinsight.store.prune import preview
 from joinsight.store.writer import Writer
@@ -38,10 +37,9 @@ KEEP = timedelta(days=100)
 
 
 @pytest.fixture
-def engine(make_store: Callable[[], str]) -> Iterator[Engine]:
+def engine(empty: Engine) -> Engine:
     """A store of its own for each test."""
-    with connect(make_store()) as engine:
-        yield engine
+    return empty
 
 
 def ago(days: float) -> int:

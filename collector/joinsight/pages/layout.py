@@ -61,7 +61,7 @@ def place(
     outlines: dict[int, _Outline] = {}
     for node in reversed(order):
         below = children.get(node, ())
-        outline, xs = _join_side_by_side([outlines.pop(child) for child in below], width, gap)
+        outline, xs = _join_side_by_side([outlines.pop(child) for child in below], gap)
         middle = (xs[0] + xs[-1]) / 2 if xs and is_centred else 0.0
         for child, x in zip(below, xs, strict=True):
             offsets[child] = x - middle
@@ -72,7 +72,7 @@ def place(
         outline.left.push(tops[node], bottom, 0)
         outline.right.push(tops[node], bottom, width)
         outlines[node] = outline
-    _, xs = _join_side_by_side([outlines.pop(root) for root in roots], width, gap)
+    _, xs = _join_side_by_side([outlines.pop(root) for root in roots], gap)
     offsets.update(zip(roots, xs, strict=True))
     return _absolute(order, children, offsets, tops, roots)
 
@@ -110,7 +110,7 @@ def _downwards(
     return order, tops
 
 
-def _join_side_by_side(outlines: list[_Outline], width: float, gap: float) -> tuple[_Outline, list[float]]:
+def _join_side_by_side(outlines: list[_Outline], gap: float) -> tuple[_Outline, list[float]]:
     """The outline of subtrees side by side, and the x of each subtree's root; the first one stays in place."""
     if not outlines:
         return _Outline(_Side(), _Side()), []
