@@ -12,7 +12,7 @@ from tests.why.test_why import CHANGED, document
 
 from joinsight.analysis.rows import execution_rows
 from joinsight.analysis.stored import stored_plan
-from joinsight.contract.document import Execution
+from joinsight.contract.document import Execution, Spread
 from joinsight.why import CODES, NOT_EXPLAINED, Why, explain
 
 JOIN = 63
@@ -107,3 +107,21 @@ def test_tasks_that_failed_are_the_cause_of_what_their_next_attempts_take() -> N
     first = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))).causes[0]
     assert first.code == "retry" and first.wall_ms == pytest.approx(4_000, rel=0.1)
     assert first.evidence == ["2 tasks of stage 63 failed, 0 before"]
+
+
+def test_a_hot_key_is_skew_also_where_aqe_made_fewer_tasks_for_it() -> None:
+    """The largest of 4 tasks has 90 % of the rows, where 8 tasks had an eighth each."""
+    e = document("base2")
+    stage = changed.stage_of(e, JOIN)
+    rows = stage.shuffle_read_rows
+    e = changed.with_stage(e, structs.replace(stage, shuffle_read_records=_spread(rows // 8)))
+    slower = changed.longer_tail(e, JOIN, 4_400)
+    hot = structs.replace(
+        changed.stage_of(slower, JOIN), tasks=4, succeeded_tasks=4, shuffle_read_records=_spread(rows * 9 // 10)
+    )
+    first, last = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, changed.with_stage(slower, hot)))
+    assert explain(first, last).causes[0].code == "skew"
+
+
+def _spread(most: int) -> Spread:
+    return Spread(min=0, median=most, p95=most, max=most, max_task=0)

@@ -91,7 +91,7 @@ def test_the_text_names_no_cause_that_made_the_opposite() -> None:
 
 def test_a_difference_within_the_scatter_has_no_cause() -> None:
     walls = [8627, 6124, 6362, 7044, 5493]
-    earlier = [{"duration_ms": wall, "run_time_ms": 1, "cpu_time_ms": 1} for wall in walls]
+    earlier = [{"duration_ms": wall, "run_time_ms": wall, "cpu_time_ms": wall // 5} for wall in walls]
     why = explain(stored("base2"), replace(stored("twice0"), earlier=earlier))
     assert why.is_normal and why.runs == 5
     assert [cause.code for cause in why.causes] == [NOT_EXPLAINED]
@@ -235,3 +235,42 @@ def test_markdown(engine: Engine) -> None:
     assert lines[0].startswith("# ") and "| time | cause | what moved | what to do |" in lines
     assert any(re.match(r"\| \+[\d.]+ (s|ms) \| data \| stage", line) for line in lines)
     assert any(line.endswith("| in all |  |  |") for line in lines)
+
+
+def test_more_rows_that_took_more_cpu_are_a_cause_however_much_the_times_scatter() -> None:
+    """Wall times of earlier runs tell nothing on busy hosts; the CPU time that the same rows take hardly changes."""
+    walls = [8627, 6124, 6362, 7044, 5493]
+    a, b = stored("base2"), stored("twice0")
+    steady = [{"duration_ms": wall, "cpu_time_ms": 760 + wall // 100, "waited_ms": wall} for wall in walls]
+    why = explain(a, replace(b, earlier=steady))
+    assert why.scatter_ms > why.difference_ms and [cause.code for cause in why.causes] == ["data"]
+
+
+@pytest.mark.parametrize(("waited_ms", "is_named"), [([7_000, 7_400, 7_800], True), ([4_000, 7_000, 14_000], False)])
+def test_a_busier_host_is_plain_where_tasks_always_waited_about_as_long(waited_ms: list[int], is_named: bool) -> None:
+    """6.4 s took 5 s longer, with 764 ms of CPU time as ever."""
+    e = document("base2")
+    stage = max(e.stages, key=lambda each: each.run_time_ms)
+    other = longer_stage(e, stage.id, 5_000, run_time_ms=10_000)
+    for each in e.stages:
+        if each.id != stage.id and each.run_time_ms > 1_000:
+            other = longer_stage(other, each.id, 500, run_time_ms=1_000)
+    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (e, other))
+    earlier = [{"duration_ms": 6_300 + each, "cpu_time_ms": 764, "waited_ms": waited_ms[each % 3]} for each in range(9)]
+    why = explain(a, replace(b, earlier=earlier))
+    assert [cause.code for cause in why.causes] == ["contention" if is_named else NOT_EXPLAINED]
+
+
+def test_the_first_run_in_an_application_takes_longer_without_a_cause() -> None:
+    """Its code is compiled: twice the CPU time a row. Of a query that always runs just once, that is a cause."""
+    e = document("base2")
+    stage = max(e.stages, key=lambda each: each.run_time_ms)
+    first = longer_stage(e, stage.id, 2_000, run_time_ms=4_000, cpu_time_ns=4_000_000_000)
+    a, b = (replace(stored_plan(execution_rows(each)), slots=2) for each in (first, e))
+    runs: list[dict[str, object]] = [{"application_id": name, "duration_ms": 8_400} for name in ("other", "app")]
+    own = str(a.execution["application_id"])
+    warm = explain(replace(a, earlier=runs), replace(b, earlier=[{**runs[0], "application_id": own}]))
+    assert warm.is_normal and "first run of the query" in warm.limits[0]
+    for earlier in (runs, []):
+        alone = explain(replace(a, earlier=runs), replace(b, earlier=earlier))
+        assert alone.causes[0].code == "cpu_per_row" and not alone.limits

@@ -49,8 +49,8 @@ class StoredPlan:
     slots: int | None = None
     """How many tasks the application could run at once, by its settings; None: unknown."""
     earlier: Sequence[Row] = ()
-    """Earlier runs of the query, the latest first: `duration_ms`, `plan_fingerprint`, `run_time_ms`, `cpu_time_ms`,
-    `waited_ms` (run time without the CPU), `input_rows` of each."""
+    """Earlier runs of the query, the latest first: `application_id`, `duration_ms`, `plan_fingerprint`, `run_time_ms`,
+    `cpu_time_ms`, `waited_ms` (run time without the CPU), `input_rows` of each."""
     spark_version: str | None = None
     """None: just measured, or of an application that is unknown."""
     advice: Sequence[AcceptedAdvice] = ()

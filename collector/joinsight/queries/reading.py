@@ -490,7 +490,8 @@ def _earlier(connection: Connection, run: Row) -> list[Row]:
     if run["query_shape"] is None:
         return []
     statement = text(
-        "SELECT e.duration_ms, e.plan_fingerprint, s.run_time_ms, s.cpu_time_ms, s.waited_ms, s.input_rows FROM ("
+        "SELECT e.application_id, e.duration_ms, e.plan_fingerprint, s.run_time_ms, s.cpu_time_ms, s.waited_ms,"
+        " s.input_rows FROM ("
         " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms, e.plan_fingerprint"
         " FROM execution e"
         " WHERE e.query_shape = :query_shape AND e.job_name = :job_name AND e.origin = :origin"

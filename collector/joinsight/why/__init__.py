@@ -13,11 +13,12 @@ docs/why.md has the rules and the codes.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isinf
+from statistics import median_high
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.errors import JoinsightError
@@ -26,7 +27,18 @@ from joinsight.contract.document import ENDED
 from joinsight.plan import operators
 from joinsight.present.values import execution_name
 from joinsight.tables import Row
-from joinsight.why.division import BUSY, BUSY_WITHOUT_WAITING, CALM, USUAL, rounded, scatter, shares
+from joinsight.why.division import (
+    BUSY,
+    BUSY_WITHOUT_WAITING,
+    CALM,
+    FEWEST_RUNS,
+    USUAL,
+    WARMING,
+    rounded,
+    scatter,
+    shares,
+    spread_of,
+)
 from joinsight.why.places import RunPlaces, StageRun, matched, waits_with_cpu
 from joinsight.why.switched import can_replay, has_switched, values
 from joinsight.why.witnesses import (
@@ -87,6 +99,14 @@ _BUSY = 0.6
 """The wait for CPUs to the CPU time of tasks, above which their hosts were busy."""
 _BUSIER = 2
 """How many times the scatter of an execution on busy hosts it must differ, for these to be the cause."""
+_BUSIER_LOG = math.log(1.5)
+"""How many times longer than usual tasks must take for their CPU time, for busy hosts to be plain, as a logarithm."""
+_LONG = 0.1
+"""Share of the run time from which on a stage is long."""
+_MORE_WORK = 1.25
+"""How many times the CPU time of known runs other work must take, to be more than other times."""
+_FEW = 5
+"""One of how many known runs may be an exception."""
 _LEAST_NAMED = 0.2
 """Share of the difference that all causes must explain, for them to be named."""
 _OF_DRIVER = ("driver", "broadcast")
@@ -192,10 +212,14 @@ class _Division:
         first = self._fold()
         limits = self._limits()
         spread, runs = self._scatter(shorter)
-        is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter)
+        is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter, first)
+        is_normal = is_normal and not self._is_more_work(shorter)
         if first == "contention" and self.is_busy and not self.is_other_work:
-            spread = max(spread, _BUSIER * spread if runs else 0.0, shorter)
-            is_normal = abs(self.difference) <= spread
+            if self.is_plainly_busier:
+                spread = scatter([], shorter, CALM)[0]
+            else:
+                spread = max(spread, _BUSIER * spread if runs else 0.0, shorter)
+            is_normal = self.difference <= spread  # that hosts were less busy is no cause
         causes = self._causes(is_normal)
         why = Why(
             a=execution_name(self.a.stored.execution),
@@ -333,9 +357,10 @@ class _Division:
 
     @staticmethod
     def _tasks(one: StageRun, other: StageRun) -> bool:
-        """Whether about as many rows were divided over a very different number of tasks, for the slots that it had."""
+        """Whether about as many rows were divided as evenly over a very different number of tasks, for its slots."""
         tasks = [its.tasks for its in (one, other)], [its.tasks / its.slots for its in (one, other)]
-        return min(ratio(*each) for each in tasks) >= _TASKS_MOVED and ratio(one.handled, other.handled) < 1.5
+        is_moved = min(ratio(*each) for each in tasks) >= _TASKS_MOVED
+        return is_moved and ratio(one.handled, other.handled) < 1.5 and not has_other_skew(one, other)
 
     @staticmethod
     def _more_rows(one: StageRun, other: StageRun) -> str:
@@ -402,7 +427,8 @@ class _Division:
     def _fold(self) -> str:
         """Count the side effects of the first cause with it: amounts that are small next to its own. Returns it."""
         amounts = {code: abs(its.wall) for code, its in self.found.items() if its.wall}
-        named = [code for code in amounts if _evidence(self.found[code])]
+        of_warming = ("cpu_per_row", "driver") if self.is_warming and not self.is_edited else ()
+        named = [code for code in amounts if _evidence(self.found[code]) and code not in of_warming]
         if not named:
             return NOT_EXPLAINED
         possible = [*_KNOWN, *["cpu_per_row"] * self.is_edited, *["memory"] * bool(self.memory_settings)]
@@ -434,6 +460,10 @@ class _Division:
             whole = sum(s.wall_ms for s in self.a.stages)
             share = seconds / whole if whole else 0.0
             found.append(f"these are different queries: {share:.0%} of the stages' time was matched")
+        if self.is_warming:
+            which = self.a if self._is_first(self.a.stored) else self.b
+            name = execution_name(which.stored.execution)
+            found.append(f"{name} was the first run of the query in its application, which takes longer")
         if self._versions:
             found.append(f"{self._versions}: keys of operators, and what is measured at them, may differ")
         return found
@@ -446,16 +476,19 @@ class _Division:
 
     def _scatter(self, shorter_ms: int) -> tuple[float, int]:
         """How much runs of the query differ without a cause, and from how many runs that is known."""
-        floor = USUAL if self.is_other_work else BUSY if self.is_busy else CALM
+        floor = USUAL if self.is_other_work else WARMING if self.is_warming else BUSY if self.is_busy else CALM
         return scatter([row["duration_ms"] for row in self.alike], shorter_ms, floor)
 
-    def _is_more_than_busy(self, shorter_ms: int) -> bool:
+    def _is_more_than_busy(self, shorter_ms: int, lead: str) -> bool:
         """Whether the difference without the time in which tasks waited for CPUs, which scatters most, is a cause's."""
         first, last = (each.stored.execution["duration_ms"] - self._waited(each) for each in (self.a, self.b))
         slots = max((s.slots for s in self.a.stages), default=1)
         quiet = [row["duration_ms"] - (row.get("waited_ms") or 0) / slots for row in self.alike]
-        floor = USUAL if self.is_other_work else BUSY_WITHOUT_WAITING if self.is_busy else CALM
-        return bool(abs(last - first) > scatter(quiet, shorter_ms, floor)[0])
+        calm = BUSY_WITHOUT_WAITING if self.is_busy else CALM
+        floor = USUAL if self.is_other_work else WARMING if self.is_warming else calm
+        least = scatter(quiet, shorter_ms, floor)[0]
+        is_one = self.is_other_work or abs(self.found[lead].wall) > least  # many small ones are those of a busy host
+        return bool(is_one and abs(last - first) > least)
 
     @cached_property
     def is_busy(self) -> bool:
@@ -465,10 +498,47 @@ class _Division:
         ]
         return min((wait / max(1.0, cpu + python) for cpu, python, wait in parts), default=0.0) > _BUSY
 
+    @cached_property
+    def is_plainly_busier(self) -> bool:
+        """Whether tasks of all long stages waited longer for their CPU time than they do without a cause."""
+        known = [
+            math.log(_stretch(row["cpu_time_ms"], row["waited_ms"])) for row in self.alike if row.get("cpu_time_ms")
+        ]
+        if len(known) < FEWEST_RUNS:
+            return False
+        cpu, waited = (sum(getattr(s, name) for s in self.b.stages) for name in ("cpu_ms", "waited_ms"))
+        most = sum(s.run_ms for s in self.a.stages)
+        long = [(x, y) for x, y in self.pairs if x and y and x.run_ms >= _LONG * most]
+        moved = [_stretch(y.cpu_ms, y.waited_ms) / _stretch(x.cpu_ms, x.waited_ms) for x, y in long]
+        longer = math.log(_stretch(cpu, waited)) - median_high(known)
+        return longer > max(_BUSIER_LOG, spread_of(known)) and min(moved, default=0.0) >= MOVED
+
+    def _is_more_work(self, shorter_ms: int) -> bool:
+        """Whether other work took other CPU time, which scatters less than wall time, and it took as much longer."""
+        first, last = (sum(s.parts["cpu"] + s.parts["python"] for s in its.stages) for its in (self.a, self.b))
+        known = sorted([first, *(row["cpu_time_ms"] for row in self.alike if row.get("cpu_time_ms"))])
+        few = len(known) // _FEW
+        is_more = last > _MORE_WORK * known[-1 - few] if self.difference > 0 else _MORE_WORK * last < known[few]
+        return self.is_other_work and is_more and abs(self.difference) > USUAL.guessed * shorter_ms
+
     @staticmethod
     def _waited(run: RunPlaces) -> float:
         """Wall time in which tasks waited for CPUs and disks, as if all slots always ran."""
         return sum(s.parts["wait"] / s.slots for s in run.stages)
+
+    @cached_property
+    def is_warming(self) -> bool:
+        """Whether one of them was the first run of the query in its application, which compiles code, and the other
+        was not.
+        """
+        first, last = (self._is_first(its.stored) for its in (self.a, self.b))
+        return first is not None and last is not None and first != last
+
+    def _is_first(self, run: StoredPlan) -> bool | None:
+        earlier = [row.get("application_id") for its in (self.a, self.b) for row in its.stored.earlier]
+        if not any(earlier):
+            return None  # unknown
+        return run.execution["application_id"] not in [row["application_id"] for row in run.earlier]
 
     @cached_property
     def alike(self) -> Sequence[Row]:
@@ -492,9 +562,8 @@ class _Division:
             return True
         if any(one is None or other is None for one, other in self.pairs):
             return True
-        if any(
-            one and other and (has_other_skew(one, other) or has_other_cpu(one, other)) for one, other in self.pairs
-        ):
+        is_known = self.is_edited or not self.is_warming
+        if any(x and y and (has_other_skew(x, y) or (is_known and has_other_cpu(x, y))) for x, y in self.pairs):
             return True
         names = ("input_rows", "shuffle_read_rows", "succeeded_tasks")
         totals = [[sum(s.total(name) for s in its.stages) for name in names] for its in (self.a, self.b)]
@@ -546,6 +615,11 @@ class _Division:
         ]
 
 
+def _stretch(cpu_ms: float, waited_ms: float) -> float:
+    """How many times their CPU time tasks took for it."""
+    return (cpu_ms + waited_ms) / max(1.0, cpu_ms)
+
+
 def _skeleton(run: RunPlaces) -> Mapping[str, int]:
     """How many joins and exchanges of each kind a plan has."""
     names = (node.name for node in run.view.facts.graph.nodes)
@@ -565,7 +639,7 @@ _MOST_EVIDENCE = 4
 def _evidence(its: _Sum | None) -> Sequence[str]:
     if its is None:
         return []
-    same = {text: abs(wall) for text, wall in its.evidence.items() if wall * its.wall >= 0 or isinf(wall)}
+    same = {text: abs(wall) for text, wall in its.evidence.items() if wall * its.wall >= 0 or math.isinf(wall)}
     return sorted(same, key=lambda text: -same[text])[:_MOST_EVIDENCE]
 
 

@@ -44,30 +44,42 @@ USUAL = Floor(0.15, 0.05)
 CALM, BUSY = Floor(0.3, 0.15), Floor(1.0, 0.7)
 """For two runs that did the same work, where tasks mostly had the CPU, and where they waited for it."""
 BUSY_WITHOUT_WAITING = Floor(0.4, 0.2)
+WARMING = Floor(3.0, 2.0)
+"""For the first run of a query in an application, and a later one."""
 
 
 def scatter(durations_ms: Sequence[float], shortest_ms: float, floor: Floor = USUAL) -> tuple[float, int]:
     """How much runs of a query differ without a cause, in milliseconds, and from how many that is known; 0: a guess.
 
     `durations_ms`: of earlier runs. Three robust standard deviations, each 1.4826 times the median distance from the
-    median, more of fewer than nine runs, whose scatter is less certain; or a share of `shortest_ms`. Two or three runs
-    only tell that it is at least their difference.
+    median, more of fewer than nine runs, whose scatter is less certain (`spread_of`); or a share of `shortest_ms`. Two
+    or three runs only tell that it is at least their difference.
     """
     runs = len(durations_ms)
-    if runs < _FEWEST_RUNS:
+    if runs < FEWEST_RUNS:
         apart = max(durations_ms) - min(durations_ms) if runs > 1 else 0.0
         return max(apart, floor.guessed * shortest_ms, _LEAST_MS), 0
-    middle = median_high(durations_ms)
+    return max(spread_of(durations_ms), floor.least * shortest_ms, _LEAST_MS), runs
+
+
+def spread_of(values: Sequence[float]) -> float:
+    """Three robust standard deviations of at least four values, more of fewer than nine; 0 of fewer than four."""
+    runs = len(values)
+    if runs < FEWEST_RUNS:
+        return 0.0
+    middle = median_high(values)
     uncertain = max(1.0, (1 + _UNCERTAIN / runs) / (1 + _UNCERTAIN / _USUAL_RUNS))
-    known = 3 * 1.4826 * uncertain * median_high(abs(each - middle) for each in durations_ms)
-    return max(known, floor.least * shortest_ms, _LEAST_MS), runs
+    return 3 * 1.4826 * uncertain * median_high(abs(each - middle) for each in values)
 
 
-_FEWEST_RUNS = 4
+FEWEST_RUNS = 4
 """Runs from which on the scatter is known."""
 _UNCERTAIN, _USUAL_RUNS = 5, 9
 """As in `joinsight_alarm_above`: the scatter of n runs counts (1 + 5 / n) times, here compared with nine runs."""
 _LEAST_MS = 200.0
 
 
-__all__ = ["BUSY", "BUSY_WITHOUT_WAITING", "CALM", "USUAL", "Floor", "rounded", "scatter", "shares"]
+__all__ = [
+    *("BUSY", "BUSY_WITHOUT_WAITING", "CALM", "FEWEST_RUNS", "USUAL", "WARMING"),
+    *("Floor", "rounded", "scatter", "shares", "spread_of"),
+]

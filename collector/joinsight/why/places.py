@@ -122,6 +122,18 @@ class StageRun:
         return {**known, "spill": spill if taken else 0.0}
 
     @property
+    def cpu_ms(self) -> float:
+        """CPU time of its tasks."""
+        return self.total("cpu_time_ns") / 1e6
+
+    @property
+    def waited_ms(self) -> float:
+        """Run time that is neither CPU time nor measured waiting."""
+        known = self.total("gc_time_ms") + self.total("shuffle_fetch_wait_ms")
+        known += (self.total("cpu_time_ns") + self.total("shuffle_write_time_ns")) // 1_000_000
+        return max(0, self.run_ms - known)
+
+    @property
     def stretch(self) -> float:
         """How much longer than their CPU time tasks took for it, since they waited for CPUs and disks."""
         cpu, wait = self.parts["cpu"], self.parts["wait"]

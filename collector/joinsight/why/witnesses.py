@@ -44,11 +44,15 @@ def _all(view: View, name: str) -> int:
 
 
 def has_other_skew(one: StageRun, other: StageRun) -> bool:
-    """Whether the largest task of a stage has much more of its rows, or takes so much longer that it is no chance."""
+    """Whether the largest task of a stage has much more of its rows, also for its number of tasks, or takes so much
+    longer that it is no chance.
+    """
     if max(one.wall_ms, other.wall_ms) < _SKEWED_MS:
         return False
     rows = [its.most_rows_to_mean for its in (one, other)]
-    return (all(rows) and ratio(*rows) >= _UNEVEN_ROWS) or (
+    parts = [each / max(1, its.tasks) for each, its in zip(rows, (one, other), strict=True)]
+    is_same_way = (rows[1] - rows[0]) * (parts[1] - parts[0]) > 0
+    return (all(rows) and is_same_way and min(ratio(*rows), ratio(*parts)) >= _UNEVEN_ROWS) or (
         one.tasks == other.tasks and ratio(one.longest_to_mean, other.longest_to_mean) >= _UNEVEN_TIMES
     )
 
