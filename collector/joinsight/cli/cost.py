@@ -19,9 +19,9 @@ from joinsight.plan.operators import PYTHON_TIME
 from joinsight.present.cost import Labels, between
 from joinsight.present.values import query_title
 from joinsight.queries import reading
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import open_store
 from joinsight.terminal import table
-from joinsight.terminal.console import console, cut_at, print_text
+from joinsight.terminal.console import console, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.execution import print_caches, print_header
 from joinsight.terminal.table import Column
@@ -52,10 +52,8 @@ def print_stored(
     execution: str, *, database_url: str | None, data: Path | None, core_hour_price: float | None, as_json: bool
 ) -> None:
     """Print the bill of the execution of this name."""
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+    with open_store(database_url, data) as connection:
+        stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
         click.echo(to_json(_named(stored, core_hour_price)))
         return
@@ -147,8 +145,7 @@ def _print_table(out: Console, title: str, rows: Sequence[_Line], core_hour_pric
         Column("node", [line.node for line in rows], right=True, drop=1),
         Column("what", [line.what for line in rows], flexible=True),
     ]
-    for line in table.lines(columns, cut_at(out)):
-        out.print(line, soft_wrap=True)
+    table.print_columns(out, columns)
 
 
 def _items(stored: StoredPlan) -> Iterator[_Line]:

@@ -20,7 +20,7 @@ from joinsight.store.database import check_schema, client_url, open_database, sh
 from joinsight.store.grants import grant_reader
 from joinsight.store.prune import Pruned, preview, prune
 from joinsight.terminal import table
-from joinsight.terminal.console import console, cut_at
+from joinsight.terminal.console import console
 from joinsight.terminal.table import Column
 
 
@@ -76,8 +76,7 @@ def print_pruned(out: Console, pruned: Pruned, dry_run: bool) -> None:
             Column("rows (about)", ["?" if part.rows is None else f"{part.rows:,}" for part in parts], right=True),
             Column("size", [bytes_text(part.bytes) for part in parts], right=True),
         ]
-        for line in table.lines(columns, cut_at(out)):
-            out.print(line, soft_wrap=True)
+        table.print_columns(out, columns)
     freed = bytes_text(sum(part.bytes for part in parts))
     months_and_size = f"{len({part.starts_at for part in parts})} months, {freed} on disk"
     rest = (

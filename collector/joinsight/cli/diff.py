@@ -17,9 +17,9 @@ from joinsight.present.comparison import difference, value, verdicts
 from joinsight.present.engines import engine_text
 from joinsight.present.values import execution_name, join_keys, one_line, partitioned_by, query_title, short_key, when
 from joinsight.queries import reading
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import open_store
 from joinsight.terminal import table
-from joinsight.terminal.console import console, cut_at, print_line
+from joinsight.terminal.console import console, print_line
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.table import Column
 
@@ -46,15 +46,11 @@ def diff(database_url: str | None, data: Path | None, a: str, b: str | None, eve
     A and B are ids from `joinsight queries`: 12, APPLICATION/12, or last. Without B, A is compared with the previous
     successful and complete run of the same query in the same job.
     """
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            after = reading.find_execution(connection, b or a)
-            before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
-            comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
-            engines = {
-                side: engine_text(reading.read_plan(connection, key)) for side, key in (("A", before), ("B", after))
-            }
+    with open_store(database_url, data) as connection:
+        after = reading.find_execution(connection, b or a)
+        before = reading.find_execution(connection, a) if b else reading.find_previous(connection, after)
+        comparison = compare(reading.read_run(connection, before), reading.read_run(connection, after))
+        engines = {side: engine_text(reading.read_plan(connection, key)) for side, key in (("A", before), ("B", after))}
     if as_json:
         click.echo(to_json({**_as_json(comparison), "engines": engines}))
         return
@@ -121,8 +117,7 @@ def _print_pairs(out: Console, name: str, pairs: list[Pair], everything: bool) -
         Column("change", how_much, right=True),
     ]
     out.print(Text(f"\n{_TITLES[name]}", "bold"))
-    for line in table.lines(columns, cut_at(out)):
-        out.print(line, soft_wrap=True)
+    table.print_columns(out, columns)
 
 
 def _lines(pair: Pair, everything: bool) -> Iterator[tuple[str | Text, ...]]:

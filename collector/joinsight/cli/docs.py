@@ -10,7 +10,7 @@ from rich.text import Text
 from joinsight.base import manual
 from joinsight.cli.options import command
 from joinsight.terminal import table
-from joinsight.terminal.console import console, cut_at
+from joinsight.terminal.console import console
 from joinsight.terminal.table import Column
 
 
@@ -26,8 +26,7 @@ def docs(page: str | None) -> None:
     if page is None:
         names = manual.pages()
         titles = [manual.title(manual.read(name)) for name in names]
-        for line in table.lines([Column("page", list(names)), Column("title", titles)], cut_at(out)):
-            out.print(line, soft_wrap=True)
+        table.print_columns(out, [Column("page", list(names)), Column("title", titles)])
     elif sys.stdout.isatty():
         from rich.markdown import Markdown  # imported here: it brings two parsers
 

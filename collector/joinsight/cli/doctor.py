@@ -27,7 +27,7 @@ from joinsight.store.database import check_schema, open_database, reason, shown_
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER
 from joinsight.tables import Row
 from joinsight.terminal import table
-from joinsight.terminal.console import console, cut_at, paragraph_width
+from joinsight.terminal.console import console, paragraph_width
 from joinsight.terminal.escaping import to_json, visible
 from joinsight.terminal.table import Column
 
@@ -216,8 +216,7 @@ def _print(out: Console, checks: list[Check], rows: list[Row], delivery_checks: 
         _print_check(out, check, width=9)
     if rows:
         out.print()
-        for line in table.lines(_columns(rows, now), cut_at(out)):
-            out.print(line, soft_wrap=True)
+        table.print_columns(out, _columns(rows, now))
     if delivery_checks:
         out.print()
     for check in delivery_checks:

@@ -36,16 +36,14 @@ def export_html(
     from joinsight.pages.svg_file import file_name
     from joinsight.present.values import execution_name
     from joinsight.queries import reading
-    from joinsight.store.database import check_schema, open_database
+    from joinsight.store.database import open_store
 
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            sides = []
-            for letter, name in zip("AB", filter(None, (execution, other)), strict=False):
-                key = reading.find_execution(connection, name)
-                stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
-                sides.append(Side(letter, stored, run, stored.version(None)))
+    with open_store(database_url, data) as connection:
+        sides = []
+        for letter, name in zip("AB", filter(None, (execution, other)), strict=False):
+            key = reading.find_execution(connection, name)
+            stored, run = reading.read_plan(connection, key), reading.read_run(connection, key)
+            sides.append(Side(letter, stored, run, stored.version(None)))
     text = execution_file(sides[0].stored, sides[0].run) if other is None else comparison_file(*sides)
     if output == Path("-"):
         click.echo(text)

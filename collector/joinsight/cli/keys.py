@@ -22,10 +22,8 @@ def keys(execution: str, node: int, database_url: str | None, data: Path | None)
     """
     from joinsight.present.hot_keys import key_code
     from joinsight.queries import reading
-    from joinsight.store.database import check_schema, open_database
+    from joinsight.store.database import open_store
 
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+    with open_store(database_url, data) as connection:
+        stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     click.echo(key_code(stored, node))

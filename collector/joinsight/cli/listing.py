@@ -13,7 +13,7 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.present.values import hidden_text
 from joinsight.queries import reading
 from joinsight.queries.filters import Filters, Of
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import open_store
 from joinsight.tables import Row
 from joinsight.terminal.escaping import to_json
 
@@ -49,18 +49,16 @@ class Listing:
 
 def read_listing(database_url: str | None, data: Path | None, name: str, filters: Filters, sort: str) -> Listing:
     """The rows of a list of `reading.read_list`."""
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            rows = reading.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
-            total = len(rows)
-            if filters.limit < total and filters.limit < _COUNTED:
-                total = reading.count(connection, name, filters, sort, _COUNTED + 1)
-            hidden = _hidden(connection, filters, rows) if (name, sort) == ("queries", "recent") else None
-            is_empty = not rows and reading.is_empty(connection)
-            is_checked = not rows and name.startswith("finding") and not filters.given(Of.OPERATOR)
-            checked = reading.read_checked(connection, filters) if is_checked else None
-            return Listing(rows[: filters.limit], total, is_empty, checked, hidden)
+    with open_store(database_url, data) as connection:
+        rows = reading.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
+        total = len(rows)
+        if filters.limit < total and filters.limit < _COUNTED:
+            total = reading.count(connection, name, filters, sort, _COUNTED + 1)
+        hidden = _hidden(connection, filters, rows) if (name, sort) == ("queries", "recent") else None
+        is_empty = not rows and reading.is_empty(connection)
+        is_checked = not rows and name.startswith("finding") and not filters.given(Of.OPERATOR)
+        checked = reading.read_checked(connection, filters) if is_checked else None
+        return Listing(rows[: filters.limit], total, is_empty, checked, hidden)
 
 
 def _hidden(connection: Connection, filters: Filters, rows: list[Row]) -> str | None:

@@ -26,10 +26,10 @@ from joinsight.present.values import (
 )
 from joinsight.queries import reading
 from joinsight.queries.filters import Filters
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import open_store
 from joinsight.tables import Row
 from joinsight.terminal import table
-from joinsight.terminal.console import console, cut_at, print_text
+from joinsight.terminal.console import console, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.terminal.execution import print_execution
 from joinsight.terminal.table import Column
@@ -68,10 +68,8 @@ def print_stored(
     as_json: bool,
 ) -> None:
     """Print the execution of this name."""
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+    with open_store(database_url, data) as connection:
+        stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     if as_json:
         everything = {
             "execution": stored.execution,
@@ -173,8 +171,7 @@ def print_table(out: Console, columns: list[Column], rows: list[Row]) -> None:
     if len({(r["application_id"], r["attempt_id"]) for r in rows}) == 1:
         attempt = f", attempt {rows[0]['attempt_id']}" if rows[0]["attempt_id"] else ""
         print_text(out, Text(f"Application {rows[0]['application_id']}{attempt}, times in UTC", "dim"))
-    for line in table.lines(columns, cut_at(out)):
-        out.print(line, soft_wrap=True)
+    table.print_columns(out, columns)
 
 
 def _identity(rows: list[Row]) -> list[Column]:

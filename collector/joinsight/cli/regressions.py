@@ -67,25 +67,23 @@ def regressions(
     from joinsight.alarms.causes import MOST_EXPLAINED, first_causes
     from joinsight.cli.listing import print_rows
     from joinsight.queries import reading, trends  # here, because the help needs no database
-    from joinsight.store.database import check_schema, open_database
+    from joinsight.store.database import open_store
 
     given = {name: value for name, value in thresholds.items() if value is not None}
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
-            least = int(given.get("minimum_runs", reading.MINIMUM_RUNS))
-            counted = None if rows else reading.count_comparable(connection, since, least, job)
-            is_young = counted is not None and counted["queries"] and not counted["comparable"]
-            slower = trends.read_slower_than_last(connection, since, job, limit=limit) if is_young else []
-            is_empty = not rows and reading.is_empty(connection)
-            for row in [row for row in rows if row["subject"] == "query"][:MOST_EXPLAINED]:
-                row["causes"] = [asdict(cause) for cause in first_causes(connection, row)]
-            for row in rows:
-                row.setdefault("causes", None)
-            unexplained = [] if as_json else [row for row in rows if row["kind"] == "same_plan"]
-            for row in unexplained:
-                row["reason"] = reason(trends.read_work(connection, row)) if row["subject"] == "query" else ""
+    with open_store(database_url, data) as connection:
+        rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
+        least = int(given.get("minimum_runs", reading.MINIMUM_RUNS))
+        counted = None if rows else reading.count_comparable(connection, since, least, job)
+        is_young = counted is not None and counted["queries"] and not counted["comparable"]
+        slower = trends.read_slower_than_last(connection, since, job, limit=limit) if is_young else []
+        is_empty = not rows and reading.is_empty(connection)
+        for row in [row for row in rows if row["subject"] == "query"][:MOST_EXPLAINED]:
+            row["causes"] = [asdict(cause) for cause in first_causes(connection, row)]
+        for row in rows:
+            row.setdefault("causes", None)
+        unexplained = [] if as_json else [row for row in rows if row["kind"] == "same_plan"]
+        for row in unexplained:
+            row["reason"] = reason(trends.read_work(connection, row)) if row["subject"] == "query" else ""
     print_rows(rows, limit, None if as_json else _print)
     if counted is not None:
         click.echo(reading.EMPTY if is_empty else none_found(counted, since, least, reading.RECENT_RUNS), err=True)

@@ -28,10 +28,8 @@ def report(
     # Here, because the help needs none of it
     from joinsight.alarms.report import make_report
     from joinsight.present.report import html, markdown
-    from joinsight.store.database import check_schema, open_database
+    from joinsight.store.database import open_store
 
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            found = make_report(connection, since, datetime.now(timezone.utc), job=job, limit=limit)
+    with open_store(database_url, data) as connection:
+        found = make_report(connection, since, datetime.now(timezone.utc), job=job, limit=limit)
     click.echo(html(found) if as_html else markdown(found), nl=False)

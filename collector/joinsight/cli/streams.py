@@ -33,13 +33,11 @@ def streams(
     """
     from joinsight.cli.listing import print_rows
     from joinsight.queries import reading  # here, because the help needs no database
-    from joinsight.store.database import check_schema, open_database
+    from joinsight.store.database import open_store
 
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            rows = reading.read_streams(connection, since, job=job, limit=limit + 1)
-            is_empty = not rows and reading.is_empty(connection)
+    with open_store(database_url, data) as connection:
+        rows = reading.read_streams(connection, since, job=job, limit=limit + 1)
+        is_empty = not rows and reading.is_empty(connection)
     print_rows(rows, limit, None if as_json else _print)
     if not rows:
         click.echo(reading.EMPTY if is_empty else f"No micro-batches since {when(since)}.", err=True)
@@ -48,7 +46,7 @@ def streams(
 def _print(rows: list[Row]) -> None:
     from joinsight.cli.read import state_text
     from joinsight.terminal import table
-    from joinsight.terminal.console import console, cut_at
+    from joinsight.terminal.console import console
     from joinsight.terminal.table import Column
 
     def numbers(header: str, name: str, drop: int = 0) -> Column:
@@ -74,6 +72,4 @@ def _print(rows: list[Row]) -> None:
         numbers("state rows", "state_rows", drop=1),
         Column("failed", [f"{row['failed']:,}" if row["failed"] else "" for row in rows], right=True),
     ]
-    out = console()
-    for line in table.lines(columns, cut_at(out)):
-        out.print(line, soft_wrap=True)
+    table.print_columns(console(), columns)

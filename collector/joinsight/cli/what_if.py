@@ -14,7 +14,7 @@ from joinsight.base.units import duration_text
 from joinsight.cli.options import command, database_options
 from joinsight.present.values import query_title
 from joinsight.queries import reading
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import open_store
 from joinsight.terminal.console import console, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.why.what_if import WhatIf, more_slots, other_partitions, with_broadcast, without_skew
@@ -45,10 +45,8 @@ def what_if(
     """
     if sum(each is not None for each in (slots, without, partitions, broadcast)) != 1:
         raise click.UsageError("Give one of --slots, --without, --partitions and --broadcast.")
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            stored = reading.read_plan(connection, reading.find_execution(connection, execution))
+    with open_store(database_url, data) as connection:
+        stored = reading.read_plan(connection, reading.find_execution(connection, execution))
     found = _predict(stored, slots, partitions, broadcast)
     if as_json:
         click.echo(to_json(asdict(found)))

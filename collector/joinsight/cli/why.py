@@ -14,7 +14,7 @@ from joinsight.cli.options import command, database_options
 from joinsight.present.report import Report, Section, markdown
 from joinsight.present.values import query_title
 from joinsight.queries import reading
-from joinsight.store.database import check_schema, open_database
+from joinsight.store.database import open_store
 from joinsight.terminal.console import console, print_text
 from joinsight.terminal.escaping import to_json, visible_line
 from joinsight.why import Why, explain
@@ -32,12 +32,10 @@ def why(database_url: str | None, data: Path | None, a: str, b: str | None, as_j
     A and B are ids from `joinsight queries`: 12, APPLICATION/12, or last. Without B, A is compared with the typical
     one of the latest runs of the same query in the same job before it.
     """
-    with open_database(database_url, data) as engine:
-        check_schema(engine)
-        with engine.connect() as connection:
-            after = reading.find_execution(connection, b or a)
-            before = reading.find_execution(connection, a) if b else reading.find_typical(connection, after)
-            first, last = (reading.read_plan(connection, key) for key in (before, after))
+    with open_store(database_url, data) as connection:
+        after = reading.find_execution(connection, b or a)
+        before = reading.find_execution(connection, a) if b else reading.find_typical(connection, after)
+        first, last = (reading.read_plan(connection, key) for key in (before, after))
     found = explain(first, last)
     if as_json:
         click.echo(to_json(asdict(found)))

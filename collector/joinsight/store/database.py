@@ -80,6 +80,15 @@ def open_database(url: str | None = None, folder: Path | None = None, *, create:
 
 
 @contextmanager
+def open_store(url: str | None = None, folder: Path | None = None) -> Iterator[Connection]:
+    """A connection to the database of `open_database`; raises `SchemaError` unless its schema is this program's."""
+    with open_database(url, folder) as engine:
+        check_schema(engine)
+        with engine.connect() as connection:
+            yield connection
+
+
+@contextmanager
 def open_embedded(folder: Path, *, is_temporary: bool = False) -> Iterator[Engine]:
     """An engine on the embedded database in `folder`, which is created or upgraded if necessary.
 

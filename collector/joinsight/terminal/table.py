@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.console import Console
 from rich.text import Text
 
+from joinsight.terminal.console import cut_at
 from joinsight.terminal.escaping import visible_line
 
 GAP = "  "
@@ -30,6 +32,12 @@ class Column:
     right: bool = False
     flexible: bool = False
     drop: int = 0
+
+
+def print_columns(out: Console, columns: Sequence[Column]) -> None:
+    """Print the table, on a terminal cut at its width."""
+    for line in lines(columns, cut_at(out)):
+        out.print(line, soft_wrap=True)
 
 
 def lines(columns: Sequence[Column], width: int | None) -> Iterator[Text]:
