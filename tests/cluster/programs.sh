@@ -3,6 +3,7 @@
 #   base        a root file system of Debian with Python, for images where no registry of containers is reachable
 #   docker      Docker's engine, unpacked from Debian's packages, with Compose as a Go program
 #   helm        Helm 3
+#   kubernetes  Kubernetes 1.33 and CoreDNS, as Go programs; etcd, containerd and network plugins of Debian
 #   prometheus  Debian's Prometheus, unpacked
 set -euo pipefail
 name=$1 folder=$2
@@ -47,6 +48,46 @@ docker() {
 }
 
 prometheus() { unpack prometheus; }
+
+kubernetes() {
+  local version=1.33.13 command=k8s.io/kubernetes/cmd mod linked="-s -w"
+  packages runc runc iptables iptables openssl openssl
+  mkdir -p bin src root
+  (cd root && unpack etcd-server containerd containernetworking-plugins)
+  cd src && go mod init cluster && go mod edit -godebug=default=go1.24
+  mod=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
+  # What it replaces by folders of its own repository is published as modules of the same number
+  for module in $(sed -n 's#^\t\(k8s.io/[^ ]*\) => ./staging.*#\1#p; s#^replace \(k8s.io/[^ ]*\) => ./staging.*#\1#p' "$mod"); do
+    go mod edit -replace="$module=$module@v0${version#1}"
+  done
+  for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+    linked="$linked -X $package.gitVersion=v$version -X $package.gitMajor=1 -X $package.gitMinor=33"
+  done
+  for name in kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl; do
+    go get -tool "$command/$name@v$version"
+  done
+  nice go build -ldflags "$linked" -o ../bin/ "$command"/{kube-apiserver,kube-controller-manager,kube-scheduler,kubelet,kube-proxy,kubectl}
+  cd .. && mkdir dns && cd dns && go mod init dns
+  cat >main.go <<'GO'
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/forward"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes", "forward"}
+	coremain.Run()
+}
+GO
+  go get github.com/coredns/coredns@v1.12.4 && go mod tidy && nice go build -ldflags "-s -w" -o ../bin/coredns .
+  cd .. && rm -r src dns
+}
 
 helm() { go_tool helm.sh/helm/v3/cmd/helm v3.19.0 "$PWD/helm"; }
 
