@@ -18,6 +18,10 @@ _BETWEEN_TASKS_MS = 3.0
 _LEAST_STRETCH = 1.25
 """How much longer than its tasks need a stage must have taken, for others to have held its slots, or the driver; how
 much shorter, for it to have had more slots than are known."""
+_FEW_WAVES = 4
+"""Tasks for each slot up to which their order may also be why; of more, less is needed."""
+_MOST_BESIDE = 0.1
+"""For which part of a stage's time others may run, for the slots to be its own."""
 _MOST_FITTED = 100
 """Stages for which the order of tasks and the share of slots are looked for, those with most run time."""
 _MOST_VALUES, _FEWEST_VALUES = 40_000, 20
@@ -164,13 +168,26 @@ class Recording:
     def _alone(self, i: int, model: TaskModel) -> TaskModel:
         """The tasks of a stage; if it ran alone, as they fit its time."""
         each = self.stages[i]
-        if not self._is_alone[i]:
+        if not self._has_slots_alone(i):
             return model
         took = each.finished - each.launched - each.latency_ms
         spans = [makespan(replace(model, order=order).tasks(self.slots), self.slots) for order in range(ORDERS)]
         order = min(range(ORDERS), key=lambda order: abs(spans[order] - took))
         stretch = took / max(1.0, spans[order])
-        return replace(model, order=order, stretch=1.0 if 1 / _LEAST_STRETCH < stretch < _LEAST_STRETCH else stretch)
+        least = 1 + (_LEAST_STRETCH - 1) * min(1.0, _FEW_WAVES * self.slots / max(1, model.count))
+        return replace(model, order=order, stretch=1.0 if 1 / _LEAST_STRETCH < stretch < least else stretch)
+
+    def _has_slots_alone(self, i: int) -> bool:
+        """Whether hardly any other stage of the execution ran while it ran."""
+        if self._is_alone[i]:
+            return True
+        its = self.stages[i]
+        both = sum(
+            max(0, min(its.finished, each.finished) - max(its.launched, each.launched))
+            for j, each in enumerate(self.stages)
+            if j != i
+        )
+        return both <= _MOST_BESIDE * (its.finished - its.launched)
 
     def _distance(self, known: Replay, i: int, model: TaskModel) -> float:
         """How far the stage is from when it ran, if these are its tasks."""
