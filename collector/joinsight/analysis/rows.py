@@ -25,6 +25,7 @@ from typing import Any
 from msgspec import structs
 
 from joinsight.analysis.called_from import called_from
+from joinsight.analysis.dbt import dbt_tags
 from joinsight.analysis.search import words
 from joinsight.analysis.title import title
 from joinsight.contract.document import (
@@ -331,7 +332,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterabl
         streaming_batch_id=batch and batch.batch_id,
         is_outer=facts.is_outer,
         nested=len(e.nested),
-        tags=e.tags,
+        tags={**dbt_tags(e.description, e.statement or ""), **e.tags},
         configuration=e.configuration,
         jobs=len(e.jobs),
         stages=len(ran),
