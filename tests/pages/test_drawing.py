@@ -14,8 +14,8 @@ from joinsight.base.errors import NotFound
 from joinsight.contract.document import Execution
 from joinsight.findings.finding import WHOLE_EXECUTION
 from joinsight.pages import execution as page
-from joinsight.pages.boxes import Box
-from joinsight.pages.drawing import Drawing, draw, short_number
+from joinsight.pages.boxes import Box, short_number
+from joinsight.pages.drawing import Drawing, draw
 from joinsight.pages.execution import drawing_file
 from joinsight.pages.plan_map import MAP_WIDTH, plan_map
 from joinsight.pages.svg_file import file_name
@@ -105,6 +105,19 @@ def test_time_skew_and_findings_are_at_their_nodes() -> None:
     assert (marked.text, marked.wall) == ("by customer_id · 16 parti…", "2 % wall")
     assert "tasks read 17,630 rows in the median and 137,450 at most" in marked.title
     assert not any(box.node.findings for box in draw(plan, plan.versions[0]).boxes)
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(53_640_335, "53.6M rows · 544.2 MiB"), (4_500, "4,500 rows · 544.2 MiB")])
+def test_rows_of_a_shuffle_leave_room_for_its_skew(rows: int, shown: str) -> None:
+    """The skew is on the same line: many rows are then shown in short."""
+    drawing = drawing_of(
+        planned(f"""
+            Range | (0, 9)
+              Exchange | hashpartitioning(k#1, 2), [plan_id=1] | shuffle bytes written=570650000, \
+shuffle records written={rows}, records read=30+40+120
+            """)
+    )
+    assert box(drawing, "Exchange").figures == shown
 
 
 def test_a_shuffle_that_only_some_tasks_of_its_stage_read_has_the_skew_of_these() -> None:

@@ -16,6 +16,7 @@ _REUSED_HEIGHT, _FOLD_HEIGHT = 44, 26
 _NAME_CHARACTERS, _TEXT_CHARACTERS = 28, 36
 _TITLE_CHARACTERS = 600
 _TIME_CHARACTERS = 8  # that a time takes from the name on the same line
+_SKEW_CHARACTERS = 14  # that the skew takes from the figures on the same line
 _WALL_CHARACTERS = 10  # that the share of the wall time takes from the text on the same line
 _LEAST_SHARE = 0.005
 _MIN_VISIBLE = 1.28  # CSS pixels
@@ -103,16 +104,24 @@ def short_name(name: str) -> str:
 def box_of(node: TreeNode) -> Box:
     """The box of a node."""
     title, text = _name_and_text(node)
-    figures = [] if node.rows is None else [f"{node.rows:,} row{'s' * (node.rows != 1)}"]
-    figures += [] if node.bytes is None else [_size(node)]
-    figures += [f"{node.holds} operator{'s' * (node.holds != 1)}"] if node.holds else []
+    figures = _figures(node, "" if node.rows is None else f"{node.rows:,}")
+    if node.read is not None and len(figures) > _TEXT_CHARACTERS - _SKEW_CHARACTERS and node.rows is not None:
+        figures = _figures(node, short_number(node.rows))
     wall = f"{percent_text(node.wall_share)} wall" if node.wall_share >= _LEAST_SHARE else ""
     height = (
         _HEAD + _LINE * (bool(text or wall) + bool(figures or node.read)) + _SPREAD * (node.read is not None) + _FOOT
     )
     title = _cut(title, _NAME_CHARACTERS - _TIME_CHARACTERS * (node.time_ms is not None))
     text = _cut(text, _TEXT_CHARACTERS - _WALL_CHARACTERS * bool(wall))
-    return Box(f"n{node.id}", node, title, text, " · ".join(figures), height, wall)
+    return Box(f"n{node.id}", node, title, text, figures, height, wall)
+
+
+def _figures(node: TreeNode, rows: str) -> str:
+    """Rows, in this text, bytes, and the operators that a cached table holds."""
+    figures = [f"{rows} row{'s' * (node.rows != 1)}"] if rows else []
+    figures += [] if node.bytes is None else [_size(node)]
+    figures += [f"{node.holds} operator{'s' * (node.holds != 1)}"] if node.holds else []
+    return " · ".join(figures)
 
 
 def reuse_of(use: int, node: TreeNode) -> Box:
@@ -157,6 +166,14 @@ def _name_and_text(node: TreeNode) -> tuple[str, str]:
         if text.startswith(short):  # Scan parquet db.sales: the table goes with the columns
             short = " ".join(short.split()[:2])
     return short, text.removeprefix(short).strip()
+
+
+def short_number(value: int) -> str:
+    """``999``, ``1.5k``, ``24.7M``, ``3G``."""
+    for unit, letter in ((1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if value >= unit:
+            return f"{value / unit:.1f}".removesuffix(".0") + letter
+    return str(value)
 
 
 def _size(node: TreeNode) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from joinsight.analysis.stored import StoredPlan
-from joinsight.pages.boxes import WIDTH, Box, box_of, fold_of, reuse_of
+from joinsight.pages.boxes import WIDTH, Box, box_of, fold_of, reuse_of, short_number
 from joinsight.pages.folding import chains
 from joinsight.pages.layout import Place, outline, place
 from joinsight.pages.view import FIT, View
@@ -272,11 +272,3 @@ def _frame(
                 links.append(_curve(lower.x + WIDTH / 2, lower.y, end, upper.y + upper.height))
     top = min((boxes[i] for i in inside), key=lambda box: box.y)
     return Frame(tuple(boxes[i] for i in inside), tuple(links), label, top.x, top.y, is_stage, is_hot)
-
-
-def short_number(value: int) -> str:
-    """``999``, ``1.5k``, ``24.7M``, ``3G``."""
-    for unit, letter in ((1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if value >= unit:
-            return f"{value / unit:.1f}".removesuffix(".0") + letter
-    return str(value)
