@@ -274,3 +274,18 @@ def test_the_first_run_in_an_application_takes_longer_without_a_cause() -> None:
     for earlier in (runs, []):
         alone = explain(replace(a, earlier=runs), replace(b, earlier=earlier))
         assert alone.causes[0].code == "cpu_per_row" and not alone.limits
+
+
+def test_slots_that_others_held_are_a_cause_however_much_the_times_scatter() -> None:
+    """Stages used 1 of 2 slots instead of 1.7; that hardly differs without a cause."""
+    a, b = stored("base5"), stored("slots1")
+    wild = [{"duration_ms": wall, "cpu_time_ms": 1_261, "waited_ms": wall} for wall in (2_000, 4_267, 9_000, 14_000)]
+    why = explain(a, replace(b, earlier=wild))
+    assert why.scatter_ms > why.difference_ms and why.causes[0].code == "slots"
+
+
+def test_that_hosts_were_less_busy_is_not_named() -> None:
+    """Tasks of both waited for most of their time; of the slower one, the load is the cause."""
+    why = explain(stored("hog0"), stored("base2"))
+    assert [cause.code for cause in why.causes] == [NOT_EXPLAINED] and not why.is_normal
+    assert "nothing that moved explains it" in why.text

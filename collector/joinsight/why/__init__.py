@@ -105,6 +105,10 @@ _LONG = 0.1
 """Share of the run time from which on a stage is long."""
 _MORE_WORK = 1.25
 """How many times the CPU time of known runs other work must take, to be more than other times."""
+_MOST = 0.5
+"""Share of the difference that the first cause must have for runs on busy hosts that did the same work."""
+_OTHER_USE = 1.4
+"""How many times as many slots one of them must have used, for that to be no scatter."""
 _FEW = 5
 """One of how many known runs may be an exception."""
 _LEAST_NAMED = 0.2
@@ -213,14 +217,14 @@ class _Division:
         limits = self._limits()
         spread, runs = self._scatter(shorter)
         is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter, first)
-        is_normal = is_normal and not self._is_more_work(shorter)
+        is_normal = is_normal and not self._is_more_work(shorter) and not self._is_less_even(shorter, first)
         if first == "contention" and self.is_busy and not self.is_other_work:
             if self.is_plainly_busier:
                 spread = scatter([], shorter, CALM)[0]
             else:
                 spread = max(spread, _BUSIER * spread if runs else 0.0, shorter)
-            is_normal = self.difference <= spread  # that hosts were less busy is no cause
-        causes = self._causes(is_normal)
+            is_normal = abs(self.difference) <= spread
+        causes = self._causes(is_named=not is_normal and not self._is_of_busy_hosts(first))
         why = Why(
             a=execution_name(self.a.stored.execution),
             b=execution_name(self.b.stored.execution),
@@ -432,7 +436,7 @@ class _Division:
         if not named:
             return NOT_EXPLAINED
         possible = [*_KNOWN, *["cpu_per_row"] * self.is_edited, *["memory"] * bool(self.memory_settings)]
-        possible += ["slots"] * self.has_other_slots
+        possible += ["slots"] * (self.has_other_slots or self.has_other_use)
         known = [code for code in named if code in possible and amounts[code] >= _LEAD * abs(self.difference)]
         lead = max(known or named, key=lambda code: amounts[code])
         effects = _EFFECTS if lead in ("data", *_NO_EFFECTS) or self.is_more_data else ("data", *_EFFECTS)
@@ -521,6 +525,19 @@ class _Division:
         is_more = last > _MORE_WORK * known[-1 - few] if self.difference > 0 else _MORE_WORK * last < known[few]
         return self.is_other_work and is_more and abs(self.difference) > USUAL.guessed * shorter_ms
 
+    def _is_less_even(self, shorter_ms: int, lead: str) -> bool:
+        """Whether slots or tasks are the cause, and far fewer slots were used, which scatters less than wall time."""
+        is_long = abs(self.difference) > USUAL.guessed * shorter_ms
+        return lead in ("slots", "skew", "partitions") and self.has_other_use and is_long
+
+    @cached_property
+    def has_other_use(self) -> bool:
+        """Whether the slower of them used far fewer slots while its stages ran."""
+        first, last = (
+            sum(s.run_ms for s in its.stages) / max(1, sum(s.wall_ms for s in its.stages)) for its in (self.a, self.b)
+        )
+        return ratio(first, last) >= _OTHER_USE and (first > last) == (self.difference > 0)
+
     @staticmethod
     def _waited(run: RunPlaces) -> float:
         """Wall time in which tasks waited for CPUs and disks, as if all slots always ran."""
@@ -570,12 +587,18 @@ class _Division:
         files = [all_files(its) for its in (self.a, self.b)]
         return any(ratio(*each) >= MOVED for each in (*zip(*totals, strict=True), files))
 
-    def _causes(self, is_normal: bool) -> list[Cause]:
+    def _is_of_busy_hosts(self, lead: str) -> bool:
+        """Whether a bit of everything took longer, or tasks waited less, on busy hosts: neither is a cause."""
+        is_less = lead == "contention" and self.difference < 0
+        is_most = abs(self.found[lead].wall) >= _MOST * abs(self.difference) if lead in self.found else False
+        return self.is_busy and not self.is_other_work and (is_less or not is_most)
+
+    def _causes(self, is_named: bool) -> list[Cause]:
         kept: dict[str, _Sum] = {}
         is_partial = any(each.stored.execution["incomplete"] or not each.stored.segments for each in (self.a, self.b))
         for code, its in self.found.items():
             is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
-            if not (is_normal or is_small or is_partial) and _evidence(its) and code != NOT_EXPLAINED:
+            if is_named and not (is_small or is_partial) and _evidence(its) and code != NOT_EXPLAINED:
                 kept[code] = its
         if sum(its.wall for its in kept.values()) * self.difference < _LEAST_NAMED * self.difference**2:
             kept = {}
@@ -586,7 +609,7 @@ class _Division:
             for code, wall in walls.items()
             if code != NOT_EXPLAINED or wall or tasks[code]
         ]
-        return sorted(causes, key=lambda each: (each.code == NOT_EXPLAINED and not is_normal, -abs(each.wall_ms)))
+        return sorted(causes, key=lambda each: (each.code == NOT_EXPLAINED, -abs(each.wall_ms)))
 
     @cached_property
     def memory_settings(self) -> list[str]:
