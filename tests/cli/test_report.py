@@ -48,7 +48,7 @@ def test_it_says_what_became_slower_and_faster_and_what_costs_most(filled: Engin
 
 def test_of_a_job_without_anything(filled: Engine) -> None:
     text = report(filled, "--job", "nothing")
-    assert "Nothing that is known became slower." in text and "Nothing ran." in text
+    assert "No query became slower." in text and "No queries ran." in text
 
 
 def test_texts_of_others_stay_texts(filled: Engine) -> None:

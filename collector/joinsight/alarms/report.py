@@ -52,7 +52,7 @@ def _slower(connection: Connection, since: datetime, job: str | None, limit: int
         for row in found
     ]
     header = ("job", "query", "what", "from → to", "factor", "since", "level", "why", "cost")
-    note = "" if rows else "Nothing that is known became slower."
+    note = "" if rows else "No query became slower."
     return Section("What became slower, and why", header, rows, frozenset({4, 8}), note)
 
 
@@ -74,7 +74,7 @@ def _faster(connection: Connection, since: datetime, job: str | None, limit: int
         for row in read_faster(connection, since, job, limit)
     ]
     header = ("job", "query", "from → to", "factor", "runs", "saved")
-    note = "" if rows else "Nothing that is known became faster."
+    note = "" if rows else "No query became faster."
     return Section("What became faster", header, rows, frozenset({3, 4, 5}), note)
 
 
@@ -92,7 +92,7 @@ def _costly(connection: Connection, since: datetime, job: str | None, limit: int
         for row in read_costly(connection, since, job, limit)
     ]
     header = ("job", "query", "runs", "failed", "duration", "task time", "share")
-    note = "The share is that of the task time of all queries." if rows else "Nothing ran."
+    note = "Share: of the task time of all queries." if rows else "No queries ran."
     return Section("What costs most", header, rows, frozenset(range(2, 7)), note)
 
 
@@ -110,7 +110,7 @@ def _will_break(connection: Connection, job: str | None, limit: int) -> Section:
         for row in reading.read_forecasts(connection, job=job, limit=limit)
     ]
     header = ("job", "query", "what happens", "now", "growth a day", "on", "between")
-    note = "" if rows else "Nothing that is known grows towards a limit."
+    note = "" if rows else "No operator is forecast to reach a limit."
     return Section("What will break", header, rows, frozenset({3, 4}), note)
 
 

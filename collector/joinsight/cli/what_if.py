@@ -23,9 +23,9 @@ from joinsight.why.what_if import WhatIf, more_slots, other_partitions, with_bro
 @command("what-if")
 @database_options
 @click.argument("execution")
-@click.option("--slots", type=click.IntRange(1, 100_000), help="With so many slots: tasks that can run at once.")
+@click.option("--slots", type=click.IntRange(1, 100_000), help="With this many tasks running at once.")
 @click.option("--without", type=click.Choice(["skew"]), help="skew: the tasks of a stage take equally long.")
-@click.option("--partitions", type=click.IntRange(1, 100_000), help="With so many tasks in stages that read shuffles.")
+@click.option("--partitions", type=click.IntRange(1, 100_000), help="With this many tasks in stages reading shuffles.")
 @click.option("--broadcast", type=click.IntRange(0), metavar="JOIN", help="With a broadcast for the join of this node.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: docs/what-if.md describes its fields.")
 def what_if(

@@ -103,7 +103,7 @@ def background_tasks(
         tasks.append(_prune(engine, keep))
     if webhook:
         tell_it = partial(tell, engine, webhook, partial(metrics.count, "joinsight_notifications_total", 1))
-        tasks.append(Task("webhook", WEBHOOK_SECONDS, tell_it, "the webhook was not told"))
+        tasks.append(Task("webhook", WEBHOOK_SECONDS, tell_it, "the webhook was not called"))
     if reload_files:
         tasks.append(Task("files", FILES_SECONDS, reload_files, "files were not reloaded"))
     with running(tasks):
