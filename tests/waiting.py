@@ -40,9 +40,9 @@ slow, and a test that waits for a deadline by mistake fails. A test of a deadlin
 LATE_SECONDS = 60 * math.ceil(2 * SECONDS / 60)
 
 
-def until(true: Callable[[], object], what: str) -> None:
+def until(true: Callable[[], object], what: str, seconds: int = SECONDS) -> None:
     """Wait until the condition is true; fails with `what`."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < deadline, f"not within {SECONDS} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.01)

@@ -51,6 +51,15 @@ class Kubernetes:
         file.write_text(self("create", "token", account, "-n", namespace, "--duration=24h").strip())
         return file
 
+    def kill(self, pod: str, namespace: str) -> None:
+        """Kill a pod's only container, as the kernel does when memory runs out."""
+        (status,) = self.get("pod", pod, "-n", namespace)["status"]["containerStatuses"]
+        container = status["containerID"].removeprefix("containerd://")
+        ctr = program("kubernetes") / "root/usr/bin/ctr"
+        place: tuple[str | Path, ...] = ("--address", self.folder / "ctd/sock", "--namespace", "k8s.io")
+        done = self.run(ctr, *place, "tasks", "kill", "--signal", "SIGKILL", container)
+        assert done.returncode == 0, done.stderr
+
 
 @contextlib.contextmanager
 def kubernetes() -> Iterator[Kubernetes]:

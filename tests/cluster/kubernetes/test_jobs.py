@@ -18,7 +18,7 @@ from tests.cluster.kubernetes.cluster import COLLECTOR, HOST, SPARK, Kubernetes,
 from tests.installed import pyspark_folder
 from tests.stack.stack import ROOT
 from tests.versions import NEWEST, SUPPORTED
-from tests.waiting import until
+from tests.waiting import SECONDS, until
 
 from joinsight.driver.attach import listener_jar
 
@@ -317,3 +317,19 @@ def test_a_node_can_be_drained(of_chart: Collector) -> None:
     cluster("wait", "-n", CHART, f"pod/{name}", "--for=delete", "--timeout=120s")
     of_chart.ready()
     assert isinstance(of_chart.execute("queries"), list)
+
+
+@pytest.mark.parametrize(("end", "application"), [("deleted", "ended"), ("killed", "lost")])
+def test_a_driver_that_is_gone(of_chart: Collector, end: str, application: str) -> None:
+    """The query that ran when its driver's pod was deleted, or its driver killed, becomes lost."""
+    cluster = of_chart.cluster
+    job = Job(cluster, end, of_chart.url, argument="sleep")
+    with job.running():
+        until(lambda: of_chart.states(job.name) == {"succeeded", "running"}, "its second query runs")
+        if end == "deleted":
+            cluster("delete", "pod", "-n", JOBS, job.pod())
+        else:
+            cluster.kill(job.pod(), JOBS)
+        until(lambda: of_chart.states(job.name) == {"succeeded", "lost"}, "it is lost", 3 * SECONDS)
+        state = f"SELECT to_json(state) FROM application WHERE job_name = '{job.name}'"
+        until(lambda: select(cluster, state) == application, f"the application is {application}")
