@@ -855,19 +855,6 @@ def test_server_that_does_not_start(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.matrix
-def test_server_that_does_not_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that lives and does not answer is given up in time."""
-    monkeypatch.setattr(embedded, "START_SECONDS", 0.2)
-    with (folder / "server.lock").open("r+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with (
-            pytest.raises(DatabaseError, match=r"did not answer for 0\.2 s: it is not ready"),
-            embedded_postgres(folder),
-        ):
-            pass
-
-
-@pytest.mark.matrix
 def test_server_that_does_not_stop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not stop is reported with its number, to the one who would stop it."""
     with user(folder) as somebody:
@@ -884,13 +871,19 @@ def test_server_that_does_not_stop(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.matrix
-def test_start_that_never_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that hangs while it starts or stops the server does not make the others hang."""
+@pytest.mark.parametrize(
+    ("lock", "error"),
+    [("server.lock", r"did not answer for 0\.1 s: it is not ready"), ("start.lock", r"start\.lock")],
+)
+def test_a_lock_that_is_never_released_is_given_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, lock: str, error: str
+) -> None:
+    """A server that lives and does not answer, or a process that hangs while it starts one, makes no other hang."""
     monkeypatch.setattr(embedded, "START_SECONDS", 0.1)
     monkeypatch.setattr(embedded, "STOP_SECONDS", 0.1)
-    with (folder / "start.lock").open("r+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(DatabaseError, match=r"start\.lock"), embedded_postgres(folder):
+    with (folder / lock).open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(DatabaseError, match=error), embedded_postgres(folder):
             pass
 
 
