@@ -271,6 +271,8 @@ def test_the_first_run_in_an_application_takes_longer_without_a_cause() -> None:
     own = str(a.execution["application_id"])
     warm = explain(replace(a, earlier=runs), replace(b, earlier=[{**runs[0], "application_id": own}]))
     assert warm.is_normal and "first run of the query" in warm.limits[0]
+    later = explain(replace(b, earlier=runs), replace(a, earlier=[{**runs[0], "application_id": own}]))
+    assert later.causes[0].code == "cpu_per_row", "the later one took longer"
     for earlier in (runs, []):
         alone = explain(replace(a, earlier=runs), replace(b, earlier=earlier))
         assert alone.causes[0].code == "cpu_per_row" and not alone.limits

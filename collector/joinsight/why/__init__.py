@@ -431,8 +431,7 @@ class _Division:
     def _fold(self) -> str:
         """Count the side effects of the first cause with it: amounts that are small next to its own. Returns it."""
         amounts = {code: abs(its.wall) for code, its in self.found.items() if its.wall}
-        of_warming = ("cpu_per_row", "driver") if self.is_warming and not self.is_edited else ()
-        named = [code for code in amounts if _evidence(self.found[code]) and code not in of_warming]
+        named = [code for code in amounts if _evidence(self.found[code]) and code not in self.of_warming]
         if not named:
             return NOT_EXPLAINED
         possible = [*_KNOWN, *["cpu_per_row"] * self.is_edited, *["memory"] * bool(self.memory_settings)]
@@ -465,8 +464,7 @@ class _Division:
             share = seconds / whole if whole else 0.0
             found.append(f"these are different queries: {share:.0%} of the stages' time was matched")
         if self.is_warming:
-            which = self.a if self._is_first(self.a.stored) else self.b
-            name = execution_name(which.stored.execution)
+            name = execution_name((self.b if self.difference > 0 else self.a).stored.execution)
             found.append(f"{name} was the first run of the query in its application, which takes longer")
         if self._versions:
             found.append(f"{self._versions}: keys of operators, and what is measured at them, may differ")
@@ -545,11 +543,17 @@ class _Division:
 
     @cached_property
     def is_warming(self) -> bool:
-        """Whether one of them was the first run of the query in its application, which compiles code, and the other
-        was not.
+        """Whether the slower of them was the first run of the query in its application, which compiles code, and the
+        other was not.
         """
-        first, last = (self._is_first(its.stored) for its in (self.a, self.b))
-        return first is not None and last is not None and first != last
+        slower, other = (self.b, self.a) if self.difference > 0 else (self.a, self.b)
+        return bool(self._is_first(slower.stored)) and self._is_first(other.stored) is False
+
+    @property
+    def of_warming(self) -> Sequence[str]:
+        """Causes that only a first run in an application has, of two runs with the same query and plan."""
+        is_same = not (self.is_edited or self.is_another_plan)
+        return ("cpu_per_row", "driver") if self.is_warming and is_same else ()
 
     def _is_first(self, run: StoredPlan) -> bool | None:
         earlier = [row.get("application_id") for its in (self.a, self.b) for row in its.stored.earlier]
@@ -598,7 +602,8 @@ class _Division:
         is_partial = any(each.stored.execution["incomplete"] or not each.stored.segments for each in (self.a, self.b))
         for code, its in self.found.items():
             is_small = abs(its.wall) < max(_LEAST_SHARE * abs(self.difference), 1)
-            if is_named and not (is_small or is_partial) and _evidence(its) and code != NOT_EXPLAINED:
+            is_left = is_small or is_partial or code in (NOT_EXPLAINED, *self.of_warming)
+            if is_named and not is_left and _evidence(its):
                 kept[code] = its
         if sum(its.wall for its in kept.values()) * self.difference < _LEAST_NAMED * self.difference**2:
             kept = {}
