@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from joinsight.contract.decode import decode_document
+from joinsight.contract.document import Execution
+from joinsight.driver.attach import LISTENER, listener_jar
+
 _Server = TypeVar("_Server", bound=http.server.ThreadingHTTPServer)
 
 
@@ -24,6 +28,24 @@ class Sink(http.server.ThreadingHTTPServer):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """The settings of a driver whose listener sends here."""
+        return {
+            "spark.driver.extraClassPath": str(listener_jar()),
+            "spark.extraListeners": LISTENER,
+            "spark.joinsight.url": self.url,
+        }
+
+    def executions(self) -> list[Execution]:
+        """The documents of executions among those that were taken, in the order of their arrival."""
+        documents = (decode_document(json.dumps(each).encode()) for each in self.taken())
+        return [each for each in documents if isinstance(each, Execution)]
+
+    def newest(self) -> dict[int, Execution]:
+        """The last document of each execution by its id, in the order in which they were first reported."""
+        return {each.execution_id: each for each in sorted(self.executions(), key=lambda each: each.sequence)}
 
     def taken(self) -> list[dict[str, Any]]:
         """The documents of the requests that were answered with 200."""

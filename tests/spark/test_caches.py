@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.spark import cache_workload
 from tests.spark.sink import listening
@@ -13,9 +12,7 @@ from tests.spark_process import SparkRun
 from tests.versions import SUPPORTED
 
 from joinsight.analysis.rows import execution_rows
-from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
-from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import CacheRow
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
@@ -51,15 +48,7 @@ def test_cached_tables_are_linked(version: str, aqe: str, spark_run: SparkRun, t
 def ran(spark_run: SparkRun, version: str, folder: Path, *settings: str) -> list[Execution]:
     """The executions of the workload as they ended, in their order."""
     with listening() as sink:
-        conf = {
-            "spark.driver.extraClassPath": str(listener_jar()),
-            "spark.extraListeners": LISTENER,
-            "spark.joinsight.url": sink.url,
-        }
-        options = [*(f"{key}={value}" for key, value in conf.items()), *settings]
+        options = [*(f"{key}={value}" for key, value in sink.conf.items()), *settings]
         done = spark_run(version, WORKLOAD, str(folder), *options)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
-    executions = sorted((e for e in documents if isinstance(e, Execution)), key=lambda e: e.sequence)
-    last = {e.execution_id: e for e in executions}
-    return [last[number] for number in sorted(last)]
+        return [each for _, each in sorted(sink.newest().items())]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from tests.spark.sink import Sink
 from tests.spark.test_listener import run
 from tests.spark_process import JOBS, SparkRun
 from tests.versions import SUPPORTED
-
-from joinsight.contract.decode import decode_document
-from joinsight.contract.document import Execution
 
 pytestmark = [pytest.mark.spark]
 
@@ -32,8 +28,7 @@ def test_each_query_has_its_line(sink: Sink, spark_run: SparkRun, tmp_path: Path
     for number, text in enumerate((JOBS / "lines.py").read_text().splitlines(), 1):
         marked = re.search("#: (.*)", text)
         expected |= {(f"lines.py:{number}", action) for action in marked[1].split()} if marked else set()
-    documents = [decode_document(json.dumps(document).encode()) for document in sink.taken()]
-    rows = [stored_rows(d)["execution"][0] for d in documents if isinstance(d, Execution)]
+    rows = [stored_rows(each)["execution"][0] for each in sink.executions()]
     found = {(row["called_from"], row["description"].partition(" at ")[0]) for row in rows}
     (described,) = {(line, name) for line, name in found if name == "Described"}
     assert described[0] in {line for line, _ in expected}

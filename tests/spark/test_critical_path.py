@@ -10,16 +10,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tests.documents import StoredRows, stored_rows
 from tests.spark.sink import listening
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
-from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
@@ -36,18 +33,11 @@ def found(request: pytest.FixtureRequest, spark_run: SparkRun, tmp_path_factory:
     """The rows of the workload's executions, and the times of its delays, by description."""
     folder = tmp_path_factory.mktemp("path")
     with listening() as sink:
-        conf = {
-            "spark.driver.extraClassPath": str(listener_jar()),
-            "spark.extraListeners": LISTENER,
-            "spark.joinsight.url": sink.url,
-        }
-        options = (f"{key}={value}" for key, value in conf.items())
+        options = (f"{key}={value}" for key, value in sink.conf.items())
         workload = Path(__file__).with_name("path_workload.py")
         done = spark_run(request.param, workload, str(folder), str(SECONDS), *options)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
-    executions = [each for each in documents if isinstance(each, Execution)]
-    last = {e.execution_id: e for e in sorted(executions, key=lambda e: e.sequence)}
+    last = sink.newest()
     delays = {path.stem: tuple(json.loads(path.read_text())) for path in folder.glob("*.delay")}
     return {name_of(e): stored_rows(e) for e in last.values()}, delays
 

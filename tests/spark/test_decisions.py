@@ -10,7 +10,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tests.documents import StoredRows, stored_rows
 from tests.spark import decisions_workload
@@ -18,9 +17,6 @@ from tests.spark.sink import listening
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.contract.decode import decode_document
-from joinsight.contract.document import Execution
-from joinsight.driver.attach import LISTENER, listener_jar
 from joinsight.tables import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
@@ -41,24 +37,13 @@ def version(request: pytest.FixtureRequest) -> str:
 def ran(version: str, spark_run: SparkRun, tmp_path_factory: Any) -> Found:
     """What the workload's executions become, by their description."""
     with listening() as sink:
-        conf = {
-            "spark.driver.extraClassPath": str(listener_jar()),
-            "spark.extraListeners": LISTENER,
-            "spark.joinsight.url": sink.url,
-        }
-        options = (f"{key}={value}" for key, value in conf.items())
+        options = (f"{key}={value}" for key, value in sink.conf.items())
         done = spark_run(version, Path(decisions_workload.__file__), str(tmp_path_factory.mktemp("tables")), *options)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        documents = [decode_document(msgspec.json.encode(each)) for each in sink.taken()]
-    last = {e.execution_id: e for e in sorted(_executions(documents), key=lambda e: e.sequence)}
     found = defaultdict(list)
-    for execution in last.values():
+    for execution in sink.newest().values():
         found[execution.description].append(stored_rows(execution))
     return found
-
-
-def _executions(documents: list[Any]) -> list[Execution]:
-    return [each for each in documents if isinstance(each, Execution)]
 
 
 def decided(ran: Found, name: str) -> list[tuple[Any, ...]]:

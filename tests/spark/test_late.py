@@ -12,7 +12,6 @@ from tests.spark_process import JOBS, SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
 from joinsight.contract.document import Execution
-from joinsight.driver.attach import LISTENER, listener_jar
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
 
@@ -23,9 +22,7 @@ def test_what_comes_after_the_end(sink: Sink, spark_run: SparkRun, tmp_path: Pat
     logs = tmp_path / "logs"
     logs.mkdir()
     conf = {
-        "spark.driver.extraClassPath": str(listener_jar()),
-        "spark.extraListeners": LISTENER,
-        "spark.joinsight.url": sink.url,
+        **sink.conf,
         "spark.joinsight.progressInterval": "1h",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": logs.as_uri(),

@@ -12,9 +12,6 @@ from tests.spark.test_listener import run
 from tests.spark_process import SparkRun
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.contract.decode import decode_document
-from joinsight.contract.document import Execution
-
 pytestmark = [pytest.mark.spark]
 
 
@@ -27,9 +24,7 @@ def test_queries_have_titles(sink: Sink, spark_run: SparkRun, tmp_path: Path, ve
     done = run(sink, spark_run, version, "titles.py", **more)
     assert done.returncode == 0, done.stderr
     assert "WARN io.joinsight" not in done.stderr
-    documents = [decode_document(json.dumps(document).encode()) for document in sink.taken()]
-    newest = {d.execution_id: d for d in documents if isinstance(d, Execution)}
-    titles = [stored_rows(d)["execution"][0]["title"] for _, d in sorted(newest.items())]
+    titles = [stored_rows(each)["execution"][0]["title"] for _, each in sorted(sink.newest().items())]
     joined = "orders ⋈ customers where amount → by segment → count"
     # Without literals, a comment is a "?", and a write has no path
     orders, daily, comment = ("", "", " ?") if redacted == "true" else (" orders", " reports/daily", "")
