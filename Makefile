@@ -35,7 +35,7 @@ test-matrix: $(VENV)/.dev ## run all that `make test` leaves out, on all version
 	$(BIN)/python -m tests.installed
 	$(PYTEST) -m "(matrix or nightly) and not cluster"
 
-test-cluster: $(VENV)/.dev ## run Docker's stack and jobs on Kubernetes, as root on Debian with Go; an hour the first time
+test-cluster: $(VENV)/.dev ## run Docker's stack and jobs on Kubernetes and YARN, as root on Debian with Go; an hour the first time
 	$(BIN)/python listener/build_hook.py
 	$(BIN)/python -m pytest -m cluster --durations 15 tests/stack tests/cluster
 

@@ -1,0 +1,53 @@
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.MiniYARNCluster;
+
+/** HDFS and YARN with one node each: {@code Cluster FOLDER}. Writes their configuration there; ends with its input. */
+public final class Cluster {
+  private Cluster() {}
+
+  public static void main(String[] arguments) {
+    try {
+      run(Paths.get(arguments[0]));
+      System.exit(0);
+    } catch (Throwable failure) {
+      failure.printStackTrace();
+      System.exit(1); // their threads would keep it alive
+    }
+  }
+
+  private static void run(Path folder) throws Exception {
+    Configuration of = new Configuration();
+    of.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, folder.resolve("hdfs").toString());
+    MiniDFSCluster hdfs = new MiniDFSCluster.Builder(of).build();
+    hdfs.getFileSystem().mkdirs(new org.apache.hadoop.fs.Path("/logs"));
+    YarnConfiguration conf = new YarnConfiguration();
+    conf.set("fs.defaultFS", hdfs.getURI().toString());
+    conf.set("yarn.nodemanager.vmem-check-enabled", "false");
+    conf.set("yarn.nodemanager.pmem-check-enabled", "false");
+    conf.set("yarn.nodemanager.resource.memory-mb", "8192");
+    conf.set("yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage", "99.9");
+    conf.set("yarn.scheduler.capacity.root.queues", "default");
+    conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
+    conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "1.0");
+    conf.set("yarn.scheduler.minimum-allocation-mb", "256");
+    MiniYARNCluster yarn = new MiniYARNCluster("yarn", 1, 1, 1);
+    yarn.init(conf);
+    yarn.start();
+    Path unfinished = folder.resolve("unfinished");
+    try (OutputStream out = Files.newOutputStream(unfinished)) {
+      yarn.getConfig().writeXml(out);
+    }
+    Files.createDirectories(folder.resolve("conf"));
+    Files.copy(unfinished, folder.resolve("conf/yarn-site.xml"));
+    Files.move(unfinished, folder.resolve("conf/core-site.xml"));
+    System.in.read();
+    yarn.stop();
+    hdfs.shutdown();
+  }
+}

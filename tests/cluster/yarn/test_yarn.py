@@ -1,0 +1,178 @@
+"""Jobs on YARN, and their event logs in HDFS: Hadoop's own daemons, in one process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+from tests.cluster.programs import program
+from tests.installed import pyspark_folder
+from tests.java import LIGHT
+from tests.versions import SUPPORTED
+from tests.waiting import until
+
+from joinsight.demo.runner import collector
+from joinsight.driver.attach import listener_jar
+from joinsight.store.database import connect
+from joinsight.store.mark_lost import declare_lost
+
+pytestmark = pytest.mark.cluster
+HERE = Path(__file__).parent
+JOB = HERE.parent / "jobs/job.py"
+TOKEN = "a-token"
+(VERSION,) = (version for version in SUPPORTED if version.startswith("4.1."))
+"""The Spark with the Hadoop of the daemons."""
+LOGS = "hdfs:///logs"
+MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a running YARN and HDFS; `conf` in it is their configuration."""
+    for command in ("mvn", "javac"):
+        if not shutil.which(command):
+            pytest.skip(f"needs {command}")
+    folder = tmp_path_factory.mktemp("yarn")
+    path = f"{folder}:{program('yarn')}/*:{pyspark_folder(VERSION)}/jars/*"
+    subprocess.run(["javac", "-cp", path, "-d", folder, HERE / "Cluster.java"], check=True)
+    java = ["java", *LIGHT, "-Xmx512m", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", path, "Cluster"]
+    with (folder / "log").open("w") as log:
+        daemons = subprocess.Popen([*java, str(folder)], cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log)
+    try:
+        ready = folder / "conf/core-site.xml"
+        until(lambda: ready.exists() or daemons.poll() is not None, "YARN starts")
+        assert ready.exists(), (folder / "log").read_text()[-3000:]
+        yield folder
+    finally:
+        daemons.terminate()
+        daemons.communicate()
+
+
+@pytest.fixture(scope="module")
+def url(engine: Engine) -> Iterator[str]:
+    with collector(engine, 0, [TOKEN]) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("token") / "spark_token"
+    path.write_text(TOKEN)
+    return path
+
+
+def environment(cluster: Path) -> dict[str, str]:
+    """Variables of a machine with this cluster's configuration."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
+    return {**own, "HADOOP_CONF_DIR": str(cluster / "conf"), "PYSPARK_PYTHON": sys.executable}
+
+
+def command(mode: str, name: str, url: str, token: Path, argument: str = "") -> list[str]:
+    """spark-submit as docs/attach.md has it, and what small containers and a Spark of PyPI need."""
+    spark = pyspark_folder(VERSION)
+    conf = {
+        "spark.yarn.jars": f"local:{spark}/jars/*",
+        "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
+        "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.executor.instances": "1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.yarn.maxAppAttempts": "2",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": LOGS,
+        "spark.plugins": "io.joinsight.JoinsightPlugin",
+        "spark.joinsight.url": url,
+        "spark.joinsight.tokenFile": "spark_token" if mode == "cluster" else str(token),
+    }
+    settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    files = ["--jars", str(listener_jar()), "--files", str(token)]
+    submit = [str(spark / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--name", name]
+    return [*submit, *files, *settings, str(JOB), *filter(None, [argument])]
+
+
+def stored(engine: Engine, name: str) -> list[tuple[Any, ...]]:
+    """Attempt and state of each application of this name, and the states of its executions."""
+    query = """
+        SELECT a.attempt_id, a.state, array_agg(e.state ORDER BY e.started_at)
+        FROM application a JOIN execution e USING (application_id, attempt_id) WHERE a.name = :name
+        GROUP BY a.attempt_id, a.state ORDER BY a.attempt_id
+    """
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(text(query), {"name": name})]
+
+
+@pytest.mark.parametrize(("mode", "attempt"), [("client", ""), ("cluster", "1")])
+def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, mode: str, attempt: str) -> None:
+    """Its queries are stored, in cluster mode with the number of the attempt."""
+    done = subprocess.run(command(mode, mode, url, token), env=environment(cluster), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert stored(engine, mode) == [(attempt, "ended", ["succeeded"] * 2)]
+
+
+def master(cluster: Path, attempt: int) -> int | None:
+    """The process of the driver of this attempt in the cluster."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (process / "cmdline").read_bytes().decode().split("\0")
+            ours = (process / "cwd").resolve().is_relative_to(cluster)
+            if ours and MASTER in arguments and re.search(rf"_{attempt:02d}_000001$", (process / "cwd").resolve().name):
+                return int(process.name)
+    return None
+
+
+def mark(engine: Engine) -> list[tuple[Any, ...]]:
+    """What is stored after the collector has marked as lost whose next attempt started."""
+    with engine.begin() as connection:
+        declare_lost(connection, None)
+    return stored(engine, "killed")
+
+
+def test_a_driver_that_is_killed(cluster: Path, engine: Engine, url: str, token: Path) -> None:
+    """YARN starts another attempt; the query of the first becomes lost while that one runs."""
+    ran = command("cluster", "killed", url, token, "sleep")
+    nothing = subprocess.DEVNULL
+    submitting = subprocess.Popen(ran, env=environment(cluster), stdout=nothing, stderr=nothing)
+    try:
+        until(lambda: stored(engine, "killed") == [("1", "running", ["succeeded", "running"])], "its query runs")
+        first = master(cluster, 1)
+        assert first
+        os.kill(first, signal.SIGKILL)
+        both = [("1", "lost", ["succeeded", "lost"]), ("2", "running", ["succeeded", "running"])]
+        until(lambda: mark(engine) == both, "the second attempt runs, and the first is lost")
+    finally:
+        for attempt in (1, 2):
+            if process := master(cluster, attempt):
+                os.kill(process, signal.SIGKILL)
+        submitting.wait()
+
+
+def test_event_logs_in_hdfs(cluster: Path, engine: Engine, make_store: Callable[[], str]) -> None:
+    """`joinsight backfill hdfs:///logs` reads the same executions as the listener has stored."""
+    fresh = make_store()
+    variables = {**environment(cluster), "JOINSIGHT_DATABASE_URL": fresh}
+    done = subprocess.run(
+        [sys.executable, "-m", "joinsight.cli", "backfill", "--json", LOGS],
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    query = text(
+        "SELECT count(*) FROM execution JOIN application USING (application_id, attempt_id) WHERE name <> 'killed'"
+    )
+    with connect(fresh) as read, read.connect() as imported, engine.connect() as live:
+        assert imported.scalar(query) == live.scalar(query) > 0
+    assert json.loads(done.stdout)
