@@ -99,13 +99,13 @@ _BUSY = 0.6
 """The wait for CPUs to the CPU time of tasks, above which their hosts were busy."""
 _BUSIER = 2
 """How many times the scatter of an execution on busy hosts it must differ, for these to be the cause."""
-_BUSIER_LOG = math.log(1.5)
+_BUSIER_LOG = math.log(2)
 """How many times longer than usual tasks must take for their CPU time, for busy hosts to be plain, as a logarithm."""
 _LONG = 0.1
 """Share of the run time from which on a stage is long."""
 _MORE_WORK = 1.25
 """How many times the CPU time of known runs other work must take, to be more than other times."""
-_MOST = 0.5
+_MOST = 0.45
 """Share of the difference that the first cause must have for runs on busy hosts that did the same work."""
 _OTHER_USE = 1.4
 """How many times as many slots one of them must have used, for that to be no scatter."""
@@ -217,7 +217,7 @@ class _Division:
         limits = self._limits()
         spread, runs = self._scatter(shorter)
         is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter, first)
-        is_normal = is_normal and not self._is_more_work(shorter) and not self._is_less_even(shorter, first)
+        is_normal = is_normal and not self._is_more_work(shorter) and not self._is_steady_cause(shorter, first)
         if first == "contention" and self.is_busy and not self.is_other_work:
             if self.is_plainly_busier:
                 spread = scatter([], shorter, CALM)[0]
@@ -523,8 +523,11 @@ class _Division:
         is_more = last > _MORE_WORK * known[-1 - few] if self.difference > 0 else _MORE_WORK * last < known[few]
         return self.is_other_work and is_more and abs(self.difference) > USUAL.guessed * shorter_ms
 
-    def _is_less_even(self, shorter_ms: int, lead: str) -> bool:
-        """Whether slots or tasks are the cause, and far fewer slots were used, which scatters less than wall time."""
+    def _is_steady_cause(self, shorter_ms: int, lead: str) -> bool:
+        """Whether the cause is a commit, or that far fewer slots were used: both scatter less than wall time."""
+        if lead == "commit":
+            its = abs(self.found[lead].wall)
+            return its >= _MOST * abs(self.difference) and its > CALM.guessed * shorter_ms
         is_long = abs(self.difference) > USUAL.guessed * shorter_ms
         return lead in ("slots", "skew", "partitions") and self.has_other_use and is_long
 
@@ -592,8 +595,8 @@ class _Division:
         return any(ratio(*each) >= MOVED for each in (*zip(*totals, strict=True), files))
 
     def _is_of_busy_hosts(self, lead: str) -> bool:
-        """Whether a bit of everything took longer, or tasks waited less, on busy hosts: neither is a cause."""
-        is_less = lead == "contention" and self.difference < 0
+        """Whether a bit of everything took longer, or tasks or the driver waited less, on busy hosts."""
+        is_less = lead in ("contention", "driver") and self.difference < 0
         is_most = abs(self.found[lead].wall) >= _MOST * abs(self.difference) if lead in self.found else False
         return self.is_busy and not self.is_other_work and (is_less or not is_most)
 
