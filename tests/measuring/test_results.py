@@ -34,3 +34,9 @@ def test_results_of_functions_are_compared_as_they_are() -> None:
     """What is no DataFrame has its own equality."""
     assert same(7, 7) and not same(7, 8) and not same(ONE, 7)
     assert str(ONE) == "3 rows (hash 00000011)"
+
+
+def test_what_differs_is_named() -> None:
+    """A hash knows nothing of floats, so it is not shown where only they differ."""
+    assert Result(4, 17, {}).difference(ONE) == "4 rows (hash 00000011) instead of 3 rows (hash 00000011)"
+    assert Result(3, 17, {"f0_sum": 9.0}).difference(ONE) == "other floating-point numbers in 3 rows"

@@ -38,6 +38,12 @@ class Result:
             return False
         return all(_is_close(self.floats, other.floats, name) for name in self.floats)
 
+    def difference(self, other: Result) -> str:
+        """What another result has instead, in words."""
+        if (self.rows, self.hash) == (other.rows, other.hash):
+            return f"other floating-point numbers in {self.rows:,} rows"
+        return f"{self} instead of {other}"
+
     def __str__(self) -> str:
         return f"{self.rows:,} rows (hash {self.hash % 2**32:08x})"
 
