@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST = 10
 """Keys that are named of each side, and of a join's output."""
+LISTED = 1000
+"""Keys that are collected: those with the largest share of a side or of the output, so none of 0.1 % is missed."""
 _DESCRIPTION = "joinsight: the hottest keys"
 _PARTITIONS = 200
 """The most, where the user's session has more."""
@@ -41,10 +43,10 @@ class Counts:
     """How many rows of each side and of the output keys have, and all rows of each side."""
 
     by_key: Sequence[tuple[tuple[Any, ...], Mapping[str, int]]]
-    """Keys, each once, with their rows."""
+    """Keys, each once, with their rows: those with the largest shares."""
     rows: Mapping[str, int]
     keys: Mapping[str, int]
-    """Different keys of each side, or of its sample."""
+    """Keys of `by_key` that each side has."""
     sampled: Sequence[str]
     """Sides whose counts are estimates, from a sample."""
 
@@ -55,10 +57,12 @@ def count(
     join_type: str | None,
     sizes: Sequence[int | None],
     rows_read: int | None,
+    made: int | None,
 ) -> Counts:
     """Count the most frequent keys of an operator, in a clone of this session.
 
-    `sizes` are the rows of each side, and `rows_read` all that are read for them; None if that is not known.
+    `sizes` are the rows of each side, `rows_read` all that are read for them, and `made` those of the join's output;
+    None if that is not known.
     """
     from pyspark import SparkContext
 
@@ -69,7 +73,7 @@ def count(
     columns = [f"key{i}" for i in range(len(found.sides[0].keys))]
     sides = [_keys_of(session, side, columns) for side in found.sides]
     fractions = [SAMPLE / size if size is not None and size > _MOST_WHOLE else None for size in sizes]
-    return _tops(context, found, columns, sides, sizes, fractions, join_type)
+    return _tops(context, found, columns, sides, sizes, fractions, join_type, made)
 
 
 def _tops(
@@ -80,6 +84,7 @@ def _tops(
     sizes: Sequence[int | None],
     fractions: Sequence[float | None],
     join_type: str | None,
+    made: int | None,
 ) -> Counts:
     """The most frequent keys of each side and of the output, of whole sides or of samples."""
     from pyspark.sql import functions as f
@@ -88,42 +93,42 @@ def _tops(
         side if part is None else side.sample(part, seed=_SEED) for side, part in zip(sides, fractions, strict=True)
     ]
     names_of_sides = [side.name for side in found.sides]
-    groups = _tagged(found, columns, read).groupBy(*columns)
-    counts = groups.agg(*(f.sum(side).alias(side) for side in names_of_sides))
+    is_total = f.col(_IS_TOTAL)
+    twice = _tagged(found, columns, read).withColumn(_IS_TOTAL, f.explode(f.array(f.lit(False), f.lit(True))))
+    # One row counts for its key and for the total: all is counted in one pass with one shuffle
+    keyed = twice.select(is_total, *(f.when(~is_total, f.col(each)).alias(each) for each in columns), *names_of_sides)
+    counts = keyed.groupBy(_IS_TOTAL, *columns).agg(*(f.sum(side).alias(side) for side in names_of_sides))
     measures = list(names_of_sides)
     if join_type is not None:
         scales = [1.0 if part is None else 1 / part for part in fractions]
         counts = counts.withColumn(OUTPUT, _output(_never_equal(found, columns), join_type, scales))
         measures.append(OUTPUT)
-    # All branches read the same columns of `counts`, so that Spark makes its shuffle once and reuses it
     values = KeyValues(counts, columns)
-    numbers = [f.sum((f.col(side) > 0).cast("long")).alias(_keys_name(side)) for side in names_of_sides]
-    found_rows = counts.agg(*(f.sum(measure).alias(measure) for measure in measures), *numbers)
-    found_rows = found_rows.withColumn(_IS_TOTAL, f.lit(True))
-    for measure in measures:
-        largest = counts.orderBy(f.desc(measure)).limit(MOST)
-        largest = largest.select(f.lit(False).alias(_IS_TOTAL), *values.columns(), *measures)
-        found_rows = found_rows.unionByName(largest, allowMissingColumns=True)
-    collected = _described(context, found_rows.collect)
-    (total,) = (row for row in collected if row[_IS_TOTAL])
-    rows = {
-        side.name: int(total[side.name] or 0) if part is None or size is None else size
-        for side, size, part in zip(found.sides, sizes, fractions, strict=True)
-    }
-    factors = {side.name: rows[side.name] / max(1, int(total[side.name] or 0)) for side in found.sides}
-    by_key = {}
-    for row in collected:
-        if not row[_IS_TOTAL]:
-            key = values.of(row)
-            its = {measure: round(int(row[measure] or 0) * factors.get(measure, 1)) for measure in measures}
-            by_key[repr(key)] = key, its  # a key may be a list, or NaN, which is not equal to itself
-    sampled = tuple(side.name for side, part in zip(found.sides, fractions, strict=True) if part is not None)
-    keys = {side: int(total[_keys_name(side)] or 0) for side in names_of_sides}
-    return Counts(list(by_key.values()), rows, keys, sampled)
-
-
-def _keys_name(side: str) -> str:
-    return f"{side}_keys"
+    wholes = [float(size or 1) * (part or 1.0) for size, part in zip(sizes, fractions, strict=True)]
+    wholes.append(float(max(1, made or 0, *(size or 0 for size in sizes))))
+    shares = [f.col(measure) / f.lit(whole) for measure, whole in zip(measures, wholes, strict=False)]
+    largest_share = f.greatest(*shares) if len(shares) > 1 else shares[0]
+    largest = counts.orderBy(f.desc(_IS_TOTAL), f.desc(largest_share)).limit(1 + LISTED)
+    collected = _described(context, largest.select(_IS_TOTAL, *values.columns(), *measures).collect)
+    total = next((row for row in collected if row[_IS_TOTAL]), None)
+    rows, factors = {}, {}
+    for side, size, part in zip(names_of_sides, sizes, fractions, strict=True):
+        read_rows = 0 if total is None else int(total[side])
+        # What went into a join was measured; below a partial aggregation, only what was read
+        is_known = join_type is not None and part is not None and size is not None
+        rows[side] = int(size or 0) if is_known else round(read_rows / (part or 1))
+        factors[side] = rows[side] / max(1, read_rows)
+    by_key = [
+        (values.of(row), {measure: round(int(row[measure]) * factors.get(measure, 1)) for measure in measures})
+        for row in collected
+        if not row[_IS_TOTAL]
+    ]
+    return Counts(
+        by_key,
+        rows,
+        {side: sum(its[side] > 0 for _, its in by_key) for side in names_of_sides},
+        tuple(side for side, part in zip(names_of_sides, fractions, strict=True) if part is not None),
+    )
 
 
 def _never_equal(found: logical.Found, columns: Sequence[str]) -> SparkColumn:

@@ -239,6 +239,7 @@ def _ask(rows: Rows, plans: Any, node_id: int) -> HotKeys:
             join.join_type if join else None,
             _sizes(view, node_id, join),
             max((view.rows(each.id) or 0 for each in view.below(node_id)), default=0) or None,
+            join.output_rows if join else None,
         )
     except Py4JJavaError as error:  # Spark 3.5 cannot plan some cached DataFrames that are sorted
         reason = str(error.java_exception.toString()).partition("\n")[0][:_MOST_REASON]

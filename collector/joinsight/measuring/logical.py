@@ -23,6 +23,7 @@ _KEYS = {
     "WindowInPandas": "partitionSpec",
     "ArrowWindowPython": "partitionSpec",
     "RepartitionByExpression": "partitionExpressions",
+    "RebalancePartitions": "partitionExpressions",
     "FlatMapGroupsInPandas": "groupingAttributes",
     "FlatMapGroupsInArrow": "groupingAttributes",
     operators.SORT: "order",
@@ -153,7 +154,7 @@ def _texts(sequence: Any) -> list[str]:
 
 
 def _agree(logical: str, physical: str) -> bool:
-    return (logical in physical) or (logical == "RepartitionByExpression" and not physical)
+    return (logical in physical) or (logical in ("RepartitionByExpression", "RebalancePartitions") and not physical)
 
 
 def _keys(node: Any) -> list[Any]:
@@ -170,6 +171,8 @@ def _join(node: Any) -> Found | None:
     rest = False
     for each in _conjuncts(condition.get()):
         pair = None
+        if _is_null_aware(each):
+            each, rest = each.left(), True
         if class_name(each) in (_EQUAL, _NULL_SAFE):
             one, other = each.left(), each.right()
             if _reads(one, left) and _reads(other, right):
@@ -185,6 +188,13 @@ def _join(node: Any) -> Found | None:
         return None
     lefts, rights = zip(*pairs, strict=True)
     return Found([Side("left", left, lefts), Side("right", right, rights)], null_safe, rest)
+
+
+def _is_null_aware(expression: Any) -> bool:
+    """Whether it is that of NOT IN: equal, or not known whether."""
+    if class_name(expression) != "Or" or class_name(expression.right()) != "IsNull":
+        return False
+    return bool(expression.left().semanticEquals(expression.right().child()))
 
 
 def _reads(expression: Any, plan: Any) -> bool:

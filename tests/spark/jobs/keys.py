@@ -107,6 +107,13 @@ more = {
         ),
     ),
     "subquery": lambda: spark.sql("SELECT (SELECT max(f.v) FROM facts f JOIN facts g ON f.k = g.k) AS m"),
+    "rebalance": lambda: spark.sql("SELECT /*+ REBALANCE(k) */ * FROM facts"),
+    "not in": lambda: spark.sql(
+        "SELECT * FROM facts WHERE k NOT IN (SELECT IF(v < 9, v, NULL) FROM facts WHERE v < 7)"
+    ),
+    "below a filter": lambda: (
+        spark.range(600_000).where("id % 2 = 0").selectExpr("IF(id % 10 < 4, 7, id) AS k").groupBy("k").count()
+    ),
     "in": lambda: facts.where("k IN (SELECT k FROM facts WHERE v > 5)"),
     "union": lambda: facts.select("k").union(facts.select("k")).join(dims, "k"),
     "cached": lambda: facts.where("v >= 0").cache().join(dims, "k"),
