@@ -15,7 +15,7 @@ COMMENT = (
     '/* {"app": "dbt", "dbt_version": "1.10.22", "profile_name": "shop", "target_name": "dev", "node_id":'
     ' "model.shop.by_item"} */'
 )
-"""As dbt-spark 1.9 sent it to Spark in its method `session`."""
+"""Written by the template of dbt 1.10."""
 STATEMENT = "create table shop.by_item as select item, sum(amount) from shop.sales group by item"
 TAGS = {"dbt_node": "model.shop.by_item", "dbt_profile": "shop", "dbt_target": "dev"}
 

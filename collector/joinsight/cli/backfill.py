@@ -154,7 +154,7 @@ def print_report(out: Console, report: Report) -> None:
         return
     done = report.done
     size = report.event_bytes
-    speed = f", {size / _MB / report.seconds:,.0f} MB/s" if done and report.seconds else ""
+    speed = f", {size / _MB / report.seconds:,.0f} MB/s" if size >= _MB and report.seconds else ""
     print_line(
         f"{len(done):,} of {report.found:,} event logs read: {_sum(done, 'executions'):,} executions,"
         f" {bytes_text(size)} of events in {report.seconds:.1f} s{speed}"

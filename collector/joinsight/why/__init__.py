@@ -349,7 +349,7 @@ class _Division:
         if one.repeated != other.repeated:
             return f"stage {other.stage_id} had {other.repeated} repeated attempts, {one.repeated} before"
         if one.failed != other.failed and ratio(one.handled, other.handled) < 1.5:
-            return f"{other.failed} tasks of stage {other.stage_id} failed, {one.failed} before"
+            return f"stage {other.stage_id} had failed tasks: {other.failed}, before {one.failed}"
         return ""
 
     @staticmethod

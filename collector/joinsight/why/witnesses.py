@@ -148,6 +148,8 @@ def other_operators(one: StageRun, other: StageRun) -> str:
         )
         for x, y in ((other, one), (one, other))
     )
+    if not new and not gone:
+        return f"stage {other.stage_id} has the same operators in another plan"
     return f"stage {other.stage_id} has {new or 'nothing new'} in place of {gone or 'nothing'}"
 
 
