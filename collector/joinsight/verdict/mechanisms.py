@@ -824,7 +824,7 @@ def exchanges(view: View) -> Iterator[Cause]:
 
 def small_sides(view: View) -> Iterator[Cause]:
     """A join has both sides shuffled, though one is small: its shuffles and sorts, of which a broadcast needs none."""
-    skewed = _skewed_stages(view)
+    skewed = _skewed_stages(view) if _is_switched_off(view) else set()
     for join in view.bill.joins:
         node = view.facts.nodes[join.node_id]
         text = join_text(node.name, node.simple)
@@ -857,7 +857,7 @@ def small_sides(view: View) -> Iterator[Cause]:
             {"small_bytes": size, "other_bytes": other.bytes or 0},
             stage,
             is_place=not _is_forced(view, size),
-            certainty=_BESIDE_SKEW if _is_switched_off(view) and stage in skewed else 1.0,
+            certainty=_BESIDE_SKEW if stage in skewed else 1.0,
         )
 
 

@@ -97,7 +97,6 @@ class StageRun:
     def parts(self) -> Mapping[str, float]:
         """Its tasks' run time by what it went into, in milliseconds; adds up to it."""
         run = float(self.run_ms)
-        cpu = self.total("cpu_time_ns") / 1e6
         gc, fetch = float(self.total("gc_time_ms")), float(self.total("shuffle_fetch_wait_ms"))
         write = self.total("shuffle_write_time_ns") / 1e6
         python = float(
@@ -107,7 +106,7 @@ class StageRun:
                 if row["stage_id"] == self.stage_id and row["part"] == "python"
             )
         )
-        known = {"cpu": cpu, "gc": gc, "fetch": fetch, "write": write, "python": python}
+        known = {"cpu": self.cpu_ms, "gc": gc, "fetch": fetch, "write": write, "python": python}
         whole = sum(known.values())
         if whole > run > 0:
             known = {name: value * run / whole for name, value in known.items()}
