@@ -55,13 +55,17 @@ def test_it_has_what_was_added(code: str) -> None:
     assert why(code).causes[0].wall_ms == pytest.approx(4_000, rel=0.1)
 
 
-def test_more_cpu_on_a_busy_host_waits_longer_for_it() -> None:
-    """Twice the CPU time and twice the wait is no busier host: what was computed is the cause, with its wait."""
+@pytest.mark.parametrize(("cpu_times", "wait_times"), [(2, 2.0), (3, 1.6)])
+def test_more_cpu_on_a_busy_host_waits_longer_for_it(cpu_times: int, wait_times: float) -> None:
+    """More CPU time and at most as many times the wait is no busier host: what was computed is the cause."""
     e = document("hog0")
     stage = max(e.stages, key=lambda each: each.run_time_ms)
-    run, cpu = stage.run_time_ms, stage.cpu_time_ns // 1_000_000
-    assert cpu < 0.7 * run, "its host was not busy"
-    slower = changed.longer_stage(e, stage.id, run // 2, run_time_ms=run, cpu_time_ns=cpu * 1_000_000)
+    cpu = stage.cpu_time_ns // 1_000_000
+    waited = stage.run_time_ms - cpu
+    assert cpu < waited / 2, "its host was not busy"
+    more_cpu = (cpu_times - 1) * cpu
+    more = more_cpu + round((wait_times - 1) * waited)
+    slower = changed.longer_stage(e, stage.id, more // 2, run_time_ms=more, cpu_time_ns=more_cpu * 1_000_000)
     found = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower)))
     assert found.causes[0].code == "cpu_per_row"
     assert found.causes[0].wall_ms == pytest.approx(found.difference_ms, rel=0.15)

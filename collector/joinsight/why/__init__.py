@@ -39,7 +39,7 @@ from joinsight.why.division import (
     shares,
     spread_of,
 )
-from joinsight.why.places import RunPlaces, StageRun, matched, waits_with_cpu
+from joinsight.why.places import RunPlaces, StageRun, follows_cpu, matched
 from joinsight.why.switched import can_replay, has_switched, values
 from joinsight.why.witnesses import (
     MOVED,
@@ -266,7 +266,8 @@ class _Division:
         by_files, by_tasks = self._files(one, other), self._tasks(one, other)
         of_all: dict[str, float] = defaultdict(float)
         task_rows = 0.0
-        is_stretched = waits_with_cpu(one, other)
+        follows, is_more = follows_cpu(one, other)
+        is_stretched = follows and is_more
         for name in one.parts:
             if is_stretched and name == "wait":
                 continue  # a part of the CPU time
@@ -282,7 +283,7 @@ class _Division:
             ]
             wall = shares(*walls)
             task = shares(*({key: each[key] for key in ("rows", "per_row", "stretch")} for each in walls))
-            for part, factor in ((name, "per_row"), ("wait", "stretch")):
+            for part, factor in (("cpu" if follows and name == "wait" else name, "per_row"), ("wait", "stretch")):
                 code = known = "plan" if is_changed and part in ("cpu", "wait", "write") else _FACTORS[part]
                 if by_files and code in ("cpu_per_row", "contention"):
                     code = "files"

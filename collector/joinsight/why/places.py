@@ -24,8 +24,6 @@ _MOST_STAGES = 300
 """Stages of an execution that are matched."""
 _SPILL_PER_MS = 20 * (1 << 20) / 1000
 _MOST_SPILL = 0.7
-_LEAST_WITH = 0.5
-"""The change of the wait to that of the CPU time, as logarithms."""
 
 
 @dataclass(frozen=True)
@@ -152,15 +150,17 @@ class StageRun:
         return [key for i in nodes if (key := self.view.keys.get(i))]
 
 
-def waits_with_cpu(one: StageRun, other: StageRun) -> bool:
-    """Whether the wait a row changed with the CPU time a row, about as much or more: on busy hosts, what takes twice
-    the CPU time also waits twice as long for it, and only the ratio of both tells how busy they were.
+def follows_cpu(one: StageRun, other: StageRun) -> tuple[bool, bool]:
+    """Whether the wait a row changed in the direction of the CPU time a row, and more than it.
+
+    On busy hosts, what takes twice the CPU time also waits up to twice as long for it: of a wait that changed more,
+    only the ratio of both tells how busy they were, and one that changed less tells nothing.
     """
     parts = [[its.parts[name] / max(1, its.handled) for its in (one, other)] for name in ("cpu", "wait")]
     if not all(map(min, parts)):
-        return False
+        return False, False
     cpu, wait = (math.log(last / first) for first, last in parts)
-    return cpu * wait > 0 and abs(wait) >= _LEAST_WITH * abs(cpu)
+    return cpu * wait > 0, abs(wait) > abs(cpu)
 
 
 class RunPlaces:

@@ -14,7 +14,7 @@ from math import factorial
 
 from joinsight.analysis.replay import Recording
 from joinsight.timing.replay import Replay, ReplayStage, TaskModel
-from joinsight.why.places import RunPlaces, StageRun, waits_with_cpu
+from joinsight.why.places import RunPlaces, StageRun, follows_cpu
 
 Pair = tuple[StageRun | None, StageRun | None]
 GROUPS = (
@@ -165,11 +165,12 @@ def _model(sides: tuple[_Side, _Side], groups: frozenset[str]) -> TaskModel:
     """The tasks of a stage."""
     rows = max(1, sides["data" in groups].run.handled)
     work = 0.0
-    is_stretched = waits_with_cpu(*(side.run for side in sides))
+    follows, is_more = follows_cpu(*(side.run for side in sides))
+    is_stretched = follows and is_more
     stretch = sides["contention" in groups].run.stretch if is_stretched else 1.0
     for group, parts in _PARTS.items():
-        run = sides[group in groups].run
         for part in parts:
+            run = sides[("cpu_per_row" if follows and part == "wait" else group) in groups].run
             if not (is_stretched and part == "wait"):
                 work += rows * run.parts[part] / max(1, run.handled) * (stretch if part == "cpu" else 1.0)
     divided, shaped = sides["partitions" in groups].model, sides["skew" in groups].model
