@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -35,6 +35,16 @@ AGGREGATE = (
     "SELECT max(n), sum(amount), max(sha2(note, 256)) FROM (SELECT customer_id, count(*) AS n, sum(amount) AS amount,"
     " max(note) AS note FROM orders GROUP BY customer_id)"
 )
+WINDOW = (
+    "SELECT max(r), sum(length(note)) FROM (SELECT note, row_number() OVER (PARTITION BY customer_id"
+    " ORDER BY amount, id) AS r FROM orders)"
+)
+DISTINCT = "SELECT amount % 50 AS k, count(DISTINCT note), count(DISTINCT customer_id) FROM orders GROUP BY 1"
+LEFT = (
+    "SELECT count(o.id), max(c.segment), max(length(o.note) + length(c.segment))"
+    " FROM orders o LEFT JOIN customers c ON o.customer_id = c.customer_id"
+)
+SORTED = "SELECT note, customer_id FROM orders ORDER BY note"
 ROWS = "SELECT customer_id % 60 AS k, note FROM orders WHERE amount < 60"
 _KEY = "o.customer_id = c.customer_id"
 _HASHED = "md5(sha2(string({0}.customer_id), 512))"
@@ -294,6 +304,10 @@ BASES: Mapping[str, Base] = {
     "hint": Base(HINT, conf={"spark.sql.autoBroadcastJoinThreshold": "-1"}),
     "aggregate": Base(AGGREGATE),
     "rows": Base(ROWS, save),
+    "window": Base(WINDOW),
+    "distinct": Base(DISTINCT),
+    "left": Base(LEFT),
+    "sorted": Base(SORTED, save),
     "merge without AQE": Base(MERGE, session="without AQE and samples"),
     "cluster": Base(MERGE, conf={"spark.sql.shuffle.partitions": "7"}, session="cluster"),
 }
@@ -303,7 +317,7 @@ _UDF = MERGE.replace(_KEY, "same(o.customer_id) = c.customer_id")
 _CAST = MERGE.replace(_KEY, "cast(o.customer_id AS string) = cast(c.customer_id AS string)")
 _ON_BOTH = MERGE.replace(_KEY, f"{_HASHED.format('o')} = {_HASHED.format('c')}")
 _ONE, _MANY = {"spark.sql.shuffle.partitions": "1"}, {"spark.sql.shuffle.partitions": "400"}
-PLANTS: Mapping[str, Plant] = {
+_ALONE: Mapping[str, Plant] = {
     "twice the data": Plant("merge", ["data"], orders="twice"),
     "20 times the other side": Plant("merge", ["data"], customers="many"),
     "hot key": Plant("merge", ["skew"], orders="skewed"),
@@ -328,6 +342,9 @@ PLANTS: Mapping[str, Plant] = {
     "slow broadcast": Plant("broadcast", ["broadcast", "driver"], meanwhile=[slow("Broadcast", 1_500)]),
     "slow commit": Plant("rows", ["commit"], meanwhile=[slow("Commit", 1_500)]),
     "many directories": Plant("rows", ["files", "commit"], action=save_many),
+}
+PLANTS: Mapping[str, Plant] = {
+    **_ALONE,
     "twice the data, broadcast": Plant("broadcast", ["data"], orders="twice"),
     "tiny files, broadcast": Plant("broadcast", ["files"], orders="tiny"),
     "other load, broadcast": Plant("broadcast", ["contention"], meanwhile=[hogs(3)]),
@@ -338,6 +355,23 @@ PLANTS: Mapping[str, Plant] = {
     "other query, rows": Plant("rows", ["slots"], meanwhile=[other_query]),
     "twice the data and other load": Plant("merge", ["data", "contention"], orders="twice", meanwhile=[hogs(4)]),
     "hot key and busy driver": Plant("merge", ["skew", "driver"], orders="skewed", meanwhile=[slow("Plan", 1_500)]),
+    **{
+        f"{name}, {base}": replace(plant, base=base)
+        for base, names in {
+            "window": ("twice the data", "hot key", "one partition", "other load", "other query", "busy driver"),
+            "distinct": ("twice the data", "another format", "other load", "one core", "many partitions"),
+            "left": ("twice the data", "broadcast threshold", "tiny files", "other load", "slow broadcast"),
+            "sorted": ("twice the data", "other load", "slow commit", "another format"),
+        }.items()
+        for name in names
+        for plant in [_ALONE[name]]
+    },
+    "expensive expression, window": Plant(
+        "window", ["cpu_per_row"], query=WINDOW.replace("length(note)", f"length({_EXPENSIVE.format('note')})")
+    ),
+    "expensive expression, distinct": Plant(
+        "distinct", ["cpu_per_row"], query=DISTINCT.replace("DISTINCT note", f"DISTINCT {_EXPENSIVE.format('note')}")
+    ),
     "twice the data without AQE": Plant("merge without AQE", ["data"], orders="twice"),
     "hot key without AQE": Plant("merge without AQE", ["skew"], orders="skewed"),
     "other load without AQE": Plant("merge without AQE", ["contention"], meanwhile=[hogs(4)]),
