@@ -24,9 +24,13 @@ from joinsight.contract.document import Execution, Nested
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
-from joinsight.verdict.mechanisms import driver, imbalance, memory, small_sides, work
+from joinsight.verdict.driver import driver
+from joinsight.verdict.exchanges import small_sides
+from joinsight.verdict.memory import memory
 from joinsight.verdict.names import operator
+from joinsight.verdict.tasks import imbalance
 from joinsight.verdict.view import View
+from joinsight.verdict.work import work
 
 DOCUMENTS = Path(__file__).parent / "documents"
 REPLAY = Path(__file__).parents[1] / "analysis" / "replay"

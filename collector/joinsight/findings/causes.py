@@ -14,7 +14,8 @@ from joinsight.base.units import first_up
 from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, PlanContext, Waited
 from joinsight.plan import operators
 from joinsight.verdict import names
-from joinsight.verdict.mechanisms import LARGE_PLAN_OPERATORS, Cause, Code
+from joinsight.verdict.cause import Cause, Code
+from joinsight.verdict.driver import LARGE_PLAN_OPERATORS
 from joinsight.verdict.view import View, is_heavy
 
 SKEWED_SHUFFLE = "skewed-shuffle"

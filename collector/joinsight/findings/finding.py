@@ -23,7 +23,8 @@ from joinsight.tables import (
     StageRow,
 )
 from joinsight.timing.critical_path import STAGE_CAUSES
-from joinsight.verdict.mechanisms import Cause, causes
+from joinsight.verdict.cause import Cause
+from joinsight.verdict.mechanisms import causes
 from joinsight.verdict.view import View
 
 WHOLE_EXECUTION = -1

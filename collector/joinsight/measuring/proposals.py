@@ -17,7 +17,8 @@ from joinsight.measuring.rewrite import SALTS, Plans
 from joinsight.plan import operators
 from joinsight.tables import JoinRow, ShuffleRow
 from joinsight.verdict import names
-from joinsight.verdict.mechanisms import Cause, causes
+from joinsight.verdict.cause import Cause
+from joinsight.verdict.mechanisms import causes
 from joinsight.verdict.view import View
 
 _ADAPTIVE = "spark.sql.adaptive"

@@ -15,7 +15,8 @@ from joinsight.analysis.stored import StoredPlan
 from joinsight.base.units import duration_text, first_up
 from joinsight.plan.rewritten import rewritten
 from joinsight.verdict import names
-from joinsight.verdict.mechanisms import PLACES, TOGETHER, Cause, Code, causes
+from joinsight.verdict.cause import PLACES, Cause, Code
+from joinsight.verdict.mechanisms import TOGETHER, causes
 from joinsight.verdict.view import View
 
 _LEAST_TOGETHER = 0.5

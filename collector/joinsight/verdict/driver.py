@@ -1,0 +1,214 @@
+"""Wall time in which no tasks of the execution ran, caches that it filled, and a busy machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median_high
+
+from joinsight.base.units import bytes_text, duration_text
+from joinsight.verdict.cause import MB, Cause
+from joinsight.verdict.view import View
+
+_STARTING_MS = 1_000
+"""What the driver takes for a short query."""
+
+
+def waiting(view: View) -> Iterator[Cause]:
+    """No slot is free, or fewer than there are."""
+    waited = view.rests.get("waiting", 0)
+    stages = {s["stage_id"]: s["end_ms"] - s["start_ms"] for s in view.stored.segments if s["cause"] == "waiting"}
+    taken = 0
+    slots = view.slots or 0
+    for ran in view.ran:
+        width = ran.number("width")
+        if not ran.is_running and 0 < width < min(slots, ran.tasks):
+            taken += round(ran.wall_ms * (1 - width / slots))
+    if waited or taken:
+        longest = max(stages, key=lambda i: stages[i], default=None)
+        nodes = next((ran.nodes[:1] for ran in view.ran if ran.stage_id == longest), ())
+        clauses = []
+        if waited:
+            clauses.append(f"its tasks waited {duration_text(waited)} for a free slot")
+        if taken:
+            clauses.append(f"it had fewer than the {slots} slots, which cost {duration_text(taken)}")
+        yield Cause(
+            "waiting",
+            waited + taken,
+            nodes,
+            " and ".join(clauses),
+            "Look at what else ran in the application at that time, and at the executors that it had (dynamic"
+            " allocation, queue); spark.scheduler.mode=FAIR shares slots between jobs.",
+            {"waited_ms": waited, "fewer_slots_ms": taken},
+            longest,
+        )
+
+
+LARGE_PLAN_OPERATORS = 100
+"""Operators of a plan, from which on planning it takes seconds."""
+_MUCH_RECEIVED = 10 * MB
+"""Bytes of results, from which on receiving them takes long by itself."""
+_LEAST_RESULT = 16 << 10
+"""Bytes of a task's result, most of which are rows: its metrics take some kilobytes."""
+_RECEIVED_ADVICE = "Collect fewer rows: aggregate or limit before collect or toPandas, or write the result to storage."
+_LARGE_PLAN = "Make the plan smaller: fewer columns, unions and steps; checkpoint what loops build up."
+_SMALL_PLAN = (
+    "Its plan is small: look at long expressions (lists of values, CASEs), at how long the catalog takes to describe"
+    " its tables, and at what else the driver did."
+)
+_FIRST_QUERY = (
+    "It is the first query of its application, and Spark loads its classes during it: look at a later query, unless"
+    " each application runs only one."
+)
+
+
+def driver(view: View) -> Iterator[Cause]:
+    """The driver: planning, listing files, between stages, collecting results."""
+    parts = {name: view.rests.get(name, 0) for name in ("prepare", "replan", "driver", "finish")}
+    collected = view.wall_of((), ("collect",))
+    whole = sum(parts.values()) + collected
+    results = _result_bytes(view)
+    parts["collect"] = collected
+    evidence = {
+        **{f"{k}_ms": v for k, v in parts.items()},
+        "operators": len(view.facts.graph.nodes),
+        "result_bytes": results,
+    }
+    received = parts["finish"] + collected
+    if results >= _MUCH_RECEIVED and received:
+        yield Cause(
+            "driver",
+            received,
+            (),
+            f"the driver took {duration_text(received)} to receive {bytes_text(results)} of results",
+            _RECEIVED_ADVICE,
+            {**evidence, "listing_ms": 0},
+            is_place=False,
+        )
+    longest = max(parts, key=lambda name: parts[name])
+    listing = sum(view.facts.total(n, "metadata time") or 0 for n in view.facts.graph.nodes)
+    if longest in ("finish", "collect") and results:
+        what = f"the driver took {duration_text(whole)}, most of it to receive {bytes_text(results)} of results"
+        advice = _RECEIVED_ADVICE
+    elif longest == "prepare":
+        what = f"the driver took {duration_text(whole)}, most of it before any task ran"
+        if listing > 0.3 * parts["prepare"]:
+            what += f"; listing files took {duration_text(listing)}"
+            advice = "Read fewer files and partitions; a table in a metastore or a table format knows its files."
+        elif len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS:
+            advice = _LARGE_PLAN
+        else:
+            advice = _SMALL_PLAN if view.execution["execution_id"] else _FIRST_QUERY
+    elif longest in ("finish", "collect"):
+        what = f"the driver took {duration_text(whole)}, most of it for the results of tasks"
+        advice = "Look at what the driver does then: the results of many tasks, or its memory and CPU."
+    else:
+        what = f"the driver took {duration_text(whole)}, most of it between stages"
+        advice = "Look at what the driver does then: planning again under AQE, many small jobs, or its memory and CPU."
+    if whole < _STARTING_MS and not (results and longest in ("finish", "collect")):
+        advice = "Nothing needs to be done: starting a query takes about this."
+    yield Cause(
+        "driver",
+        whole,
+        (),
+        what,
+        advice,
+        {**evidence, "listing_ms": listing},
+    )
+
+
+def _result_bytes(view: View) -> int:
+    """What the driver received of rows; results of tasks that only update metrics count nothing."""
+    return sum(
+        row["result_bytes"]
+        for row in view.stored.stages
+        if row["broadcast_ms"] is None
+        and not row["shuffle_write_rows"]
+        and (row["result_bytes"] or 0) >= _LEAST_RESULT * max(1, row["tasks"])
+    )
+
+
+def commit(view: View) -> Iterator[Cause]:
+    """The commit of a write."""
+    writes = list(view.of_kind("write"))
+    files = max([view.facts.total(node, "number of written files") or 0 for node in writes], default=0)
+    took = view.rests.get("commit", 0)
+    if took:
+        yield Cause(
+            "commit",
+            took,
+            tuple(node.id for node in writes),
+            f"the commit of the write took {duration_text(took)}" + (f" for {files:,} files" if files else ""),
+            "Write fewer files (repartition by the partition columns before the write), or use a committer or table"
+            " format that does not rename files.",
+            {"files": files, "commit_ms": took},
+        )
+
+
+def nested(view: View) -> Iterator[Cause]:
+    """Executions that this one started."""
+    took = view.rests.get("nested", 0)
+    if took:
+        spent: dict[int, int] = {}
+        for each in view.stored.segments:
+            if each["cause"] == "nested" and each["nested_execution_id"] is not None:
+                number = each["nested_execution_id"]
+                spent[number] = spent.get(number, 0) + each["end_ms"] - each["start_ms"]
+        longest = max(spent, key=lambda number: spent[number], default=None)
+        yield Cause(
+            "nested",
+            took,
+            (),
+            f"it waited {duration_text(took)} for {len(spent)} execution{'s' * (len(spent) != 1)} that it started"
+            + (f", the longest is {longest}" if longest is not None else ""),
+            f"Look at execution {longest}: joinsight verdict {view.execution['application_id']}/{longest}.",
+            {"executions": len(spent), "longest_execution": longest or 0},
+        )
+
+
+def caches(view: View) -> Iterator[Cause]:
+    """A cached table that this execution filled, or filled again."""
+    for row in view.stored.caches:
+        filled = row["fill_wall_ms"] or 0
+        if row["fill_stages"] is None:
+            continue
+        again = len(row["filled_by"]) > 1
+        what = f"filling {row['table_name'] or 'a cached DataFrame'} took {duration_text(filled)}"
+        if again:
+            what += f"; executions {', '.join(map(str, row['filled_by'][:5]))} filled it"
+        yield Cause(
+            "cache",
+            filled,
+            (row["node_id"],),
+            what,
+            "It was filled more than once: it does not fit into memory, or was not kept. Use MEMORY_AND_DISK or more"
+            " memory, or cache less."
+            if again
+            else "Later executions save this time, if they read it; else remove cache() or persist().",
+            {"fill_wall_ms": filled, "filled_by": len(row["filled_by"]), "reads": row["reads"]},
+            row["fill_stages"][0] if row["fill_stages"] else None,
+        )
+
+
+def contention(view: View) -> Iterator[Cause]:
+    """The same work took the same CPU time, but longer: something else used the machine."""
+    runs = [each for each in view.stored.earlier if each["run_time_ms"] and each["cpu_time_ms"]]
+    run = sum(ran.run_ms for ran in view.ran)
+    cpu = sum(ran.number("cpu_time_ns") for ran in view.ran) // 1_000_000
+    if not runs or not run or not cpu:
+        return
+    usual = median_high(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)
+    usual_wall = median_high(each["duration_ms"] for each in runs)
+    usual_cpu = median_high(each["cpu_time_ms"] for each in runs)
+    now = cpu / run
+    longer = view.wall_ms - usual_wall
+    if now < 0.7 * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
+        yield Cause(
+            "contention",
+            min(longer, round(sum(ran.wall_ms for ran in view.ran) * (1 - now / usual))),
+            (view.ran[0].nodes[:3] if view.ran else ()),
+            f"its tasks had the CPU for {100 * now:.0f} % of their run time, {100 * usual:.0f} % in earlier runs, for"
+            " as much CPU time",
+            "The machine was busy with something else: look at what ran beside it.",
+            {"cpu_share": round(now, 3), "usual_cpu_share": round(usual, 3), "earlier_runs": len(runs)},
+            view.ran[0].stage_id if view.ran else None,
+        )

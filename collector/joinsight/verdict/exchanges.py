@@ -1,0 +1,119 @@
+"""Shuffles and broadcasts, and joins that need none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from joinsight.base.units import bytes_text, duration_text
+from joinsight.plan import operators
+from joinsight.plan.graph import Node
+from joinsight.plan.texts import join_text
+from joinsight.verdict import names
+from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause, rows_text, stage_of
+from joinsight.verdict.tasks import skewed_stages
+from joinsight.verdict.view import View
+
+_MOST_ROWS = 0.5
+"""Share of the rows that are read which a broadcast has, where it is little but read."""
+_SMALL_SIDE = 10 * MB
+"""Spark's default of spark.sql.autoBroadcastJoinThreshold."""
+_MUCH_LARGER = 4
+
+
+def exchanges(view: View) -> Iterator[Cause]:
+    """Shuffles and broadcasts: their bytes, writing, sending, waiting."""
+    for node in view.of_kind("shuffle"):
+        written = view.facts.total(node, "shuffle bytes written") or 0
+        yield Cause(
+            "shuffle",
+            view.wall_of((node.id,)),
+            (node.id,),
+            f"{names.operator(view, node.id)} wrote and read {bytes_text(written)}",
+            "Shuffle less: filter, project and aggregate before it, broadcast the smaller side of the join, or store"
+            " the data bucketed by the key.",
+            {"bytes_written": written, "rows": view.rows(node.id) or 0},
+            stage_of(view, node.id),
+        )
+    for node in view.of_kind("broadcast"):
+        size = view.facts.total(node, "data size") or 0
+        rows = view.rows(node.id) or 0
+        times = {name: view.facts.total(node, f"time to {name}") or 0 for name in ("collect", "build", "broadcast")}
+        taken = ", ".join(f"{duration_text(ms)} to {name}" for name, ms in times.items() if ms)
+        yield Cause(
+            "broadcast",
+            view.wall_of((node.id,)),
+            (node.id,),
+            f"{names.operator(view, node.id)} has {bytes_text(size)} ({rows_text(rows)})"
+            + (f", {taken}" if taken else ""),
+            "Broadcast fewer rows and columns, or let Spark shuffle this join: remove the broadcast hint, or lower"
+            " spark.sql.autoBroadcastJoinThreshold.",
+            {"bytes": size, "rows": rows, **{f"{name}_ms": ms for name, ms in times.items()}},
+            seen_ms=_made_for(view, node.id) if _only_sends(view, node) else 0,
+        )
+
+
+def small_sides(view: View) -> Iterator[Cause]:
+    """A join has both sides shuffled, though one is small: its shuffles and sorts, of which a broadcast needs none."""
+    skewed = skewed_stages(view) if _is_switched_off(view) else set()
+    for join in view.bill.joins:
+        node = view.facts.nodes[join.node_id]
+        text = join_text(node.name, node.simple)
+        if text is None or text.join_type is None or operators.of(text.strategy).is_broadcast_join:
+            continue
+        sides = dict(zip(("left", "right"), map(view.facts.fed_by, view.facts.inputs(node)), strict=False))
+        allowed = [name for name in operators.JOIN_TYPES[text.join_type] if name in sides]
+        small = min(allowed, key=lambda name: sides[name].bytes or math.inf, default=None)
+        if small is None or len(sides) < 2:
+            continue
+        other = sides["left" if small == "right" else "right"]
+        size = sides[small].bytes
+        if (
+            not size
+            or size > _SMALL_SIDE
+            or sides[small].exchange is None
+            or other.exchange is None
+            or (other.bytes or 0) < _MUCH_LARGER * size
+        ):
+            continue
+        stage = stage_of(view, node.id)
+        yield Cause(
+            "shuffle",
+            sum(map(view.likely_wall_of, join.needed)),
+            (other.exchange, node.id),
+            f"{names.operator(view, node.id)} shuffled {bytes_text(other.bytes or 0)}, though its {small} side"
+            f" has only {bytes_text(size)}",
+            f"Broadcasting its {small} side may be faster: remove hints that force another join (MERGE, SHUFFLE_HASH),"
+            " give it the hint BROADCAST, or raise spark.sql.autoBroadcastJoinThreshold if it is lower.",
+            {"small_bytes": size, "other_bytes": other.bytes or 0},
+            stage,
+            is_place=not _is_forced(view, size),
+            certainty=BESIDE_SKEW if stage in skewed else 1.0,
+        )
+
+
+def _is_switched_off(view: View) -> bool:
+    """Whether the session broadcasts nothing by itself."""
+    threshold = view.execution["broadcast_threshold_bytes"]
+    return threshold is not None and threshold < 0
+
+
+def _is_forced(view: View, size: int) -> bool:
+    """Whether Spark would have broadcast a side of this size, once AQE knew it: a hint forces another join."""
+    threshold = view.execution["broadcast_threshold_bytes"]
+    return bool(view.execution["is_adaptive"]) and threshold is not None and size <= threshold
+
+
+def _made_for(view: View, broadcast: int) -> int:
+    """The time on the path of the stages that make its rows, and of the driver for it."""
+    return sum(s["end_ms"] - s["start_ms"] for s in view.stored.segments if s["node_id"] == broadcast)
+
+
+def _only_sends(view: View, broadcast: Node) -> bool:
+    """Whether what is below a broadcast does little but read its rows."""
+    read = 0
+    for node in view.below(broadcast.id):
+        if operators.of(node.name).kind in ("join", "aggregate", "shuffle"):
+            return False
+        read = max(read, view.rows(node.id) or 0)
+    return (view.rows(broadcast.id) or 0) >= _MOST_ROWS * read

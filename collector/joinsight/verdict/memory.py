@@ -1,0 +1,85 @@
+"""Garbage collection and spilling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from joinsight.base.units import bytes_text
+from joinsight.verdict.cause import BESIDE_SKEW, MB, Cause
+from joinsight.verdict.tasks import skewed_stages
+from joinsight.verdict.view import Ran, View
+
+_SPILL_PER_SECOND = 20 * MB
+"""Bytes of deserialized data that a task spills, and reads again, in a second."""
+_MOST_SPILL = 0.7
+"""The largest share of a stage that spilling can have taken."""
+SPILL_SIZE = "spill size"
+_MUCH_GC = 0.15
+"""Share of the run time of tasks."""
+
+
+def memory(view: View) -> Iterator[Cause]:
+    """Garbage collection and spilling, in all stages on the path."""
+    collected = [
+        (min(round(ran.wall_ms * min(1.0, share)), ran.number("gc_time_ms")), ran)
+        for ran in view.ran
+        if ran.run_ms and (share := ran.number("gc_time_ms") / ran.run_ms) >= _MUCH_GC
+    ]
+    if collected:
+        _, worst = max(collected, key=lambda each: each[0])
+        took, run = (sum(ran.number(name) for _, ran in collected) for name in ("gc_time_ms", "run_time_ms"))
+        yield Cause(
+            "gc",
+            sum(ms for ms, _ in collected),
+            worst.nodes[:3],
+            f"garbage collection took {100 * min(1.0, took / run):.0f} % of the run time of {_stages(collected)}",
+            "Give executors more memory or fewer cores; avoid collect_list, large arrays and caches of objects.",
+            {"gc_time_ms": took, "run_time_ms": run},
+            worst.stage_id,
+        )
+    spilling = [
+        (min(round(ran.wall_ms * min(_MOST_SPILL, 1_000 * size / _SPILL_PER_SECOND / ran.run_ms)), most), ran)
+        for ran in view.ran
+        if ran.run_ms and (size := ran.number("memory_spilled_bytes")) and (most := _most_spill(view, ran)) > 0
+    ]
+    if spilling:
+        skewed = skewed_stages(view)
+        _, worst = max(spilling, key=lambda each: each[0])
+        size, on_disk = (sum(ran.number(f"{name}_spilled_bytes") for _, ran in spilling) for name in ("memory", "disk"))
+        yield Cause(
+            "spill",
+            sum(ms for ms, _ in spilling),
+            _spillers(view, worst) or worst.nodes[:3],
+            f"{_stages(spilling)} spilled {bytes_text(size)} of data, {bytes_text(on_disk)} on disk",
+            "Use more partitions (spark.sql.shuffle.partitions), so that each task has less to keep, or give"
+            " executors more memory (spark.executor.memory, spark.memory.fraction) for each core.",
+            {"memory_spilled_bytes": size, "disk_spilled_bytes": on_disk},
+            worst.stage_id,
+            certainty=BESIDE_SKEW if worst.stage_id in skewed else 1.0,
+        )
+
+
+def _most_spill(view: View, ran: Ran) -> int:
+    """The wall time of what may have spilled in a stage: the operators that did, and shuffles if that is not all."""
+    its = set(_spillers(view, ran))
+    known = sum(view.facts.total(view.facts.nodes[i], SPILL_SIZE) or 0 for i in its)
+    if known < _MOST_SPILL * ran.number("memory_spilled_bytes"):
+        its |= {row["node_id"] for row in view.stored.shuffles if ran.stage_id in (row["map_stages"] or ())}
+    if not its:
+        return ran.wall_ms
+    return sum(
+        ms
+        for account, ms in ran.parts.items()
+        if account.node_id in its or (account.kind == "shared" and its & set(view.bill.holds(account)))
+    )
+
+
+def _stages(concerned: Sequence[tuple[int, Ran]]) -> str:
+    return "its tasks" if len(concerned) == 1 else f"{len(concerned)} stages"
+
+
+def _spillers(view: View, ran: Ran) -> tuple[int, ...]:
+    spilled = {
+        i: view.facts.total(view.facts.nodes[i], SPILL_SIZE) or 0 for i in ran.nodes if view.facts.nodes[i].metrics
+    }
+    return tuple(sorted((i for i, size in spilled.items() if size), key=lambda i: -spilled[i]))

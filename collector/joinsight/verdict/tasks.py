@@ -1,0 +1,399 @@
+"""Tasks of a stage that are unequal, too few, or too many: the slots were not used evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from joinsight.base.units import bytes_text, duration_text, times
+from joinsight.plan import operators
+from joinsight.plan.graph import Node
+from joinsight.plan.operators import OUTPUT_ROWS
+from joinsight.verdict import names
+from joinsight.verdict.cause import MUCH_OF_STAGE, SMALL_FILE, Cause, Code, percent, rows_text
+from joinsight.verdict.sources import TEXT_FORMATS, source_format
+from joinsight.verdict.straggler import Straggler, straggler
+from joinsight.verdict.view import Ran, View
+
+_SLOW = 1.5
+"""The median task of an executor to that of the others."""
+_MUCH_EXCESS = 0.1
+"""Share of a stage's run time."""
+SKEWED = 2.5
+"""The longest task to the mean of the others."""
+_COALESCED = (1.5, 4.0)
+"""The same, and what it read to what the others did, where tasks are few: AQE has merged the others."""
+_TINY_MS = 100
+"""Run time of a task that is mostly overhead."""
+_PER_TASK_MS = 5
+"""What a task costs beside its work: serialization, launch, its metrics and result."""
+_MANY_TASKS = 10
+"""Tasks for each slot, from which on they may be too many."""
+_UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
+"""Ends of names of files that one task has to read whole."""
+_MOSTLY = 0.6
+_BESIDE_PYTHON = 0.75
+"""Python functions take many times as long as Spark's own: once they are replaced, few tasks may be enough."""
+
+
+def imbalance(view: View) -> Iterator[Cause]:
+    """Tasks that are unequal, too few, or too many: the slots were not used evenly."""
+    slots = view.slots
+    for ran in view.ran:
+        if ran.is_running:
+            yield from _so_far(view, ran, max(1, slots or ran.number("width") or 1))
+            continue
+        if not ran.run_ms or not ran.wall_ms or ran.row["stage_attempt"]:
+            continue
+        usable = max(1, slots or ran.number("width") or 1)
+        spared = ran.wall_ms - round(ran.run_ms / usable)
+        longest = ran.number("run_time_ms_max")
+        ratio = ran.ratio(longest, ran.run_ms)
+        slow = _slow(ran)
+        if slow is not None:
+            yield slow
+            continue
+        mean = ran.run_ms / max(1, ran.tasks)
+        if ran.tasks >= _MANY_TASKS * usable and mean <= _TINY_MS:
+            useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
+            yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
+        elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
+            yield _skew(view, ran, wall, ratio)
+        elif ratio is not None and spared > 0 and _is_coalesced(view, ran, usable, ratio):
+            yield _skew(view, ran, spared, ratio)
+        elif ran.tasks < usable and spared > 0:
+            yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+
+
+def _so_far(view: View, ran: Ran, usable: int) -> Iterator[Cause]:
+    """The same of a stage that runs, of which the tasks that ended are known and the oldest of the others."""
+    slow = _slow(ran) if ran.run_ms else None
+    found = None if slow or ran.row["stage_attempt"] else straggler(view, ran, usable)
+    if slow is not None:
+        yield slow
+    elif found is not None:
+        reason = _of_straggler(view, ran, found)
+        yield Cause(
+            reason.code,
+            found.spared_ms,
+            reason.nodes,
+            found.text + reason.text,
+            reason.next,
+            {
+                **{"tasks": found.tasks, "running_tasks": found.left, "elapsed_ms": found.elapsed_ms},
+                **{"run_time_ms_median": found.median_ms, **reason.evidence},
+            },
+            ran.stage_id,
+            min(ran.wall_ms, found.elapsed_ms - found.median_ms),
+        )
+    elif ran.tasks < usable:
+        yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+
+
+def _of_straggler(view: View, ran: Ran, found: Straggler) -> _Reason:
+    its = found.handled
+    if its is None:
+        advice = (
+            "Look at what it does (Thread Dump of its executor in Spark's UI): slow values, or other load on its host;"
+            " spark.speculation=true starts such tasks again elsewhere."
+        )
+        return _Reason("slow_host", ran.nodes[:3], ", with no more rows than the others have", advice)
+    share = f"{percent(its.rows, its.of)} of {rows_text(its.of)}"
+    if its.is_read:
+        nodes = (*(i for i in ran.nodes if _is_keyed(view, i) and i != its.node_id), its.node_id)
+        evidence = {"read_ratio": round(its.ratio, 1)}
+        return _Reason("data_skew", nodes, f"; it has read {share}", _skew_advice(view, nodes), evidence)
+    advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
+    text = f"; it has made {share} of {names.operator(view, its.node_id)}"
+    return _Reason("output_skew", (its.node_id,), text, advice, {"made_ratio": round(its.ratio, 1)})
+
+
+def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> int:
+    """What a stage would be spared if its longest task were like the others.
+
+    The same work in even tasks needs no less of the slots; a task that is slow without more work does.
+    """
+    longest, mean = ran.number("run_time_ms_max"), ran.run_ms / ran.tasks
+    wall = min(spared, round(longest - mean))
+    if _reason(view, ran, ratio).code == "slow_host":
+        excess = longest - (ran.run_ms - longest) / (ran.tasks - 1)
+        wall = max(wall, round(excess / usable))
+    return min(wall, ran.wall_ms)
+
+
+def _is_coalesced(view: View, ran: Ran, usable: int, ratio: float) -> bool:
+    """Whether one task has so much that AQE merged what the others have, and few are left."""
+    least, least_read = _COALESCED
+    read = _read_ratio(view, ran) if 1 < ran.tasks <= 2 * usable and ratio >= least else None
+    return read is not None and read[0] >= least_read
+
+
+def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
+    return Cause(
+        "tiny_tasks",
+        min(wall_ms, ran.wall_ms),
+        ran.nodes[:3],
+        f"{ran.tasks:,} tasks ran for {duration_text(round(mean))} each, less than starting them costs",
+        "Make fewer, larger tasks: coalesce, fewer spark.sql.shuffle.partitions or larger"
+        " spark.sql.files.maxPartitionBytes; AQE (spark.sql.adaptive.enabled) coalesces shuffle partitions.",
+        {"tasks": ran.tasks, "mean_run_time_ms": round(mean, 1)},
+        ran.stage_id,
+    )
+
+
+def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
+    of = "one task" if ran.tasks == 1 else f"{ran.tasks} tasks"
+    unsplit = _unsplit_scan(view, ran)
+    if unsplit is not None:
+        return Cause(
+            "scan",
+            wall_ms,
+            (unsplit,),
+            f"{of} read a file that cannot be split, while {usable} could run",
+            "Store the data in a format that can be split (Parquet, ORC, or text without gzip), or as more files.",
+            {"tasks": ran.tasks, "slots": usable},
+            ran.stage_id,
+            is_place=not (_is_packed(view.facts.nodes[unsplit]) or _is_of_lines(view.facts.nodes[unsplit])),
+        )
+    return Cause(
+        "few_tasks",
+        wall_ms,
+        _of_few_tasks(view, ran),
+        f"{of} {_does(ran)} all of its work, while {usable} could run",
+        _few_tasks_advice(view, ran),
+        {"tasks": ran.tasks, "slots": usable},
+        ran.stage_id,
+        certainty=_BESIDE_PYTHON if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms else 1.0,
+    )
+
+
+def _does(ran: Ran) -> str:
+    if not ran.is_running:
+        return "did"
+    return "does" if ran.tasks == 1 else "do"
+
+
+def _python_ms(view: View, ran: Ran) -> int:
+    """How long the tasks of a stage waited for Python."""
+    return sum(
+        ms
+        for account, ms in ran.parts.items()
+        if account.name == "python"
+        or (account.node_id is not None and operators.is_python(view.facts.nodes[account.node_id].name))
+    )
+
+
+def _of_few_tasks(view: View, ran: Ran) -> tuple[int, ...]:
+    """The most expensive operator, then those that need all rows in one task."""
+    single = [
+        row["node_id"]
+        for row in view.stored.shuffles
+        if ran.stage_id in (row["reduce_stages"] or ()) and (row["partitions"] or 0) < (view.slots or 2)
+    ]
+    windows = [i for i in ran.nodes if names.operator(view, i) == names.ALL_ROWS]
+    return tuple(dict.fromkeys([*windows, *ran.nodes[:2], *single]))
+
+
+def _few_tasks_advice(view: View, ran: Ran) -> str:
+    nodes = [view.facts.nodes[i] for i in ran.nodes]
+    if any(names.operator(view, node.id) == names.ALL_ROWS for node in nodes):
+        return "Give the window a PARTITION BY, so that several tasks can compute it."
+    if any(node.name.startswith(operators.COALESCE) for node in nodes):
+        return "coalesce(n) also makes the operators before it run in n tasks: use repartition(n), or a larger n."
+    return (
+        "Use more partitions: remove repartition(1) or coalesce(1), raise spark.sql.shuffle.partitions, or lower"
+        " spark.sql.adaptive.advisoryPartitionSizeInBytes or spark.sql.files.maxPartitionBytes."
+    )
+
+
+def _unsplit_scan(view: View, ran: Ran) -> int | None:
+    """A scan of large files that made too few tasks: Spark splits files that it can split."""
+    for node_id in ran.nodes:
+        node = view.facts.nodes[node_id]
+        if operators.of(node.name).kind != "scan":
+            continue
+        files, size = (view.facts.total(node, name) for name in ("number of files read", "size of files read"))
+        least = SMALL_FILE if _is_of_lines(node) else 2 * SMALL_FILE
+        if files and files <= ran.tasks and (_is_packed(node) or (size or 0) / files > least):
+            return node_id
+    return None
+
+
+def _is_of_lines(node: Node) -> bool:
+    """Whether it reads text, of which Spark splits a file beyond `SMALL_FILE` unless it is compressed or one value."""
+    return source_format(node) in (*TEXT_FORMATS, "text")
+
+
+def _is_packed(node: Node) -> bool:
+    """Whether the name of a file says that it cannot be split; else it is only likely."""
+    return any(suffix in node.simple for suffix in _UNSPLITTABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reason:
+    """Why one task of a stage ran longer than the others."""
+
+    code: Code
+    nodes: tuple[int, ...]
+    text: str
+    """What follows the times of the tasks."""
+    next: str
+    evidence: Mapping[str, float] = field(default_factory=dict)
+
+
+def _skew(view: View, ran: Ran, spared: int, ratio: float) -> Cause:
+    longest = ran.number("run_time_ms_max")
+    reason = _reason(view, ran, ratio)
+    ran_for = f"one of {ran.tasks:,} tasks ran for {duration_text(longest)}, {times(ratio)} as long as the others"
+    seen_ms = min(ran.wall_ms, longest) - round(ran.run_ms / ran.tasks)
+    return Cause(
+        reason.code,
+        spared,
+        reason.nodes,
+        ran_for + reason.text,
+        reason.next,
+        {"tasks": ran.tasks, "run_time_ms_max": longest, "ratio": round(ratio, 1), **reason.evidence},
+        ran.stage_id,
+        seen_ms if reason.evidence.keys() & {"read_ratio", "made_ratio"} else 0,
+    )
+
+
+def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
+    """What it read, what it made, or where it ran; `ratio`: of its run time to that of the others."""
+    read = _read_ratio(view, ran)
+    if read is not None and read[0] >= max(2.0, 0.3 * ratio):
+        its, text, nodes = read
+        evidence = {"read_ratio": round(its, 1)}
+        return _Reason("data_skew", nodes, f", because {text}", _skew_advice(view, nodes), evidence)
+    made = _made_ratio(view, ran)
+    if made is not None:
+        node_id, its, text = made
+        advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
+        evidence = {"made_ratio": round(its, 1)}
+        return _Reason("output_skew", (node_id,), f": {text}, although all read about as much", advice, evidence)
+    cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.number("cpu_time_ns") / 1e6)
+    if cpu is not None and cpu >= 0.5 * ratio:
+        text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
+        advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."
+        return _Reason("output_skew", ran.nodes[:3], text, advice, {"cpu_ratio": round(cpu, 1)})
+    return _Reason("slow_host", ran.nodes[:3], ", with no more data than they had", f"Look at the host: {_SLOW_HOST}")
+
+
+_SLOW_HOST = "other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere."
+
+
+def _slow(ran: Ran) -> Cause | None:
+    """An executor or host that took longer for its tasks than others for the same work."""
+    host, excess = ran.row.get("slowest_host"), ran.number("slowest_excess_ms")
+    median, others = ran.number("slowest_median_ms"), ran.number("slowest_others_median_ms")
+    tasks = ran.number("slowest_tasks")
+    if not host or tasks < 2 or median < _SLOW * max(1, others) or excess < _MUCH_EXCESS * ran.run_ms:
+        return None
+    executor = ran.row.get("slowest_executor")
+    where = f"executor {executor} on {host}" if executor else str(host)
+    return Cause(
+        "slow_host",
+        round(ran.wall_ms * min(1.0, excess / ran.run_ms)),
+        ran.nodes[:3],
+        f"{where} took {duration_text(median)} for the median task, {times(median / max(1, others))} as long as the"
+        " others for as much work",
+        f"Look at that host: {_SLOW_HOST}",
+        {"tasks": tasks, "median_ms": median, "others_median_ms": others, "excess_ms": excess},
+        ran.stage_id,
+        seen_ms=min(ran.wall_ms, excess),
+    )
+
+
+def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | None:
+    """What the task that read most read, to the mean of the others; as text; and the operators concerned."""
+    best: tuple[float, str] | None = None
+    for name, total, text in (
+        ("shuffle_read_rows", ran.number("shuffle_read_rows"), rows_text),
+        (
+            "shuffle_read_bytes",
+            ran.number("shuffle_read_local_bytes") + ran.number("shuffle_read_remote_bytes"),
+            bytes_text,
+        ),
+    ):
+        largest = ran.number(f"{name}_max")
+        ratio = ran.ratio(largest, total)
+        if ratio is None:
+            continue
+        if best is None or ratio > best[0]:
+            best = ratio, f"it read {percent(largest, total)} of {text(total)}"
+    read = [
+        row
+        for row in view.stored.shuffles
+        if ran.stage_id in (row["reduce_stages"] or ()) and row["node_id"] is not None
+    ]
+    for row in read if len(read) > 1 else ():  # one side of a join may hide that the other one is skewed
+        largest, total = row["rows_read_max"] or 0, row["rows_read"] or 0
+        ratio = ran.ratio(largest, total) if total >= MUCH_OF_STAGE * ran.number("shuffle_read_rows") else None
+        if best is not None and ratio is not None and ratio > best[0]:
+            best = ratio, f"it read {percent(largest, total)} of {rows_text(total)}"
+    shuffles = [row["node_id"] for row in read]
+    if best is not None:
+        readers = [i for i in ran.nodes if _is_keyed(view, i) and i not in shuffles][:2]
+        worst = sorted(shuffles, key=lambda i: -(_most_read(view, i)))
+        return best[0], best[1], (*readers, *worst[:2]) or ran.nodes[:2]
+    for node_id in ran.nodes:
+        node = view.facts.nodes[node_id]
+        if operators.of(node.name).kind != "scan":
+            continue
+        ratio = ratio_of(view, ran, node, OUTPUT_ROWS)
+        if ratio is not None and ratio >= 2:
+            measured = view.facts.metrics(node)[OUTPUT_ROWS]
+            its = f"it read {percent(measured.max or 0, measured.sum or 0)} of {rows_text(measured.sum or 0)}"
+            return ratio, its, (node_id, *(i for i in ran.nodes[:1] if i != node_id))
+    return None
+
+
+def _most_read(view: View, node_id: int) -> int:
+    return next((row["rows_read_max"] or 0 for row in view.stored.shuffles if row["node_id"] == node_id), 0)
+
+
+def _is_keyed(view: View, node_id: int) -> bool:
+    node = view.facts.nodes[node_id]
+    return (
+        operators.of(node.name).kind in ("join", "aggregate") or "Window" in node.name or operators.is_python(node.name)
+    )
+
+
+def ratio_of(view: View, ran: Ran, node: Node, name: str) -> float | None:
+    """The largest task's value of a metric to the mean of the others; None unless it was measured in this stage."""
+    measured = view.facts.metrics(node).get(name)
+    if measured is None or measured.max_stage != ran.stage_id:
+        return None
+    return ran.ratio(measured.max or 0, measured.sum or 0)
+
+
+def _made_ratio(view: View, ran: Ran) -> tuple[int, float, str] | None:
+    """The operator of which one task made most of the rows, the most uneven one."""
+    found = []
+    for node_id in ran.nodes:
+        node = view.facts.nodes[node_id]
+        ratio = ratio_of(view, ran, node, OUTPUT_ROWS)
+        if ratio is not None and ratio >= SKEWED and (view.facts.total(node, OUTPUT_ROWS) or 0) >= 1_000:
+            found.append((operators.of(node.name).kind == "join", ratio, node_id))
+    if not found:
+        return None
+    _, ratio, node_id = max(found)
+    measured = view.facts.metrics(view.facts.nodes[node_id])[OUTPUT_ROWS]
+    share = percent(measured.max or 0, measured.sum or 0)
+    return node_id, ratio, f"it made {share} of the {rows_text(measured.sum or 0)} of {names.operator(view, node_id)}"
+
+
+def _skew_advice(view: View, nodes: tuple[int, ...]) -> str:
+    find = "Find the most frequent value of the key (joinsight keys); NULL and a default are the usual ones."
+    for name in (view.facts.nodes[i].name for i in nodes):
+        if operators.of(name).kind == "join":
+            return f"{find} Join its rows separately, or let AQE split them (spark.sql.adaptive.skewJoin.*)."
+        if "Window" in name:
+            return f"{find} Give the window a finer PARTITION BY, or leave the rows of that value out of it."
+        if operators.is_python(name):
+            return f"{find} Give the Python function smaller groups, or leave the rows of that value out of it."
+    return f"{find} Aggregate its rows in two steps: by the key and a random number, then by the key."
+
+
+def skewed_stages(view: View) -> set[int | None]:
+    return {each.stage_id for each in imbalance(view) if each.code == "data_skew"}

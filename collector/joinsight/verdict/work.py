@@ -1,0 +1,291 @@
+"""Operators' own work, Python functions, and operators that multiply rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from joinsight.base.units import duration_text
+from joinsight.plan import operators
+from joinsight.plan.graph import Node
+from joinsight.plan.operators import OUTPUT_ROWS, PYTHON_TIME
+from joinsight.timing.cost import Account
+from joinsight.timing.task_time import kinds_of_work, work_text
+from joinsight.verdict import names
+from joinsight.verdict.cause import BESIDE_SKEW, Cause, rows_text, stage_of
+from joinsight.verdict.tasks import SKEWED, ratio_of
+from joinsight.verdict.view import View
+
+_LEAST_RATIO = 4.0
+"""Rows out of a join to rows of its larger side."""
+_LEAST_EXPLODED = 0.15
+"""Share of the wall time: what follows a join that multiplies its rows has more to do in later stages, too."""
+_MUCH_WORK = 0.3
+"""Share of an operator's time from which on a kind of work is named."""
+_PAIRS_ADVICE = "It compares all pairs of rows: give it an equality condition, or make one side smaller."
+_KEY_ADVICE = (
+    "Its key is not unique on either side: look at its most frequent values (joinsight keys), join on more columns,"
+    " or aggregate one side before the join."
+)
+
+
+def join_output(view: View) -> Iterator[Cause]:
+    """A join makes many more rows than it reads, and all that follows in its stage works on them."""
+    for node in view.of_kind("join"):
+        out = view.facts.total(node, OUTPUT_ROWS)
+        sides = [view.rows(i) for i in view.facts.inputs(node)[:2]]
+        if out is None or len(sides) < 2 or None in sides:
+            continue
+        left, right = (side or 0 for side in sides)
+        larger = max(left, right, 1)
+        if out < _LEAST_RATIO * larger or out < 10_000:
+            continue
+        ratio = out / larger
+        what = f"{names.operator(view, node.id)} made {rows_text(out)} from {rows_text(left)} and {rows_text(right)}"
+        yield Cause(
+            "join_output",
+            round(_wall_above(view, node.id) * (1 - 1 / ratio)),
+            (node.id,),
+            what,
+            _PAIRS_ADVICE if operators.of(node.name).compares_pairs else _KEY_ADVICE,
+            {"output_rows": out, "left_rows": left, "right_rows": right, "ratio": round(ratio, 1)},
+            stage_of(view, node.id),
+            least_share=_LEAST_EXPLODED,
+            certainty=BESIDE_SKEW if _is_of_one_task(view, node, larger) else 1.0,
+        )
+
+
+def _is_of_one_task(view: View, join: Node, larger: int) -> bool:
+    """Whether only one task's part of a join multiplies its rows: some values of its key do, not all of them."""
+    measured = view.facts.metrics(join).get(OUTPUT_ROWS)
+    ran = None if measured is None else next((each for each in view.ran if each.stage_id == measured.max_stage), None)
+    if measured is None or ran is None:
+        return False
+    ratio = ratio_of(view, ran, join, OUTPUT_ROWS)
+    return ratio is not None and ratio >= SKEWED and (measured.sum or 0) - (measured.max or 0) < _LEAST_RATIO * larger
+
+
+_PYTHON_ADVICE = "Use Spark's own functions instead, or a pandas (Arrow) function, which takes many rows at once."
+_MOST_NAMED = 3
+
+
+def python(view: View) -> Iterator[Cause]:
+    """Functions that Python workers run."""
+    for node in view.facts.graph.nodes:
+        if not operators.is_python(node.name):
+            continue
+        wall = view.wall_of((node.id,))
+        method = "sampled"
+        if not wall:
+            measured = view.facts.total(node, PYTHON_TIME)
+            for ran in view.ran:
+                if node.id in ran.nodes and ran.run_ms and measured and not ran.is_running:
+                    wall += round(ran.wall_ms * min(1.0, measured / ran.run_ms))
+                    method = "measured"
+        took = duration_text(wall)
+        function = names.python_function(node)
+        name = f"the Python function {function}" if function else f"Python code ({node.name})"
+        if wall:
+            yield Cause(
+                "python",
+                wall,
+                (node.id,),
+                f"tasks waited {took} for {name}",
+                _PYTHON_ADVICE,
+                {"method": method, "rows": view.rows(node.id) or 0},
+                stage_of(view, node.id),
+            )
+    for account, wall in view.walls.items():
+        if account.name == "python" and wall:
+            yield _python_together(view, account, wall)
+
+
+def _python_together(view: View, account: Account, wall: int) -> Cause:
+    """Functions of which it is not known for which the tasks waited: several of a stage, or those of an RDD."""
+    nodes = sorted(view.bill.holds(account), key=lambda i: -(view.facts.total(view.facts.nodes[i], PYTHON_TIME) or 0))
+    functions = list(dict.fromkeys(filter(None, (names.python_function(view.facts.nodes[i]) for i in nodes))))
+    if nodes:
+        what = f"{len(nodes)} Python functions" + (f" ({', '.join(functions[:_MOST_NAMED])})" if functions else "")
+    else:
+        what = "Python functions of an RDD"
+    return Cause(
+        "python",
+        wall,
+        tuple(nodes),
+        f"tasks waited {duration_text(wall)} for {what}",
+        _PYTHON_ADVICE
+        if nodes
+        else "Use DataFrames and Spark's own functions: each row of an RDD goes to Python and back.",
+        {"method": "sampled", "functions": len(nodes)},
+        next((ran.stage_id for ran in view.ran if account in ran.parts), None),
+    )
+
+
+def work(view: View) -> Iterator[Cause]:
+    """Operators' own work. Of those that cannot be told apart, the likeliest one goes first."""
+    known: dict[int, int] = {}
+    for account, ms in view.walls.items():
+        if account.kind == "operator" and account.node_id is not None:
+            known[account.node_id] = ms
+    for account, ms in view.walls.items():
+        if account.kind != "shared" or not ms or account.name:
+            continue  # those of one kind have causes of their own
+        parts = view.guesses(view.bill.holds(account))
+        first = max(parts, key=lambda i: parts[i], default=None)
+        if first is None:
+            continue
+        its = known.pop(first, 0)
+        is_guess = len(parts) > 1 and its < ms
+        yield _own_work(view, first, ms + its, account.node_id if is_guess else first, is_guess=is_guess)
+    for node_id, ms in known.items():
+        node = view.facts.nodes[node_id]
+        if operators.of(node.name).kind in ("scan", "shuffle", "broadcast") or operators.is_python(node.name):
+            continue
+        yield _own_work(view, node_id, ms, node_id, is_guess=False)
+    written = view.wall_of((), ("file_write",))
+    if written:
+        writes = tuple(node.id for node in view.of_kind("write"))
+        yield Cause(
+            "compute",
+            written,
+            writes,
+            "encoding and writing files",
+            "Write fewer columns, a faster compression (lz4, snappy, zstd level 1), or fewer files at once.",
+            {},
+        )
+
+
+def _own_work(view: View, node_id: int, wall_ms: int, sampled: int | None, *, is_guess: bool) -> Cause:
+    """`sampled`: the node that its samples are of, it or its codegen stage."""
+    node = view.facts.nodes[node_id]
+    rows = max([view.rows(i) or 0 for i in (node_id, *view.facts.inputs(node))])
+    pairs = _pairs(view, node)
+    what = f"its own work on {rows_text(rows)}" if rows else "its own work"
+    if pairs:
+        what = f"it compared up to {rows_text(pairs).replace('row', 'pair')} of rows"
+    if is_guess:
+        likely = f"compared up to {rows_text(pairs).replace('row', 'pair')} of rows" if pairs else "handled most rows"
+        what = f"probably most of it into the one that {likely}"
+    work, share = _work(view, sampled)
+    if work:
+        what = f"{what}; {100 * share:.0f} % of it went into {work_text(work)}"
+    return Cause(
+        "compute",
+        wall_ms,
+        (node_id,),
+        what,
+        _compute_advice(view, node),
+        {"rows": rows, "is_estimate": int(is_guess), **({"work": work, "work_share": round(share, 3)} if work else {})},
+        stage_of(view, node_id),
+    )
+
+
+def _pairs(view: View, node: Node) -> int:
+    """How many pairs of rows a join without an equality may have compared; 0: another operator, or it is unknown."""
+    sides = [view.rows(i) for i in view.facts.inputs(node)[:2]] if operators.of(node.name).compares_pairs else []
+    return math.prod(rows or 0 for rows in sides) if len(sides) == 2 else 0
+
+
+def _work(view: View, node_id: int | None) -> tuple[str, float]:
+    """The kind of work that most of a node's task time went into, and its share; empty if none stands out."""
+    its = (row for row in view.stored.task_times if node_id is not None and row["node_id"] == node_id)
+    work, share = next(iter(kinds_of_work(its)), ("", 0.0))
+    return (work, share) if share >= _MUCH_WORK else ("", 0.0)
+
+
+def exploding(view: View) -> Iterator[Cause]:
+    """An operator other than a join makes many rows of each, and all that follows in its stage works on them."""
+    for node in view.facts.graph.nodes:
+        if not node.name.startswith(("Generate", "Expand")):
+            continue
+        out, read = view.rows(node.id), view.rows(next(iter(view.facts.inputs(node)), node.id))
+        if not out or not read or out < _LEAST_RATIO * read or out < 10_000:
+            continue
+        yield Cause(
+            "compute",
+            round(_wall_above(view, node.id) * (1 - read / out)),
+            (node.id,),
+            f"it made {rows_text(out)} from {rows_text(read)}",
+            _compute_advice(view, node),
+            {"output_rows": out, "input_rows": read, "ratio": round(out / read, 1)},
+            stage_of(view, node.id),
+            is_place=False,
+        )
+
+
+def _wall_above(view: View, node_id: int) -> int:
+    """How long the execution waited for an operator and for what its rows go through in the same stage."""
+    its = {node_id, *view.above(node_id)}
+    return sum(
+        ms
+        for ran in view.ran
+        if node_id in ran.nodes
+        for account, ms in ran.parts.items()
+        if (account.kind == "operator" and account.node_id in its)
+        or (account.kind == "shared" and its & set(view.bill.holds(account)))
+    )
+
+
+def _compute_advice(view: View, node: Node) -> str:
+    kind = operators.of(node.name).kind
+    if kind == "join":
+        if operators.of(node.name).compares_pairs:
+            return _PAIRS_ADVICE
+        return "Join fewer rows: filter before it; broadcast the smaller side if it fits."
+    if kind == "sort":
+        return _sort_advice(view, node)
+    if kind == "aggregate":
+        return "Aggregate fewer rows or groups: filter before it, or aggregate once and reuse the result."
+    if kind in ("filter", "project"):
+        return "Look at its expressions: regular expressions, JSON, many CASEs or casts; compute them on fewer rows."
+    if "Window" in node.name:
+        return "Window over fewer rows, or replace it by an aggregation and a join."
+    if node.name.startswith("Expand"):
+        return (
+            "Each count(DISTINCT), and each grouping of CUBE, ROLLUP and GROUPING SETS, makes a copy of each row: use"
+            " approx_count_distinct, fewer groupings, or count distinct values in two steps."
+        )
+    if node.name.startswith("Generate"):
+        return "Explode fewer rows: filter before it, or use higher-order functions (transform, filter, aggregate)."
+    return "Look at what it does for each row."
+
+
+_SORT_FOR_QUERY = "Sort less: drop a sort (ORDER BY) that nothing needs, or sort fewer and smaller rows."
+_SORT_FOR_JOIN = (
+    "Spark sorts for the join: a broadcast of its smaller side, or a shuffled hash join (hint SHUFFLE_HASH), needs no"
+    " sort; else join fewer and smaller rows."
+)
+_SORT_FOR_AGGREGATE = (
+    "Spark sorts for the aggregation, because a result, such as the max of a text, has no fixed size: aggregate numbers"
+    " or dates instead, or fewer and smaller rows."
+)
+_SORT_FOR_WINDOW = (
+    "Spark sorts for the window: use the same PARTITION BY and ORDER BY for all windows, so that they share a sort, or"
+    " sort fewer and smaller rows."
+)
+_SORT_FOR_WRITE = (
+    "Spark sorts for the write, to write one partition after the other: write fewer rows, or set"
+    " spark.sql.maxConcurrentOutputFileWriters to at least the number of partitions that a task writes."
+)
+_SORT_FOR_PYTHON = "Spark sorts to give the Python function one group after the other: give it fewer and smaller rows."
+
+
+def _sort_advice(view: View, sort: Node) -> str:
+    """What to do depends on who asked for it: an operator above it, or the query."""
+    if "], true" in sort.simple:
+        return _SORT_FOR_QUERY
+    for i in view.above(sort.id):
+        name, kind = view.facts.nodes[i].name, operators.of(view.facts.nodes[i].name).kind
+        if (operators.join_strategy(name) or "").startswith("SortMerge"):
+            return _SORT_FOR_JOIN
+        if operators.of(name).code_prefix == "sortAgg":
+            return _SORT_FOR_AGGREGATE
+        if kind == "write":
+            return _SORT_FOR_WRITE
+        if operators.is_python(name):
+            return _SORT_FOR_PYTHON
+        if "Window" in name:
+            return _SORT_FOR_WINDOW
+        if view.is_work(i) and kind not in ("filter", "project"):
+            break
+    return _SORT_FOR_QUERY
