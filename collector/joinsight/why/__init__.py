@@ -14,7 +14,7 @@ docs/why.md has the rules and the codes.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -186,14 +186,15 @@ class _Division:
         first, last = a.stored.execution, b.stored.execution
         self.difference = last["duration_ms"] - first["duration_ms"]
         self.tasks = sum(s.run_ms for s in b.stages) - sum(s.run_ms for s in a.stages)
-        self.is_another_plan = first["plan_fingerprint"] != last["plan_fingerprint"]
+        is_other = a.operators != b.operators
+        self.is_another_plan = is_other and first["plan_fingerprint"] != last["plan_fingerprint"]
         attempts = [(sum(s.repeated for s in its.stages), sum(s.failed for s in its.stages)) for its in (a, b)]
         self.is_retried = attempts[0] != attempts[1]
-        self.is_another_shape = _skeleton(a) != _skeleton(b)
+        self.is_another_shape = a.skeleton != b.skeleton
         """Whether joins or exchanges differ; else only expressions do, which take more or less CPU a row."""
         slots = [each.known_slots for each in (a, b)]
         self.has_other_slots = min(slots) > 0 and ratio(*slots) >= MOVED
-        self.is_edited = first["query_shape"] != last["query_shape"]
+        self.is_edited = is_other and first["query_shape"] != last["query_shape"]
         read = [sum(s.total("input_rows") for s in each.stages) for each in (a, b)]
         self.is_more_data = ratio(*read) >= MOVED
 
@@ -650,12 +651,6 @@ class _Division:
 def _stretch(cpu_ms: float, waited_ms: float) -> float:
     """How many times their CPU time tasks took for it."""
     return (cpu_ms + waited_ms) / max(1.0, cpu_ms)
-
-
-def _skeleton(run: RunPlaces) -> Mapping[str, int]:
-    """How many joins and exchanges of each kind a plan has."""
-    names = (node.name for node in run.view.facts.graph.nodes)
-    return Counter(name for name in names if operators.of(name).is_exchange or operators.of(name).kind == "join")
 
 
 def _place(its: _Sum | None) -> Mapping[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import cached_property
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.plan import operators
+from joinsight.plan.graph import Node
 from joinsight.plan.identity import Identity
 from joinsight.plan.operators import OUTPUT_ROWS
 from joinsight.tables import Row
@@ -20,8 +22,11 @@ _LEAST_ALIKE = 0.3
 """Share of the operators of two stages that must be the same."""
 _LABELS = 0.8
 """What equal labels count: the operators below them may differ."""
+_NAMES = 0.5
+"""What equal names of operators count, in plans with the same joins and exchanges: an edited query."""
 _MOST_STAGES = 300
 """Stages of an execution that are matched."""
+_WORD = re.compile(r"[^\s(),\[\]]+")
 _SPILL_PER_MS = 20 * (1 << 20) / 1000
 _MOST_SPILL = 0.7
 
@@ -41,6 +46,8 @@ class StageRun:
     """Keys of its operators."""
     labels: frozenset[str]
     """What each of its operators does, whatever is below it."""
+    names: Counter[str]
+    """Those of its operators."""
     writes: str | None
     """Key of the exchange that it writes; None: the result."""
 
@@ -189,9 +196,25 @@ class RunPlaces:
         view, waited = self.view, self._waited[stage_id]
         nodes = view.bill.ran(stage_id)
         keys = frozenset(key for i in nodes if (key := view.keys.get(i)))
-        labels = frozenset(self._identity.label(view.facts.nodes[i]) for i in nodes)
+        labels = frozenset(self._label(view.facts.nodes[i]) for i in nodes)
+        names = Counter(view.facts.nodes[i].name for i in nodes)
         wall = waited["running"] + waited["tail"] + self._beside.get(stage_id, 0)
-        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, self._writes.get(stage_id))
+        return StageRun(view, stage_id, rows, wall, waited["tail"], keys, labels, names, self._writes.get(stage_id))
+
+    def _label(self, node: Node) -> str:
+        """What an operator does, in any order: Spark orders several distinct aggregates by ids, which change."""
+        return " ".join(sorted(_WORD.findall(self._identity.label(node))))
+
+    @cached_property
+    def operators(self) -> Counter[tuple[str, str]]:
+        """Names of all operators, and what they do."""
+        return Counter((node.name, self._label(node)) for node in self.view.facts.graph.nodes)
+
+    @cached_property
+    def skeleton(self) -> Counter[str]:
+        """How many joins and exchanges of each kind the plan has."""
+        names = (node.name for node in self.view.facts.graph.nodes)
+        return Counter(name for name in names if operators.of(name).is_exchange or operators.of(name).kind == "join")
 
     @cached_property
     def _waited(self) -> Mapping[int | None, Counter[str]]:
@@ -249,8 +272,9 @@ class RunPlaces:
 def matched(a: RunPlaces, b: RunPlaces) -> Iterator[tuple[StageRun | None, StageRun | None]]:
     """Pairs of stages that do the same; then those of one execution only."""
     left, right = dict(enumerate(a.stages)), dict(enumerate(b.stages))
+    names = _NAMES if a.skeleton == b.skeleton else 0.0
     pairs = sorted(
-        ((_alike(x, y), -abs(i - j), i, j) for i, x in _longest(left) for j, y in _longest(right)), reverse=True
+        ((_alike(x, y, names), -abs(i - j), i, j) for i, x in _longest(left) for j, y in _longest(right)), reverse=True
     )
     for alike, _, i, j in pairs:
         if alike >= _LEAST_ALIKE and i in left and j in right:
@@ -264,11 +288,15 @@ def _longest(stages: Mapping[int, StageRun]) -> Sequence[tuple[int, StageRun]]:
     return sorted(stages.items(), key=lambda each: -each[1].run_ms)[:_MOST_STAGES]
 
 
-def _alike(x: StageRun, y: StageRun) -> float:
-    """How much the operators of two stages are the same, 0 to 1; a bit more if they write the same exchange."""
+def _alike(x: StageRun, y: StageRun, names: float) -> float:
+    """How much the operators of two stages are the same, 0 to 1; a bit more if they write the same exchange.
+
+    `names`: what equal names count.
+    """
     if not x.keys and not y.keys:
         return 0.5 if x.writes == y.writes else 0.0
     same = len(x.keys & y.keys) / max(1, len(x.keys | y.keys))
     like = len(x.labels & y.labels) / max(1, len(x.labels | y.labels))
-    same = max(same, _LABELS * like)
+    named = (x.names & y.names).total() / max(1, (x.names | y.names).total())
+    same = max(same, _LABELS * like, names * named)
     return same + (0.25 if x.writes == y.writes and x.writes is not None else 0)
