@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import median_high
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.base.errors import JoinsightError
@@ -31,13 +30,11 @@ from joinsight.why.division import (
     BUSY,
     BUSY_WITHOUT_WAITING,
     CALM,
-    FEWEST_RUNS,
     USUAL,
     WARMING,
     rounded,
     scatter,
     shares,
-    spread_of,
 )
 from joinsight.why.places import RunPlaces, StageRun, follows_cpu, matched
 from joinsight.why.switched import can_replay, has_switched, values
@@ -97,12 +94,8 @@ _NO_EFFECTS = ("driver", "broadcast", "commit", "nested")
 _EFFECTS = ("memory", "fetch", "contention", "cpu_per_row", "slots", "skew", "partitions", "driver", "broadcast")
 _BUSY = 0.6
 """The wait for CPUs to the CPU time of tasks, above which their hosts were busy."""
-_BUSIER = 2
-"""How many times the scatter of an execution on busy hosts it must differ, for these to be the cause."""
-_BUSIER_LOG = math.log(2)
-"""How many times longer than usual tasks must take for their CPU time, for busy hosts to be plain, as a logarithm."""
-_LONG = 0.1
-"""Share of the run time from which on a stage is long."""
+_BUSIER = 1.75
+"""How many times as long as in any known run tasks must take for their CPU time, for busy hosts to be the cause."""
 _MORE_WORK = 1.25
 """How many times the CPU time of known runs other work must take, to be more than other times."""
 _MOST = 0.45
@@ -219,12 +212,10 @@ class _Division:
         spread, runs = self._scatter(shorter)
         is_normal = abs(self.difference) <= spread and not self._is_more_than_busy(shorter, first)
         is_normal = is_normal and not self._is_more_work(shorter) and not self._is_steady_cause(shorter, first)
-        if first == "contention" and self.is_busy and not self.is_other_work:
-            if self.is_plainly_busier:
-                spread = scatter([], shorter, CALM)[0]
-            else:
-                spread = max(spread, _BUSIER * spread if runs else 0.0, shorter)
-            is_normal = abs(self.difference) <= spread
+        if first == "contention" and self.difference > 0 and self.is_busy and not self.is_other_work:
+            least = scatter([], shorter, CALM if runs else BUSY)[0]
+            spread = least if self.is_busier else max(spread, self.difference)
+            is_normal = self.difference <= spread
         causes = self._causes(is_named=not is_normal and not self._is_of_busy_hosts(first))
         why = Why(
             a=execution_name(self.a.stored.execution),
@@ -497,25 +488,22 @@ class _Division:
     @cached_property
     def is_busy(self) -> bool:
         """Whether tasks of both executions waited for CPUs and disks for much of their time."""
-        parts = [
-            [sum(s.parts[name] for s in its.stages) for name in ("cpu", "python", "wait")] for its in (self.a, self.b)
-        ]
-        return min((wait / max(1.0, cpu + python) for cpu, python, wait in parts), default=0.0) > _BUSY
+        return self._is_busy(self.a) and self._is_busy(self.b)
+
+    @staticmethod
+    def _is_busy(run: RunPlaces) -> bool:
+        cpu, python, wait = (sum(s.parts[name] for s in run.stages) for name in ("cpu", "python", "wait"))
+        return wait / max(1.0, cpu + python) > _BUSY
 
     @cached_property
-    def is_plainly_busier(self) -> bool:
-        """Whether tasks of all long stages waited longer for their CPU time than they do without a cause."""
-        known = [
-            math.log(_stretch(row["cpu_time_ms"], row["waited_ms"])) for row in self.alike if row.get("cpu_time_ms")
-        ]
-        if len(known) < FEWEST_RUNS:
-            return False
-        cpu, waited = (sum(getattr(s, name) for s in self.b.stages) for name in ("cpu_ms", "waited_ms"))
-        most = sum(s.run_ms for s in self.a.stages)
-        long = [(x, y) for x, y in self.pairs if x and y and x.run_ms >= _LONG * most]
-        moved = [_stretch(y.cpu_ms, y.waited_ms) / _stretch(x.cpu_ms, x.waited_ms) for x, y in long]
-        longer = math.log(_stretch(cpu, waited)) - median_high(known)
-        return longer > max(_BUSIER_LOG, spread_of(known)) and min(moved, default=0.0) >= MOVED
+    def is_busier(self) -> bool:
+        """Whether tasks waited plainly longer for their CPU time than in the first execution and all known runs."""
+        first, last = (
+            _stretch(*(sum(getattr(s, name) for s in its.stages) for name in ("cpu_ms", "waited_ms")))
+            for its in (self.a, self.b)
+        )
+        known = [_stretch(row["cpu_time_ms"], row["waited_ms"]) for row in self.alike if row.get("cpu_time_ms")]
+        return last >= _BUSIER * max([first, *known])
 
     def _is_more_work(self, shorter_ms: int) -> bool:
         """Whether other work took other CPU time, which scatters less than wall time, and it took as much longer."""
@@ -597,10 +585,10 @@ class _Division:
         return any(ratio(*each) >= MOVED for each in (*zip(*totals, strict=True), files))
 
     def _is_of_busy_hosts(self, lead: str) -> bool:
-        """Whether a bit of everything took longer, or tasks or the driver waited less, on busy hosts."""
-        is_less = lead in ("contention", "driver") and self.difference < 0
+        """Whether a bit of everything took longer on busy hosts, or tasks or the driver waited less than on these."""
+        is_less = lead in ("contention", "driver") and self.difference < 0 and self._is_busy(self.a)
         is_most = abs(self.found[lead].wall) >= _MOST * abs(self.difference) if lead in self.found else False
-        return self.is_busy and not self.is_other_work and (is_less or not is_most)
+        return not self.is_other_work and (is_less or (self.is_busy and not is_most))
 
     def _causes(self, is_named: bool) -> list[Cause]:
         kept: dict[str, _Sum] = {}
