@@ -10,18 +10,23 @@ an array, entry of a map and so on. They are no slower, and must all be refused 
 
 A line for each query is added to the file, and queries that it has are not run again. Scored: wrong acceptances, right
 ones, other results that were caught, and runs of each decided variant.
+
+**Simulated.** How often a variant that changes nothing passes the test of pairs, when runs scatter as those of the
+queries did, or by a normal distribution.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
-import re
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, cycle, pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import joinsight
 from joinsight.measuring import advice, logical
+from joinsight.measuring.paired_test import is_faster, is_hopeless
 from joinsight.measuring.proposals import LONGEST, SHUFFLED, TASKS, Number, Proposal
 from joinsight.measuring.rewrite import Plans
 
@@ -163,7 +169,17 @@ def run(spark: SparkSession, number: int) -> dict[str, Any]:
         spark.conf.set(name, value)
     proposed = [Proposal(each.name, "code", each.number, each.settings, each.change) for each in variants]
     started = time.monotonic()
-    with patch.object(advice, "proposals", lambda execution: proposed):
+    pairs: dict[str, list[list[int]]] = {}
+    noises: list[Sequence[float]] = []
+    entry = advice._entry
+
+    def kept(decided: Any, baseline_ms: int, noise: Sequence[float]) -> dict[str, Any]:
+        noises.append(noise)
+        its = decided.candidate.pairs if decided.candidate else []
+        pairs[decided.proposal.variant] = [list(map(advice._wall_ms, runs)) for runs in its]
+        return entry(decided, baseline_ms, noise)
+
+    with patch.object(advice, "proposals", lambda execution: proposed), patch.object(advice, "_entry", kept):
         found = joinsight.try_advice(spark, query, 600)
     helps = {each.name: each.helps for each in variants}
     tried = [
@@ -173,7 +189,7 @@ def run(spark: SparkSession, number: int) -> dict[str, Any]:
             "accepted": each in found.accepted,
             "reason": each["reason"],
             "same_result": each["same_result"],
-            "pairs": _pairs(each["reason"]),
+            "pairs_ms": pairs[each["variant"]],
         }
         for each in [*found.accepted, *found.refused]
     ]
@@ -184,13 +200,43 @@ def run(spark: SparkSession, number: int) -> dict[str, Any]:
         "load": os.getloadavg()[0],
         "baseline_ms": found.baseline_ms,
         "runs": found.runs,
+        "noise": [round(each, 3) for each in noises[-1]],
         "tried": tried,
     }
 
 
-def _pairs(reason: str) -> int | None:
-    match = re.search(r"(\d+) pairs of runs", reason)
-    return int(match[1]) if match else None
+def simulated(noises: Sequence[Sequence[float]], saved: float = 0.0) -> tuple[float, float]:
+    """The share of 2,000 variants that is accepted, and the median of timed runs, when runs scatter as these did.
+
+    `noises` has log ratios of successive runs, `saved` the share of the wall time that the variant saves.
+    """
+    chance = random.Random(38)
+    logs: list[float] = []
+    for noise in noises:
+        one = list(accumulate(noise, initial=0.0))
+        logs += [statistics.fmean(one) - each for each in one]
+    accepted, lengths = 0, []
+    for _ in range(2000):
+        start = chance.randrange(len(logs))
+        runs = cycle(logs[start:] + logs[:start])
+        baseline, ratios = [next(runs)], []
+        for number in range(advice._MOST_PAIRS):
+            pair = [next(runs), next(runs)]
+            variant, first = pair if number % 2 == 0 else pair[::-1]
+            baseline.append(first)
+            ratios.append(first - variant - math.log(1 - saved))
+            noise = [one - other for one, other in pairwise(baseline)]
+            if is_faster(ratios, noise) or is_hopeless(ratios, noise):
+                break
+        accepted += is_faster(ratios, noise)
+        lengths.append(2 * len(ratios))
+    return accepted / 2000, statistics.median(lengths)
+
+
+def normal(scatter: float) -> list[list[float]]:
+    """Log ratios of 10,000 successive runs, of which pairs have this standard deviation."""
+    chance = random.Random(38)
+    return [[one - other for one, other in pairwise(chance.gauss(0, scatter / 2**0.5) for _ in range(10_000))]]
 
 
 def report(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -205,7 +251,7 @@ def report(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"wrong: {each['variant']}: {each['reason']}"
     helpful = [each for _, each in tried if each["helps"]]
     useless = [each for _, each in tried if not each["helps"]]
-    runs = [2 * each["pairs"] for _, each in tried if each["pairs"]]
+    runs = [2 * len(each["pairs_ms"]) for _, each in tried if each["pairs_ms"]]
     yield "| | |\n|---|---|"
     yield f"| variants that help, accepted | {sum(each['accepted'] for each in helpful)} of {len(helpful)} |"
     yield f"| useless or harmful ones, accepted | {sum(each['accepted'] for each in useless)} of {len(useless)} |"
@@ -219,12 +265,22 @@ def report(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"| load of the machine | {min(load):.0f} to {max(load):.0f} |"
 
 
+def simulations(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """How seldom the test of pairs errs, as Markdown."""
+    yield "| runs scatter | useless, accepted | half the time, accepted | timed runs, median |\n|---|---|---|---|"
+    recorded = [result["noise"] for result in results if result["query"] >= 0]
+    worlds = {f"by {100 * each:.0f} %": normal(each) for each in (0.05, 0.15, 0.3, 0.5)}
+    for name, noises in {"as recorded": recorded, **worlds}.items():
+        (wrong, _), (right, runs) = simulated(noises), simulated(noises, 0.5)
+        yield f"| {name} | {100 * wrong:.1f} % | {100 * right:.0f} % | {runs:g} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--file", type=Path, default=ROOT / "build" / "bench" / "advice.jsonl", help="of the results")
     parser.add_argument("--queries", type=int, default=20, help="with five variants each (default: 20)")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no query after this time")
-    parser.add_argument("--score", action="store_true", help="run nothing")
+    parser.add_argument("--score", action="store_true", help="run no queries, but the simulations (a minute)")
     arguments = parser.parse_args()
     arguments.file.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in arguments.file.read_text().splitlines()] if arguments.file.exists() else []
@@ -243,7 +299,7 @@ def main() -> None:
                 file.write(json.dumps(done[-1]) + "\n")
                 file.flush()
         spark.stop()
-    print("\n".join(report(done)))
+    print("\n".join([*report(done), *(simulations(done) if arguments.score else ())]))
 
 
 if __name__ == "__main__":

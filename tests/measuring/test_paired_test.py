@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
 import pytest
 
-from joinsight.measuring.paired_test import evidence, interval, is_faster, is_hopeless
+from joinsight.measuring.paired_test import evidence, interval, is_faster, is_hopeless, log_ratio
 
 HALF = math.log(2)
 
 
-def test_nothing_is_known_without_runs_or_without_a_difference() -> None:
-    """Nor from one pair, however large its difference: its scatter is unknown."""
-    assert evidence([]) == evidence([0.0, 0.0]) == 1
-    assert evidence([HALF]) < 2
-    assert interval([HALF]) == (-math.inf, math.inf)
+def test_one_pair_is_never_enough() -> None:
+    """However large its difference: its scatter is unknown. Without a difference, there is no evidence."""
+    assert evidence([]) == pytest.approx(1, abs=0.01) and evidence([0.0, 0.0]) < 1
+    assert not is_faster([10 * HALF]) and interval([HALF])[0] < 0
 
 
-def test_half_the_time_is_certain_after_three_pairs() -> None:
-    """If they scatter little; more pairs are needed if they scatter more."""
-    assert evidence([0.95 * HALF, HALF, 1.02 * HALF]) > 100
-    assert evidence([0.5 * HALF, HALF, 1.5 * HALF]) < 100
+def test_a_third_of_the_time_is_certain_after_two_pairs_and_half_after_three() -> None:
+    """If they scatter little; more pairs are needed if they scatter more, or if runs of the baseline do."""
+    third = math.log(3)
+    assert is_faster([third, 0.9 * third]) and not is_faster([HALF, HALF])
+    assert is_faster([0.95 * HALF, HALF, 1.02 * HALF])
+    assert not is_faster([0.5 * HALF, HALF, 1.5 * HALF])
+    assert not is_faster([third, 0.9 * third], noise=[0.9, -0.8])
     low, high = interval([0.95 * HALF, HALF, 1.02 * HALF])
     assert 0 < low < HALF < high
+    wider = interval([0.95 * HALF, HALF, 1.02 * HALF], noise=[0.9, -0.8])
+    assert wider[0] < low and wider[1] > high
 
 
-def test_evidence_does_not_depend_on_the_scale() -> None:
-    """Only on the differences in relation to their scatter."""
-    few = [0.1, 0.2, 0.15, 0.12]
-    assert evidence(few) == pytest.approx(evidence([10 * each for each in few]))
+def test_a_baseline_that_is_steady_makes_small_effects_certain() -> None:
+    """Steadier than is usual."""
+    few = [0.2, 0.21, 0.19, 0.2]
+    assert not is_faster(few) and is_faster(few, noise=[0.02, -0.01, 0.01, -0.02, 0.01])
 
 
 def test_a_slower_variant_has_no_evidence() -> None:
@@ -38,27 +43,32 @@ def test_a_slower_variant_has_no_evidence() -> None:
     assert evidence([-HALF, -1.1 * HALF, -0.9 * HALF]) < 0.1
 
 
-def test_looking_after_every_pair_errs_seldom() -> None:
-    """At most one in 100 useless variants reaches 100 on average, though each is tested after every pair."""
+@pytest.mark.parametrize("scatter", [0.1, 0.5])
+def test_looking_after_every_pair_errs_seldom(scatter: float) -> None:
+    """At most one in 100 useless variants is accepted on average, though each is tested after every pair."""
     chance = random.Random(38)
     wrong = 0
-    for _ in range(100):
+    for _ in range(200):
         few: list[float] = []
-        for _ in range(6):
-            few.append(chance.gauss(0, 0.1))
-            if evidence(few) >= 100:
+        runs = [chance.gauss(0, scatter / math.sqrt(2))]
+        while len(few) < 6:
+            runs.append(chance.gauss(0, scatter / math.sqrt(2)))
+            few.append(runs[-1] - chance.gauss(0, scatter / math.sqrt(2)))
+            noise = [log_ratio(math.exp(6 + one), math.exp(6 + other)) for one, other in itertools.pairwise(runs)]
+            if is_faster(few, noise):
                 wrong += 1
                 break
-    assert wrong <= 2
+            if is_hopeless(few, noise):
+                break
+    assert wrong <= 4
 
 
 def test_what_is_given_up_and_what_goes_on() -> None:
-    """Two slower pairs, four that save next to nothing, ten of which nothing speaks for it; no saving that scatters."""
+    """Two slower pairs, three that save next to nothing, eight of which nothing speaks for it."""
     assert not is_hopeless([-HALF]) and is_hopeless([-HALF, 0.1])
-    assert not is_hopeless([0.02] * 3) and is_hopeless([0.02] * 4)
-    wild = [1.0, -0.9] * 5
-    assert not is_hopeless(wild[:9]) and is_hopeless(wild)
-    scattering = [0.9, -0.2, 0.6, 0.0, 0.8, -0.1, 0.5, 0.2, 0.7, 0.1]
+    assert not is_hopeless([0.02] * 2) and is_hopeless([0.02] * 3)
+    wild = [1.0, -0.9] * 4
+    assert not is_hopeless(wild[:7]) and is_hopeless(wild)
+    scattering = [0.9, -0.2, 0.6, 0.0, 0.8, -0.1, 0.5, 0.1]
     assert not is_hopeless(scattering) and not is_faster(scattering)
-    assert is_faster([0.95 * HALF, HALF, 1.02 * HALF])
-    assert not is_faster([0.020, 0.021, 0.020, 0.019]), "certain, but not worth a change"
+    assert not is_faster([0.020, 0.021, 0.020, 0.019] * 5, noise=[0.001] * 20), "certain, but not worth a change"

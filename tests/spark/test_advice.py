@@ -25,6 +25,7 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert done.returncode == 0, done.stderr
     said = json.loads(out.read_text())
     assert all(sorted(each) == KEYS for each in said["all"])
+    assert all((each["saved_ms"] or 0) <= said["baseline_ms"] for each in said["all"])
     broadcast = [
         each for each in said["all"] if each["variant"].startswith("broadcast the right side of the join on k")
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import inspect
 import io
+import itertools
 import math
 import os
 import statistics
@@ -31,7 +32,7 @@ from joinsight.contract.accepted_advice import AcceptedAdvice, add_to_file
 from joinsight.driver.attach import classic_context
 from joinsight.measuring import logical
 from joinsight.measuring.only_reads import only_reads, refuse_commands
-from joinsight.measuring.paired_test import LEAST_SAVING, interval, is_faster, is_hopeless
+from joinsight.measuring.paired_test import LEAST_SAVING, interval, is_faster, is_hopeless, log_ratio
 from joinsight.measuring.proposals import Proposal, Run, proposals
 from joinsight.measuring.results import Result, result_of
 from joinsight.measuring.rewrite import Plans
@@ -191,6 +192,30 @@ class _Candidate:
     pairs: list[tuple[Run, Run]] = field(default_factory=list)
     """Runs of the baseline and the variant."""
 
+    def number_before_and_after(self) -> tuple[float, float]:
+        """What the proposal should lower, in runs of the baseline and of the variant: medians."""
+        number = self.proposal.number
+        assert number is not None
+        before, after = (statistics.median(number.of(pair[i]) for pair in self.pairs) for i in (0, 1))
+        return before, after
+
+    def moved(self) -> str:
+        """The same as text."""
+        number = self.proposal.number
+        assert number is not None
+        before, after = map(round, self.number_before_and_after())
+        return f"{number.name} {number.text(before)} before, {number.text(after)} after"
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """What came of a proposal; no candidate: it was not run in pairs."""
+
+    proposal: Proposal
+    reason: str
+    same_result: bool | None
+    candidate: _Candidate | None
+
 
 class _Trials:
     """The runs of one query."""
@@ -212,11 +237,9 @@ class _Trials:
         self._deadline = time.monotonic() + budget_s
         self._budget_s, self._operator_key = budget_s, operator_key
         self._plans = Plans(context)
-        self._accepted: list[dict[str, Any]] = []
-        self._refused: list[dict[str, Any]] = []
-        self._entries: list[AcceptedAdvice] = []
+        self._accepted: list[_Decided] = []
+        self._refused: list[_Decided] = []
         self._baseline: list[int] = []
-        self._first_ms = 0
         self._is_repeatable: bool | None = None
         self._longest_s = math.inf
         self._runs = 0
@@ -224,10 +247,22 @@ class _Trials:
     def run(self) -> Advice:
         with self._in_group():
             self._run()
-        accepted = sorted(self._accepted, key=lambda each: -each["saved_ms"])
+        baseline_ms = round(statistics.median(self._baseline[1:] or self._baseline))
+        accepted, refused = (
+            [(each.proposal, _entry(each, baseline_ms, self._noise())) for each in decided]
+            for decided in (self._accepted, self._refused)
+        )
+        accepted.sort(key=lambda pair: -pair[1]["saved_ms"])
         notes = ["Variants were tried one by one; together they may save less."] if len(accepted) > 1 else []
-        median = round(statistics.median(self._baseline or [self._first_ms]))
-        return Advice(accepted, self._refused, median, self._runs, notes, self._entries)
+        entries = [_accepted_advice(self._rows, *pair) for pair in accepted]
+        return Advice(
+            [its for _, its in accepted],
+            [its for _, its in refused],
+            baseline_ms,
+            self._runs,
+            notes,
+            [each for each in entries if each is not None],
+        )
 
     def _run(self) -> None:
         baseline = self._frame({}, None)
@@ -240,7 +275,7 @@ class _Trials:
             raise JoinsightError(
                 f"budget_s={self._budget_s:g} is too small: the query did not even run twice in that time."
             ) from None
-        self._first_ms = _wall_ms(first)
+        self._baseline.append(_wall_ms(first))
         self._longest_s = max(_LEAST_LIMIT_S, _PATIENCE * took_s)
         execution = max(first.executions, key=lambda each: each.rows.execution.duration_ms or 0)
         self._rows = execution.rows
@@ -301,7 +336,7 @@ class _Trials:
             self._decide(candidate, reason)
             return False
         runs: list[Run] = []
-        step = -1 if len(pairs) % 2 else 1
+        step = 1 if len(pairs) % 2 else -1  # the variant first: what gets faster with each run speaks against it
         with self._refusing(proposal, True):
             runs = [self._timed(frame) for frame in (baseline, candidate.frame)[::step]]
         if not runs:
@@ -309,44 +344,39 @@ class _Trials:
         first, second = runs[::step]
         self._baseline.append(_wall_ms(first))
         pairs.append((first, second))
-        candidate.ratios.append(math.log(max(1, _wall_ms(first)) / max(1, _wall_ms(second))))
-        if is_faster(candidate.ratios):
+        candidate.ratios.append(log_ratio(_wall_ms(first), _wall_ms(second)))
+        before, after = candidate.number_before_and_after()
+        if is_faster(candidate.ratios, self._noise()):
             self._decide(candidate, None)
-            return False
-        if is_hopeless(candidate.ratios) or len(pairs) >= _MOST_PAIRS:
+        elif is_hopeless(candidate.ratios, self._noise()) or len(pairs) >= _MOST_PAIRS:
             self._decide(candidate, self._so_far(candidate))
-            return False
-        return True
+        elif len(pairs) >= 2 and after >= before:
+            self._decide(candidate, f"What it should lower did not fall: {candidate.moved()}.")
+        else:
+            return True
+        return False
+
+    def _noise(self) -> list[float]:
+        """How much runs differ that are the same."""
+        return [log_ratio(first, second) for first, second in itertools.pairwise(self._baseline)]
 
     def _decide(self, candidate: _Candidate, refusal: str | None) -> None:
         """Accept it, unless there is a reason to refuse it."""
-        proposal, pairs = candidate.proposal, candidate.pairs
-        number = proposal.number
-        assert number is not None
-        if pairs:
-            before, after = (statistics.median(number.of(pair[i]) for pair in pairs) for i in (0, 1))
-            moved = f"{number.name} {number.text(round(before))} before, {number.text(round(after))} after"
-            if refusal is None and not (before > 0 and after <= _MOVED * before):
-                refusal = f"Faster, but not for the reason given: {moved}."
+        proposal = candidate.proposal
+        if refusal is None:
+            before, after = candidate.number_before_and_after()
+            if not (before > 0 and after <= _MOVED * before):
+                refusal = f"Faster, but not for the reason given: {candidate.moved()}."
         if refusal is not None:
             self._refuse(proposal, refusal, True, candidate)
             return
-        reason = f"Same result, faster in {len(pairs)} pairs of runs, {moved}."
-        its = _entry(proposal, reason, True, candidate, self._median_ms(candidate))
-        self._accepted.append(its)
-        if (kept := _accepted_advice(self._rows, proposal, its)) is not None:
-            self._entries.append(kept)
+        reason = f"Same result, faster in {len(candidate.pairs)} pairs of runs, {candidate.moved()}."
+        self._accepted.append(_Decided(proposal, reason, True, candidate))
 
     def _refuse(
         self, proposal: Proposal, reason: str, same_result: bool | None, candidate: _Candidate | None = None
     ) -> None:
-        self._refused.append(
-            _entry(proposal, reason, same_result, candidate, self._median_ms(candidate) if candidate else 0)
-        )
-
-    @staticmethod
-    def _median_ms(candidate: _Candidate) -> int:
-        return round(statistics.median(_wall_ms(first) for first, _ in candidate.pairs)) if candidate.pairs else 0
+        self._refused.append(_Decided(proposal, reason, same_result, candidate))
 
     @staticmethod
     def _so_far(candidate: _Candidate) -> str:
@@ -459,24 +489,23 @@ def _wall_ms(run: Run) -> int:
     return sum(row.duration_ms or 0 for row in rows if row.root_execution_id == row.execution_id)
 
 
-def _entry(
-    proposal: Proposal, reason: str, same_result: bool | None, candidate: _Candidate | None, baseline_ms: int
-) -> dict[str, Any]:
+def _entry(decided: _Decided, baseline_ms: int, noise: Sequence[float]) -> dict[str, Any]:
+    proposal, candidate = decided.proposal, decided.candidate
     saved: int | None = None
     low: int | None = None
     high: int | None = None
     if candidate is not None and candidate.ratios:
         saved = _saved(statistics.fmean(candidate.ratios), baseline_ms)
-        bounds = [_saved(each, baseline_ms) if math.isfinite(each) else None for each in interval(candidate.ratios)]
-        low, high = bounds
+        bounds = interval(candidate.ratios, noise)
+        low, high = (_saved(each, baseline_ms) if math.isfinite(each) else None for each in bounds)
     return {
         "variant": proposal.variant,
         "code": proposal.code,
         "saved_ms": saved,
         "low_ms": low,
         "high_ms": high,
-        "reason": reason,
-        "same_result": same_result,
+        "reason": decided.reason,
+        "same_result": decided.same_result,
     }
 
 

@@ -4,10 +4,15 @@ Each pair is a run of the baseline and one of the variant, next to each other. I
 is above 0 if the variant is faster. The assumption: log ratios of pairs are independent and normal, with one mean and
 one variance, both unknown; what drifts slowly slows both runs of a pair and cancels out.
 
-For a fixed effect size (mean / standard deviation), the likelihood ratio of what does not depend on the scale of the
-data, against effect 0, is a martingale with mean 1 while the mean is 0 (Lai 1976; Wang and Ramdas 2024, "Anytime-valid
+For a fixed effect size (mean / standard deviation), the likelihood ratio against effect 0, in which the scale of the
+data is integrated out, is a martingale with mean 1 while the mean is 0 (Lai 1976; Wang and Ramdas 2024, "Anytime-valid
 t-tests"), and falls if it is below. So is a mixture over effect sizes. By Ville's inequality, it ever reaches ``1 / a``
 with probability at most ``a``, however often one looks.
+
+The pairs alone say little about their scatter, so a large effect would need many. Two things say more: what is usual,
+as if two other pairs had been seen; and the log ratios of successive runs of the baseline, `noise`. These share runs
+with the pairs, and what is usual may not hold, so the bound of Ville is no longer exact: see docs/benchmarks.md for how
+often useless variants pass in simulations.
 """
 
 from __future__ import annotations
@@ -21,43 +26,54 @@ LEAST_SAVING = 0.03
 """A smaller share of the wall time is not worth a change of code."""
 _EFFECTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Mean / standard deviation; 8: half the time, with 9 % of scatter."""
+_USUAL_PAIRS, _USUAL_SCATTER = 2, 0.15
+"""What is known of scatter before any run: as if so many pairs had been seen with this standard deviation."""
 _STEPS = 400
 _WIDEST = 20.0
 """A log ratio that no two runs have."""
 
 
-def evidence(log_ratios: Sequence[float]) -> float:
-    """How many times likelier the log ratios are with a mean above 0: 100 is reached by chance once in 100 trials."""
-    number = len(log_ratios)
-    squares = sum(each * each for each in log_ratios)
-    if not number or squares == 0:
-        return 1.0
+def log_ratio(first_ms: float, second_ms: float) -> float:
+    """Above 0 if the second run is faster."""
+    return math.log(max(1, first_ms) / max(1, second_ms))
+
+
+def evidence(log_ratios: Sequence[float], noise: Sequence[float] = ()) -> float:
+    """How many times likelier the log ratios are with a mean above 0: 100 is reached by chance once in 100 trials.
+
+    `noise` are log ratios of runs that differ by chance only.
+    """
+    known = _USUAL_PAIRS + len(noise)
+    squares = _USUAL_PAIRS * _USUAL_SCATTER**2 + sum(each * each for each in (*log_ratios, *noise))
     score = sum(log_ratios) / math.sqrt(squares)
-    return sum(_likelihood_ratio(number, score, effect) for effect in _EFFECTS) / len(_EFFECTS)
+    return sum(_likelihood_ratio(len(log_ratios), known, score, effect) for effect in _EFFECTS) / len(_EFFECTS)
 
 
-def is_faster(log_ratios: Sequence[float]) -> bool:
-    """Whether the variant is certainly faster, by what is worth a change."""
-    return evidence(log_ratios) >= ENOUGH and sum(log_ratios) >= LEAST_SAVING * len(log_ratios)
-
-
-def is_hopeless(log_ratios: Sequence[float]) -> bool:
-    """Whether more pairs are a waste: slower in two, hardly faster in four, or in ten nothing speaks for it."""
+def is_faster(log_ratios: Sequence[float], noise: Sequence[float] = ()) -> bool:
+    """Whether the variant is certainly faster, by what is worth a change; never of one pair."""
     number = len(log_ratios)
-    least = 0 if number < 4 else LEAST_SAVING
-    return number >= 2 and (sum(log_ratios) < least * number or (number >= 10 and evidence(log_ratios) <= 1))
+    return number > 1 and sum(log_ratios) >= LEAST_SAVING * number and evidence(log_ratios, noise) >= ENOUGH
 
 
-def _likelihood_ratio(number: int, score: float, effect: float) -> float:
+def is_hopeless(log_ratios: Sequence[float], noise: Sequence[float] = ()) -> bool:
+    """Whether more pairs are a waste: slower in two, hardly faster in three, or in eight nothing speaks for it."""
+    number = len(log_ratios)
+    least = 0 if number < 3 else LEAST_SAVING
+    return number >= 2 and (sum(log_ratios) < least * number or (number >= 8 and evidence(log_ratios, noise) <= 1))
+
+
+def _likelihood_ratio(pairs: int, known: int, score: float, effect: float) -> float:
     """That of an effect size against 0, with the scale integrated out under its Haar measure.
 
-    The integral over w of ``w^(n-1) exp(-w^2/2 + effect w score - n effect^2/2) / (2^(n/2-1) gamma(n/2))``.
+    The integral over w of ``w^(n-1) exp(-w^2/2 + effect w score - pairs effect^2/2) / (2^(n/2-1) gamma(n/2))``, where
+    n is the number of pairs and of other log ratios, which are known to have mean 0.
     """
+    number = pairs + known
     slope = effect * score
-    peak = (slope + math.sqrt(slope * slope + 4 * (number - 1))) / 2 if number > 1 else max(0.0, slope)
+    peak = (slope + math.sqrt(slope * slope + 4 * (number - 1))) / 2
     low, high = max(0.0, peak - 10), peak + 10
     width = (high - low) / _STEPS
-    constant = number * effect * effect / 2 + (number / 2 - 1) * math.log(2) + math.lgamma(number / 2)
+    constant = pairs * effect * effect / 2 + (number / 2 - 1) * math.log(2) + math.lgamma(number / 2)
     total = 0.0
     for step in range(_STEPS):
         w = low + (step + 0.5) * width
@@ -65,18 +81,18 @@ def _likelihood_ratio(number: int, score: float, effect: float) -> float:
     return total * width
 
 
-def interval(log_ratios: Sequence[float], certainty: float = 0.95) -> tuple[float, float]:
+def interval(log_ratios: Sequence[float], noise: Sequence[float] = (), certainty: float = 0.95) -> tuple[float, float]:
     """Bounds of the mean log ratio that hold with this certainty at all times; infinite with too few pairs."""
     least = 2 / (1 - certainty)
     mean = sum(log_ratios) / len(log_ratios) if log_ratios else 0.0
-    return -_bound([-each for each in log_ratios], -mean, least), _bound(log_ratios, mean, least)
+    return -_bound([-each for each in log_ratios], noise, -mean, least), _bound(log_ratios, noise, mean, least)
 
 
-def _bound(log_ratios: Sequence[float], mean: float, least: float) -> float:
+def _bound(log_ratios: Sequence[float], noise: Sequence[float], mean: float, least: float) -> float:
     """The smallest mean above that of the data which the data speak against."""
 
     def is_refuted(candidate: float) -> bool:
-        return evidence([candidate - each for each in log_ratios]) >= least
+        return evidence([candidate - each for each in log_ratios], noise) >= least
 
     low, high = mean, mean + _WIDEST
     if not is_refuted(high):

@@ -17,7 +17,7 @@ from joinsight.base.errors import JoinsightError
 from joinsight.base.units import bytes_text, duration_text
 from joinsight.measuring.advice import check_budget
 from joinsight.measuring.measurement import Measured, measure
-from joinsight.measuring.paired_test import ENOUGH, evidence
+from joinsight.measuring.paired_test import ENOUGH, evidence, log_ratio
 from joinsight.measuring.results import Result, result_of, same
 from joinsight.tables import ExecutionRow
 from joinsight.terminal.console import text_console
@@ -69,9 +69,14 @@ class Variants:
         return [one / max(1, first) for one, first in pairs]
 
     @property
+    def noise(self) -> Sequence[float]:
+        """Log ratios of successive runs of the first variant, which differ by chance."""
+        return [log_ratio(one, other) for one, other in itertools.pairwise(self.variants[0].durations_ms)]
+
+    @property
     def are_decided(self) -> bool:
         """Whether each variant is certainly faster or slower than the first."""
-        return all(_decided(self.ratios(variant)) for variant in self.variants[1:])
+        return all(_decided(self.ratios(variant), self.noise) for variant in self.variants[1:])
 
     def __str__(self) -> str:
         text = io.StringIO()
@@ -117,7 +122,7 @@ class Variants:
         ratios = self.ratios(variant)
         least, most = min(ratios), max(ratios)
         verdict = "no clear difference"
-        if decided := _decided(ratios):
+        if decided := _decided(ratios, self.noise):
             verdict = f"certainly {decided}"
         elif most < 1 or least > 1:
             word, rounds = "faster" if most < 1 else "slower", len(ratios)
@@ -131,12 +136,12 @@ class Variants:
         return f"{runs}; baseline: {first.name}."
 
 
-def _decided(ratios: Sequence[float]) -> str:
+def _decided(ratios: Sequence[float], noise: Sequence[float] = ()) -> str:
     """faster, slower, or empty if the ratios to the baseline do not tell yet; may be asked after every round."""
     logs = [-math.log(max(1e-9, each)) for each in ratios]
-    if evidence(logs) >= ENOUGH:
+    if evidence(logs, noise) >= ENOUGH:
         return "faster"
-    return "slower" if evidence([-each for each in logs]) >= ENOUGH else ""
+    return "slower" if evidence([-each for each in logs], noise) >= ENOUGH else ""
 
 
 def compare(
