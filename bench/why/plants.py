@@ -45,6 +45,10 @@ LEFT = (
     " FROM orders o LEFT JOIN customers c ON o.customer_id = c.customer_id"
 )
 SORTED = "SELECT note, customer_id FROM orders ORDER BY note"
+LISTS = (
+    "SELECT max(size(notes)), max(array_max(notes)) FROM (SELECT customer_id % 16 AS k,"
+    " collect_list(repeat(note, 3)) AS notes FROM orders GROUP BY 1)"
+)
 ROWS = "SELECT customer_id % 60 AS k, note FROM orders WHERE amount < 60"
 _KEY = "o.customer_id = c.customer_id"
 _HASHED = "md5(sha2(string({0}.customer_id), 512))"
@@ -291,7 +295,7 @@ SESSIONS: Mapping[str, Session] = {
     "without AQE and samples": Session(
         {**_LOCAL, "spark.joinsight.sampleInterval": "0"}, {"spark.sql.adaptive.enabled": "false"}
     ),
-    "small heap": Session({**_LOCAL, "spark.driver.memory": "512m", "spark.memory.fraction": "0.2"}),
+    "small heap": Session({**_LOCAL, "spark.driver.memory": "512m", "spark.memory.fraction": "0.05"}),
     "cluster": Session({"spark.executor.memory": "700m", "spark.driver.memory": "1g"}, hosts=2),
     "one executor": Session(
         {"spark.executor.memory": "700m", "spark.driver.memory": "1g", "spark.cores.max": "1"}, hosts=2
@@ -308,6 +312,7 @@ BASES: Mapping[str, Base] = {
     "distinct": Base(DISTINCT),
     "left": Base(LEFT),
     "sorted": Base(SORTED, save),
+    "lists": Base(LISTS),
     "merge without AQE": Base(MERGE, session="without AQE and samples"),
     "cluster": Base(MERGE, conf={"spark.sql.shuffle.partitions": "7"}, session="cluster"),
 }
@@ -358,10 +363,14 @@ PLANTS: Mapping[str, Plant] = {
     **{
         f"{name}, {base}": replace(plant, base=base)
         for base, names in {
-            "window": ("twice the data", "hot key", "one partition", "other load", "other query", "busy driver"),
+            "window": (
+                *("twice the data", "hot key", "one partition", "other load", "other query"),
+                *("busy driver", "small heap"),
+            ),
             "distinct": ("twice the data", "another format", "other load", "one core", "many partitions"),
             "left": ("twice the data", "broadcast threshold", "tiny files", "other load", "slow broadcast"),
-            "sorted": ("twice the data", "other load", "slow commit", "another format"),
+            "sorted": ("twice the data", "other load", "slow commit", "another format", "small heap"),
+            "lists": ("small heap", "twice the data"),
         }.items()
         for name in names
         for plant in [_ALONE[name]]

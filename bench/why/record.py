@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import pyspark
 from pyspark.sql import SparkSession
+from tests.java import end_java
 from tests.spark.sink import Sink, listening
 from tests.standalone import standalone
 
@@ -144,6 +145,7 @@ class _Recording:
                 settings = {**settings, "spark.master": cluster.url, **local, "spark.jars": _jar()}
             else:
                 classes = compiled("Slow", folder / "classes")
+            stack.callback(end_java)
             spark = session(sink, settings, classes)
             stack.callback(spark.stop)
             spark.sparkContext.setLogLevel("OFF" if its.hosts else "ERROR")

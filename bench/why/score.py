@@ -92,7 +92,9 @@ _kept: dict[int, StoredPlan] = {}
 
 def _stored(run: Run) -> StoredPlan:
     if id(run) not in _kept:
-        _kept[id(run)] = replace(stored_plan(execution_rows(run.execution)), slots=2, settings=run.settings)
+        stored = stored_plan(execution_rows(run.execution))
+        slots = max((stage.slots or 0 for stage in run.execution.stages), default=0)
+        _kept[id(run)] = replace(stored, slots=slots or 2, settings=run.settings)
     return _kept[id(run)]
 
 
