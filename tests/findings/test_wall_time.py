@@ -11,7 +11,8 @@ from tests.findings.recorded import SMALL, UNLIMITED, recordings
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.base.severity import rank
 from joinsight.contract.document import Execution
-from joinsight.findings import HEURISTICS, FindingsEngine, PlanContext
+from joinsight.findings import HEURISTICS, Finding, FindingsEngine, Heuristic, PlanContext
+from joinsight.findings.finding import Waited
 from joinsight.tables import FindingRow, ShuffleRow
 
 
@@ -70,6 +71,25 @@ def test_without_a_critical_path_it_is_unknown() -> None:
     cached = recordings()["cache-filled"]
     _, row = found(structs.replace(cached, ended_at_ms=cached.started_at_ms), "cache-read-once")
     assert (row.wall_ms, row.wall_is_partial) == (None, False)
+
+
+def test_together_it_is_no_more_than_the_execution_took() -> None:
+    """Findings about the same time: the largest stake is whole, others have what it leaves."""
+    rows = execution_rows(recordings()["cache-filled"])
+    took = rows.execution.duration_ms
+    assert took is not None
+
+    def costing(kind: str, wall_ms: int) -> Heuristic:
+        made = Finding(kind, "warning", "", {}, "", waited=Waited(wall_ms))
+        return Heuristic(kind, lambda context: iter([made]), is_about_time=False)
+
+    stakes = {"small": took // 3, "large": took - took // 4, "unmet": took // 2}
+    found = FindingsEngine(heuristics=tuple(map(costing, stakes, stakes.values()))).rows(rows)
+    assert {row.finding: row.wall_ms for row in found} == {
+        "large": took - took // 4,
+        "unmet": took // 4,
+        "small": 0,
+    }
 
 
 def test_findings_are_ranked() -> None:

@@ -47,6 +47,8 @@ EXPECTED = {
     "distinct": ("compute", "Expand"),
     "json": ("scan", "Scan json "),
     "skew": ("data_skew", "SortMergeJoin"),  # of a key; two slots were busy all the time
+    "hot-set": ("data_skew", "ObjectHashAggregate"),  # few rows of one key have nearly all values of a set
+    "range-per-site": ("compute", "SortMergeJoin"),  # its two tasks had the two processors that four slots share
     "window": ("data_skew", "Window"),
     "slow-task": ("slow_host", "HashAggregate"),  # one task slept
     "gz": ("scan", "Scan csv "),
@@ -351,7 +353,7 @@ def test_skew_that_costs_little_on_few_slots_says_so() -> None:
     """The slots were busy all the time; the task that took longest is what to look at, still."""
     text = judge(stored("skew")).text
     assert text.startswith("Stage 15 (the join on cust, the shuffle by cust): one of 8 tasks ran for 10.4 s, ")
-    assert text.endswith(" With as many slots, even tasks would save 1.2 s of 23.6 s.")
+    assert text.endswith(" With as many slots and processors, even tasks would save 1.2 s of 23.6 s.")
 
 
 def test_the_skew_of_one_side_is_not_hidden_by_the_other() -> None:

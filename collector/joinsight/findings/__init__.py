@@ -7,7 +7,8 @@ through a `History`, which the store implements.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from joinsight.analysis.rows import Rows
 from joinsight.base.severity import rank
@@ -28,7 +29,7 @@ from joinsight.findings import (
     rewritten_rows,
     streams,
 )
-from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, PlanContext
+from joinsight.findings.finding import Finding, Heuristic, History, NoHistory, PlanContext, Waited
 from joinsight.findings.thresholds import Thresholds
 from joinsight.tables import EXECUTION_KEY, SEVERITIES, FindingRow
 
@@ -76,7 +77,8 @@ class FindingsEngine:
         for heuristic in self._heuristics:
             if not {each.finding for each in found} & set(heuristic.unless):
                 found += self._evaluate(heuristic, context)
-        made = [FindingRow(**key, **finding.columns()) for finding in _one_a_node(found).values()]
+        its = _shared_out(_one_a_node(found).values(), context.duration_ms)
+        made = [FindingRow(**key, **finding.columns()) for finding in its]
         return sorted(made, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 
     def _evaluate(self, heuristic: Heuristic, context: PlanContext) -> list[Finding]:
@@ -85,7 +87,7 @@ class FindingsEngine:
         if (heuristic.needs_whole and not context.is_whole) or (heuristic.is_about_time and not context.takes_long):
             return []
         try:
-            found = map(context.limited, heuristic.evaluate(context))
+            found = heuristic.evaluate(context)
             return [each for each in found if not heuristic.is_about_time or context.is_worth_it(each)]
         except context.history.errors:
             raise
@@ -103,6 +105,18 @@ def _one_a_node(found: list[Finding]) -> Mapping[tuple[str, int], Finding]:
     for finding in sorted(found, key=lambda each: (each.impact_bytes or 0, each.impact_ms or 0)):
         best[finding.finding, finding.node_id] = finding
     return best
+
+
+def _shared_out(found: Iterable[Finding], left_ms: int | None) -> Iterator[Finding]:
+    """With no more wall time at stake together than the execution took: the others have what the largest leaves."""
+    for finding in sorted(found, key=lambda each: -(each.waited.wall_ms or 0)):
+        wall, is_partial = finding.waited
+        if left_ms is None or wall is None:
+            yield finding
+        else:
+            wall = min(wall, left_ms)
+            left_ms -= wall
+            yield replace(finding, waited=Waited(wall, is_partial))
 
 
 def link(finding: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -140,14 +140,6 @@ class PlanContext:
         """Whether a finding about time can be made at all."""
         duration = self.duration_ms
         return duration is not None and duration >= self.limits.wall_ms
-
-    def limited(self, finding: Finding) -> Finding:
-        """With no more wall time at stake than the execution took."""
-        wall, is_partial = finding.waited
-        duration = self.duration_ms
-        if wall is None or duration is None or wall <= duration:
-            return finding
-        return replace(finding, waited=Waited(duration, is_partial))
 
     def is_worth_it(self, finding: Finding) -> bool:
         """Whether enough wall time is at stake for a finding about time."""

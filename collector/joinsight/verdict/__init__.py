@@ -161,10 +161,10 @@ def _text(best: _Place, wall: int, whole: int, found: Sequence[Cause]) -> str:
             if is_guess
             else f"{amount} went into {name} in stage {cause.stage_id}{best.inside}: {cause.what}."
         )
-    elif cause.code in ("data_skew", "output_skew") and wall < cause.least_share * whole:
+    elif cause.seen_ms and cause.stage_id is not None and wall < cause.least_share * whole:
         place = first_up(names.place(view, cause.nodes, cause.stage_id, cause.what))
         saved = f"{duration_text(wall)} of {duration_text(whole)}{so_far}"
-        text = f"{place}{best.inside}: {cause.what}. With as many slots, even tasks would save {saved}."
+        text = f"{place}{best.inside}: {cause.what}. With as many slots and processors, even tasks would save {saved}."
     else:
         place = names.place(view, cause.nodes, cause.stage_id, cause.what)
         inside = best.inside if place else best.inside.replace(" of", " in")

@@ -193,7 +193,7 @@ def contention(view: View) -> Iterator[Cause]:
     """The same work took the same CPU time, but longer: something else used the machine."""
     runs = [each for each in view.stored.earlier if each["run_time_ms"] and each["cpu_time_ms"]]
     run = sum(ran.run_ms for ran in view.ran)
-    cpu = sum(ran.number("cpu_time_ns") for ran in view.ran) // 1_000_000
+    cpu = round(sum(ran.cpu_ms for ran in view.ran))
     if not runs or not run or not cpu:
         return
     usual = median_high(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)

@@ -23,6 +23,8 @@ SKEWED = 2.5
 """The longest task to the mean of the others."""
 _COALESCED = (1.5, 4.0)
 """The same, and what it read to what the others did, where tasks are few: AQE has merged the others."""
+_LEAST_AT_ONCE = 2
+"""Fewer processors than these are a busy machine's."""
 _TINY_MS = 100
 """Run time of a task that is mostly overhead."""
 _PER_TASK_MS = 5
@@ -46,7 +48,7 @@ def imbalance(view: View) -> Iterator[Cause]:
         if not ran.run_ms or not ran.wall_ms or ran.row["stage_attempt"]:
             continue
         usable = max(1, slots or ran.number("width") or 1)
-        spared = ran.wall_ms - round(ran.run_ms / usable)
+        spared = ran.wall_ms - round(_even_ms(view, ran, usable))
         longest = ran.number("run_time_ms_max")
         ratio = ran.ratio(longest, ran.run_ms)
         slow = _slow(ran)
@@ -58,11 +60,11 @@ def imbalance(view: View) -> Iterator[Cause]:
             useful = max(0, ran.run_ms - _PER_TASK_MS * ran.tasks) / usable
             yield _tiny_tasks(view, ran, max(spared, round(ran.wall_ms - useful)), mean)
         elif ratio is not None and ratio >= SKEWED and (wall := _uneven_ms(view, ran, usable, spared, ratio)) > 0:
-            yield _skew(view, ran, wall, ratio)
+            yield _skew(view, ran, usable, wall, ratio)
         elif ratio is not None and spared > 0 and _is_coalesced(view, ran, usable, ratio):
-            yield _skew(view, ran, spared, ratio)
-        elif ran.tasks < usable and spared > 0:
-            yield _few_tasks(view, ran, round(ran.wall_ms * (1 - ran.tasks / usable)), usable)
+            yield _skew(view, ran, usable, spared, ratio)
+        elif ran.tasks < usable:
+            yield _few_tasks(view, ran, spared, usable)
 
 
 def _so_far(view: View, ran: Ran, usable: int) -> Iterator[Cause]:
@@ -108,13 +110,23 @@ def _of_straggler(view: View, ran: Ran, found: Straggler) -> _Reason:
     return _Reason("output_skew", (its.node_id,), text, advice, {"made_ratio": round(its.ratio, 1)})
 
 
+def _even_ms(view: View, ran: Ran, usable: int) -> float:
+    """How long a stage would take if its work were even in all slots, which may share fewer processors.
+
+    In stages that have all slots, tasks then have the CPU for a smaller share of their run time.
+    """
+    share = ran.cpu_ms / ran.run_ms
+    when_full = min(share, view.full_cpu_share or share)
+    return ran.run_ms / min(usable, max(_LEAST_AT_ONCE, usable * when_full / share)) if share else ran.run_ms / usable
+
+
 def _uneven_ms(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> int:
     """What a stage would be spared if its longest task were like the others.
 
     The same work in even tasks needs no less of the slots; a task that is slow without more work does.
     """
-    longest, mean = ran.number("run_time_ms_max"), ran.run_ms / ran.tasks
-    wall = min(spared, round(longest - mean))
+    longest = ran.number("run_time_ms_max")
+    wall = min(spared, round(longest - ran.run_ms / max(ran.tasks, usable)))
     if _reason(view, ran, ratio).code == "slow_host":
         excess = longest - (ran.run_ms - longest) / (ran.tasks - 1)
         wall = max(wall, round(excess / usable))
@@ -142,6 +154,7 @@ def _tiny_tasks(view: View, ran: Ran, wall_ms: int, mean: float) -> Cause:
 
 
 def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
+    seen_ms = round(ran.wall_ms * (1 - ran.tasks / usable))
     of = "one task" if ran.tasks == 1 else f"{ran.tasks} tasks"
     unsplit = _unsplit_scan(view, ran)
     if unsplit is not None:
@@ -153,6 +166,7 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
             "Store the data in a format that can be split (Parquet, ORC, or text without gzip), or as more files.",
             {"tasks": ran.tasks, "slots": usable},
             ran.stage_id,
+            seen_ms,
             is_place=not (_is_packed(view.facts.nodes[unsplit]) or _is_of_lines(view.facts.nodes[unsplit])),
         )
     return Cause(
@@ -163,6 +177,7 @@ def _few_tasks(view: View, ran: Ran, wall_ms: int, usable: int) -> Cause:
         _few_tasks_advice(view, ran),
         {"tasks": ran.tasks, "slots": usable},
         ran.stage_id,
+        seen_ms,
         certainty=_BESIDE_PYTHON if _python_ms(view, ran) >= _MOSTLY * ran.wall_ms else 1.0,
     )
 
@@ -241,11 +256,11 @@ class _Reason:
     evidence: Mapping[str, float] = field(default_factory=dict)
 
 
-def _skew(view: View, ran: Ran, spared: int, ratio: float) -> Cause:
+def _skew(view: View, ran: Ran, usable: int, spared: int, ratio: float) -> Cause:
     longest = ran.number("run_time_ms_max")
     reason = _reason(view, ran, ratio)
     ran_for = f"one of {ran.tasks:,} tasks ran for {duration_text(longest)}, {times(ratio)} as long as the others"
-    seen_ms = min(ran.wall_ms, longest) - round(ran.run_ms / ran.tasks)
+    seen_ms = min(ran.wall_ms, longest) - round(ran.run_ms / max(ran.tasks, usable))
     return Cause(
         reason.code,
         spared,
@@ -271,7 +286,7 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
         advice = "Look at the most frequent values of its key (joinsight keys): some have many rows on both sides."
         evidence = {"made_ratio": round(its, 1)}
         return _Reason("output_skew", (node_id,), f": {text}, although all read about as much", advice, evidence)
-    cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.number("cpu_time_ns") / 1e6)
+    cpu = ran.ratio(ran.number("cpu_time_ms_max"), ran.cpu_ms)
     if cpu is not None and cpu >= 0.5 * ratio:
         text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
         advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."

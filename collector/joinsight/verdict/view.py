@@ -53,6 +53,11 @@ class Ran:
         """Run time of all tasks."""
         return int(self.row["run_time_ms"] or 0)
 
+    @property
+    def cpu_ms(self) -> float:
+        """CPU time of all tasks."""
+        return self.number("cpu_time_ns") / 1e6
+
     def number(self, name: str) -> int:
         """A column, 0 for NULL."""
         return int(self.row.get(name) or 0)
@@ -146,6 +151,14 @@ class View:
         seen = [row["width"] for row in self.stored.stages if row["width"]]
         declared = [row["slots"] for row in self.stored.stages if row.get("slots")]
         return max([*declared, *seen, self.stored.slots or 0]) or None
+
+    @cached_property
+    def full_cpu_share(self) -> float | None:
+        """CPU time to run time of tasks while they ran in all slots, the largest of all stages; None: unknown."""
+        slots = self.slots or 0
+        full = (row for row in self.stored.stages if slots and (row["width"] or 0) >= slots)
+        long = (row for row in full if (row["run_time_ms"] or 0) >= _LEAST_RUN_MS)
+        return max(((row["cpu_time_ns"] or 0) / 1e6 / row["run_time_ms"] for row in long), default=0.0) or None
 
     @cached_property
     def ran(self) -> Sequence[Ran]:
@@ -296,6 +309,8 @@ class View:
         )
 
 
+_LEAST_RUN_MS = 1_000
+"""Run time of the tasks of a stage, from which on their CPU time says whether they had a processor each."""
 _MOST_BESIDE = 100
 """Stages that are considered while another waits, the longest ones: a document may hold anything."""
 _WEIGHTS: Mapping[str, float] = {"join": 3.0, "aggregate": 3.0, "sort": 4.0, "scan": 1.5, "shuffle": 2.0}
