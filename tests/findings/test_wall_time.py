@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -74,22 +75,24 @@ def test_without_a_critical_path_it_is_unknown() -> None:
 
 
 def test_together_it_is_no_more_than_the_execution_took() -> None:
-    """Findings about the same time: the largest stake is whole, others have what it leaves."""
+    """Those that say why go first, then the largest; others have what is left, if it is enough for a finding."""
     rows = execution_rows(recordings()["cache-filled"])
-    took = rows.execution.duration_ms
-    assert took is not None
+    rows = replace(rows, execution=structs.replace(rows.execution, duration_ms=10_000))
 
-    def costing(kind: str, wall_ms: int) -> Heuristic:
+    def costing(kind: str, wall_ms: int, is_place: bool = False) -> Heuristic:
         made = Finding(kind, "warning", "", {}, "", waited=Waited(wall_ms))
-        return Heuristic(kind, lambda context: iter([made]), is_about_time=False)
+        return Heuristic(kind, lambda context: iter([made]), is_place=is_place)
 
-    stakes = {"small": took // 3, "large": took - took // 4, "unmet": took // 2}
-    found = FindingsEngine(heuristics=tuple(map(costing, stakes, stakes.values()))).rows(rows)
-    assert {row.finding: row.wall_ms for row in found} == {
-        "large": took - took // 4,
-        "unmet": took // 4,
-        "small": 0,
-    }
+    heuristics = (
+        costing("where", 9_000, True),
+        costing("small", 2_500),
+        costing("large", 4_000),
+        costing("rest", 2_200),
+    )
+    found = FindingsEngine(heuristics=heuristics).rows(rows)
+    assert {row.finding: row.wall_ms for row in found} == {"large": 4_000, "small": 2_500, "rest": 2_200}
+    found = FindingsEngine(heuristics=heuristics[:3]).rows(rows)
+    assert {row.finding: row.wall_ms for row in found} == {"large": 4_000, "small": 2_500, "where": 3_500}
 
 
 def test_findings_are_ranked() -> None:

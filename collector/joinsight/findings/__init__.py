@@ -77,7 +77,7 @@ class FindingsEngine:
         for heuristic in self._heuristics:
             if not {each.finding for each in found} & set(heuristic.unless):
                 found += self._evaluate(heuristic, context)
-        its = _shared_out(_one_a_node(found).values(), context.duration_ms)
+        its = self._shared_out(_one_a_node(found).values(), context)
         made = [FindingRow(**key, **finding.columns()) for finding in its]
         return sorted(made, key=lambda row: rank(row.severity, row.wall_ms, row.impact_ms, row.impact_bytes))
 
@@ -98,6 +98,23 @@ class FindingsEngine:
                 log.exception("heuristic %s failed at %s; further failures are not logged", heuristic.id, which)
             return []
 
+    def _shared_out(self, found: Iterable[Finding], context: PlanContext) -> Iterator[Finding]:
+        """With no more wall time at stake together than the execution took.
+
+        Those that say why go first, then the largest; others have what these leave, if that is worth it.
+        """
+        kinds = {heuristic.id: heuristic for heuristic in self._heuristics}
+        left = context.duration_ms
+        for finding in sorted(found, key=lambda its: (kinds[its.finding].is_place, -(its.waited.wall_ms or 0))):
+            wall, is_partial = finding.waited
+            if left is None or wall is None:
+                yield finding
+                continue
+            shared = replace(finding, waited=Waited(min(wall, left), is_partial))
+            if not kinds[finding.finding].is_about_time or context.is_worth_it(shared):
+                left -= min(wall, left)
+                yield shared
+
 
 def _one_a_node(found: list[Finding]) -> Mapping[tuple[str, int], Finding]:
     """The finding of greatest impact for each kind and node."""
@@ -105,18 +122,6 @@ def _one_a_node(found: list[Finding]) -> Mapping[tuple[str, int], Finding]:
     for finding in sorted(found, key=lambda each: (each.impact_bytes or 0, each.impact_ms or 0)):
         best[finding.finding, finding.node_id] = finding
     return best
-
-
-def _shared_out(found: Iterable[Finding], left_ms: int | None) -> Iterator[Finding]:
-    """With no more wall time at stake together than the execution took: the others have what the largest leaves."""
-    for finding in sorted(found, key=lambda each: -(each.waited.wall_ms or 0)):
-        wall, is_partial = finding.waited
-        if left_ms is None or wall is None:
-            yield finding
-        else:
-            wall = min(wall, left_ms)
-            left_ms -= wall
-            yield replace(finding, waited=Waited(wall, is_partial))
 
 
 def link(finding: str) -> str:

@@ -147,6 +147,7 @@ HEURISTICS = tuple(
         partial(_evaluate, kind),
         EXPLAINED,
         needs_whole=kind.needs_whole,
+        is_place=kind.is_one in (_is_expensive, _is_text, _always),
         while_running=kind.while_running,
         unless=kind.unless,
     )
@@ -157,4 +158,4 @@ HEURISTICS = tuple(
 def largest_part(others: Iterable[Heuristic]) -> Heuristic:
     """Where the time went, if none of the others made a finding about it."""
     named = tuple(each.id for each in others if each.is_about_time)
-    return Heuristic("largest-part", _largest_part, EXPLAINED, unless=named)
+    return Heuristic("largest-part", _largest_part, EXPLAINED, is_place=True, unless=named)

@@ -241,6 +241,8 @@ class Heuristic:
     the measured values are lower bounds, which are sufficient."""
     is_about_time: bool = True
     """Whether a finding is made only from a share of the wall time on. Others are about what fails, or soon will."""
+    is_place: bool = False
+    """Whether it only says where the time went, and others why."""
     while_running: bool = False
     """Whether it also looks at executions that run."""
     unless: tuple[str, ...] = ()

@@ -291,9 +291,10 @@ def _reason(view: View, ran: Ran, ratio: float) -> _Reason:
         text = f": its rows took {times(cpu)} as much CPU, although all read about as much"
         advice = "Look at what its rows have more of: long texts, large arrays, values that are slow to compute."
         return _Reason("output_skew", ran.nodes[:3], text, advice, {"cpu_ratio": round(cpu, 1)})
-    return _Reason("slow_host", ran.nodes[:3], ", with no more data than they had", f"Look at the host: {_SLOW_HOST}")
+    return _Reason("slow_host", ran.nodes[:3], ", with no more data than they had", f"{_WAITS} {_SLOW_HOST}")
 
 
+_WAITS = "Look at what its rows wait for, such as a service that they call, or at its host:"
 _SLOW_HOST = "other load, slow disks, memory; spark.speculation=true starts such tasks again elsewhere."
 
 
