@@ -104,6 +104,16 @@ def test_half_the_slots_are_the_cause_also_of_fewer_tasks() -> None:
     assert found.causes[0].evidence[0].endswith("of 1 slots, 1.7 of 2 before")
 
 
+def test_a_driver_that_stopped_while_tasks_ran_is_no_lack_of_slots() -> None:
+    """Slots were idle since the driver started no further tasks: the scheduler's delay tells."""
+    e = document("base2")
+    e = changed.with_stage(e, structs.replace(changed.stage_of(e, JOIN), scheduler_delay_ms=300))
+    slower = changed.longer_stage(e, JOIN, 4_000, scheduler_delay_ms=8_000)
+    first = explain(*(replace(stored_plan(execution_rows(each)), slots=2) for each in (e, slower))).causes[0]
+    assert first.code == "driver" and first.wall_ms == pytest.approx(4_000, rel=0.1)
+    assert "for the driver's scheduler" in first.evidence[0]
+
+
 def test_tasks_that_failed_are_the_cause_of_what_their_next_attempts_take() -> None:
     e = document("base2")
     slower = changed.longer_stage(e, JOIN, 4_000, run_time_ms=5_000, cpu_time_ns=4_000_000_000)

@@ -29,6 +29,9 @@ _FILES_MOVED = 2.0
 _TASKS_MOVED = 2.0
 _UNEVEN = 1.2
 """How much more unequal the tasks of a stage must be."""
+_DELAYED, _LEAST_DELAY_MS = 3.0, 500.0
+"""How many times as long tasks must wait for the driver's scheduler, and how much longer a slot, for slots to be idle
+because of the driver."""
 _LEAST_REST_MS = 20
 _MOST_EVIDENCE = 4
 
@@ -175,6 +178,10 @@ class Amounts:
             return "partitions"
         if has_other_skew(one, other):
             return "skew"
+        delay = other.delay_ms / other.slots - one.delay_ms / one.slots
+        is_delayed = ratio(one.delay_ms, other.delay_ms) >= _DELAYED and abs(delay) >= _LEAST_DELAY_MS
+        if is_delayed and delay * wall > 0 and abs(delay) >= abs(wall) / 2:
+            return "driver"
         tail, uneven = other.tail_ms - one.tail_ms, other.longest_to_mean / one.longest_to_mean
         if wall < 0:
             tail, uneven = -tail, 1 / uneven

@@ -65,7 +65,7 @@ class Scatter:
             for its in (self.both.a, self.both.b)
         )
         known = [_stretch(row["cpu_time_ms"], row["waited_ms"]) for row in self.both.alike if row.get("cpu_time_ms")]
-        return bool(last >= _BUSIER * max([first, *known]))
+        return bool(last >= _BUSIER * max(first, sorted(known)[-1 - len(known) // _FEW] if known else 0.0))
 
     def _is_more_work(self) -> bool:
         """Whether other work took other CPU time, which scatters less than wall time, and it took as much longer."""
@@ -84,7 +84,7 @@ class Scatter:
             its = abs(self.found[self.lead].wall)
             return bool(its >= _MOST * abs(self.both.difference) and its > CALM.guessed * self.both.shorter_ms)
         is_long = abs(self.both.difference) > USUAL.guessed * self.both.shorter_ms
-        return bool(self.lead in ("slots", "skew", "partitions") and self.both.has_other_use and is_long)
+        return bool(self.lead in ("slots", "skew", "partitions", "driver") and self.both.has_other_use and is_long)
 
     @staticmethod
     def _waited(run: RunPlaces) -> float:

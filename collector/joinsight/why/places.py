@@ -70,6 +70,11 @@ class StageRun:
         return self.total("run_time_ms")
 
     @property
+    def delay_ms(self) -> int:
+        """How long its tasks waited for the driver: to run, and until it knew of their end."""
+        return self.total("scheduler_delay_ms")
+
+    @property
     def tasks(self) -> int:
         return self.total("succeeded_tasks")
 

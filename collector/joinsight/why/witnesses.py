@@ -104,6 +104,15 @@ def _fetch(one: StageRun, other: StageRun) -> str:
     )
 
 
+def _driver(one: StageRun, other: StageRun) -> str:
+    if abs(other.delay_ms - one.delay_ms) < 50 or ratio(one.delay_ms, other.delay_ms) < MOVED:
+        return ""
+    return (
+        f"tasks of stage {other.stage_id} waited {duration_text(other.delay_ms)} for the driver's scheduler,"
+        f" {duration_text(one.delay_ms)} before"
+    )
+
+
 def _contention(one: StageRun, other: StageRun) -> str:
     cpu = [_of_run(its, "cpu_time_ns", 1e6) for its in (one, other)]
     if abs(cpu[1] - cpu[0]) < 0.05:
@@ -158,6 +167,7 @@ _WITNESSES: Mapping[str, Callable[[StageRun, StageRun], str]] = {
     "memory": _memory,
     "fetch": _fetch,
     "contention": _contention,
+    "driver": _driver,
     "skew": _skew,
     "partitions": _partitions,
     "slots": _slots,
