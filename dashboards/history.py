@@ -48,7 +48,8 @@ def history() -> dashboard.Dashboard:
             text_variable("query_shape", "Query", "A query_shape; links fill it. Empty: all."),
         ],
         [
-            ("What became worse?", [*_numbers(), _regressions(), _causes(), _causes_over_time()]),
+            ("What became worse?", [*_numbers(), _regressions(), _alarms(), _causes(), _causes_over_time()]),
+            ("What will break?", [_forecasts()]),
             ("Queries", [_queries()]),
             ("The chosen query or job over time", [_durations(), _input(), _plans(), _states(), _operators()]),
         ],
@@ -127,6 +128,83 @@ def _regressions() -> Panel:
         },
         height=10,
     )
+
+
+def _alarms() -> Panel:
+    return rows(
+        "What is certain?",
+        "Regressions that are no chance, by the rate of false alarms that is set, and open or over in the time range:"
+        " slower, or failing or cancelled more often. Open ones first. Before and now are the median duration, or the"
+        " share of runs. regressions.md explains the evidence.",
+        Sql(
+            f"""
+            SELECT job_name, coalesce(title, 'query ' || left(query_shape, 8)) AS title, measure, kind,
+                causes -> 0 ->> 'code' AS cause, {_of_measure("before")} AS before, {_of_measure("after")} AS now,
+                since, raised_at, coalesce(outcome, 'open') AS outcome, query_shape, application_id,
+                attempt_id, execution_id
+            FROM alarm
+            WHERE {JOB} AND {TAGGED_APPLICATION} AND (closed_at IS NULL OR $__timeFilter(closed_at))
+            ORDER BY closed_at IS NOT NULL, raised_at DESC LIMIT 100
+            """
+        ),
+        {
+            "job_name": JOB_COLUMN,
+            "title": Column("Query", links=[ONLY_THIS]),
+            "measure": Column("Measure", width=110),
+            "kind": Column("Why", coloured="reasons", width=105),
+            "cause": Column("First cause", width=110),
+            "before": Column("Before", width=85),
+            "now": Column("Now", links=[to_query()], width=85),
+            "since": Column("Since", "dateTimeAsIso", width=165),
+            "raised_at": Column("Certain", "dateTimeAsIso", width=165),
+            "outcome": Column("Outcome", width=100),
+            "query_shape": HIDDEN,
+            **KEY,
+        },
+    )
+
+
+def _of_measure(column: str) -> str:
+    return f"""CASE measure WHEN 'duration_ms' THEN round({column}::numeric / 1000, 1) || ' s'
+                    ELSE round({column}::numeric * 100) || ' %' END"""
+
+
+def _forecasts() -> Panel:
+    return rows(
+        "What will reach a limit?",
+        "Numbers of operators that grow: a broadcast that will pass its threshold or Spark's limit, a join that will"
+        " spill, a shuffle that will have more than 2,000 partitions. When it does if it grows as before, and when at"
+        " the earliest. alerts.md explains each.",
+        Sql(
+            f"""
+            SELECT job_name, coalesce(title, 'query ' || left(query_shape, 8)) AS title,
+                replace(kind, '_', ' ') AS what, operator_key, {_of_kind("current")} AS now,
+                {_of_kind("limit_value")} AS limit_value, growth_a_day, reaches_at, earliest_at,
+                query_shape, application_id, attempt_id, execution_id
+            FROM forecast
+            WHERE {JOB} AND {TAGGED_APPLICATION} AND computed_at = (SELECT max(computed_at) FROM forecast)
+            ORDER BY reaches_at LIMIT 100
+            """
+        ),
+        {
+            "job_name": JOB_COLUMN,
+            "title": Column("Query", links=[ONLY_THIS]),
+            "what": Column("What", width=150),
+            "operator_key": Column("Operator", width=150),
+            "now": Column("Now", links=[to_query()], width=85),
+            "limit_value": Column("Limit", width=85),
+            "growth_a_day": Column("Growth a day", "percentunit", width=110),
+            "reaches_at": Column("Reaches it", "dateTimeAsIso", width=165),
+            "earliest_at": Column("Earliest", "dateTimeAsIso", width=165),
+            "query_shape": HIDDEN,
+            **KEY,
+        },
+    )
+
+
+def _of_kind(column: str) -> str:
+    return f"""CASE kind WHEN 'shuffle_partitions' THEN round({column})::text
+                    ELSE pg_size_pretty({column}::bigint) END"""
 
 
 def _causes() -> Panel:

@@ -136,6 +136,7 @@ def test_sql_is_limited_by_the_time_that_is_shown() -> None:
             "$__timeFilter(",
             "joinsight_regressions(joinsight_window($__timeFrom()))",
             "_finding_groups($__timeFrom(), $__timeTo())",
+            "FROM forecast",  # of the last days, and not partitioned
         )
         assert any(each in sql for each in limited), where
         assert "${job:sqlstring}" in sql, where

@@ -71,6 +71,24 @@ CAUSES = """
     CROSS JOIN (VALUES ('data'), ('not_explained'), ('normal')) AS causes(code)
 """
 """Why some runs took longer, as collectors store it."""
+ALARMS = """
+    INSERT INTO alarm (job_name, query_shape, origin, measure, raised_at, title, since, before, after, runs,
+        evidence_weeks, kind, application_id, attempt_id, execution_id, causes)
+    SELECT job_name, query_shape, origin, measure, started_at, title, started_at, 0.5, 1, 5, 5000, 'same_plan',
+        application_id, attempt_id, execution_id, '[{"code": "data"}]'
+    FROM (SELECT * FROM execution WHERE started_at < %s AND job_name = 'flip' ORDER BY started_at DESC LIMIT 1) AS slow
+    CROSS JOIN (VALUES ('duration_ms'), ('failed')) AS measures(measure)
+"""
+FORECASTS = """
+    INSERT INTO forecast (job_name, origin, kind, operator_key, query_shape, title, current, limit_value, days,
+        growth_a_day, reaches_at, earliest_at, started_at, application_id, attempt_id, execution_id, node_id,
+        first_forecast_at, computed_at)
+    SELECT job_name, origin, kind, 'key', query_shape, title, 1500, 2001, 10, 0.01, started_at, started_at, started_at,
+        application_id, attempt_id, execution_id, 1, started_at, started_at
+    FROM (SELECT * FROM execution WHERE started_at < %s AND job_name = 'flip' ORDER BY started_at DESC LIMIT 1) AS last
+    CROSS JOIN (VALUES ('broadcast_threshold'), ('shuffle_partitions')) AS kinds(kind)
+"""
+"""Certain regressions and forecasts, likewise."""
 EVERYTHING: dict[str, Value] = {"job": ALL}
 KEY = "USING (started_at, application_id, attempt_id, execution_id)"
 RECORDED = ("skewed-split", "broadcast-too-large", "replanned-late", "spill", "replanned-empty")
@@ -84,7 +102,8 @@ def engine(planted_engine: Engine) -> Engine:
     documents: list[Document] = [*recorded, *DEPLOYED]
     assert Writer(planted_engine, findings=FindingsEngine(SMALL, PLANTED)).write(documents).refused == []
     with planted_engine.begin() as connection:
-        connection.exec_driver_sql(CAUSES, (SHOWN.end,))
+        for each in (CAUSES, ALARMS, FORECASTS):
+            connection.exec_driver_sql(each, (SHOWN.end,))
     return planted_engine
 
 
