@@ -5,6 +5,7 @@ Each tenth micro-batch is compared with those before it in the same run of the q
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -20,9 +21,11 @@ from joinsight.tables import JoinRow
 
 EVERY = 10
 """Each tenth micro-batch is compared with others."""
-_LEAST_BATCHES = 10
-"""That must be known before it."""
+_LEAST_BATCHES = EVERY - 1
+"""That must be known before it: the tenth of a run is the first one that is compared."""
 _WATERMARK = "EventTimeWatermark"
+_FILES = re.compile(r"Location: \w+\(\d+ paths\)\[[^\]]*/(part-|[^/\]]+\.\w+[,\]])")
+"""The location of a scan that names files, of which Spark prints the start."""
 _IDLE_SHARE = 0.2
 """A micro-batch was in time if this share of the time until the start of the next one was left."""
 _LEAST_IN_TIME = 3
@@ -87,7 +90,8 @@ def static_side(context: PlanContext) -> Iterator[Finding]:
 
 
 def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence[Batch]) -> bool:
-    """By the scans beneath; files of a stream look like others, but the rows of a static side stay the same."""
+    """By the scans beneath. Files of a stream look like others, but the rows of a static side stay the same, and a
+    micro-batch reads files, not folders."""
     facts = context.facts
     left, right = (*facts.inputs(facts.nodes[join.node_id])[:2], -1, -1)[:2]
     own, other = (left, right) if side == "left" else (right, left)
@@ -98,7 +102,14 @@ def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence
     sides = [rows for batch in batches if (rows := batch.sides.get(join.operator_key or "")) is not None]
     sides.append((join.left_rows, join.right_rows))
     its, others = (({rows[i] for rows in sides}) for i in ((0, 1) if side == "left" else (1, 0)))
-    return len(sides) > _LEAST_BATCHES and None not in its and len(its) == 1 and len(others) > 1
+    if len(sides) <= _LEAST_BATCHES or None in its or len(its) > 1:
+        return False
+    return len(others) > 1 or (_reads_files(context, other) and not _reads_files(context, own))
+
+
+def _reads_files(context: PlanContext, node_id: int) -> bool:
+    nodes = (context.facts.nodes[node_id], *context.view.below(node_id))
+    return any(_FILES.search(node.simple) for node in nodes if operators.of(node.name).kind == "scan")
 
 
 def _is_stream(name: str) -> bool:
