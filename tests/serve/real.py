@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,10 +12,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
 from sqlalchemy import Connection, Engine, text
+from tests.documents import execution, request
 from tests.waiting import DEADLINES, LATE_SECONDS
 from tests.waiting import SECONDS as SECONDS
 from tests.waiting import until as until
@@ -123,6 +126,48 @@ def get(url: str, **options: Any) -> httpx.Response:
 def post(url: str, body: bytes, *, headers: Mapping[str, str] = {}, **options: Any) -> httpx.Response:
     """The answer to a batch."""
     return httpx.post(url + DOCUMENTS, content=body, headers={**HEADERS, **headers}, timeout=SECONDS, **options)
+
+
+@contextmanager
+def sending(*urls: str) -> Iterator[list[tuple[str, int]]]:
+    """Two senders of a document after the other, to these collectors in turn, again until one accepts it. Yields what
+    was accepted so far: applications and executions."""
+    accepted: list[tuple[str, int]] = []
+    over = threading.Event()
+
+    def send(name: str) -> None:
+        collectors = itertools.cycle(urls)
+        for number in itertools.count():
+            body = request(execution(application_id=name, execution_id=number))
+            while not _takes(next(collectors), body):
+                if over.is_set():
+                    return
+            accepted.append((name, number))
+            if over.is_set():
+                return
+
+    join = in_threads(*(partial(send, f"sender {number}") for number in (1, 2)))
+    try:
+        yield accepted
+    finally:
+        over.set()
+        join()
+
+
+def _takes(url: str, body: bytes) -> bool:
+    try:
+        answer = post(url, body)
+    except httpx.TransportError:
+        return False
+    assert answer.status_code in (200, 503), answer.text
+    return answer.status_code == 200
+
+
+def lost(engine: Engine, accepted: list[tuple[str, int]]) -> set[tuple[str, int]]:
+    """What is not stored of what was accepted."""
+    with engine.connect() as connection:
+        stored = connection.execute(text("SELECT application_id, execution_id FROM execution"))
+        return set(accepted) - {(row[0], row[1]) for row in stored}
 
 
 def dial(url: str, address: str = "127.0.0.1") -> socket.socket:

@@ -23,7 +23,9 @@ from tests.serve.real import (
     head,
     in_threads,
     locked,
+    lost,
     post,
+    sending,
     service,
     status,
     until,
@@ -81,6 +83,23 @@ def collectors(engine: Engine, number: int) -> Iterator[list[str]]:
 # PostgreSQL
 
 
+def kill(folder: Path) -> None:
+    """kill -9 of the postmaster."""
+    found = embedded.status(folder)
+    assert found is not None
+    os.kill(found.pid, signal.SIGKILL)
+
+
+@contextmanager
+def started_again(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The killed one, at the same address."""
+    until(lambda: not embedded.alive(folder), "its last process has gone")
+    monkeypatch.setattr(embedded, "free_port", lambda: make_url(url).port)
+    with embedded.embedded_postgres(folder) as again:
+        assert again == url
+        yield
+
+
 def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9 of the postmaster: 503, nothing half written; once it runs again the same collector takes the batch."""
     with embedded.embedded_postgres(tmp_path) as url, connect(url) as engine:
@@ -90,25 +109,41 @@ def test_postgresql_is_killed_in_the_middle_of_a_batch(tmp_path: Path, monkeypat
             with pytest.raises(OperationalError), locked(engine, "execution_metrics"):
                 sender.sendall(head(len(body)) + body)
                 until(lambda: writers_that_wait(engine) == 1, "half of the batch is written")
-                found = embedded.status(tmp_path)
-                assert found is not None
-                os.kill(found.pid, signal.SIGKILL)
+                kill(tmp_path)
                 assert status(sender) == 503
                 for _ in range(3):
                     assert post(running.url, body).status_code == 503
                 assert get(running.url + "/readyz").status_code == 503
                 engine.connect()
-            until(lambda: not embedded.alive(tmp_path), "its last process has gone")
-            port = make_url(url).port
-            monkeypatch.setattr(embedded, "free_port", lambda: port)
-            again = stack.enter_context(embedded.embedded_postgres(tmp_path))
-            assert again == url
+            stack.enter_context(started_again(tmp_path, url, monkeypatch))
             assert of(content(engine), "postmaster") == 0
             answer = post(running.url, body)
             assert (answer.status_code, answer.json()) == (200, {"accepted": 4, "refused": []})
             until(lambda: running.logged("database available again"), "it is logged")
             assert len(running.logged("database unavailable")) == len(running.logged("database available again")) == 1
             until(lambda: get(running.url + "/readyz").status_code == 200, "it is ready again")
+
+
+def test_documents_arrive_while_postgresql_and_a_collector_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two collectors take documents all the time: what they accepted is stored, and each document is accepted once the
+    database is back, or the other collector is asked."""
+    with embedded.embedded_postgres(tmp_path) as url, connect(url) as engine, ExitStack() as stack:
+        upgrade(engine)
+        with service(url) as one, service(url) as other, sending(one.url, other.url) as accepted:
+            until(lambda: accepted, "documents arrive")
+            kill(tmp_path)
+            until(lambda: one.logged("database unavailable"), "one collector saw it")
+            until(lambda: other.logged("database unavailable"), "the other one did")
+            stack.enter_context(started_again(tmp_path, url, monkeypatch))
+            before = len(accepted)
+            until(lambda: len(accepted) > before + 2, "documents arrive again")
+            one.signal(signal.SIGKILL)
+            one.end()
+            before = len(accepted)
+            until(lambda: len(accepted) > before + 2, "the other collector takes them")
+        assert not lost(engine, accepted)
 
 
 def test_a_session_is_ended_in_the_middle_of_a_batch(engine: Engine) -> None:

@@ -17,6 +17,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, insert, inspect, make_url, text
 from tests.documents import application, planned, stored_rows
+from tests.serve.real import lost, sending, service, until
 
 from joinsight import tables
 from joinsight.analysis.rows import execution_rows
@@ -146,6 +147,19 @@ def test_a_backup_is_upgraded_by_the_next_release(
         check_schema(restored)
         finish(start(restored, next_release))
         assert contents(restored) == contents(engine)
+
+
+def test_documents_that_arrive_meanwhile(engine: Engine, next_release: Path) -> None:
+    """Collectors of this release go on during the upgrade and after it; what they accepted is stored."""
+    url = engine.url.render_as_string(hide_password=False)
+    with service(url) as one, service(url) as other, sending(one.url, other.url) as accepted:
+        until(lambda: accepted, "documents arrive")
+        finish(start(engine, next_release))
+        before = len(accepted)
+        until(lambda: len(accepted) > before + 2, "they arrive in the new schema")
+    assert not lost(engine, accepted)
+    with pytest.raises(SchemaError, match="schema 9999"):
+        check_schema(engine)
 
 
 @pytest.mark.parametrize("revision", EARLIER)
