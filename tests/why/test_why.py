@@ -97,6 +97,13 @@ def test_the_order_in_which_spark_plans_distinct_aggregates_is_no_other_plan() -
     assert explain(a, b).is_normal and explain(b, a).is_normal
 
 
+def test_what_spark_samples_again_to_sort_more_data_is_no_other_plan() -> None:
+    """A stage without operators, of 400 ms, which ran only with twice the data."""
+    why = explain(stored("sorted0"), stored("sorted1"))
+    assert [cause.code for cause in why.causes] == ["data", NOT_EXPLAINED]
+    assert abs(why.causes[1].wall_ms) < 100
+
+
 def test_a_difference_within_the_scatter_has_no_cause() -> None:
     walls = [8627, 6124, 6362, 7044, 5493]
     earlier = [{"duration_ms": wall, "run_time_ms": wall, "cpu_time_ms": wall // 5} for wall in walls]

@@ -27,6 +27,7 @@ _FACTORS: Mapping[str, str] = {
 """The code of each part of a task's time."""
 _FILES_MOVED = 2.0
 _TASKS_MOVED = 2.0
+_LEAST_SPILLED = 10 << 20
 _UNEVEN = 1.2
 """How much more unequal the tasks of a stage must be."""
 _DELAYED, _LEAST_DELAY_MS = 3.0, 500.0
@@ -105,6 +106,7 @@ class Amounts:
             return
         is_changed = one.keys != other.keys and self.both.is_another_shape
         by_files, by_tasks = self._files(one, other), self._tasks(one, other)
+        by_spilling = self._spilling(one, other)
         of_all: dict[str, float] = defaultdict(float)
         task_rows = 0.0
         follows, is_more = follows_cpu(one, other)
@@ -130,6 +132,8 @@ class Amounts:
                     code = "files"
                 elif by_tasks and code != "plan":
                     code = "partitions"
+                elif by_spilling and code in ("cpu_per_row", "contention"):
+                    code = "memory"
                 if code != known:
                     self.renamed[known][code] += wall[factor]
                 if wall[factor] or task[factor]:
@@ -213,6 +217,12 @@ class Amounts:
         return is_moved and ratio(one.handled, other.handled) < 1.5 and not has_other_skew(one, other)
 
     @staticmethod
+    def _spilling(one: StageRun, other: StageRun) -> bool:
+        """Whether only one of them spilled, about as many rows: its tasks also sorted again, and waited for disks."""
+        spilled = [its.total("memory_spilled_bytes") for its in (one, other)]
+        return max(spilled) >= _LEAST_SPILLED and not min(spilled) and ratio(one.handled, other.handled) < 1.5
+
+    @staticmethod
     def _more_rows(one: StageRun, other: StageRun) -> str:
         if ratio(one.handled, other.handled) < 1.02:
             return ""
@@ -228,8 +238,9 @@ class Amounts:
             return
         which = "only in the second" if sign > 0 else "only in the first"
         names = ", ".join(dict.fromkeys(stage.view.facts.nodes[i].name.strip() for i in self._nodes(stage)[:3]))
-        text = f"stage {stage.stage_id} ({names}) ran {which}"
-        self._add("plan", sign * stage.wall_ms, sign * stage.run_ms, stage, text)
+        text = f"stage {stage.stage_id} ({names or 'without operators'}) ran {which}"
+        is_same = self.both.is_more_data and not self.both.is_another_plan  # Spark samples again to sort more data
+        self._add("data" if is_same else "plan", sign * stage.wall_ms, sign * stage.run_ms, stage, text)
 
     @staticmethod
     def _nodes(stage: StageRun) -> Sequence[int]:
