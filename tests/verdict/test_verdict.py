@@ -21,6 +21,7 @@ from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.cli import cli
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution, Nested
+from joinsight.findings import FindingsEngine, Thresholds
 from joinsight.queries import reading
 from joinsight.store.writer import Writer
 from joinsight.verdict import Verdict, judge
@@ -103,6 +104,14 @@ def test_python_functions_of_an_rdd_are_no_operators() -> None:
     assert verdict.code == "python"
     assert (verdict.nodes, verdict.stage) == ((), 39)
     assert "tasks waited 13.9 s for Python functions of an RDD" in verdict.text
+
+
+def test_a_long_list_of_values_takes_the_driver_long() -> None:
+    verdict = judge(stored("long-list"))
+    assert verdict.code == "driver"
+    assert verdict.text.endswith("most of it before any task ran; it filters by a list of 11,975 values.")
+    found = FindingsEngine(Thresholds(wall_ms=500)).rows(execution_rows(document("long-list")))
+    assert [row.finding for row in found] == ["driver"]
 
 
 def test_a_scan_says_which_format_it_parsed() -> None:

@@ -15,7 +15,7 @@ from joinsight.findings.finding import WHOLE_EXECUTION, Finding, Heuristic, Plan
 from joinsight.plan import operators
 from joinsight.verdict import names
 from joinsight.verdict.cause import Cause, Code
-from joinsight.verdict.driver import LARGE_PLAN_OPERATORS
+from joinsight.verdict.driver import LARGE_PLAN_OPERATORS, LONG_LIST_VALUES
 from joinsight.verdict.view import View, is_heavy
 
 SKEWED_SHUFFLE = "skewed-shuffle"
@@ -64,8 +64,8 @@ def _has_reason(context: PlanContext, cause: Cause) -> bool:
     """A busy driver takes long for any query; what receives a large result does not say only where."""
     if not cause.only_says_where:
         return True
-    listing, nodes = (float(cause.evidence[name]) for name in ("listing_ms", "operators"))
-    return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= LARGE_PLAN_OPERATORS
+    listing, nodes, values = (float(cause.evidence[name]) for name in ("listing_ms", "operators", "values"))
+    return listing >= _LISTING_SHARE * cause.wall_ms or nodes >= LARGE_PLAN_OPERATORS or values >= LONG_LIST_VALUES
 
 
 def _always(context: PlanContext, cause: Cause) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from statistics import median_high
 
@@ -45,6 +46,9 @@ def waiting(view: View) -> Iterator[Cause]:
 
 LARGE_PLAN_OPERATORS = 100
 """Operators of a plan, from which on planning it takes seconds."""
+LONG_LIST_VALUES = 1_000
+"""Values of a list, from which on planning it takes seconds."""
+_LIST = re.compile(r"INSET [^)]*?\.\.\. (\d+) more fields")
 _MUCH_RECEIVED = 10 * MB
 """Bytes of results, from which on receiving them takes long by itself."""
 _LEAST_RESULT = 16 << 10
@@ -71,6 +75,7 @@ def driver(view: View) -> Iterator[Cause]:
     evidence = {
         **{f"{k}_ms": v for k, v in parts.items()},
         "operators": len(view.facts.graph.nodes),
+        "values": (values := _listed_values(view)),
         "result_bytes": results,
     }
     received = parts["finish"] + collected
@@ -94,6 +99,9 @@ def driver(view: View) -> Iterator[Cause]:
         if listing > 0.3 * parts["prepare"]:
             what += f"; listing files took {duration_text(listing)}"
             advice = "Read fewer files and partitions; a table in a metastore or a table format knows its files."
+        elif values >= LONG_LIST_VALUES:
+            what += f"; it filters by a list of {values:,} values"
+            advice = "Put the values into a table, and join it with the hint BROADCAST."
         elif len(view.facts.graph.nodes) >= LARGE_PLAN_OPERATORS:
             advice = _LARGE_PLAN
         else:
@@ -114,6 +122,11 @@ def driver(view: View) -> Iterator[Cause]:
         advice,
         {**evidence, "listing_ms": listing},
     )
+
+
+def _listed_values(view: View) -> int:
+    """How many values the longest list of a filter has that Spark does not print to its end."""
+    return max((int(n) for node in view.of_kind("filter") for n in _LIST.findall(node.simple)), default=0)
 
 
 def _result_bytes(view: View) -> int:
