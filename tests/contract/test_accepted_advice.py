@@ -124,6 +124,17 @@ def test_settings_are_followed_if_all_are_set(make_store: Callable[[], str]) -> 
     assert list(map(len, without(make_store(), app, *runs))) == [1, 0]
 
 
+def test_settings_that_are_spark_s_defaults_need_not_be_set(make_store: Callable[[], str]) -> None:
+    """What switched AQE off may just have been deleted."""
+    off, unset = (
+        planned(PLAN, execution_id=i, configuration=each)
+        for i, each in ((1, {"spark.sql.adaptive.enabled": "false"}), (2, {}))
+    )
+    advice = [entry(join_key(off, unset), settings={"spark.sql.adaptive.enabled": "true"}, variant="AQE")]
+    app = application(configuration={SETTING: to_setting(advice)})
+    assert list(map(len, without(make_store(), app, off, unset))) == [1, 0]
+
+
 def test_the_gate_fails_for_a_query_without_it(tmp_path: Path) -> None:
     """The newer side must follow it, also where nothing changed."""
     corpus = ROOT / "tests/corpus/spark-aqe-to-broadcast.ndjson"

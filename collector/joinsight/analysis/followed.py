@@ -6,6 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from joinsight.contract.accepted_advice import AcceptedAdvice
 
+_DEFAULTS = {
+    f"spark.sql.adaptive.{name}": "true" for name in ("enabled", "coalescePartitions.enabled", "skewJoin.enabled")
+}
+"""A session that does not set these follows the advice, too."""
+
 
 def not_followed(
     advice: Iterable[AcceptedAdvice], strategies: Mapping[str, str], settings: Mapping[str, str]
@@ -18,7 +23,7 @@ def not_followed(
         if each.operator_key not in strategies:
             continue
         if each.settings:
-            is_followed = all(settings.get(name) == value for name, value in each.settings.items())
+            is_followed = all(settings.get(name, _DEFAULTS.get(name)) == value for name, value in each.settings.items())
         else:
             is_followed = bool(each.strategy) and strategies[each.operator_key] != each.strategy
         if not is_followed:

@@ -50,6 +50,7 @@ _CANCEL_AGAIN_S = 0.5
 _INTERRUPTED_S = 5.0
 """After Ctrl-C, how long to wait for a query to end."""
 _DESCRIPTION = "joinsight: trying advice"
+_TAKES_ROWS = ("GlobalLimit", "Offset")
 
 
 Measure = Callable[[Any], Any]
@@ -119,6 +120,9 @@ class Advice:
         return f"<p>{html.escape(self._head())}</p><table>{head}{''.join(rows)}</table>{notes}"
 
     def _head(self) -> str:
+        if not self.accepted and not self.refused:
+            its = duration_text(self.baseline_ms)
+            return f"Nothing to try: no join, finding or verdict proposes a variant. The query takes {its}."
         return (
             f"{len(self.accepted)} of {len(self.accepted) + len(self.refused)} variants accepted, in {self.runs} runs."
             f" As it is, the query takes {duration_text(self.baseline_ms)}."
@@ -312,10 +316,18 @@ class _Trials:
             except Stopped:  # what was decided before is not lost
                 self._is_repeatable = True
         if self._is_repeatable:
-            self._refuse(proposal, f"Other result: {found.difference(expected)}.", False)
+            self._refuse(proposal, f"Other result: {found.difference(expected)}.{self._why_other()}", False)
         else:
             self._refuse(proposal, "The query itself gives another result in each run, so none can be compared.", False)
         return None
+
+    def _why_other(self) -> str:
+        """What makes results differ from plan to plan, as a sentence."""
+        if not logical.is_deterministic(self._plan):
+            return " The query has a non-deterministic expression, so it may have another result in each plan."
+        if any(logical.class_name(node) in _TAKES_ROWS for node in logical.nodes(self._plan)):
+            return " The query's LIMIT may take other rows in each plan; none can be compared, unless it has an order."
+        return ""
 
     @contextmanager
     def _refusing(self, proposal: Proposal, same_result: bool | None) -> Iterator[None]:

@@ -34,6 +34,14 @@ _NORMALIZED = ("CollationKey", "MapSort", "KnownFloatingPointNormalized", "Norma
 _PYTHON = ("Python", "Pandas", "Arrow")
 
 
+def is_deterministic(plan: Any) -> bool:
+    """Whether running it again gives the same rows, as far as its expressions tell."""
+    expressions = (each for node in nodes(plan) for each in elements(node.expressions()))
+    return all(each.deterministic() for each in expressions) and not any(
+        class_name(node) == "Sample" for node in nodes(plan)
+    )
+
+
 @dataclass(frozen=True)
 class Side:
     """The rows that reach an operator, and the key of each."""
@@ -61,10 +69,7 @@ class Side:
     @property
     def is_deterministic(self) -> bool:
         """Whether reading its rows again gives the same ones."""
-        expressions = (each for node in nodes(self.plan) for each in elements(node.expressions()))
-        return all(each.deterministic() for each in expressions) and not any(
-            class_name(node) == "Sample" for node in nodes(self.plan)
-        )
+        return is_deterministic(self.plan)
 
 
 @dataclass(frozen=True)

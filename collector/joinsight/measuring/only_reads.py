@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
@@ -18,8 +19,12 @@ _WRITERS = {
     "pyspark.sql.readwriter.DataFrameWriterV2": (
         ["create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions"]
     ),
+    "pyspark.sql.streaming.readwriter.DataStreamWriter": ["start", "toTable"],
+    "pyspark.sql.merge.MergeIntoWriter": ["merge"],
 }
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_NO_COMMANDS_YET = ("InsertIntoDir", "ExecuteImmediate")
+"""In names of parsed nodes that become commands in analysis."""
 _REFUSED = "The query writes or runs a command, so it is not tried: give the DataFrame or SELECT that it reads."
 
 
@@ -42,7 +47,10 @@ def only_reads() -> Iterator[None]:
         stack.enter_context(patch.object(SparkSession, "sql", checked))
         for writer, methods in _WRITERS.items():
             module, _, name = writer.rpartition(".")
-            owner = getattr(__import__(module, fromlist=[name]), name)
+            try:
+                owner = getattr(import_module(module), name)
+            except ImportError:  # an older PySpark
+                continue
             for method in methods:
                 if hasattr(owner, method):
                     stack.enter_context(patch.object(owner, method, refused))
@@ -56,5 +64,5 @@ def refuse_commands(context: Any, plan: Any) -> None:
     for node in logical.nodes(plan):
         name = logical.class_name(node)
         is_command = is_instance_of(context._gateway, node, _COMMAND) or name.endswith("Statement")
-        if is_command or name == operators.COMMAND_RESULT:
+        if is_command or name == operators.COMMAND_RESULT or any(each in name for each in _NO_COMMANDS_YET):
             raise JoinsightError(_REFUSED)

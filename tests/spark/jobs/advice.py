@@ -129,6 +129,11 @@ nested = tried(
         frame(plan, session).selectExpr("map('a', m['a'], 'b', 1.001D)", "list")
     ),
 )
+other = {"other": lambda plans, plan, session: plan_of(frame(plan, session).selectExpr("k + 1 AS k"))}
+out["why other"] = [
+    tried(each, **other).refused[0]["reason"]
+    for each in (facts.select("k"), facts.select("k").limit(9), facts.select((F.col("k") + F.rand(3)).alias("k")))
+]
 out["nested"] = {each["variant"]: each["same_result"] for each in [*nested.accepted, *nested.refused]}
 
 
@@ -173,13 +178,17 @@ out["entries"] = [[each.variant, each.strategy, sorted(each.settings), each.oper
 out["join"] = execution.joins[0].operator_key
 of_finding = made.try_(budget_s=AMPLE_S)
 out["finding"] = [each["variant"] for each in [*of_finding.accepted, *of_finding.refused]]
+folder = Path(tempfile.mkdtemp()) / "written"
 out["refused"] = [
     tried(lambda spark: spark.sql("CREATE TABLE written AS SELECT 1 AS one")),
     tried(lambda: facts.write.saveAsTable("written")),
     tried(lambda spark: spark.sql("INSERT INTO facts SELECT 1, 2, 3")),
+    tried(lambda spark: spark.sql(f"INSERT OVERWRITE DIRECTORY '{folder}' USING parquet SELECT 1 AS one")),
+    tried(lambda spark: spark.sql("EXECUTE IMMEDIATE 'CREATE TABLE written AS SELECT 1 AS one'")),
     tried(spark.sql("SHOW TABLES")),
     tried("SELECT 1"),
     tried(lambda: 3),
 ]
+out["is written"] = folder.exists()
 out["state"] = [before, state()]
 Path(sys.argv[1]).write_text(json.dumps(out))
