@@ -25,7 +25,7 @@ from tests.documents import (
 
 from joinsight import tables
 from joinsight.analysis.rows import NO_NODE, application_row, application_row_of, byte_size, version_tuple
-from joinsight.contract.document import Accumulator, Job, JoinHint, Listener, Metric, Spread, Stage
+from joinsight.contract.document import Accumulator, Job, JoinHint, Listener, Metric, Nested, Spread, Stage
 from joinsight.tables import Row, as_columns
 from joinsight.tables.views import RELATIONS
 
@@ -268,6 +268,23 @@ def test_keys_are_in_the_rows() -> None:
     own = [only(rows[table]) for table in ("joins", "shuffle", "broadcast")]
     assert [row["operator_key"] for row in own] == [keys[0], keys[1], keys[3]]
     assert len(set(keys.values())) == len(keys) == 5
+
+
+def test_a_command_that_shows_only_its_name_is_told_by_its_line() -> None:
+    """Two tables that a job saves have different keys, and the same in each run; without a line there is none."""
+
+    def shape(description: str, **changes: Any) -> str | None:
+        its = {"nested": [Nested(2, STARTED_AT_MS)], "jobs": [], "call_site": "", **changes}
+        row = only(rows_of("Execute SaveAsV1TableCommand", description=description, **its)["execution"])
+        found: str | None = row["query_shape"]
+        return found
+
+    first, second = shape("saveAsTable at job.py:11"), shape("saveAsTable at job.py:12")
+    assert first and second and first != second
+    assert shape("saveAsTable at job.py:11") == first
+    assert shape("day 2026-01-01") == shape("day 2026-01-02") != first
+    assert shape("saveAsTable at NativeMethodAccessorImpl.java:0") is None
+    assert shape("saveAsTable at NativeMethodAccessorImpl.java:0", nested=[])
 
 
 def test_shape_is_of_the_first_plan_and_fingerprint_of_the_last() -> None:

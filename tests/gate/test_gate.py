@@ -17,11 +17,14 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec import structs
 from tests.conftest import ROOT
+from tests.documents import STARTED_AT_MS, as_line, planned
 
 from joinsight.base.errors import ConfigurationError
 from joinsight.cli import cli
 from joinsight.contract.decode import MAX_DOCUMENT_BYTES, decode_document
+from joinsight.contract.document import Job, Nested
 from joinsight.gate.accepted import Accepted, read_accepted, write_accepted
 from joinsight.gate.pairs import Pair, pairs
 from joinsight.gate.report import Verdict, junit_xml, markdown
@@ -97,6 +100,16 @@ def test_a_changed_plan_is_found_and_can_be_accepted(side: Callable[..., str], t
     assert gate(head, base, "--accepted", str(accepted)).exit_code == 3, "the other way is another change"
     assert gate(base, head, "--accepted", str(accepted), "--accept").exit_code == 0
     assert accepted.read_text() == text, "nothing twice"
+
+
+def test_a_command_that_only_started_others_is_compared_by_these(side: Callable[..., str], tmp_path: Path) -> None:
+    """Its key has its line in the code, which moves."""
+    command = planned("Execute SaveAsV1TableCommand", nested=[Nested(2, STARTED_AT_MS)])
+    path = tmp_path / "with-command"
+    path.write_bytes(as_line(command) + b"\n" + Path(side(OTHERS[0])).read_bytes())
+    assert len(read_file(path)) == 1
+    path.write_bytes(as_line(structs.replace(command, jobs=[Job(0, STARTED_AT_MS, stages=[])])))
+    assert len(read_file(path)) == 1
 
 
 def test_more_shuffled_bytes_count_from_20_percent_and_1_mib(runs: list[QueryRun], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.apache.spark.SparkConf;
@@ -54,6 +55,7 @@ public final class ExecutionsTest {
     new ExecutionsTest().lostExecutor();
     new ExecutionsTest(200_000).noLongerFollowed();
     new ExecutionsTest().oldestTask();
+    new ExecutionsTest().nested();
     slots();
     System.out.println("ok");
   }
@@ -65,6 +67,29 @@ public final class ExecutionsTest {
     for (AccumulatorValues each : snapshot.values) {
       if (each.aggregate().summary.count == TASKS) reported++;
     }
+  }
+
+  /** A command starts 1, which starts 2; then the command itself starts 3. Spark names the command for all of them. */
+  private void nested() {
+    for (long id : new long[] {0, 1, 2}) {
+      executions.start(
+          id, 0L, id, "query", "", Collections.emptyMap(), new String[0], null, new PlanNode("Range", "Range"));
+    }
+    executions.end(2, 12, "", null, Collections::emptyList);
+    startedBy(last, "[]");
+    executions.end(1, 13, "", null, Collections::emptyList);
+    startedBy(last, "[2 2-12]");
+    executions.start(
+        3, 0L, 14, "query", "", Collections.emptyMap(), new String[0], null, new PlanNode("Range", "Range"));
+    executions.end(3, 15, "", null, Collections::emptyList);
+    executions.end(0, 16, "", null, Collections::emptyList);
+    startedBy(last, "[1 1-13, 2 2-12, 3 14-15]");
+  }
+
+  private static void startedBy(Snapshot snapshot, String expected) {
+    List<String> found = new ArrayList<>();
+    for (LiveExecution.Nested each : snapshot.nested) found.add(each.id + " " + each.startedAt + "-" + each.endedAt);
+    Check.check(found.toString().equals(expected), "it started " + found);
   }
 
   /** An hour with something new every ten seconds: each is reported at first, later one a minute, and the last one. */

@@ -254,6 +254,33 @@ def test_what_a_command_started_is_its_own(name: str) -> None:
     assert not any(item.name == "nested" for item in items)
 
 
+def test_what_an_execution_of_a_command_started_is_not_its_driver() -> None:
+    """`saveAsTable` starts the creation of a table, and that the query: the command waits for the query."""
+    query, within = stored("regex"), Nested(6, STARTED_AT_MS + 1_000, STARTED_AT_MS + 9_000)
+    query.execution["execution_id"] = 6
+    creation = planned(
+        "Execute CreateDataSourceTableAsSelectCommand",
+        **{"execution_id": 5, "started_at_ms": STARTED_AT_MS + 500, "ended_at_ms": STARTED_AT_MS + 9_500},
+        nested=[within],
+    )
+    command = planned(
+        "Execute SaveAsV1TableCommand",
+        nested=[Nested(5, STARTED_AT_MS + 500, STARTED_AT_MS + 9_500), within],
+        ended_at_ms=STARTED_AT_MS + 10_000,
+    )
+    nested = [stored_plan(execution_rows(creation)), query]
+    whole = replace(stored_plan(execution_rows(command)), nested=nested)
+    assert whole.waited == {5: 9_000, 6: 8_000}
+    verdict = judge(whole)
+    assert (verdict.code, verdict.evidence["execution"]) == (judge(stored("regex")).code, 6)
+    assert sum(item.wall_ms for _, item in whole.command_items) == 10_000
+    assert sum(item.wall_ms for of, item in whole.command_items if of is query) == 8_000
+    alone = judge(replace(nested[0], nested=[query]))
+    assert (alone.code, alone.evidence["execution"]) == (verdict.code, 6)
+    unread = replace(whole, nested=nested[:1])
+    assert {item.name: item.wall_ms for of, item in unread.command_items if of is nested[0]}["nested"] == 8_000
+
+
 def test_what_several_executions_of_a_command_spent_is_added_up() -> None:
     """No join of it took a fifth of the command's time; all of them did, and the text names the largest."""
     inner = [stored("selfjoin") for _ in range(6)]
@@ -307,6 +334,7 @@ def test_a_command_is_read_with_what_it_started(engine: Engine) -> None:
     with engine.connect() as connection:
         found = reading.read_plan(connection, reading.find_execution(connection, "app-command/900"))
     assert [each.execution["execution_id"] for each in found.nested] == [901]
+    assert found.execution["title"] == f"merge into: {found.nested[0].execution['title']}"
     shown = {}
     for name in ("verdict", "cost", "plan"):
         result = CliRunner().invoke(cli, [name, "app-command/900"], env=environment)

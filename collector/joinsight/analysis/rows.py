@@ -27,7 +27,7 @@ from msgspec import structs
 from joinsight.analysis.called_from import called_from
 from joinsight.analysis.dbt import dbt_tags
 from joinsight.analysis.search import words
-from joinsight.analysis.title import title
+from joinsight.analysis.title import is_sparks_own, title
 from joinsight.contract.document import (
     DOCTORS_QUERY,
     MAX_LONG,
@@ -45,7 +45,7 @@ from joinsight.plan.broadcastable import DEFAULT_MAX_BYTES, Side, could_be_broad
 from joinsight.plan.caches import Cache, caches, not_run
 from joinsight.plan.decisions import Changes
 from joinsight.plan.graph import Graph, Node, build
-from joinsight.plan.identity import disambiguate
+from joinsight.plan.identity import disambiguate, shape_of_command
 from joinsight.plan.keys import KEY_CACHE
 from joinsight.plan.metrics import Input, PlanMetrics
 from joinsight.plan.operators import AQE_READ, DATA_SIZE, OUTPUT_ROWS, ROWS_READ
@@ -301,6 +301,18 @@ class _Facts(PlanMetrics):
         return e.state == "succeeded" and not e.incomplete and not is_retried
 
 
+def _query_shape(facts: _Facts, line: str | None) -> str | None:
+    """The key of the query; of a command that shows only its name, such as saveAsTable, its line of code is part."""
+    e, shape = facts.execution, facts.plans.keys.query_shape
+    if facts.is_outer or shape is None or not e.nested or e.jobs:
+        return None if facts.is_outer else shape
+    nodes = facts.plans.graphs[0].nodes
+    if len(nodes) > 1 or nodes[0].simple.strip() != nodes[0].name:
+        return shape
+    own = "" if is_sparks_own(e.description) else re.sub(r"\d+", "?", e.description)
+    return shape_of_command(shape, line or own)
+
+
 def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:
     e, batch = facts.execution, facts.batch
     ran = [stage for stage in e.stages if stage.state not in NOT_RUN]
@@ -310,7 +322,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterabl
         **facts.key,
         root_execution_id=e.root_execution_id,
         job_name=e.job_name,
-        query_shape=None if facts.is_outer else facts.plans.keys.query_shape,
+        query_shape=_query_shape(facts, line),
         plan_fingerprint=facts.plans.keys.fingerprints[-1] if facts.plans.keys.fingerprints else None,
         state=e.state,
         ended_at=_time(e.ended_at_ms),

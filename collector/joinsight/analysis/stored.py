@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -63,7 +63,7 @@ class StoredPlan:
     """Executions that planned it, or read a table's log for it, and ended before it began; the latest first."""
 
     @cached_property
-    def waited(self) -> Mapping[int, int]:
+    def waited_itself(self) -> Mapping[int, int]:
         """How long it waited for each execution that it started, by id: milliseconds of its critical path."""
         found: Counter[int] = Counter()
         for row in self.segments:
@@ -72,11 +72,34 @@ class StoredPlan:
         return found
 
     @property
+    def waited(self) -> Mapping[int, int]:
+        """How long it waited for each execution that it, or one of these, started; by id, in milliseconds."""
+        return self._waits[0]
+
+    @cached_property
+    def _waits(self) -> tuple[Counter[int], Counter[int]]:
+        """`waited`, and the same without the time for which that execution waited for another of them."""
+        whole, alone = Counter(self.waited_itself), Counter(self.waited_itself)
+        known = self._known
+        for number, stored in known.items():  # in the order of their start: the outer one first
+            for inner, ms in stored.waited_itself.items():
+                if inner in known:
+                    part = min(alone[number], round(whole[number] * ms / stored.bill.wall_ms))
+                    alone[number] -= part
+                    whole[inner] += part
+                    alone[inner] += part
+        return whole, alone
+
+    @property
+    def _known(self) -> Mapping[int, StoredPlan]:
+        return {each.execution["execution_id"]: each for each in self.nested if each.bill.wall_ms}
+
+    @property
     def log_ms(self) -> tuple[int, int]:
         """How long Delta's log was read before it began, and how long it waited for that itself."""
         within = (each.execution for each in self.nested if reads_log(each.execution["description"]))
         before = (row["duration_ms"] or 0 for row in self.before if reads_log(row["description"]))
-        return sum(before), sum(self.waited.get(row["execution_id"], 0) for row in within)
+        return sum(before), sum(self._waits[1][row["execution_id"]] for row in within)
 
     @cached_property
     def command_items(self) -> Sequence[tuple[StoredPlan, Item]]:
@@ -84,22 +107,22 @@ class StoredPlan:
 
         The wall time is that of this execution's critical path: of what it started, in proportion to what that cost.
         """
-        known = {each.execution["execution_id"]: each for each in self.nested if each.bill.wall_ms}
-        left = sum(ms for number, ms in self.waited.items() if number not in known)
-        found = []
-        for item in self.bill.items:
-            if item.kind != "rest" or item.name != "nested":
-                found.append((self, item))
-            elif left:
-                found.append((self, replace(item, wall_ms=left)))
+        known = self._known
+        found = [(self, item) for item in self._items_besides(known)]
         for stored in self.nested:
-            items = stored.bill.items
-            waited = self.waited.get(stored.execution["execution_id"], 0) if stored.bill.wall_ms else 0
+            number, items = stored.execution["execution_id"], stored._items_besides(known)
+            waited = self._waits[1][number] if number in known else 0
             walls = {index: item.wall_ms for index, item in enumerate(items)}
             parts = divide(waited, walls) if waited else {}
             its = [replace(item, wall_ms=parts.get(index, 0)) for index, item in enumerate(items)]
             found += [(stored, item) for item in its if item.wall_ms or item.task_time_ms]
         return sorted(found, key=lambda each: (-each[1].wall_ms, -each[1].task_time_ms))
+
+    def _items_besides(self, known: Collection[int]) -> Sequence[Item]:
+        """Its items; that of executions that it started has only the others than these."""
+        left = sum(ms for number, ms in self.waited_itself.items() if number not in known)
+        items = (replace(each, wall_ms=left) if is_nested(each) else each for each in self.bill.items)
+        return [each for each in items if left or not is_nested(each)]
 
     @cached_property
     def facts(self) -> PlanMetrics:
@@ -155,6 +178,11 @@ class StoredPlan:
         if not 0 <= number < len(self.versions):
             raise NotFound(f"No plan version {number}; the versions are 0 to {len(self.versions) - 1}.")
         return self.versions[number]
+
+
+def is_nested(item: Item) -> bool:
+    """Whether it is the time of executions that this one started."""
+    return item.kind == "rest" and item.name == "nested"
 
 
 def stored_plan(rows: Rows) -> StoredPlan:

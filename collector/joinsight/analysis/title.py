@@ -28,6 +28,7 @@ _MARK = re.compile(
     r"[()]|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\b(?:SELECT|FROM)\b", re.IGNORECASE | re.DOTALL
 )
 _LONG_LIST = 40
+_BARE_COMMAND = re.compile(r"[a-z]+(?: [a-z0-9]+){0,4}")
 
 
 def title(description: str, sql: str, outline: str) -> str | None:
@@ -51,6 +52,16 @@ def title(description: str, sql: str, outline: str) -> str | None:
     if call_site and any(file in text for file in _IN_PYTHON):
         return shortened(call_site["action"])
     return shortened(text) if _has_letter(text) else None
+
+
+def is_bare_command(title: str | None) -> bool:
+    """Whether it is the outline of a command without a table or a path."""
+    return title is not None and _BARE_COMMAND.fullmatch(title) is not None
+
+
+def title_of_command(title: str, started: str | None) -> str:
+    """The title of a bare command, given that of what it started."""
+    return shortened(f"{title}: {started}") if started else title
 
 
 def _has_letter(text: str) -> bool:

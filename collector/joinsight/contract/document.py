@@ -408,7 +408,7 @@ class Execution(_Document, frozen=True, kw_only=True, tag="execution"):
     accumulators: list[Accumulator] = []
     jobs: list[Job] = []
     stages: list[Stage] = []
-    nested: Annotated[list[Nested], Meta(description="executions that it started, if it is the outermost")] = []
+    nested: Annotated[list[Nested], Meta(description="executions that it, or one of these, started")] = []
     incomplete: Annotated[list[str], Meta(description="why the numbers may be partial; empty: they are complete")] = []
     incomplete_codes: Annotated[
         list[str],

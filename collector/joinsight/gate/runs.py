@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, Table, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, Select, Table, func, select, text, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from joinsight.analysis.rows import execution_rows
@@ -92,6 +92,8 @@ def read_file(path: Path) -> list[QueryRun]:
         except DocumentError as error:
             raise _unreadable(path, f"line {number} is not a document: {error}") from None
         if isinstance(document, Execution) and document.plans:
+            if document.nested and not document.jobs:  # a command that only started others, as in _is_compared
+                continue
             rows = execution_rows(document)
             its = document.listener.spark_version
             plan = plan_of(rows.plan_node, rows.plan_edge, rows.joins, rows.aqe_decision)
@@ -135,7 +137,7 @@ def read_database(engine: Engine, since: datetime, jobs: Sequence[str]) -> list[
     c = execution.c
     latest = (
         select(execution)
-        .where(c.started_at >= since, c.state.in_(("succeeded", "failed")), c.query_shape.is_not(None))
+        .where(*_is_compared(since))
         .prefix_with(text("DISTINCT ON (job_name, query_shape)"))
         .order_by(c.job_name, c.query_shape, *(c[name].desc() for name in EXECUTION_KEY))
     )
@@ -158,15 +160,26 @@ def _earlier(since: datetime, jobs: Sequence[str]) -> Select[Any]:
     place = func.row_number().over(
         partition_by=(c.job_name, c.query_shape), order_by=[c[name].desc() for name in EXECUTION_KEY]
     )
-    runs = select(c.job_name, c.query_shape, c.state, c.shuffle_write_bytes, place.label("place")).where(
-        c.started_at >= since, c.state.in_(("succeeded", "failed")), c.query_shape.is_not(None)
-    )
+    columns = (c.job_name, c.query_shape, c.state, c.shuffle_write_bytes, place.label("place"))
+    runs = select(*columns).where(*_is_compared(since))
     numbered = (runs.where(c.job_name.in_(jobs)) if jobs else runs).subquery()
     n = numbered.c
     return (
         select(n.job_name, n.query_shape, func.array_agg(aggregate_order_by(n.shuffle_write_bytes, n.place.desc())))
         .where(n.place.between(2, 1 + _EARLIER), n.state == "succeeded", n.shuffle_write_bytes.is_not(None))
         .group_by(n.job_name, n.query_shape)
+    )
+
+
+def _is_compared(since: datetime) -> Sequence[ColumnElement[bool]]:
+    """Ended, with a plan of its own: those of a command that only started others are theirs."""
+    c = execution.c
+    only_started = (c.jobs == 0) & (c.nested > 0)
+    return (
+        c.started_at >= since,
+        c.state.in_(("succeeded", "failed")),
+        c.query_shape.is_not(None),
+        only_started.is_not(True),
     )
 
 

@@ -402,6 +402,11 @@ def _join_type(name: str | None) -> str:
     return "Inner" if name in (None, "Cross") else str(name)
 
 
+def shape_of_command(shape: str, told_by: str) -> str | None:
+    """The key of a command of which Spark prints only its name, given what else tells it from others; None: nothing."""
+    return _key("command", shape, told_by) if told_by else None
+
+
 def _key(*parts: str) -> str:
     text = "\n".join((f"joinsight identity {RULES}", *parts))
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -299,7 +299,7 @@ def _command(node: Node) -> _Step:
     if not table and name.endswith("AsSelect"):
         table = next((_table(part) for part in texts.split(simple)[:3] if _NAME.fullmatch(part)), "")
     words = " ".join(_CAMEL.split(name.removeprefix("Atomic"))).lower()
-    words = words.removesuffix(" as select").replace("data source ", "").replace("hive ", "")
+    words = words.removesuffix(" as select").replace("data source ", "").replace("hive ", "").replace("as v1 ", "as ")
     return _Step(shortened(f"{words} {table}", _MAX_NESTED))
 
 

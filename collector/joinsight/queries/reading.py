@@ -30,6 +30,7 @@ from sqlalchemy import (
 from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.analysis.table_formats import READS_LOG, reads_log
+from joinsight.analysis.title import is_bare_command, title_of_command
 from joinsight.base.errors import ConfigurationError, NotFound
 from joinsight.base.severity import rank
 from joinsight.contract.accepted_advice import SETTING, of_setting
@@ -109,7 +110,23 @@ def cursor_at(row: Row, sort: str, *, is_before: bool = False) -> Cursor:
 def read_queries(connection: Connection, filters: Filters, sort: str, cursor: Cursor | None = None) -> list[Row]:
     """Executions that match the filters, sorted and limited; next to the cursor's row, if any."""
     rows = _rows(connection, _queries(filters, sort, cursor))
+    _complete_titles(connection, rows)
     return rows[::-1] if cursor is not None and cursor.is_before else rows
+
+
+def _complete_titles(connection: Connection, rows: Iterable[Row]) -> None:
+    """Add to titles of commands of which Spark prints only the name, ``save as table``, what they ran the longest."""
+    for row in rows:
+        only_started = row["nested"] and not row["jobs"]
+        if only_started and is_bare_command(row["title"]) and row["title"] not in row["description"]:
+            c, until = execution.c, row["ended_at"] or row["started_at"] + _LONGEST_COMMAND
+            statement = (
+                select(c.title)
+                .where(*(c[name] == row[name] for name in ("application_id", "attempt_id", "root_execution_id")))
+                .where(c.started_at >= row["started_at"], c.started_at <= until, c.jobs > 0, c.title.is_not(None))
+                .order_by(c.duration_ms.desc().nulls_last(), c.execution_id)
+            )
+            row["title"] = title_of_command(row["title"], connection.scalar(statement.limit(1)))
 
 
 def read_list(connection: Connection, name: str, filters: Filters, sort: str) -> list[Row]:
@@ -117,7 +134,10 @@ def read_list(connection: Connection, name: str, filters: Filters, sort: str) ->
 
     A finding has the title as `query_title`. `finding_groups`: see `read_finding_groups`.
     """
-    return _rows(connection, _list(connection, name, filters, sort))
+    rows = _rows(connection, _list(connection, name, filters, sort))
+    if name == "queries":
+        _complete_titles(connection, rows)
+    return rows
 
 
 def count(connection: Connection, name: str, filters: Filters, sort: str, most: int) -> int:
@@ -409,8 +429,10 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
         return stored
     c = execution.c
     same = [c[name] == row[name] for name in ("application_id", "attempt_id")]
-    inner = (c.root_execution_id == row["execution_id"]) & (c.execution_id != row["execution_id"]) & ~c.is_outer
-    started = (c.started_at >= row["started_at"]) & (c.started_at <= row["started_at"] + _LONGEST_COMMAND)
+    is_inner = c.execution_id.not_in([row["execution_id"], row["root_execution_id"]]) & ~c.is_outer
+    inner = (c.root_execution_id == row["root_execution_id"]) & is_inner
+    until = row["ended_at"] or row["started_at"] + _LONGEST_COMMAND
+    started = (c.started_at >= row["started_at"]) & (c.started_at <= until)
     keys = connection.execute(
         select(*(c[name] for name in EXECUTION_KEY))
         .where(*same, inner, started)
@@ -439,6 +461,7 @@ def _read_before(connection: Connection, row: Row) -> list[Row]:
 
 def _read_plan(connection: Connection, key: Key) -> StoredPlan:
     row = _by_key(connection, execution, key)[0]
+    _complete_titles(connection, [row])
     version, slots, settings = _application(connection, key)
     return StoredPlan(
         row,
@@ -577,9 +600,7 @@ def _previous(connection: Connection, key: Key, most: int) -> list[tuple[Key, in
     order = [each.desc() for each in keys]
     found = connection.execute(select(*keys, c.duration_ms).where(*earlier).order_by(*order).limit(most)).all()
     if not found:
-        raise NotFound(
-            f"No earlier complete run of this query in job {run['job_name']}. Name two runs: joinsight diff A B."
-        )
+        raise NotFound(f"No earlier complete run of this query in job {run['job_name']}. Name two runs.")
     return [((row[0], row[1], row[2], row[3]), row[4]) for row in found]
 
 

@@ -100,7 +100,7 @@ def _judge(stored: StoredPlan) -> Verdict:
 
 def _is_several(stored: StoredPlan) -> bool:
     """Whether it is a micro-batch whose function ran several executions: that it did may be what takes long."""
-    return stored.execution["streaming_batch_id"] is not None and len(stored.waited) > 1
+    return stored.execution["streaming_batch_id"] is not None and len(stored.waited_itself) > 1
 
 
 def _with_longest(verdict: Verdict, stored: StoredPlan) -> Verdict:

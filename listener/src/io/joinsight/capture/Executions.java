@@ -120,7 +120,12 @@ public final class Executions {
     e.startSeen = true;
     if (!e.emitted) e.startedAt = time; // it is part of the key of emitted documents
     e.rootId = rootId == null ? id : rootId;
-    if (e.rootId != id && live.containsKey(e.rootId)) live.get(e.rootId).addNested(id, time);
+    LiveExecution root = e.rootId == id ? null : live.get(e.rootId);
+    if (root != null) {
+      e.outerId = root.innermost();
+      root.addNested(id, time);
+      if (e.outerId != e.rootId && live.containsKey(e.outerId)) live.get(e.outerId).addNested(id, time);
+    }
     e.description = description;
     e.callSite = callSite;
     e.redaction = application.settings.redaction.ofSession(modified);
@@ -129,6 +134,10 @@ public final class Executions {
     if (group != null) e.jobGroup = group;
     setRequestedBy(e);
     if (plan != null) plan(e, time, plan);
+  }
+
+  private static void endNested(LiveExecution in, long id, long time) {
+    if (in != null && in.nested.containsKey(id)) in.nested.get(id).endedAt = time;
   }
 
   private void setRequestedBy(LiveExecution e) {
@@ -168,8 +177,8 @@ public final class Executions {
     if (!isFollowed) e = finished.get(id);
     if (e == null || e.ended()) return;
     e.endedAt = time;
-    LiveExecution root = e.rootId == id ? null : live.get(e.rootId);
-    if (root != null && root.nested.containsKey(id)) root.nested.get(id).endedAt = time;
+    endNested(live.get(e.rootId), id, time);
+    endNested(live.get(e.outerId), id, time);
     e.error = error == null || error.isEmpty() ? null : error;
     e.endTellsError = error != null;
     e.endEvents++;

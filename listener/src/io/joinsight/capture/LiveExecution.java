@@ -77,6 +77,7 @@ final class LiveExecution {
 
   final long id;
   long rootId;
+  long outerId; // the execution in which this one began; its own id if it is the outermost
   long startedAt;
   Long endedAt;
   String error;
@@ -128,6 +129,7 @@ final class LiveExecution {
   LiveExecution(long id) {
     this.id = id;
     this.rootId = id;
+    this.outerId = id;
   }
 
   void addPlan(Plan plan, Memory memory) {
@@ -180,6 +182,15 @@ final class LiveExecution {
   long textBytes() {
     return description.length() + callSite.length() + (error == null ? 0 : error.length())
         + (jobError == null ? 0 : jobError.length()) + (statement == null ? 0 : statement.length());
+  }
+
+  /** The last started of the executions nested in this one that run, or this one. */
+  long innermost() {
+    long found = id;
+    for (Nested each : nested.values()) {
+      if (each.endedAt == null) found = each.id;
+    }
+    return found;
   }
 
   void addNested(long nestedId, long at) {
