@@ -106,6 +106,11 @@ def test_python_functions_of_an_rdd_are_no_operators() -> None:
     assert "tasks waited 13.9 s for Python functions of an RDD" in verdict.text
 
 
+def test_of_rows_that_differ_in_size_bytes_prove_the_skew() -> None:
+    """The task of the hot key reads few rows, each a large set; another one reads most rows."""
+    assert judge(stored("hot-set")).text.endswith("because it read 88 % of 29.3 MiB.")
+
+
 def test_a_long_list_of_values_takes_the_driver_long() -> None:
     verdict = judge(stored("long-list"))
     assert verdict.code == "driver"

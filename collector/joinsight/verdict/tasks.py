@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from joinsight.base.units import bytes_text, duration_text, times
@@ -29,6 +29,8 @@ _TINY_MS = 100
 """Run time of a task that is mostly overhead."""
 _PER_TASK_MS = 5
 """What a task costs beside its work: serialization, launch, its metrics and result."""
+_LARGE_ROW = 1 << 10
+"""Bytes from which on rows, such as lists, may differ so much in size that their number says little."""
 _MANY_TASKS = 10
 """Tasks for each slot, from which on they may be too many."""
 _UNSPLITTABLE = (".gz", ".zip", ".deflate", ".snappy]")
@@ -323,19 +325,16 @@ def _slow(ran: Ran) -> Cause | None:
 def _read_ratio(view: View, ran: Ran) -> tuple[float, str, tuple[int, ...]] | None:
     """What the task that read most read, to the mean of the others; as text; and the operators concerned."""
     best: tuple[float, str] | None = None
-    for name, total, text in (
-        ("shuffle_read_rows", ran.number("shuffle_read_rows"), rows_text),
-        (
-            "shuffle_read_bytes",
-            ran.number("shuffle_read_local_bytes") + ran.number("shuffle_read_remote_bytes"),
-            bytes_text,
-        ),
-    ):
+    rows, size = (ran.number(f"shuffle_read_{name}") for name in ("rows", "local_bytes"))
+    size += ran.number("shuffle_read_remote_bytes")
+    amounts: Sequence[tuple[str, int, Callable[[int], str]]] = (
+        ("shuffle_read_bytes", size, bytes_text),
+        ("shuffle_read_rows", rows, rows_text),
+    )
+    for name, total, text in amounts[: 1 if size >= _LARGE_ROW * rows else 2]:
         largest = ran.number(f"{name}_max")
         ratio = ran.ratio(largest, total)
-        if ratio is None:
-            continue
-        if best is None or ratio > best[0]:
+        if ratio is not None and (best is None or ratio >= best[0]):
             best = ratio, f"it read {percent(largest, total)} of {text(total)}"
     read = [
         row
