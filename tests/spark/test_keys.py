@@ -35,6 +35,7 @@ OTHERS: Mapping[str, tuple[str, dict[str, str], int]] = {
     "expression": ("left", {"(k + 1)": "8"}, 804),
     "right side": ("right", {"k": "7"}, 804),
     "condition": ("left", {"k": "7"}, 804),
+    "crowded": ("left", {"k": "7"}, 8000),
     "semi": ("left", {"k": "7"}, 804),
     "repartition": ("input", {"k": "7"}, 804),
     "group": ("input", {"k": "7"}, 804),

@@ -107,8 +107,10 @@ def _tops(
     wholes = [float(size or 1) * (part or 1.0) for size, part in zip(sizes, fractions, strict=True)]
     wholes.append(float(max(1, made or 0, *(size or 0 for size in sizes))))
     shares = [f.col(measure) / f.lit(whole) for measure, whole in zip(measures, wholes, strict=False)]
-    largest_share = f.greatest(*shares) if len(shares) > 1 else shares[0]
-    largest = counts.orderBy(f.desc(_IS_TOTAL), f.desc(largest_share)).limit(1 + LISTED)
+    if found.has_condition:  # no share of the output: keys whose pairs are mostly dropped must not displace others
+        shares[-1] = f.least(shares[-1], f.lit(1 / LISTED))
+    order = [f.desc(_IS_TOTAL), f.desc(f.greatest(*shares) if len(shares) > 1 else shares[0]), f.desc(measures[-1])]
+    largest = counts.orderBy(*order).limit(1 + LISTED)
     collected = _described(context, largest.select(_IS_TOTAL, *values.columns(), *measures).collect)
     total = next((row for row in collected if row[_IS_TOTAL]), None)
     rows, factors = {}, {}

@@ -91,6 +91,15 @@ more = {
     "random": lambda: facts.withColumn("k", F.when(F.rand(1) < 0.9, 7).otherwise(F.col("k"))).join(dims, "k"),
     "right side": lambda: dims.join(facts, "k"),
     "condition": lambda: facts.alias("a").join(dims.alias("b"), F.expr("a.k = b.k AND a.v > b.region")),
+    "crowded": lambda: (
+        spark.range(158_000)
+        .selectExpr("IF(id < 8000, 7, 100 + id % 1500) AS k", "id AS v")
+        .alias("a")
+        .join(
+            spark.range(150_001).selectExpr("IF(id = 0, 7, 100 + id % 1500) AS k", "id AS w").alias("b"),
+            F.expr("a.k = b.k AND a.v > b.w + 157000"),
+        )
+    ),
     "semi": on("k", dims, "left_semi"),
     "repartition": lambda: facts.repartition(8, "k"),
     "group": lambda: facts.groupBy("k").agg(F.collect_list("v")),
