@@ -52,6 +52,7 @@ EXPECTED = {
     "range-per-site": ("compute", "SortMergeJoin"),  # its two tasks had the two processors that four slots share
     "window": ("data_skew", "Window"),
     "slow-task": ("slow_host", "HashAggregate"),  # one task slept
+    "stutters": ("slow_host", "Project"),  # one of two executors stood still for moments
     "gz": ("scan", "Scan csv "),
     "small-files": ("small_files", "Scan parquet "),
     "merge-hint": ("shuffle", "SortMergeJoin"),  # the hint MERGE, where Spark would have broadcast the side
@@ -104,6 +105,11 @@ def test_python_functions_of_an_rdd_are_no_operators() -> None:
     assert verdict.code == "python"
     assert (verdict.nodes, verdict.stage) == ((), 39)
     assert "tasks waited 13.9 s for Python functions of an RDD" in verdict.text
+
+
+def test_of_several_stages_together_the_one_that_has_most_is_named() -> None:
+    verdict = judge(stored("stutters"))
+    assert (verdict.stage, verdict.evidence["number"]) == (9, 2)
 
 
 def test_of_rows_that_differ_in_size_bytes_prove_the_skew() -> None:

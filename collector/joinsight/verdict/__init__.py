@@ -94,8 +94,18 @@ def _judge(stored: StoredPlan) -> Verdict:
     evidence = cause.evidence if best.started is None else {**cause.evidence, "execution": best.started}
     evidence = evidence if best.executions == 1 else {**evidence, "executions": best.executions}
     nodes = cause.nodes if best.started is None else ()
-    verdict = Verdict(cause.code, round(wall / whole, 4), wall, keys, cause.stage_id, evidence, text, cause.next, nodes)
+    stage = _stage(best, found)
+    verdict = Verdict(cause.code, round(wall / whole, 4), wall, keys, stage, evidence, text, cause.next, nodes)
     return _with_longest(verdict, stored) if cause.code == "nested" else verdict
+
+
+def _stage(best: _Place, found: Sequence[_Place]) -> int | None:
+    """Its stage; of several together, the one that has half of it."""
+    its = [each.cause for each in found if each.cause.code == best.cause.code and each.started == best.started]
+    staged = (each for each in its if each.stage_id is not None)
+    largest = max(staged, key=lambda each: each.wall_ms, default=best.cause)
+    is_most = "number" in best.cause.evidence and 2 * largest.wall_ms >= best.cause.wall_ms
+    return largest.stage_id if is_most else best.cause.stage_id
 
 
 def _is_several(stored: StoredPlan) -> bool:

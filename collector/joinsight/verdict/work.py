@@ -152,6 +152,7 @@ def work(view: View) -> Iterator[Cause]:
             "encoding and writing files",
             "Write fewer columns, a faster compression (lz4, snappy, zstd level 1), or fewer files at once.",
             {},
+            stage_of(view, writes[0]) if writes else None,
         )
 
 
