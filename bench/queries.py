@@ -9,7 +9,7 @@ it is kept, a fill that was interrupted goes on, and a filled one is only read.
 
 **Measures.** Each case runs `--runs` times, one after the other, each time with other parameters: jobs, queries,
 operators, applications and executions are drawn from the data by chance. Commands are the functions that they call
-(`queries.reading`), rows fetched and decoded; views and the SQL of docs/sql.md are run unchanged, but with keys and
+(`queries`), rows fetched and decoded; views and the SQL of docs/sql.md are run unchanged, but with keys and
 names of the data in the place of those in the text. p50 and p95 are of these runs; what takes longer than a minute is
 cancelled. Nothing is warmed up, but the data fits into the machine's memory where the report says so.
 """
@@ -37,8 +37,10 @@ from tests.history import generate
 from joinsight import tables
 from joinsight.analysis.comparison import compare
 from joinsight.base.errors import NotFound
-from joinsight.queries import reading
+from joinsight.queries import lists, reading
+from joinsight.queries.deliveries import read_deliveries
 from joinsight.queries.filters import SORTS, Filters
+from joinsight.queries.regressions import read_regressions
 from joinsight.store import baselines, mark_lost, partitions
 from joinsight.store.database import open_database
 
@@ -227,7 +229,7 @@ def command_cases(sample: Sample) -> Iterator[Case]:
             for name, make in filters.items():
 
                 def run(connection: Connection, command: str = command, sort: str = sort, make: Any = make) -> object:
-                    return reading.read_list(connection, command, make(), sort)
+                    return lists.read_list(connection, command, make(), sort)
 
                 yield Case(f"{command} --sort {sort} {name}".strip(), COMMAND_MS, run)
 
@@ -250,18 +252,18 @@ def command_cases(sample: Sample) -> Iterator[Case]:
         yield Case(
             f"regressions --since {days}d",
             COMMAND_MS,
-            lambda connection, since=since: reading.read_regressions(connection, since, {}),  # type: ignore[misc]
+            lambda connection, since=since: read_regressions(connection, since, {}),  # type: ignore[misc]
         )
-    yield Case("doctor", COMMAND_MS, lambda connection: reading.read_deliveries(connection, None, None, 10))
+    yield Case("doctor", COMMAND_MS, lambda connection: read_deliveries(connection, None, None, 10))
     yield Case(
         "doctor --application",
         COMMAND_MS,
-        lambda connection: reading.read_deliveries(connection, sample.one("application_id"), None, 10),
+        lambda connection: read_deliveries(connection, sample.one("application_id"), None, 10),
     )
     yield Case(
         "doctor --since 30d --limit 100",
         COMMAND_MS,
-        lambda connection: reading.read_deliveries(connection, None, sample.ago(30), 100),
+        lambda connection: read_deliveries(connection, None, sample.ago(30), 100),
     )
     times = {"ended_for": timedelta(minutes=1), "lost_after": timedelta(minutes=5)}
     yield Case(

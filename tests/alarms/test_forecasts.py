@@ -12,7 +12,7 @@ from tests.store.test_regressions import plant
 
 from joinsight import tables
 from joinsight.alarms import forecasts
-from joinsight.queries.reading import read_forecasts
+from joinsight.queries.regressions import read_forecasts
 from joinsight.store.database import connect
 
 END = datetime(2026, 11, 20, 3, tzinfo=timezone.utc)

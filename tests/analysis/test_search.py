@@ -7,7 +7,7 @@ from tests.documents import planned
 
 from joinsight.analysis.search import MAX_LENGTH, MAX_WORDS, words
 from joinsight.queries.filters import Filters, filters_of
-from joinsight.queries.reading import read_queries
+from joinsight.queries.lists import read_queries
 from joinsight.store.writer import Writer
 
 PLAN = """

@@ -13,7 +13,7 @@ from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution, Job
 from joinsight.contract.micro_batch import MicroBatch, micro_batch
 from joinsight.queries.filters import Filters
-from joinsight.queries.reading import read_queries, read_streams
+from joinsight.queries.lists import read_queries, read_streams
 from joinsight.store.writer import Writer
 from joinsight.tables import Row
 

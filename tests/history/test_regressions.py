@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 from tests.history import END, Planted
 
-from joinsight.queries.reading import read_regressions
+from joinsight.queries.regressions import read_regressions
 from joinsight.queries.trends import read_usual
 from joinsight.tables import Row
 

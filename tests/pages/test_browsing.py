@@ -19,7 +19,7 @@ from joinsight.demo.runner import collector
 from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import compare_address, query_address
 from joinsight.queries.filters import Filters
-from joinsight.queries.reading import read_queries
+from joinsight.queries.lists import read_queries
 from joinsight.store.writer import Writer
 
 __all__ = ["browser"]

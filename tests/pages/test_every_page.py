@@ -17,7 +17,7 @@ from tests.pages.test_browsing import pages, url
 from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import NAVIGATION, address
 from joinsight.queries.filters import Filters
-from joinsight.queries.reading import read_queries
+from joinsight.queries.lists import read_queries
 from joinsight.store.writer import Writer
 
 __all__ = ["browser", "pages", "url"]

@@ -21,7 +21,7 @@ from joinsight.findings import FindingsEngine
 from joinsight.pages.environment import NAVIGATION
 from joinsight.queries.browse import matching
 from joinsight.queries.filters import Filters
-from joinsight.queries.reading import read_queries
+from joinsight.queries.lists import read_queries
 from joinsight.serve.app import make_app
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer

@@ -30,7 +30,7 @@ from joinsight.pages.environment import SCRIPT, SECURITY_POLICY
 from joinsight.pages.home import Overview, PageSection
 from joinsight.pages.listing import Asked
 from joinsight.queries.filters import SORTS
-from joinsight.queries.reading import read_queries
+from joinsight.queries.lists import read_queries
 from joinsight.serve import pages, summaries
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens

@@ -15,7 +15,7 @@ from tests.spark_sql.conftest import LONG, TABLES
 
 from joinsight import tables
 from joinsight.cli import spark as commands
-from joinsight.queries.reading import read_regressions
+from joinsight.queries.regressions import read_regressions
 from joinsight.store import baselines
 from joinsight.store.database import connect, upgrade
 from joinsight.tables import Row

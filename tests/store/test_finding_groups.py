@@ -10,7 +10,7 @@ from sqlalchemy import Engine, insert, text
 
 from joinsight import tables
 from joinsight.queries.filters import Filters
-from joinsight.queries.reading import read_finding_groups
+from joinsight.queries.lists import read_finding_groups
 from joinsight.store import partitions
 from joinsight.tables import Row
 

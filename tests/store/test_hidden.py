@@ -19,7 +19,7 @@ from joinsight.base.errors import NotFound
 from joinsight.base.timeparse import parse_moment
 from joinsight.cli import cli
 from joinsight.contract.document import Execution, Job
-from joinsight.queries import reading, trends
+from joinsight.queries import lists, reading, trends
 from joinsight.queries.filters import Filters
 from joinsight.serve.app import make_app
 from joinsight.serve.tokens import Tokens
@@ -158,12 +158,12 @@ def test_a_page_counts_those_among_its_own_rows(engine: Engine) -> None:
     """Pages of a long list count each of them once."""
     by = Filters(limit=2)
     with engine.connect() as connection:
-        first = reading.read_queries(connection, by, "recent")
-        end = reading.cursor_at(first[-1], "recent")
-        second = reading.read_queries(connection, by, "recent", end)
+        first = lists.read_queries(connection, by, "recent")
+        end = lists.cursor_at(first[-1], "recent")
+        second = lists.read_queries(connection, by, "recent", end)
         counted = [
-            reading.count_hidden(connection, by, None, reading.cursor_at(first[-1], "recent", is_before=True)),
-            reading.count_hidden(connection, by, end, None),
+            lists.count_hidden(connection, by, None, lists.cursor_at(first[-1], "recent", is_before=True)),
+            lists.count_hidden(connection, by, end, None),
         ]
     assert [row["execution_id"] for row in (*first, *second)] == SHOWN
     assert counted == [3, 2]

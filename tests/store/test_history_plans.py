@@ -20,8 +20,10 @@ from joinsight.alarms import forecasts, watch
 from joinsight.analysis.search import query
 from joinsight.base.errors import NotFound
 from joinsight.findings import Finding, FindingsEngine, Heuristic, PlanContext
-from joinsight.queries import browse, reading, report, trends
+from joinsight.queries import browse, lists, reading, report, trends
+from joinsight.queries.deliveries import read_deliveries
 from joinsight.queries.filters import SORTS, Filters
+from joinsight.queries.regressions import read_regressions
 from joinsight.store import mark_lost
 from joinsight.store.database import connect
 from joinsight.store.writer import Writer
@@ -171,7 +173,7 @@ def _cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("command", "sort", "filters"), list(_cases()))
 def test_every_list_finds_its_rows_by_an_index(engine: Engine, command: str, sort: str, filters: Filters) -> None:
     """Every sort with every filter finds its rows by an index; with --since only in these months."""
-    (plan,) = plans_of(engine, lambda connection: reading.read_list(connection, command, filters, sort))
+    (plan,) = plans_of(engine, lambda connection: lists.read_list(connection, command, filters, sort))
     assert not scanned(plan), plan
     if filters.since is not None:
         assert months(plan) == {"2025_12"}, plan
@@ -183,20 +185,20 @@ def test_further_pages_are_found_by_the_index_of_their_order(engine: Engine, sor
     """A page next to another is found by the index of its order."""
     by = SORTS["queries"][sort].column.name
     with engine.connect() as connection:
-        row = reading.read_queries(connection, Filters(until=SINCE, limit=200), sort)[-1]
+        row = lists.read_queries(connection, Filters(until=SINCE, limit=200), sort)[-1]
     key = (row["started_at"], row["application_id"], row["attempt_id"], row["execution_id"])
-    cursor = reading.Cursor(row[by], key, is_before)
-    (plan,) = plans_of(engine, lambda c: reading.read_queries(c, Filters(limit=51), sort, cursor))
+    cursor = lists.Cursor(row[by], key, is_before)
+    (plan,) = plans_of(engine, lambda c: lists.read_queries(c, Filters(limit=51), sort, cursor))
     assert not scanned(plan), plan
 
 
 def test_what_a_list_leaves_out_is_counted_by_an_index(engine: Engine) -> None:
     """A list counts by the index of its order, or by that of its filter."""
     with engine.connect() as connection:
-        row = reading.read_queries(connection, Filters(limit=50), "recent")[-1]
-    end = reading.cursor_at(row, "recent", is_before=True)
+        row = lists.read_queries(connection, Filters(limit=50), "recent")[-1]
+    end = lists.cursor_at(row, "recent", is_before=True)
     for filters, bound in ((Filters(), end), (Filters(job="test7"), None), (Filters(search=query("w77")), None)):
-        (plan,) = plans_of(engine, lambda c: reading.count_hidden(c, filters, None, bound))  # noqa: B023
+        (plan,) = plans_of(engine, lambda c: lists.count_hidden(c, filters, None, bound))  # noqa: B023
         assert not scanned(plan), plan
 
 
@@ -225,7 +227,7 @@ def test_the_lists_of_queries_jobs_and_streams(engine: Engine) -> None:
         lambda c: browse.read_query_groups(c, SINCE, Filters(limit=50)),
         lambda c: browse.read_query_groups(c, SINCE, Filters(job="test7", limit=50)),
         lambda c: browse.read_owners(c, ["test7", "test8"], SINCE),
-        lambda c: reading.read_streams(c, SINCE),
+        lambda c: lists.read_streams(c, SINCE),
         lambda c: browse.read_pace(c, stream, SINCE),
     ):
         (plan,) = plans_of(engine, ask)
@@ -238,7 +240,7 @@ def test_until_there_are_enough_runs(engine: Engine) -> None:
     for ask in (
         lambda c: trends.read_slower_than_last(c, SINCE),
         lambda c: trends.read_slower_than_last(c, SINCE, "test7"),
-        lambda c: reading.read_checked(c, Filters(since=SINCE)),
+        lambda c: lists.read_checked(c, Filters(since=SINCE)),
     ):
         for plan in plans_of(engine, ask):
             assert not scanned(plan), plan
@@ -247,7 +249,7 @@ def test_until_there_are_enough_runs(engine: Engine) -> None:
 def test_runs_of_a_query_are_read_by_its_key(engine: Engine) -> None:
     """Its runs, its jobs and what is usual are found by the indexes on its key."""
     with engine.connect() as connection:
-        [run] = reading.read_queries(connection, Filters(until=SINCE, state="succeeded", limit=1), "recent")
+        [run] = lists.read_queries(connection, Filters(until=SINCE, state="succeeded", limit=1), "recent")
     for ask in (
         lambda c: trends.read_jobs_of_query(c, run["query_shape"]),
         lambda c: trends.read_runs(c, run["query_shape"], run["job_name"], SINCE, 100),
@@ -270,14 +272,14 @@ def test_an_operator_or_a_query_through_its_runs(engine: Engine, command: str) -
             Filters(shape=shape),
             Filters(shape=shape[:8]),
         ):
-            (plan,) = plans_of(engine, lambda connection: reading.read_list(connection, command, filters, sort))  # noqa: B023
+            (plan,) = plans_of(engine, lambda connection: lists.read_list(connection, command, filters, sort))  # noqa: B023
             assert not scanned(plan), plan
 
 
 @pytest.mark.parametrize(("command", "sort"), [("joins", "time"), *((command, "recent") for command in OPERATORS)])
 def test_operators_of_a_job_end_with_the_limit(engine: Engine, command: str, sort: str) -> None:
     """In the order of its executions, operators are looked up in the first of these, not in all 80."""
-    (plan,) = plans_of(engine, lambda c: reading.read_list(c, command, Filters(job="test7", limit=5), sort))
+    (plan,) = plans_of(engine, lambda c: lists.read_list(c, command, Filters(job="test7", limit=5), sort))
     looked_up = re.findall(rf" on {OPERATORS[command]}_2025_\d\d .*\(actual .* loops=(\d+)\)", plan)
     assert 0 < sum(map(int, looked_up)) < 40, plan
 
@@ -289,7 +291,7 @@ def test_runs_are_sorted_without_their_rows(engine: Engine, command: str) -> Non
         shape = connection.scalar(text("SELECT max(query_shape) FROM execution"))
     for sort in SORTS[command].keys() - {"recent"}:
         for filters in (Filters(job="test7", limit=5), Filters(shape=shape, limit=5)):
-            (plan,) = plans_of(engine, lambda connection: reading.read_list(connection, command, filters, sort))  # noqa: B023
+            (plan,) = plans_of(engine, lambda connection: lists.read_list(connection, command, filters, sort))  # noqa: B023
             read = re.findall(r"(?:Index|Heap|Seq) Scan .*on \w+_2025_\d\d .*rows=([\d.]+) loops=(\d+)\)", plan)
             assert 5 <= round(sum(float(rows) * int(loops) for rows, loops in read)) <= 20, plan
 
@@ -318,7 +320,7 @@ def test_an_execution_is_found(engine: Engine, named: str) -> None:
 def test_groups_of_findings_read_the_months_of_the_window(engine: Engine, sort: str, asked: dict[str, Any]) -> None:
     """Only the months of the window are read, by indexes; of other jobs no more than their findings."""
     filters = Filters(since=SINCE, **asked)
-    (plan,) = plans_of(engine, lambda connection: reading.read_finding_groups(connection, filters, sort))
+    (plan,) = plans_of(engine, lambda connection: lists.read_finding_groups(connection, filters, sort))
     assert not scanned(plan), plan
     assert months(plan) == {"2025_12"}, plan
     assert "Function Scan" not in plan, plan
@@ -327,11 +329,11 @@ def test_groups_of_findings_read_the_months_of_the_window(engine: Engine, sort: 
 def test_the_worst_findings_of_a_list(engine: Engine) -> None:
     """They are looked up by each execution's key, in its month only; executions without findings are omitted."""
     with engine.connect() as connection:
-        listed = reading.read_queries(connection, Filters(since=SINCE, limit=50), "recent")
-        worst = reading.worst_findings(connection, listed)
+        listed = lists.read_queries(connection, Filters(since=SINCE, limit=50), "recent")
+        worst = lists.worst_findings(connection, listed)
     assert set(worst.values()) == {"critical"}
     assert set(worst) <= set(range(50))
-    (plan,) = plans_of(engine, lambda connection: reading.worst_findings(connection, listed))
+    (plan,) = plans_of(engine, lambda connection: lists.worst_findings(connection, listed))
     assert not scanned(plan), plan
     assert months(plan) == {"2025_12"}, plan
 
@@ -374,7 +376,7 @@ def test_regressions_read_no_month_from_end_to_end(engine: Engine) -> None:
         )
         connection.execute(text(slower), {"since": since})
         before = connection.scalar(scans)
-        found = reading.read_regressions(connection, since, {})
+        found = read_regressions(connection, since, {})
         assert connection.scalar(scans) == before
         connection.rollback()
     assert found[0]["job_name"] == "test7" and found[0]["title"]
@@ -420,7 +422,7 @@ def test_a_report_reads_its_window(engine: Engine) -> None:
 def test_deliveries_are_found_by_an_index(engine: Engine) -> None:
     """What doctor shows of the last ones, and of one by its name."""
     for named, since in ((None, None), (None, SINCE), ("test7", None), ("m1-77", None)):
-        for plan in plans_of(engine, lambda c: reading.read_deliveries(c, named, since, 10)):  # noqa: B023
+        for plan in plans_of(engine, lambda c: read_deliveries(c, named, since, 10)):  # noqa: B023
             assert not scanned(plan), plan
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, insert, text
 
 from joinsight import tables
 from joinsight.present.regressions import MEASURES
-from joinsight.queries.reading import read_regressions
+from joinsight.queries.regressions import read_regressions
 from joinsight.store import partitions
 from joinsight.store.activity import count_regressions
 from joinsight.tables import Row

@@ -23,8 +23,9 @@ from joinsight import tables
 from joinsight.analysis.rows import execution_rows
 from joinsight.base.errors import DatabaseError, SchemaError
 from joinsight.contract.document import Document
-from joinsight.queries import reading
+from joinsight.queries import lists, reading
 from joinsight.queries.filters import Filters
+from joinsight.queries.regressions import read_regressions
 from joinsight.store import database
 from joinsight.store.database import check_schema, connect, conninfo, exclusively, upgrade
 from joinsight.store.embedded import find_binaries
@@ -96,10 +97,10 @@ def contents(engine: Engine) -> dict[str, Any]:
             columns = ", ".join(f'"{column.name}"' for column in table.columns)
             rows = connection.execute(text(f"SELECT {columns} FROM {table.name}")).all()
             told[table.name] = sorted(map(tuple, rows), key=str)
-        told["queries"] = reading.read_queries(connection, Filters(), "recent")
-        told["joins of a job"] = reading.read_list(connection, "joins", Filters(job="test"), "recent")
+        told["queries"] = lists.read_queries(connection, Filters(), "recent")
+        told["joins of a job"] = lists.read_list(connection, "joins", Filters(job="test"), "recent")
         told["plan"] = reading.read_plan(connection, reading.find_execution(connection, "last"))
-        told["regressions"] = reading.read_regressions(connection, NOW - timedelta(days=7), {})
+        told["regressions"] = read_regressions(connection, NOW - timedelta(days=7), {})
     assert all(told[name] for name in ("execution", "v_shuffles", "v_broadcasts", "v_joins", "regressions"))
     return told
 

@@ -18,7 +18,7 @@ MOST_EXPLAINED = 20
 
 
 def first_causes(connection: Connection, row: Row) -> list[Cause]:
-    """The largest named causes of a row with two executions, as `reading.read_regressions` has them; may be empty."""
+    """The largest named causes of a row with two executions, as `read_regressions` has them; may be empty."""
     names = [[prefix + name for name in EXECUTION_KEY] for prefix in ("baseline_", "")]
     if any(row[name] is None for each in names for name in each):
         return []

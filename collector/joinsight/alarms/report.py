@@ -12,7 +12,7 @@ from joinsight.base.units import duration_text, percent_text, ratio_text
 from joinsight.present import forecasts, regressions
 from joinsight.present.report import Report, Section
 from joinsight.present.values import short_key, when
-from joinsight.queries import reading
+from joinsight.queries.regressions import read_forecasts, read_regressions
 from joinsight.queries.report import read_costly, read_faster
 from joinsight.tables import Row
 
@@ -33,9 +33,7 @@ def make_report(connection: Connection, since: datetime, now: datetime, *, job: 
 
 def _slower(connection: Connection, since: datetime, job: str | None, limit: int) -> Section:
     found = [
-        row
-        for row in reading.read_regressions(connection, since, {}, job=job, limit=10 * limit)
-        if row["subject"] == "query"
+        row for row in read_regressions(connection, since, {}, job=job, limit=10 * limit) if row["subject"] == "query"
     ][:limit]
     rows = [
         (
@@ -107,7 +105,7 @@ def _will_break(connection: Connection, job: str | None, limit: int) -> Section:
             f"{row['reaches_at']:%Y-%m-%d}",
             forecasts.interval(row),
         )
-        for row in reading.read_forecasts(connection, job=job, limit=limit)
+        for row in read_forecasts(connection, job=job, limit=limit)
     ]
     header = ("job", "query", "what happens", "now", "growth a day", "on", "between")
     note = "" if rows else "No operator is forecast to reach a limit."

@@ -17,7 +17,7 @@ from joinsight.cli import diff, read
 from joinsight.cli.options import command, database_options
 from joinsight.demo import runner
 from joinsight.demo.workload import NIGHTLY, QUERIES
-from joinsight.queries import reading
+from joinsight.queries import lists, reading
 from joinsight.queries.filters import Filters
 from joinsight.serve.background import background_tasks
 from joinsight.serve.server import DEFAULT_PORT
@@ -82,11 +82,11 @@ def report(out: Console, engine: Engine, application: str) -> None:
     with engine.connect() as connection:
         mine = Filters(application=application, limit=60)
         titles = [title for title, _ in QUERIES]
-        queries = [r for r in reading.read_queries(connection, mine, "recent")[::-1] if r["description"] in titles]
+        queries = [r for r in lists.read_queries(connection, mine, "recent")[::-1] if r["description"] in titles]
         shuffles, broadcasts, joins = (
-            reading.read_list(connection, name, mine, "size") for name in ("shuffles", "broadcasts", "joins")
+            lists.read_list(connection, name, mine, "size") for name in ("shuffles", "broadcasts", "joins")
         )
-        findings = reading.read_list(connection, "findings", mine, "severity")
+        findings = lists.read_list(connection, "findings", mine, "severity")
         nights = [query for query in queries if query["description"] == NIGHTLY]
         queries = [query for query in queries if query not in nights]
         last_two = [reading.read_run(connection, _key(query)) for query in nights[-2:]]

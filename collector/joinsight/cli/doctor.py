@@ -21,7 +21,7 @@ from joinsight.cli.collector import collector_options
 from joinsight.cli.options import Moment, command, database_options, limit_option
 from joinsight.cli.spark_check import check_spark
 from joinsight.contract import incomplete
-from joinsight.queries.reading import read_deliveries
+from joinsight.queries.deliveries import read_deliveries
 from joinsight.store import event_logs, partitions
 from joinsight.store.database import check_schema, open_database, reason, shown_url
 from joinsight.store.mark_lost import DEFAULT_LOST_AFTER

@@ -27,12 +27,12 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     from joinsight.cli.listing import read_listing
     from joinsight.present.findings import checked
     from joinsight.present.values import when
-    from joinsight.queries import reading
+    from joinsight.queries import lists, reading
     from joinsight.terminal.console import console, paragraph_width
     from joinsight.terminal.findings import execution_lines, group_lines
 
     filters = Filters(**options)
-    each = each or any(getattr(filters, name) is not None for name in reading.UNGROUPED_FILTERS)
+    each = each or any(getattr(filters, name) is not None for name in lists.UNGROUPED_FILTERS)
     name, render = ("findings", execution_lines) if each else ("finding_groups", group_lines)
     listing = read_listing(database_url, data, name, filters, sort)
     rows = listing.rows
@@ -42,10 +42,10 @@ def findings(database_url: str | None, data: Path | None, sort: str, as_json: bo
     if listing.is_empty:
         click.echo(reading.EMPTY, err=True)
     elif not rows:
-        since = filters.since or (None if each else reading.finding_since(datetime.now(timezone.utc)))
+        since = filters.since or (None if each else lists.finding_since(datetime.now(timezone.utc)))
         text = f"No matching findings since {when(since)}" if since else "No matching findings"
         number, longest = listing.checked or (0, None)
-        ran = checked(number, reading.MOST_CHECKED, longest)
+        ran = checked(number, lists.MOST_CHECKED, longest)
         click.echo(f"{text}: {ran}" if ran else f"{text}.", err=True)
     elif not as_json:
         out = console()

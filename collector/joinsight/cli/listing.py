@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from joinsight.analysis.stored import StoredPlan
 from joinsight.present.values import hidden_text
-from joinsight.queries import reading
+from joinsight.queries import lists, reading
 from joinsight.queries.filters import Filters, Of
 from joinsight.store.database import open_store
 from joinsight.tables import Row
@@ -30,7 +30,7 @@ class Listing:
     is_empty: bool
     """No execution is stored."""
     checked: tuple[int, StoredPlan | None] | None = None
-    """`reading.read_checked`, for findings of whole executions if there are none."""
+    """`lists.read_checked`, for findings of whole executions if there are none."""
     hidden: str | None = None
     """``12 more without work of their own (--show all)``; None for no more."""
 
@@ -48,23 +48,23 @@ class Listing:
 
 
 def read_listing(database_url: str | None, data: Path | None, name: str, filters: Filters, sort: str) -> Listing:
-    """The rows of a list of `reading.read_list`."""
+    """The rows of a list of `lists.read_list`."""
     with open_store(database_url, data) as connection:
-        rows = reading.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
+        rows = lists.read_list(connection, name, replace(filters, limit=filters.limit + 1), sort)
         total = len(rows)
         if filters.limit < total and filters.limit < _COUNTED:
-            total = reading.count(connection, name, filters, sort, _COUNTED + 1)
+            total = lists.count(connection, name, filters, sort, _COUNTED + 1)
         hidden = _hidden(connection, filters, rows) if (name, sort) == ("queries", "recent") else None
         is_empty = not rows and reading.is_empty(connection)
         is_checked = not rows and name.startswith("finding") and not filters.given(Of.OPERATOR)
-        checked = reading.read_checked(connection, filters) if is_checked else None
+        checked = lists.read_checked(connection, filters) if is_checked else None
         return Listing(rows[: filters.limit], total, is_empty, checked, hidden)
 
 
 def _hidden(connection: Connection, filters: Filters, rows: list[Row]) -> str | None:
     last = rows[filters.limit - 1] if len(rows) > filters.limit else None
-    end = reading.cursor_at(last, "recent", is_before=True) if last else None
-    hidden = hidden_text(reading.count_hidden(connection, filters, None, end), reading.MOST_HIDDEN)
+    end = lists.cursor_at(last, "recent", is_before=True) if last else None
+    hidden = hidden_text(lists.count_hidden(connection, filters, None, end), lists.MOST_HIDDEN)
     return f"{hidden} (--show all)" if hidden else None
 
 

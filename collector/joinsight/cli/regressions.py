@@ -67,13 +67,14 @@ def regressions(
     from joinsight.alarms.causes import MOST_EXPLAINED, first_causes
     from joinsight.cli.listing import print_rows
     from joinsight.queries import reading, trends  # here, because the help needs no database
+    from joinsight.queries.regressions import MINIMUM_RUNS, RECENT_RUNS, count_comparable, read_regressions
     from joinsight.store.database import open_store
 
     given = {name: value for name, value in thresholds.items() if value is not None}
     with open_store(database_url, data) as connection:
-        rows = reading.read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
-        least = int(given.get("minimum_runs", reading.MINIMUM_RUNS))
-        counted = None if rows else reading.count_comparable(connection, since, least, job)
+        rows = read_regressions(connection, since, given, job=job, kind=kind, limit=limit + 1)
+        least = int(given.get("minimum_runs", MINIMUM_RUNS))
+        counted = None if rows else count_comparable(connection, since, least, job)
         is_young = counted is not None and counted["queries"] and not counted["comparable"]
         slower = trends.read_slower_than_last(connection, since, job, limit=limit) if is_young else []
         is_empty = not rows and reading.is_empty(connection)
@@ -86,7 +87,7 @@ def regressions(
             row["reason"] = reason(trends.read_work(connection, row)) if row["subject"] == "query" else ""
     print_rows(rows, limit, None if as_json else _print)
     if counted is not None:
-        click.echo(reading.EMPTY if is_empty else none_found(counted, since, least, reading.RECENT_RUNS), err=True)
+        click.echo(reading.EMPTY if is_empty else none_found(counted, since, least, RECENT_RUNS), err=True)
     if slower and not as_json:
         _print_slower(slower)
 

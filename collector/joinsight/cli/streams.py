@@ -32,11 +32,11 @@ def streams(
     A line is a run of a query, from a start to its stop; the latest first.
     """
     from joinsight.cli.listing import print_rows
-    from joinsight.queries import reading  # here, because the help needs no database
+    from joinsight.queries import lists, reading  # here, because the help needs no database
     from joinsight.store.database import open_store
 
     with open_store(database_url, data) as connection:
-        rows = reading.read_streams(connection, since, job=job, limit=limit + 1)
+        rows = lists.read_streams(connection, since, job=job, limit=limit + 1)
         is_empty = not rows and reading.is_empty(connection)
     print_rows(rows, limit, None if as_json else _print)
     if not rows:

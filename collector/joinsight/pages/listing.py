@@ -13,7 +13,7 @@ from joinsight.base.timeparse import parse_moment
 from joinsight.pages.environment import render
 from joinsight.pages.home import Overview, PageSection
 from joinsight.queries.filters import SORTS, Filters, filters_of, given_filters, one_of
-from joinsight.queries.reading import Cursor, cursor_at
+from joinsight.queries.lists import Cursor, cursor_at
 from joinsight.tables import Row
 
 FIELDS = filters_of("queries")

@@ -20,7 +20,7 @@ from joinsight.base.timeparse import parse_moment
 from joinsight.pages.environment import address
 from joinsight.present.cost import Labels
 from joinsight.present.values import execution_name, query_title
-from joinsight.queries import reading, trends
+from joinsight.queries import lists, reading, trends
 from joinsight.queries.filters import FILTERS, Filters
 from joinsight.store.database import for_readers
 from joinsight.tables import Row
@@ -61,7 +61,7 @@ class AgentTools:
 
         def read(connection: Connection) -> str:
             filters = Filters(since=parse_moment("since", since), job=job, limit=20)
-            rows = reading.read_queries(connection, filters, "time")
+            rows = lists.read_queries(connection, filters, "time")
             return self._answer(rows=[self._execution(row) for row in rows])
 
         return self._ask(read)
@@ -134,7 +134,7 @@ class AgentTools:
                 its = [{name: row[name] for name in _FINDING} for row in stored.findings]
                 return self._answer(execution=self._execution(stored.execution), rows=its)
             filters = Filters(since=parse_moment("since", since), job=job, limit=20)
-            rows = reading.read_list(connection, "findings", filters, "severity")
+            rows = lists.read_list(connection, "findings", filters, "severity")
             return self._answer(
                 rows=[{**{name: row[name] for name in _FINDING}, "execution": execution_name(row)} for row in rows]
             )

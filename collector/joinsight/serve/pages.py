@@ -52,8 +52,9 @@ from joinsight.pages.query import LIMITS, QueryRuns, query_page
 from joinsight.pages.svg_file import file_name
 from joinsight.pages.view import View, number
 from joinsight.present.values import execution_name, hidden_text, when
-from joinsight.queries import browse, reading, trends
+from joinsight.queries import browse, lists, reading, trends
 from joinsight.queries.filters import FILTERS, Filters, Of, one_of
+from joinsight.queries.regressions import read_regressions
 from joinsight.serve.access import SAFE_HEADERS, forbidden
 from joinsight.serve.logs import ThrottledLog, fields
 from joinsight.serve.protocol import authorise
@@ -168,10 +169,10 @@ class Pages:
 
         def read(connection: Connection) -> str:
             asked = Asked.of(request.query_params)
-            rows = reading.read_queries(connection, asked.filters, asked.sort, asked.cursor)
+            rows = lists.read_queries(connection, asked.filters, asked.sort, asked.cursor)
             if asked.folds and any(row["streaming_query_id"] for row in rows):
                 many = replace(asked.filters, limit=MOST_FOLDED)
-                rows = reading.read_queries(connection, many, asked.sort, asked.cursor)
+                rows = lists.read_queries(connection, many, asked.sort, asked.cursor)
             listed = asked.page(rows)
             since, until = browse.read_window(connection, datetime.now(timezone.utc))
             jobs = summary(connection, "Jobs", "", lambda: trends.read_jobs(connection, since))
@@ -179,14 +180,14 @@ class Pages:
                 connection,
                 "Marks of findings",
                 "joinsight findings --each",
-                lambda: list(reading.worst_findings(connection, listed.rows).items()),
+                lambda: list(lists.worst_findings(connection, listed.rows).items()),
             )
             overview = None
             if listed.rows and (asked.is_home or asked.is_job) and request.url.path == "/":
                 overview = self._summaries.overview(connection, asked.filters.job, jobs, since, until)
             bounds = asked.bounds(listed)
-            hidden = reading.count_hidden(connection, asked.filters, *bounds) if bounds else 0
-            left_out = hidden_text(hidden, reading.MOST_HIDDEN)
+            hidden = lists.count_hidden(connection, asked.filters, *bounds) if bounds else 0
+            left_out = hidden_text(hidden, lists.MOST_HIDDEN)
             return list_page(asked, listed, marks, [job["job_name"] for job in jobs.rows], overview, left_out)
 
         return await self._answer(request, read)
@@ -220,7 +221,7 @@ class Pages:
             limit = int(one_of("limit", asked.get("limit", str(LIMITS[0])), tuple(map(str, LIMITS))))
             given = FILTERS["shape"].value("key", request.path_params["key"])
             filters = Filters(shape=given, job=asked.get("job") or None, show="all", limit=1)
-            newest = reading.read_queries(connection, filters, "recent")
+            newest = lists.read_queries(connection, filters, "recent")
             if not newest:
                 raise NotFound(f"No execution of query {given}" + (f" in job {filters.job}." if filters.job else "."))
             return query_page(_runs_of(connection, newest[0], until, limit))
@@ -245,10 +246,10 @@ class Pages:
             def read(connection: Connection) -> str:
                 asked = tables.ListRequest.of(name, request.query_params)
                 if name != "findings":
-                    rows = reading.read_list(connection, name, asked.filters, asked.sort)
+                    rows = lists.read_list(connection, name, asked.filters, asked.sort)
                     return asked.table(rows, f"No matching {name}.").html()
-                since = asked.filters.since or reading.finding_since(datetime.now(timezone.utc))
-                rows = reading.read_finding_groups(connection, asked.filters, asked.sort)
+                since = asked.filters.since or lists.finding_since(datetime.now(timezone.utc))
+                rows = lists.read_finding_groups(connection, asked.filters, asked.sort)
                 ran = "" if rows or asked.filters.given(Of.OPERATOR) else checks(connection, asked.filters, since)
                 nothing = f"No matching findings: {ran}" if ran else "No matching findings."
                 note = f"Findings since {when(since)}, by job, query and operator."
@@ -265,7 +266,7 @@ class Pages:
             asked = tables.WindowRequest.of("streams", request.query_params)
             since, until = _window(connection, asked.filters)
             job = asked.filters.job
-            rows = reading.read_streams(connection, since, asked.filters.until, job=job, limit=tables.LIMITS[-1])
+            rows = lists.read_streams(connection, since, asked.filters.until, job=job, limit=tables.LIMITS[-1])
             shown = browse.matching(connection, rows, asked.filters)[: tables.LIMITS[0]]
             paced = [(row, browse.read_pace(connection, row, since)) for row in shown]
             return tables.streams_table(asked, paced, days_text(since, until)).html()
@@ -420,7 +421,7 @@ def _runs_of(connection: Connection, newest: Row, until: datetime | None, limit:
         f"joinsight regressions --job {shlex.quote(job)}",
         lambda: with_reasons(
             connection,
-            reading.read_regressions(connection, now - trends.WINDOW, {}, job=job, shape=shape, limit=MOST_REGRESSIONS),
+            read_regressions(connection, now - trends.WINDOW, {}, job=job, shape=shape, limit=MOST_REGRESSIONS),
             MOST_REGRESSIONS,
         ),
         lambda: no_regressions(connection, now - trends.WINDOW, job, shape),

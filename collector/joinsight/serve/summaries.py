@@ -21,9 +21,10 @@ from joinsight.alarms.causes import first_causes
 from joinsight.pages.home import MAX_SHOWN, MAX_TRENDS, JobLine, Overview, PageSection, job_lines, worst_of_queries
 from joinsight.present.findings import checked
 from joinsight.present.regressions import KINDS, causes_text, none_found, reason
-from joinsight.queries import reading, trends
+from joinsight.queries import lists, trends
 from joinsight.queries.browse import matching
 from joinsight.queries.filters import Filters
+from joinsight.queries.regressions import MINIMUM_RUNS, RECENT_RUNS, count_comparable, read_regressions
 from joinsight.serve.logs import fields
 from joinsight.store.database import reason as database_reason
 from joinsight.tables import Row
@@ -51,8 +52,8 @@ Nothing = tuple[str, Sequence[Row]]
 
 def no_regressions(connection: Connection, since: datetime, job: str | None, shape: str | None = None) -> Nothing:
     """Why no regressions are shown; until there are enough runs, with those that are slower than the last one."""
-    counted = reading.count_comparable(connection, since, reading.MINIMUM_RUNS, job, shape)
-    why = none_found(counted, since, reading.MINIMUM_RUNS, reading.RECENT_RUNS)
+    counted = count_comparable(connection, since, MINIMUM_RUNS, job, shape)
+    why = none_found(counted, since, MINIMUM_RUNS, RECENT_RUNS)
     if counted["comparable"] or not counted["queries"]:
         return why, ()
     return why, trends.read_slower_than_last(connection, since, job, shape, MAX_SHOWN)
@@ -60,8 +61,8 @@ def no_regressions(connection: Connection, since: datetime, job: str | None, sha
 
 def checks(connection: Connection, filters: Filters, since: datetime) -> str:
     """How many checks of how many executions since then ran; empty for none."""
-    number, longest = reading.read_checked(connection, replace(filters, since=since))
-    return checked(number, reading.MOST_CHECKED, longest)
+    number, longest = lists.read_checked(connection, replace(filters, since=since))
+    return checked(number, lists.MOST_CHECKED, longest)
 
 
 def with_reasons(connection: Connection, regressions: Sequence[Row], most: int) -> list[Row]:
@@ -106,7 +107,7 @@ class Summaries:
             return f"No findings: {checks(connection, Filters(job=job), since) or 'nothing ran.'}", ()
 
         def findings() -> Sequence[Row]:
-            return reading.read_finding_groups(connection, Filters(since=since, job=job, limit=MAX_SHOWN))
+            return lists.read_finding_groups(connection, Filters(since=since, job=job, limit=MAX_SHOWN))
 
         def lines() -> Sequence[JobLine]:
             first = jobs.rows[:MAX_TRENDS]
@@ -136,7 +137,7 @@ class Summaries:
 
         def read() -> Sequence[Row]:
             most = MOST_REGRESSIONS if filters is None else _MOST_FILTERED
-            rows = reading.read_regressions(connection, since, {}, job=job, limit=most)
+            rows = read_regressions(connection, since, {}, job=job, limit=most)
             if filters is not None:
                 rows = matching(connection, rows, replace(filters, since=None))
             return with_reasons(connection, worst_of_queries(rows), MAX_SHOWN)

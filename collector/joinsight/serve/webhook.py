@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import insert
 from joinsight import __version__
 from joinsight.alarms import messages
 from joinsight.base.errors import ConfigurationError
-from joinsight.queries import reading
+from joinsight.queries.regressions import read_forecasts, read_owner
 from joinsight.serve.files import anyone_may_read
 from joinsight.serve.logs import fields
 from joinsight.tables import alarm, notification
@@ -123,7 +123,7 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
     told = [messages.regression(dict(row), **how) for row in connection.execute(new.order_by(c.raised_at)).mappings()]
     told += [
         messages.forecast(row, **how)
-        for row in reading.read_forecasts(connection)
+        for row in read_forecasts(connection)
         if row["first_forecast_at"] > now - RECENT and row["earliest_at"] < now + SOON
     ]
     identity = notification.c.notification_id
@@ -132,7 +132,7 @@ def _note(connection: Connection, webhook: Webhook, now: datetime) -> None:
     for message in told:
         if message["id"] in noted:
             continue
-        message |= reading.read_owner(connection, message["job"])
+        message |= read_owner(connection, message["job"])
         values = {
             "notification_id": message["id"],
             "created_at": now,
