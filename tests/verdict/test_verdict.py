@@ -354,6 +354,8 @@ def test_a_command_is_read_with_what_it_started(engine: Engine) -> None:
     assert "execution 901" in shown["verdict"]
     assert "901/" in shown["cost"]
     assert "Started execution 901" in shown["plan"]
+    assert "exploding-join" in {row["finding"] for row in found.all_findings}
+    assert "In execution 901: Stage 3" in shown["plan"]
     assert "BroadcastHashJoin" in shown["plan"]
     as_json = CliRunner().invoke(cli, ["cost", "app-command/900", "--json"], env=environment)
     assert json.loads(as_json.stdout)["nested"][0]["execution_id"] == 901

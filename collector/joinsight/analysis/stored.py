@@ -9,9 +9,10 @@ from functools import cached_property
 
 from joinsight.analysis.followed import not_followed
 from joinsight.analysis.replay import Recording
-from joinsight.analysis.rows import Rows
+from joinsight.analysis.rows import NO_NODE, Rows
 from joinsight.analysis.table_formats import reads_log
 from joinsight.base.errors import NotFound
+from joinsight.base.severity import RANKED_BY, rank
 from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.contract.document import Accumulator, Metric
 from joinsight.plan import operators
@@ -117,6 +118,19 @@ class StoredPlan:
             its = [replace(item, wall_ms=parts.get(index, 0)) for index, item in enumerate(items)]
             found += [(stored, item) for item in its if item.wall_ms or item.task_time_ms]
         return sorted(found, key=lambda each: (-each[1].wall_ms, -each[1].task_time_ms))
+
+    @property
+    def all_findings(self) -> list[Row]:
+        """Its findings and those of the executions that it waited for, which name these; the worst first."""
+        found = list(self.findings)
+        for stored in self.nested:
+            number = stored.execution["execution_id"]
+            if self.waited.get(number):
+                found += [
+                    {**row, "title": f"In execution {number}: {row['title']}", "node_id": NO_NODE}
+                    for row in stored.findings
+                ]
+        return sorted(found, key=lambda row: rank(*(row[name] for name in RANKED_BY)))
 
     def _items_besides(self, known: Collection[int]) -> Sequence[Item]:
         """Its items; that of executions that it started has only the others than these."""

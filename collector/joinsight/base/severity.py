@@ -8,6 +8,9 @@ SEVERITIES = ("critical", "warning", "info")
 _BYTES_PER_MS = 100_000
 """100 MB count as a second."""
 
+RANKED_BY = ("severity", "wall_ms", "impact_ms", "impact_bytes")
+"""The columns of a finding that are the arguments of `rank`."""
+
 
 def rank(severity: str, wall_ms: int | None, impact_ms: int | None, impact_bytes: int | None) -> tuple[int, ...]:
     """The lower, the worse: by severity, then by the wall time at stake, then by impact; what is unknown comes last."""

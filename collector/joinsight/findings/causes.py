@@ -72,7 +72,7 @@ def _always(context: PlanContext, cause: Cause) -> bool:
     return True
 
 
-_PARTS: tuple[Code, ...] = ("compute", "scan", "shuffle", "nested", "cache")
+_PARTS: tuple[Code, ...] = ("compute", "scan", "shuffle", "cache")
 _KINDS = (
     _Kind("exploding-join", "join_output", _has_keys, needs_whole=False, while_running=True),
     _Kind("exploding-rows", "compute"),

@@ -108,7 +108,7 @@ def execution_page(stored: StoredPlan, run: Run, view: View = DEFAULT) -> str:
         selected=_panel(stored, shown, view.node, stages_of),
         charged=_charged(bill, view.node, Labels(stored)) if shown is final and view.node is not None else [],
         findings=_grouped(stored),
-        none_found="" if stored.findings else none_found(stored),
+        none_found="" if stored.all_findings else none_found(stored),
         final_nodes=nodes,
         decisions=[(number, line) for number, line in lines(stored)],
         decided_here=_decided(stored, shown, view),
@@ -284,7 +284,7 @@ def _amounts(wall_ms: int, task_ms: int, bill: Bill) -> str:
 def _grouped(stored: StoredPlan) -> list[FindingGroup]:
     """Findings by kind and advice."""
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    for row in stored.findings:
+    for row in stored.all_findings:
         text = at_stake(row, stored.execution["duration_ms"] or stored.bill.wall_ms)
         groups[row["severity"], row["finding"], row["advice"]].append({**row, "at_stake": text})
     return [FindingGroup(*key, rows) for key, rows in groups.items()]

@@ -24,7 +24,7 @@ from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.analysis.table_formats import reads_log
 from joinsight.analysis.title import is_bare_command, title_of_command
 from joinsight.base.errors import ConfigurationError, NotFound
-from joinsight.base.severity import rank
+from joinsight.base.severity import RANKED_BY, rank
 from joinsight.contract.accepted_advice import SETTING, of_setting
 from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import is_of_application
@@ -107,11 +107,8 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
     return (found[0], found[1], found[2], found[3])
 
 
-_RANKED_BY = ("severity", "wall_ms", "impact_ms", "impact_bytes")
-
-
 def _worst_first(findings: Iterable[Row]) -> list[Row]:
-    return sorted(findings, key=lambda row: rank(*(row[name] for name in _RANKED_BY)))
+    return sorted(findings, key=lambda row: rank(*(row[name] for name in RANKED_BY)))
 
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:

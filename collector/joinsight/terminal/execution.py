@@ -137,9 +137,10 @@ def print_caches(out: Console, stored: StoredPlan) -> None:
 
 def print_findings_of(out: Console, stored: StoredPlan) -> None:
     """Print the findings of the execution, the worst first."""
-    if stored.findings:
+    found = stored.all_findings
+    if found:
         out.print(Text("Findings:", "bold"))
     duration_ms = stored.execution["duration_ms"] or stored.bill.wall_ms
-    for row in stored.findings:
+    for row in found:
         for line in findings.lines({**row, "duration_ms": duration_ms}, paragraph_width(out)):
             out.print(line, soft_wrap=True)
