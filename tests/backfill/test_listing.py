@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
-from joinsight.backfill.listing import Listing, Local, check_local, find, missing_package
+from joinsight.backfill.listing import Listing, Local, check_local, find
 from joinsight.backfill.run import can_read_here, local_paths
 from joinsight.base.errors import JoinsightError
 from joinsight.cli import cli
+from joinsight.spark.packages import missing_package
 
 NAMED = ("local-1", "application_1_2_1.zstd", "app-1-2.inprogress", "team/local-3")
 OTHERS = ("README.md", "nightly.zstd", "team/run", "team/old.lz4")

@@ -5,6 +5,7 @@
 #   helm        Helm 3
 #   kubernetes  Kubernetes 1.33 and CoreDNS, as Go programs; etcd, containerd and network plugins of Debian
 #   prometheus  Debian's Prometheus, unpacked
+#   s3          Hadoop's jars for S3: needs Maven
 #   yarn        what Hadoop's tests start YARN and HDFS with, beside Spark's jars: needs Maven
 set -euo pipefail
 name=$1 folder=$2
@@ -90,14 +91,20 @@ GO
   cd .. && rm -r src dns
 }
 
+jars() { # artifacts of Maven
+  for artifact in "$@"; do
+    mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy "-Dartifact=$artifact" "-DoutputDirectory=$PWD"
+  done
+}
+
+s3() { jars org.apache.hadoop:hadoop-aws:3.4.2 software.amazon.awssdk:bundle:2.29.52; }
+
 yarn() {
-  local copy=org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy bouncy=org.bouncycastle
-  for artifact in org.apache.hadoop:hadoop-client-minicluster:3.4.2 junit:junit:4.13.2 org.hamcrest:hamcrest-core:1.3 \
+  local bouncy=org.bouncycastle
+  jars org.apache.hadoop:hadoop-client-minicluster:3.4.2 junit:junit:4.13.2 org.hamcrest:hamcrest-core:1.3 \
     org.mockito:mockito-core:2.28.2 net.bytebuddy:byte-buddy:1.14.9 org.objenesis:objenesis:3.3 \
     $bouncy:bcprov-jdk18on:1.78.1 $bouncy:bcpkix-jdk18on:1.78.1 $bouncy:bcutil-jdk18on:1.78.1 javax.xml.bind:jaxb-api:2.3.1 \
-    javax.activation:javax.activation-api:1.2.0 com.sun.xml.bind:jaxb-impl:2.3.1 com.sun.xml.bind:jaxb-core:2.3.0.1; do
-    mvn -q -B "$copy" "-Dartifact=$artifact" "-DoutputDirectory=$PWD"
-  done
+    javax.activation:javax.activation-api:1.2.0 com.sun.xml.bind:jaxb-impl:2.3.1 com.sun.xml.bind:jaxb-core:2.3.0.1
 }
 
 helm() { go_tool helm.sh/helm/v3/cmd/helm v3.19.0 "$PWD/helm"; }

@@ -14,23 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from joinsight.backfill.log_file import FileStatus, LogFile, is_rolling, log_of_file, log_of_folder
 from joinsight.base.errors import JoinsightError, LogError
+from joinsight.spark.packages import reason_of
 
 if TYPE_CHECKING:
-    from py4j.protocol import Py4JJavaError
     from pyspark.sql import SparkSession
 
 LOCAL = "file:"
 _GLOB = frozenset("*?[{")
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_CLASS_AT_END = re.compile(r"([\w$]+(?:\.[\w$]+)+)(?: not found)?$")
-_IN_PACKAGE = {
-    "org.apache.hadoop.fs.s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
-    "org.apache.hadoop.fs.azurebfs": "org.apache.hadoop:hadoop-azure:{hadoop}",
-    "com.google.cloud.hadoop.fs.gcs": "com.google.cloud.bigdataoss:gcs-connector",
-    "software.amazon.awssdk": "software.amazon.awssdk:bundle",
-    "software.amazon.s3.analyticsaccelerator": "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3",
-}
-"""The package of Maven that has the classes of a file system; `hadoop` is the version of Spark's own Hadoop."""
 
 
 @dataclass(slots=True)
@@ -98,7 +89,7 @@ class Hadoop:
         context: Any = spark.sparkContext
         self._path = context._jvm.org.apache.hadoop.fs.Path
         self._configuration = context._jsc.hadoopConfiguration()
-        self._hadoop = str(context._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+        self._jvm = context._jvm
 
     def matches(self, path: str) -> list[FileStatus]:
         return self._list(path, "globStatus")
@@ -117,7 +108,7 @@ class Hadoop:
                 for each in found
             ]
         except Py4JJavaError as error:
-            raise OSError(reason_of(error, self._hadoop)) from None
+            raise OSError(reason_of(error, self._jvm)) from None
 
 
 def find(file_system: FileSystem, paths: Iterable[str]) -> Listing:
@@ -200,26 +191,3 @@ def _add(listing: Listing, log: LogFile) -> None:
 
 def _text(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def reason_of(error: Py4JJavaError, hadoop: str) -> str:
-    """The first line of Java's message; for a class that is missing, the package that has it.
-
-    `hadoop`: the version of Spark's own Hadoop.
-    """
-    exception = error.java_exception
-    text = str(exception.getMessage() or exception.toString()).strip().splitlines()[0]
-    return missing_package(text, hadoop) or text
-
-
-def missing_package(text: str, hadoop: str) -> str | None:
-    """What to add for a class that is missing by Java's message, which may be its name alone; None for others."""
-    found = _CLASS_AT_END.search(text.replace("/", "."))
-    for classes, package in _IN_PACKAGE.items():
-        if found and found[1].startswith(f"{classes}."):
-            needed = package.format(hadoop=hadoop)
-            return (
-                f"Spark lacks {found[1]}, which is in {needed}: add that to spark.jars.packages in spark-defaults.conf"
-                " (docs/backfill.md)"
-            )
-    return None

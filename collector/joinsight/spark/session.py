@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 
 from joinsight.base.errors import JoinsightError
+from joinsight.spark.packages import reason_of
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # days are days of UTC, wherever it runs
@@ -43,6 +45,8 @@ def session(name: str, master: str | None, *, shows_progress: bool = True) -> It
         raise JoinsightError(f"Spark reports: {str(error).strip().splitlines()[0]}") from None
     except PythonException as error:
         raise JoinsightError(f"A Spark task failed: {task_reason(str(error))}") from None
+    except Py4JJavaError as error:
+        raise JoinsightError(reason_of(error, spark.sparkContext._jvm)) from error
     finally:
         spark.stop()
 
