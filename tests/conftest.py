@@ -25,6 +25,7 @@ from tests.spark_process import SparkRun
 from tests.versions import DAY, ENDS, NEWEST, TODAY
 from tests.waiting import DEADLINES, LATE_SECONDS
 
+from joinsight.demo.runner import collector
 from joinsight.driver.attach import listener_jar
 from joinsight.store.database import connect, upgrade
 from joinsight.store.embedded import embedded_postgres
@@ -180,6 +181,21 @@ def empty(make_store: Callable[[], str]) -> Iterator[Engine]:
     """An engine on a new database with the schema, one for each test."""
     with connect(make_store()) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file with the token of the collector at `url`: a driver elsewhere has no variables of ours."""
+    path = tmp_path_factory.mktemp("token") / "spark_token"
+    path.write_text("a-token")
+    return path
+
+
+@pytest.fixture(scope="module")
+def url(engine: Engine, token: Path) -> Iterator[str]:
+    """A collector on this engine that asks for the token."""
+    with collector(engine, 0, [token.read_text()]) as (address, _):
+        yield address
 
 
 @pytest.fixture(scope="session")

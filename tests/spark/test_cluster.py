@@ -14,13 +14,11 @@ from tests.java import compile_java, jar_of, spark_home
 from tests.standalone import Cluster, standalone
 from tests.versions import NEWEST, SCALA_2_12
 
-from joinsight.demo.runner import collector
 from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
 from joinsight.tables import application, delivery, execution
 from joinsight.tables.views import task_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.matrix]
-TOKEN = "a-token"
 JOB = Path(__file__).parent / "jobs" / "clustered.py"
 
 
@@ -30,8 +28,8 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def environment(version: str, spark_environment: Callable[[str], dict[str, str]]) -> dict[str, str]:
-    return {**spark_environment(version), "JOINSIGHT_TOKEN": TOKEN, "SPARK_LOCAL_IP": "127.0.0.1"}
+def environment(version: str, spark_environment: Callable[[str], dict[str, str]], token: Path) -> dict[str, str]:
+    return {**spark_environment(version), "JOINSIGHT_TOKEN": token.read_text(), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +37,6 @@ def cluster(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("cluster")
     with standalone(spark_home(environment), folder, environment, cores=2) as cluster:
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def url(engine: Engine) -> Iterator[str]:
-    with collector(engine, 0, [TOKEN]) as (address, _):
-        yield address
-
-
-@pytest.fixture(scope="module")
-def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file on each machine: a driver in the cluster does not have the variables of who submits it."""
-    path = tmp_path_factory.mktemp("token") / "token"
-    path.write_text(TOKEN)
-    return path
 
 
 ROUTES = {

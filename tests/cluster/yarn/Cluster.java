@@ -1,4 +1,5 @@
 import java.io.OutputStream;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -36,6 +37,11 @@ public final class Cluster {
     conf.set("yarn.scheduler.capacity.root.default.capacity", "100");
     conf.set("yarn.scheduler.capacity.maximum-am-resource-percent", "1.0");
     conf.set("yarn.scheduler.minimum-allocation-mb", "256");
+    conf.set("yarn.nodemanager.aux-services", "spark_shuffle");
+    conf.set("yarn.nodemanager.aux-services.spark_shuffle.class", ShuffleService.class.getName());
+    try (ServerSocket free = new ServerSocket(0)) {
+      conf.setInt("spark.shuffle.service.port", free.getLocalPort());
+    }
     MiniYARNCluster yarn = new MiniYARNCluster("yarn", 1, 1, 1);
     yarn.init(conf);
     yarn.start();

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from tests.java import LIGHT
 from tests.versions import SUPPORTED
 from tests.waiting import until
 
-from joinsight.demo.runner import collector
 from joinsight.driver.attach import listener_jar
 from joinsight.store.database import connect
 from joinsight.store.mark_lost import declare_lost
@@ -30,7 +29,6 @@ from joinsight.store.mark_lost import declare_lost
 pytestmark = pytest.mark.cluster
 HERE = Path(__file__).parent
 JOB = HERE.parent / "jobs/job.py"
-TOKEN = "a-token"
 (VERSION,) = (version for version in SUPPORTED if version.startswith("4.1."))
 """The Spark with the Hadoop of the daemons."""
 LOGS = "hdfs:///logs"
@@ -45,7 +43,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             pytest.skip(f"needs {command}")
     folder = tmp_path_factory.mktemp("yarn")
     path = f"{folder}:{program('yarn')}/*:{pyspark_folder(VERSION)}/jars/*"
-    subprocess.run(["javac", "-cp", path, "-d", folder, HERE / "Cluster.java"], check=True)
+    subprocess.run(["javac", "-cp", path, "-d", folder, *HERE.glob("*.java")], check=True)
     java = ["java", *LIGHT, "-Xmx512m", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", path, "Cluster"]
     with (folder / "log").open("w") as log:
         daemons = subprocess.Popen([*java, str(folder)], cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log)
@@ -59,30 +57,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         daemons.communicate()
 
 
-@pytest.fixture(scope="module")
-def url(engine: Engine) -> Iterator[str]:
-    with collector(engine, 0, [TOKEN]) as (address, _):
-        yield address
-
-
-@pytest.fixture(scope="module")
-def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("token") / "spark_token"
-    path.write_text(TOKEN)
-    return path
-
-
 def environment(cluster: Path) -> dict[str, str]:
     """Variables of a machine with this cluster's configuration."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
     return {**own, "HADOOP_CONF_DIR": str(cluster / "conf"), "PYSPARK_PYTHON": sys.executable}
 
 
-def command(mode: str, name: str, url: str, token: Path, argument: str = "") -> list[str]:
+def jars() -> str:
+    """Spark's own, which are on all nodes."""
+    return f"local:{pyspark_folder(VERSION)}/jars/*"
+
+
+def command(mode: str, name: str, url: str, token: Path, *arguments: str, more: Mapping[str, str] = {}) -> list[str]:
     """spark-submit as docs/attach.md has it, and what small containers and a Spark of PyPI need."""
     spark = pyspark_folder(VERSION)
     conf = {
-        "spark.yarn.jars": f"local:{spark}/jars/*",
+        "spark.jars": str(listener_jar()),
+        "spark.yarn.jars": jars(),
         "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
         "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
         "spark.driver.memory": "512m",
@@ -96,11 +87,11 @@ def command(mode: str, name: str, url: str, token: Path, argument: str = "") -> 
         "spark.plugins": "io.joinsight.JoinsightPlugin",
         "spark.joinsight.url": url,
         "spark.joinsight.tokenFile": "spark_token" if mode == "cluster" else str(token),
+        **more,
     }
     settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-    files = ["--jars", str(listener_jar()), "--files", str(token)]
     submit = [str(spark / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--name", name]
-    return [*submit, *files, *settings, str(JOB), *filter(None, [argument])]
+    return [*submit, "--files", str(token), *settings, str(JOB), *arguments]
 
 
 def stored(engine: Engine, name: str) -> list[tuple[Any, ...]]:
@@ -114,12 +105,19 @@ def stored(engine: Engine, name: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(text(query), {"name": name})]
 
 
-@pytest.mark.parametrize(("mode", "attempt"), [("client", ""), ("cluster", "1")])
-def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, mode: str, attempt: str) -> None:
-    """Its queries are stored, in cluster mode with the number of the attempt."""
-    done = subprocess.run(command(mode, mode, url, token), env=environment(cluster), capture_output=True, text=True)
+@pytest.mark.parametrize("way", ["client", "cluster", "dynamic allocation", "spark.yarn.jars"])
+def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, way: str) -> None:
+    """Its queries are stored, in cluster mode with the number of the attempt; also without --jars."""
+    mode, attempt = ("client", "") if way == "client" else ("cluster", "1")
+    more = {}
+    if way == "dynamic allocation":
+        more = {"spark.dynamicAllocation.enabled": "true", "spark.shuffle.service.enabled": "true"}
+    elif way == "spark.yarn.jars":
+        more = {"spark.jars": "", "spark.yarn.jars": f"{jars()},file:{listener_jar()}"}
+    ran = command(mode, way, url, token, more=more)
+    done = subprocess.run(ran, env=environment(cluster), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-5000:]
-    assert stored(engine, mode) == [(attempt, "ended", ["succeeded"] * 2)]
+    assert stored(engine, way) == [(attempt, "ended", ["succeeded"] * 2)]
 
 
 def master(cluster: Path, attempt: int) -> int | None:
