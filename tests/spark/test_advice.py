@@ -51,6 +51,8 @@ def test_advice_is_tried_without_a_trace(version: str, spark_run: SparkRun, tmp_
     assert any(each.startswith("broadcast the right side") for each in said["finding"])
     entries = {variant.partition(" ")[0]: rest for variant, *rest in said["entries"]}
     assert entries["broadcast"] == ["SortMergeJoin", [], said["join"]]
+    assert "It ran without accepted advice: broadcast the right side of the join on k" in said["without"]
+    assert "accepted advice" not in said["with"]
     assert all(entry[0] == "" and entry[2] for entry in entries.values() if entry[1])
     *commands, immediate, shown, text, number = said["refused"]
     assert all("writes or runs a command" in each for each in (*commands, shown)) and not said["is written"]

@@ -21,6 +21,7 @@ import msgspec
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.analysis.stored import StoredPlan, stored_plan
 from joinsight.base.errors import JoinsightError
+from joinsight.contract.accepted_advice import SETTING, AcceptedAdvice, of_setting
 from joinsight.contract.decode import decode_document
 from joinsight.contract.document import Execution
 from joinsight.driver.attach import JoinsightWarning, call_with_context, classic_context, listener_jar
@@ -78,6 +79,8 @@ class MeasuredExecution:
     rows: Rows
     plans: Any = field(default=None, compare=False, repr=False)
     """The logical plans of the measurement, in the JVM; None: there are none."""
+    advice: Sequence[AcceptedAdvice] = field(default=(), compare=False, repr=False)
+    """What its application has accepted, and compares with its plans."""
 
     def keys(self, node_id: int | None = None) -> HotKeys:
         """The most frequent keys of a join or shuffle, read again in the query's session: docs/keys.md.
@@ -160,7 +163,7 @@ class MeasuredExecution:
 
     @cached_property
     def _stored(self) -> StoredPlan:
-        return stored_plan(self.rows)
+        return replace(stored_plan(self.rows), advice=self.advice)
 
     def __str__(self) -> str:
         """What `joinsight plan` prints."""
@@ -212,8 +215,8 @@ class Measured:
             lines, more = _stop(handle)
             documents = [(line, decode_document(line)) for line in lines]
             executions = (each for _, each in documents if isinstance(each, Execution))
-            plans = handle.plans()
-            self._executions = tuple(replace(measured_execution(each), plans=plans) for each in executions)
+            more_of_each = {"plans": handle.plans(), "advice": of_setting(self._context.getConf().get(SETTING))}
+            self._executions = tuple(replace(measured_execution(each), **more_of_each) for each in executions)
             self._lines = [line for line, each in documents if isinstance(each, Execution)]
             self._problem = None
         except Exception as failure:  # the block's own result or error matters more; reading the executions raises it

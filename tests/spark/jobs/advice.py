@@ -19,7 +19,9 @@ from pyspark.sql import functions as F
 
 import joinsight
 from joinsight.base.errors import JoinsightError
+from joinsight.contract.accepted_advice import SETTING, read_file, to_setting
 from joinsight.measuring import advice as module
+from joinsight.measuring.advice import Advice
 from joinsight.measuring.proposals import SHUFFLED, Plans, Proposal, proposals
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
@@ -176,6 +178,15 @@ its = dict.fromkeys(("saved_ms", "low_ms", "high_ms"), 7) | {"code": "c", "reaso
 entries = [module._accepted_advice(execution.rows, p, {**its, "variant": p.variant}) for p in proposals(execution)]
 out["entries"] = [[each.variant, each.strategy, sorted(each.settings), each.operator_key] for each in entries if each]
 out["join"] = execution.joins[0].operator_key
+kept = Path(tempfile.mkdtemp()) / "joinsight-advice.toml"
+Advice([], [], 0, 0, entries=[each for each in entries if each and each.strategy][:1]).save(kept)
+context._jsc.sc().conf().set(SETTING, to_setting(read_file(kept)))  # as attach(..., advice=FILE) does
+for name, right in (("without", dims), ("with", dims.hint("broadcast"))):
+    with joinsight.measure(spark) as measured:
+        facts.join(right, "k").groupBy("region").agg(F.sum("third").alias("s")).write.format("noop").mode(
+            "overwrite"
+        ).save()
+    out[name] = str(measured)
 of_finding = made.try_(budget_s=AMPLE_S)
 out["finding"] = [each["variant"] for each in [*of_finding.accepted, *of_finding.refused]]
 folder = Path(tempfile.mkdtemp()) / "written"
