@@ -68,7 +68,9 @@ def jars() -> str:
     return f"local:{pyspark_folder(VERSION)}/jars/*"
 
 
-def command(mode: str, name: str, url: str, token: Path, *arguments: str, more: Mapping[str, str] = {}) -> list[str]:
+def command(
+    mode: str, name: str, url: str, token: Path, *arguments: str, job: Path = JOB, more: Mapping[str, str] = {}
+) -> list[str]:
     """spark-submit as docs/attach.md has it, and what small containers and a Spark of PyPI need."""
     spark = pyspark_folder(VERSION)
     conf = {
@@ -91,7 +93,7 @@ def command(mode: str, name: str, url: str, token: Path, *arguments: str, more: 
     }
     settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     submit = [str(spark / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--name", name]
-    return [*submit, "--files", str(token), *settings, str(JOB), *arguments]
+    return [*submit, "--files", str(token), *settings, str(job), *arguments]
 
 
 def stored(engine: Engine, name: str) -> list[tuple[Any, ...]]:
@@ -118,6 +120,44 @@ def test_a_job(cluster: Path, engine: Engine, url: str, token: Path, way: str) -
     done = subprocess.run(ran, env=environment(cluster), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-5000:]
     assert stored(engine, way) == [(attempt, "ended", ["succeeded"] * 2)]
+
+
+PUSHED = {
+    "spark.shuffle.service.enabled": "true",
+    "spark.shuffle.push.enabled": "true",
+    "spark.shuffle.push.mergersMinStaticThreshold": "1",
+    "spark.shuffle.push.minShuffleSizeToWait": "0",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.sql.adaptive.enabled": "false",
+}
+MERGED = {
+    "local_merged_blocks_read": "local merged blocks fetched",
+    "local_merged_chunks_read": "local merged chunks fetched",
+    "remote_merged_blocks_read": "remote merged blocks fetched",
+    "remote_merged_chunks_read": "remote merged chunks fetched",
+    "merged_fetch_fallbacks": "merged fetch fallback count",
+    "corrupt_merged_block_chunks": "corrupt merged block chunks",
+}
+"""Columns, and Spark's names of the metrics."""
+
+
+def test_push_based_shuffle(cluster: Path, engine: Engine, url: str, token: Path) -> None:
+    """What was read of merged blocks is as Spark shows it, also where these files are gone and it fell back."""
+    ran = command("client", "pushed", url, token, str(cluster), job=JOB.with_name("pushed.py"), more=PUSHED)
+    done = subprocess.run(ran, env=environment(cluster), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-5000:]
+    shown = [[int(metrics[name].replace(",", "")) for name in MERGED.values()] for metrics in json.loads(done.stdout)]
+    columns = ", ".join(f"s.{name}" for name in MERGED)
+    query = f"""
+        SELECT {columns} FROM shuffle s JOIN application a USING (application_id, attempt_id)
+        WHERE a.name = 'pushed' ORDER BY s.execution_id
+    """
+    with engine.connect() as connection:
+        read = [dict(zip(MERGED, row, strict=True)) for row in connection.execute(text(query))]
+    assert [list(row.values()) for row in read] == shown
+    first, again = read
+    assert first["local_merged_blocks_read"] > 0 == first["merged_fetch_fallbacks"]
+    assert again["merged_fetch_fallbacks"] > 0
 
 
 def master(cluster: Path, attempt: int) -> int | None:
