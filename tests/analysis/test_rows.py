@@ -274,7 +274,8 @@ def test_a_command_that_shows_only_its_name_is_told_by_its_line() -> None:
     """Two tables that a job saves have different keys, and the same in each run; without a line there is none."""
 
     def shape(description: str, **changes: Any) -> str | None:
-        its = {"nested": [Nested(2, STARTED_AT_MS)], "jobs": [], "call_site": "", **changes}
+        its = {"execution_id": 1, "root_execution_id": 1, "nested": [Nested(2, STARTED_AT_MS)], "jobs": []}
+        its |= {"call_site": "", **changes}
         row = only(rows_of("Execute SaveAsV1TableCommand", description=description, **its)["execution"])
         found: str | None = row["query_shape"]
         return found
@@ -285,6 +286,7 @@ def test_a_command_that_shows_only_its_name_is_told_by_its_line() -> None:
     assert shape("day 2026-01-01") == shape("day 2026-01-02") != first
     assert shape("saveAsTable at NativeMethodAccessorImpl.java:0") is None
     assert shape("saveAsTable at NativeMethodAccessorImpl.java:0", nested=[])
+    assert shape("saveAsTable at job.py:11", root_execution_id=0) is None
 
 
 def test_shape_is_of_the_first_plan_and_fingerprint_of_the_last() -> None:

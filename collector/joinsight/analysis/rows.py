@@ -309,6 +309,8 @@ def _query_shape(facts: _Facts, line: str | None) -> str | None:
     nodes = facts.plans.graphs[0].nodes
     if len(nodes) > 1 or nodes[0].simple.strip() != nodes[0].name:
         return shape
+    if e.root_execution_id != e.execution_id:
+        return None  # a part of another command
     own = "" if is_sparks_own(e.description) else re.sub(r"\d+", "?", e.description)
     return shape_of_command(shape, line or own)
 
@@ -343,7 +345,7 @@ def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterabl
         streaming_run_id=batch and batch.run_id,
         streaming_batch_id=batch and batch.batch_id,
         is_outer=facts.is_outer,
-        nested=len(e.nested),
+        nested=len(e.nested) if e.root_execution_id == e.execution_id else 0,
         tags={**dbt_tags(e.description, e.statement or ""), **e.tags},
         configuration=e.configuration,
         jobs=len(e.jobs),

@@ -137,8 +137,6 @@ def _largest_part(context: PlanContext) -> Iterator[Finding]:
     least = context.limits.largest_part_share * (context.execution.duration_ms or 0)
     if largest is None or largest.wall_ms < max(1, least) or largest.certainty < 1:
         return
-    if largest.code == "nested" and largest.evidence["executions"] == 1:
-        return  # that one has its own
     if largest.code in _PARTS and not largest.evidence.get("is_estimate"):
         yield _finding(_Kind("largest-part", largest.code, severity="info"), context, largest)
 

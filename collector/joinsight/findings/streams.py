@@ -26,6 +26,8 @@ _LEAST_BATCHES = EVERY - 1
 _WATERMARK = "EventTimeWatermark"
 _FILES = re.compile(r"Location: \w+\(\d+ paths\)\[[^\]]*/(part-|[^/\]]+\.\w+[,\]])")
 """The location of a scan that names files, of which Spark prints the start."""
+_MOST_READ = 10_000
+"""Characters of a scan: searching takes quadratic time, and a document may hold anything."""
 _IDLE_SHARE = 0.2
 """A micro-batch was in time if this share of the time until the start of the next one was left."""
 _LEAST_IN_TIME = 3
@@ -109,7 +111,7 @@ def _is_static(context: PlanContext, join: JoinRow, side: str, batches: Sequence
 
 def _reads_files(context: PlanContext, node_id: int) -> bool:
     nodes = (context.facts.nodes[node_id], *context.view.below(node_id))
-    return any(_FILES.search(node.simple) for node in nodes if operators.of(node.name).kind == "scan")
+    return any(_FILES.search(node.simple[:_MOST_READ]) for node in nodes if operators.of(node.name).kind == "scan")
 
 
 def _is_stream(name: str) -> bool:

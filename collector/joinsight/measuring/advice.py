@@ -50,7 +50,7 @@ _CANCEL_AGAIN_S = 0.5
 _INTERRUPTED_S = 5.0
 """After Ctrl-C, how long to wait for a query to end."""
 _DESCRIPTION = "joinsight: trying advice"
-_TAKES_ROWS = ("GlobalLimit", "Offset")
+_TAKES_ROWS = (operators.GLOBAL_LIMIT, "Offset")
 
 
 Measure = Callable[[Any], Any]

@@ -69,6 +69,10 @@ _AFTER_FUNCTIONS = re.compile(r"\]\)?, (?:filters|isStreamingAgg)=.*$", re.DOTAL
 _PARTIAL = re.compile(r"^(?:partial|merge)_")
 _NOT_KEYED = ("shuffle_read", "reused_exchange", "reused_subquery", "subquery", "pruning", "adapter", "query_stage")
 _MAX_STEPS = 8  # of an aggregate with filters; Spark makes four
+_DISTINCT_GROUP = re.compile(r"\bgid\b")
+"""The column that Spark adds for several distinct aggregates, which it orders by ids: these change from run to run."""
+_KEYS = re.compile(r"(\bkeys?=\[)([^\]]*)")
+_WORD = re.compile(r"[^\s,\[\]]+")
 
 
 class Identity:
@@ -164,7 +168,11 @@ class Identity:
         arguments = node.simple.removeprefix(name)
         if name.startswith("Execute "):
             arguments = _PATH.sub("path#0", arguments)
-        return f"{operator.shape_name or operator.name or name}{self._text(arguments).rstrip()}"
+        text = self._text(arguments).rstrip()
+        if _DISTINCT_GROUP.search(text):
+            in_order = " ".join(sorted(_WORD.findall(text)))
+            text = f" {in_order}" if name == operators.EXPAND else _KEYS.sub(_ordered_keys, text)
+        return f"{operator.shape_name or operator.name or name}{text}"
 
     def run_label(self, node: Node, *, origin: bool = True) -> str:
         """What an operator does and how; with `origin`, also why Spark added an exchange."""
@@ -181,7 +189,8 @@ class Identity:
             return f"{name} {join.build_side} {self.label(node)}"
         if kind == "shuffle":
             shuffle = texts.shuffle_text(simple)
-            keys = ", ".join(self._text(key) for key in shuffle.keys)
+            its = [self._text(key) for key in shuffle.keys]
+            keys = ", ".join(sorted(its) if any(map(_DISTINCT_GROUP.fullmatch, its)) else its)
             return f"{operators.EXCHANGE} {shuffle.partitioning}({keys}) {shuffle.origin if origin else ''}".rstrip()
         if kind == "broadcast":
             return f"{operators.BROADCAST_EXCHANGE} {self._text(texts.broadcast_mode(simple) or '')}"
@@ -296,6 +305,10 @@ class Aggregate:
         filters = sorted(self.filters, key=normalized)  # not by the ids of columns, which differ from run to run
         text = f"{name} keys=[{self.keys}] functions=[{', '.join(functions + filters)}]"
         return Node(node_id, name, text)
+
+
+def _ordered_keys(match: re.Match[str]) -> str:
+    return match[1] + ", ".join(sorted(match[2].split(", ")))
 
 
 def _is_wrapper(node: Node) -> bool:

@@ -183,6 +183,7 @@ class Operator:
 
 
 EXCHANGE, BROADCAST_EXCHANGE, REUSED_EXCHANGE = "Exchange", "BroadcastExchange", "ReusedExchange"
+EXPAND, GLOBAL_LIMIT = "Expand", "GlobalLimit"
 COMMAND_RESULT = "CommandResult"
 """All of an execution that hands out what a command returned; the command ran in an execution of its own."""
 _STREAM_SCANS = ("MicroBatchScan", "RealTimeStreamScan", "ContinuousScan")
@@ -257,7 +258,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator("ObjectHashAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE),
     Operator("SortAggregate", "aggregate", is_never_larger=True, shape_name=AGGREGATE, code_prefix="sortAgg"),
     Operator("CollectLimit", "limit", shape_name="Limit"),
-    Operator("GlobalLimit", "limit", shape_name="Limit"),
+    Operator(GLOBAL_LIMIT, "limit", shape_name="Limit"),
     Operator("LocalLimit", "limit", is_arrangement=True),
     Operator("WindowGroupLimit", "group_limit"),
     # Writes; those of Delta Lake run their joins and shuffles in executions of their own
