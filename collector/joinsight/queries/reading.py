@@ -122,8 +122,9 @@ def read_plan(connection: Connection, key: Key) -> StoredPlan:
     same = [c[name] == row[name] for name in ("application_id", "attempt_id")]
     is_inner = c.execution_id.not_in([row["execution_id"], row["root_execution_id"]]) & ~c.is_outer
     inner = (c.root_execution_id == row["root_execution_id"]) & is_inner
-    until = row["ended_at"] or row["started_at"] + _LONGEST_COMMAND
-    started = (c.started_at >= row["started_at"]) & (c.started_at <= until)
+    is_root = row["root_execution_id"] == row["execution_id"]
+    until = None if is_root else row["ended_at"]  # of another one, those that began while it ran
+    started = c.started_at.between(row["started_at"], until or row["started_at"] + _LONGEST_COMMAND)
     keys = connection.execute(
         select(*(c[name] for name in EXECUTION_KEY))
         .where(*same, inner, started)
