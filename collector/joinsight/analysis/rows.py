@@ -304,15 +304,20 @@ class _Facts(PlanMetrics):
 def _query_shape(facts: _Facts, line: str | None) -> str | None:
     """The key of the query; of a command that shows only its name, such as saveAsTable, its line of code is part."""
     e, shape = facts.execution, facts.plans.keys.query_shape
-    if facts.is_outer or shape is None or not e.nested or e.jobs:
-        return None if facts.is_outer else shape
-    nodes = facts.plans.graphs[0].nodes
-    if len(nodes) > 1 or nodes[0].simple.strip() != nodes[0].name:
+    if facts.is_outer:
+        return None
+    if shape is None or not _is_bare_command(e, facts.plans.graphs[0]):
         return shape
     if e.root_execution_id != e.execution_id:
         return None  # a part of another command
     own = "" if is_sparks_own(e.description) else re.sub(r"\d+", "?", e.description)
     return shape_of_command(shape, line or own)
+
+
+def _is_bare_command(e: Execution, graph: Graph) -> bool:
+    """Whether it only started others, and its plan says no more than what command it is."""
+    only_started = bool(e.nested) and not e.jobs
+    return only_started and len(graph.nodes) == 1 and graph.nodes[0].simple.strip() == graph.nodes[0].name
 
 
 def _execution(facts: _Facts, broadcasts: Iterable[BroadcastRow], spent: Iterable[Spent]) -> ExecutionRow:

@@ -12,7 +12,7 @@ from joinsight.analysis.replay import Recording
 from joinsight.analysis.rows import NO_NODE, Rows
 from joinsight.analysis.table_formats import reads_log
 from joinsight.base.errors import NotFound
-from joinsight.base.severity import RANKED_BY, rank
+from joinsight.base.severity import worst_first
 from joinsight.contract.accepted_advice import AcceptedAdvice
 from joinsight.contract.document import Accumulator, Metric
 from joinsight.plan import operators
@@ -91,7 +91,7 @@ class StoredPlan:
                     alone[inner] += part
         return whole, alone
 
-    @property
+    @cached_property
     def _known(self) -> Mapping[int, StoredPlan]:
         return {each.execution["execution_id"]: each for each in self.nested if each.bill.wall_ms}
 
@@ -119,7 +119,7 @@ class StoredPlan:
             found += [(stored, item) for item in its if item.wall_ms or item.task_time_ms]
         return sorted(found, key=lambda each: (-each[1].wall_ms, -each[1].task_time_ms))
 
-    @property
+    @cached_property
     def all_findings(self) -> list[Row]:
         """Its findings and those of the executions that it waited for, which name these; the worst first."""
         found = list(self.findings)
@@ -130,7 +130,7 @@ class StoredPlan:
                     {**row, "title": f"In execution {number}: {row['title']}", "node_id": NO_NODE}
                     for row in stored.findings
                 ]
-        return sorted(found, key=lambda row: rank(*(row[name] for name in RANKED_BY)))
+        return worst_first(found)
 
     def _items_besides(self, known: Collection[int]) -> Sequence[Item]:
         """Its items; that of executions that it started has only the others than these."""

@@ -59,9 +59,9 @@ def is_bare_command(title: str | None) -> bool:
     return title is not None and _BARE_COMMAND.fullmatch(title) is not None
 
 
-def title_of_command(title: str, started: str | None) -> str:
+def title_of_command(title: str, started: str) -> str:
     """The title of a bare command, given that of what it started."""
-    return shortened(f"{title}: {started}") if started else title
+    return shortened(f"{title}: {started}")
 
 
 def _has_letter(text: str) -> bool:

@@ -170,8 +170,8 @@ class Identity:
             arguments = _PATH.sub("path#0", arguments)
         text = self._text(arguments).rstrip()
         if _DISTINCT_GROUP.search(text):
-            in_order = " ".join(sorted(_WORD.findall(text)))
-            text = f" {in_order}" if name == operators.EXPAND else _KEYS.sub(_ordered_keys, text)
+            is_expand = name == operators.EXPAND
+            text = " ".join(["", *sorted(_WORD.findall(text))]) if is_expand else _KEYS.sub(_ordered_keys, text)
         return f"{operator.shape_name or operator.name or name}{text}"
 
     def run_label(self, node: Node, *, origin: bool = True) -> str:

@@ -6,22 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    func,
-    select,
-    tuple_,
-)
+from sqlalchemy import Connection, and_, func, select, tuple_
 
 from joinsight.queries.filters import ids_of
 from joinsight.store.delivery import missing
-from joinsight.tables import (
-    Row,
-    application,
-    delivery,
-    execution,
-)
+from joinsight.tables import Row, application, delivery, execution
 
 _LISTENER_KEY = ("application_id", "attempt_id", "listener_id")
 

@@ -232,12 +232,7 @@ def _finding_groups(filters: Filters, sort: str) -> Select[Any]:
 
 
 def read_streams(
-    connection: Connection,
-    since: datetime,
-    until: datetime | None = None,
-    *,
-    job: str | None = None,
-    limit: int = 20,
+    connection: Connection, since: datetime, until: datetime | None = None, *, job: str | None = None, limit: int = 20
 ) -> list[Row]:
     """Runs of streaming queries over the micro-batches in a time: the columns of `v_streams`, the latest first."""
     statement = text(

@@ -10,21 +10,14 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    Table,
-    select,
-    text,
-    tuple_,
-)
+from sqlalchemy import Connection, Select, Table, select, text, tuple_
 
 from joinsight.analysis.comparison import Run
 from joinsight.analysis.stored import StoredPlan, uses_of
 from joinsight.analysis.table_formats import reads_log
 from joinsight.analysis.title import is_bare_command, title_of_command
 from joinsight.base.errors import ConfigurationError, NotFound
-from joinsight.base.severity import RANKED_BY, rank
+from joinsight.base.severity import worst_first
 from joinsight.contract.accepted_advice import SETTING, of_setting
 from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import is_of_application
@@ -59,17 +52,29 @@ _NONE_WITH_WORK = "No stored execution did work of its own. `joinsight queries -
 
 def complete_titles(connection: Connection, rows: Iterable[Row]) -> None:
     """Add to titles of commands of which Spark prints only the name, ``save as table``, what they ran the longest."""
-    for row in rows:
-        only_started = row["nested"] and not row["jobs"]
-        if only_started and is_bare_command(row["title"]) and row["title"] not in row["description"]:
-            c, until = execution.c, row["ended_at"] or row["started_at"] + _LONGEST_COMMAND
-            statement = (
-                select(c.title)
-                .where(*(c[name] == row[name] for name in ("application_id", "attempt_id", "root_execution_id")))
-                .where(c.started_at >= row["started_at"], c.started_at <= until, c.jobs > 0, c.title.is_not(None))
-                .order_by(c.duration_ms.desc().nulls_last(), c.execution_id)
-            )
-            row["title"] = title_of_command(row["title"], connection.scalar(statement.limit(1)))
+    bare = {
+        (row["application_id"], row["attempt_id"], row["execution_id"]): row
+        for row in rows
+        if row["nested"]
+        and not row["jobs"]
+        and is_bare_command(row["title"])
+        and row["title"] not in row["description"]
+    }
+    if not bare:
+        return
+    c = execution.c
+    key = (c.application_id, c.attempt_id, c.root_execution_id)
+    first, last = (pick(row["started_at"] for row in bare.values()) for pick in (min, max))
+    longest = (
+        select(*key, c.title)
+        .prefix_with(text("DISTINCT ON (application_id, attempt_id, root_execution_id)"))
+        .where(tuple_(*key).in_(list(bare)), c.started_at.between(first, last + _LONGEST_COMMAND))
+        .where(c.jobs > 0, c.title.is_not(None))
+        .order_by(*key, c.duration_ms.desc().nulls_last(), c.execution_id)
+    )
+    for *its, title in connection.execute(longest):
+        row = bare[tuple(its)]
+        row["title"] = title_of_command(row["title"], title)
 
 
 def is_empty(connection: Connection) -> bool:
@@ -105,10 +110,6 @@ def find_execution(connection: Connection, text: str, started_at: datetime | Non
             raise NotFound(f"No execution {text}. `joinsight queries` lists the stored ones.")
         raise NotFound(EMPTY if is_empty(connection) else _NONE_WITH_WORK)
     return (found[0], found[1], found[2], found[3])
-
-
-def _worst_first(findings: Iterable[Row]) -> list[Row]:
-    return sorted(findings, key=lambda row: rank(*(row[name] for name in RANKED_BY)))
 
 
 def read_plan(connection: Connection, key: Key) -> StoredPlan:
@@ -160,7 +161,7 @@ def _read_plan(connection: Connection, key: Key) -> StoredPlan:
         _by_key(connection, plan_version, key),
         _by_key(connection, aqe_decision, key),
         _by_key(connection, node_metric, key),
-        _worst_first(_by_key(connection, finding, key)),
+        worst_first(_by_key(connection, finding, key)),
         _by_key(connection, segment, key),
         _by_key(connection, task_time, key),
         _by_key(connection, stage, key),

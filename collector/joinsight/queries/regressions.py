@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import (
-    Connection,
-    func,
-    select,
-    text,
-)
+from sqlalchemy import Connection, func, select, text
 
 from joinsight.queries.reading import read_rows
-from joinsight.tables import (
-    DURATION,
-    EXECUTION_KEY,
-    Row,
-    alarm,
-    execution,
-    forecast,
-    owner,
-)
+from joinsight.tables import DURATION, EXECUTION_KEY, Row, alarm, execution, forecast, owner
 from joinsight.tables.views import v_regressions
 
 

@@ -11,7 +11,7 @@ from joinsight.why.division import BUSY, BUSY_WITHOUT_WAITING, CALM, USUAL, WARM
 from joinsight.why.places import RunPlaces
 
 _BUSIER = 1.75
-"""How many times as long as in any known run tasks must take for their CPU time, for busy hosts to be the cause."""
+"""By what factor more than in any known run tasks must take for their CPU time, for busy hosts to be the cause."""
 _MORE_WORK = 1.25
 """How many times the CPU time of known runs other work must take, to be more than other times."""
 _MOST = 0.45
