@@ -17,7 +17,7 @@ from joinsight.contract.document import Execution, Stage
 from joinsight.driver.attach import LISTENER, PLUGIN, listener_jar
 
 pytestmark = pytest.mark.spark
-TASKS, ROWS, SLEEP = 2, 20, 100
+TASKS, ROWS, SLEEP = 2, 20, 400
 INTERVAL = 20
 BY_LISTENER = {"spark.extraListeners": LISTENER}
 BY_PLUGIN = {"spark.plugins": PLUGIN}
@@ -62,7 +62,7 @@ def within(group: str, stage: Stage) -> int:
 def check(found: dict[str, list[Stage]], least: int = TASKS * ROWS) -> None:
     """The samples of a sleeping operator are those of its stage, and none is counted twice.
 
-    `least`: a look at each row, where nothing disturbs five.
+    `least`: a look at each row, where nothing disturbs twenty.
     """
     assert found.keys() == {"below", "above", "code"}
     sleeping, counting = found["below"]
