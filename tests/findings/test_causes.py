@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from sqlalchemy import Engine, select
 from tests.verdict.test_verdict import document, stored
 
+from joinsight import tables
 from joinsight.analysis.rows import Rows, execution_rows
 from joinsight.findings import FindingsEngine, Thresholds
+from joinsight.store.writer import Writer
 from joinsight.tables import FindingRow
 from joinsight.verdict import judge
 
@@ -99,6 +102,23 @@ def test_a_file_that_cannot_be_split_is_a_finding(source: str, location: str, si
     (row,) = FindingsEngine(Thresholds().overridden(["wall_ms=1000"])).rows(made)
     assert row.finding == kind
     assert (row.node_id == node.node_id) == (kind == "unsplittable-files")
+
+
+def test_a_busy_machine_is_a_finding(engine: Engine) -> None:
+    """As much CPU time as in earlier runs, which are read from the store, but three times the run time."""
+    busy = structs.replace(document("regex"), application_id="busy", execution_id=9)
+    took = (busy.ended_at_ms or 0) - busy.started_at_ms
+    for day in range(3, 0, -1):
+        began = busy.started_at_ms - day * 86_400_000
+        stages = [structs.replace(stage, run_time_ms=stage.run_time_ms // 3) for stage in busy.stages]
+        times = {"started_at_ms": began, "ended_at_ms": began + took // 3}
+        Writer(engine).write([structs.replace(busy, execution_id=day, stages=stages, **times)])
+    Writer(engine).write([busy])
+    its = tables.finding.c
+    with engine.connect() as connection:
+        (row,) = connection.execute(select(tables.finding).where(its.application_id == "busy"))
+    assert (row.finding, row.execution_id, row.evidence["earlier_runs"]) == ("contention", 9, 3)
+    assert 0.6 * took < row.wall_ms < 0.7 * took
 
 
 def shorter(name: str, duration_ms: int) -> Rows:

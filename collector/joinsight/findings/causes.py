@@ -92,6 +92,7 @@ _KINDS = (
     _Kind("waiting", "waiting"),
     _Kind("driver", "driver", _has_reason, unless=("driver-collect",)),
     _Kind("commit", "commit"),
+    _Kind("contention", "contention"),
 )
 
 

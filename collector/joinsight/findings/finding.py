@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -18,12 +18,14 @@ from joinsight.tables import (
     BroadcastRow,
     ExecutionRow,
     JoinRow,
+    Row,
     SegmentRow,
     ShuffleRow,
     StageRow,
 )
 from joinsight.timing.critical_path import STAGE_CAUSES
 from joinsight.verdict.cause import Cause
+from joinsight.verdict.driver import may_be_contended
 from joinsight.verdict.mechanisms import causes
 from joinsight.verdict.view import View
 
@@ -83,6 +85,9 @@ class History(Protocol):
     def batches(self, run: ExecutionRow) -> Sequence[Batch]:
         """The latest micro-batches before `run` in the same run of its streaming query, with the same shape."""
 
+    def runs(self, run: ExecutionRow) -> Sequence[Row]:
+        """The latest complete runs of the same query, job and origin before `run`, as `StoredPlan` has them."""
+
 
 class NoHistory:
     """A history without a store."""
@@ -94,6 +99,10 @@ class NoHistory:
         return ()
 
     def batches(self, run: ExecutionRow) -> Sequence[Batch]:
+        """None are known."""
+        return ()
+
+    def runs(self, run: ExecutionRow) -> Sequence[Row]:
         """None are known."""
         return ()
 
@@ -151,7 +160,10 @@ class PlanContext:
     @cached_property
     def view(self) -> View:
         """The execution as the verdict sees it."""
-        return View(stored_plan(self.rows))
+        view = View(stored_plan(self.rows))
+        if not self.takes_long or self.is_running or not may_be_contended(view):
+            return view
+        return View(replace(view.stored, earlier=self.history.runs(self.execution)))
 
     @cached_property
     def causes(self) -> Sequence[Cause]:

@@ -21,6 +21,7 @@ from joinsight.base.severity import worst_first
 from joinsight.contract.accepted_advice import SETTING, of_setting
 from joinsight.contract.document import MAX_LONG
 from joinsight.queries.filters import is_of_application
+from joinsight.store.history import earlier_runs
 from joinsight.tables import (
     EXECUTION_KEY,
     Row,
@@ -168,7 +169,7 @@ def _read_plan(connection: Connection, key: Key) -> StoredPlan:
         _by_key(connection, shuffle_table, key),
         _with_uses(connection, _by_key(connection, cache, key)),
         slots,
-        _earlier(connection, row),
+        earlier_runs(connection, row),
         version,
         of_setting(settings.get(SETTING)),
         settings,
@@ -199,30 +200,6 @@ def _slots(master: str | None, configuration: Mapping[str, str]) -> int | None:
         return int(local[1])
     known = [str(configuration.get(name, "")) for name in ("spark.executor.instances", "spark.executor.cores")]
     return int(known[0]) * int(known[1]) if all(map(_NUMBER.fullmatch, known)) else None
-
-
-def _earlier(connection: Connection, run: Row) -> list[Row]:
-    """The latest complete runs of the same query in the same job and origin before this one."""
-    if run["query_shape"] is None:
-        return []
-    statement = text(
-        "SELECT e.application_id, e.duration_ms, e.plan_fingerprint, s.run_time_ms, s.cpu_time_ms, s.waited_ms,"
-        " s.input_rows FROM ("
-        " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms, e.plan_fingerprint"
-        " FROM execution e"
-        " WHERE e.query_shape = :query_shape AND e.job_name = :job_name AND e.origin = :origin"
-        " AND e.started_at < :started_at AND e.state = 'succeeded' AND e.incomplete IS NULL"
-        " ORDER BY e.started_at DESC LIMIT :most) AS e"
-        " CROSS JOIN LATERAL (SELECT sum(s.run_time_ms)::bigint AS run_time_ms,"
-        " (sum(s.cpu_time_ns) / 1000000)::bigint AS cpu_time_ms, sum(s.input_rows)::bigint AS input_rows,"
-        " sum(greatest(0, s.run_time_ms - s.gc_time_ms - s.shuffle_fetch_wait_ms"
-        " - (s.cpu_time_ns + s.shuffle_write_time_ns) / 1000000))::bigint AS waited_ms FROM stage s"
-        " WHERE s.started_at = e.started_at AND s.application_id = e.application_id"
-        " AND s.attempt_id = e.attempt_id AND s.execution_id = e.execution_id) AS s"
-        " ORDER BY e.started_at DESC"
-    )
-    values = {name: run[name] for name in ("query_shape", "job_name", "origin", "started_at")}
-    return [dict(row) for row in connection.execute(statement, {**values, "most": _MOST_EARLIER}).mappings()]
 
 
 def _with_uses(connection: Connection, rows: Sequence[Row]) -> list[Row]:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, and_, delete, select, text, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from joinsight.findings import HEURISTICS
 from joinsight.findings.batch import STATE_ROWS, Batch
-from joinsight.tables import EXECUTION_KEY, CacheRow, ExecutionRow, broadcast, cache, execution, finding
+from joinsight.tables import (
+    EXECUTION_KEY,
+    CacheRow,
+    ExecutionRow,
+    Row,
+    as_columns,
+    broadcast,
+    cache,
+    execution,
+    finding,
+)
 
 RUNS = 20
 """Maximum earlier runs that count."""
@@ -57,6 +68,11 @@ class EarlierRuns:
         )
         return [rows for rows in self._connection.scalars(statement) if rows is not None]
 
+    def runs(self, run: ExecutionRow) -> Sequence[Row]:
+        """As `earlier_runs`; empty after `MAX_LOOKUPS` lookups."""
+        self._left -= 1
+        return [] if self._left < 0 else earlier_runs(self._connection, as_columns(run))
+
     def batches(self, run: ExecutionRow) -> Sequence[Batch]:
         """The last micro-batches before `run`, the latest first; empty after `MAX_LOOKUPS` lookups."""
         self._left -= 1
@@ -74,6 +90,34 @@ class EarlierRuns:
             )
             for row in self._connection.execute(_BATCHES, {**its, "state": STATE_ROWS, "limit": BATCHES}).mappings()
         ]
+
+
+_MOST_COMPARED = 9
+"""Earlier runs with whose CPU time a run is compared."""
+
+
+def earlier_runs(connection: Connection, run: Mapping[str, Any]) -> list[Row]:
+    """The latest complete runs of the same query in the same job and origin before this one."""
+    if run["query_shape"] is None:
+        return []
+    statement = text(
+        "SELECT e.application_id, e.duration_ms, e.plan_fingerprint, s.run_time_ms, s.cpu_time_ms, s.waited_ms,"
+        " s.input_rows FROM ("
+        " SELECT e.started_at, e.application_id, e.attempt_id, e.execution_id, e.duration_ms, e.plan_fingerprint"
+        " FROM execution e"
+        " WHERE e.query_shape = :query_shape AND e.job_name = :job_name AND e.origin = :origin"
+        " AND e.started_at < :started_at AND e.state = 'succeeded' AND e.incomplete IS NULL"
+        " ORDER BY e.started_at DESC LIMIT :most) AS e"
+        " CROSS JOIN LATERAL (SELECT sum(s.run_time_ms)::bigint AS run_time_ms,"
+        " (sum(s.cpu_time_ns) / 1000000)::bigint AS cpu_time_ms, sum(s.input_rows)::bigint AS input_rows,"
+        " sum(greatest(0, s.run_time_ms - s.gc_time_ms - s.shuffle_fetch_wait_ms"
+        " - (s.cpu_time_ns + s.shuffle_write_time_ns) / 1000000))::bigint AS waited_ms FROM stage s"
+        " WHERE s.started_at = e.started_at AND s.application_id = e.application_id"
+        " AND s.attempt_id = e.attempt_id AND s.execution_id = e.execution_id) AS s"
+        " ORDER BY e.started_at DESC"
+    )
+    values = {name: run[name] for name in ("query_shape", "job_name", "origin", "started_at")}
+    return [dict(row) for row in connection.execute(statement, {**values, "most": _MOST_COMPARED}).mappings()]
 
 
 _OF_RUN = ("started_at", "application_id", "attempt_id", "query_shape", "streaming_run_id", "streaming_batch_id")

@@ -202,26 +202,35 @@ def caches(view: View) -> Iterator[Cause]:
         )
 
 
+_BUSY = 0.7
+"""Share of the run time of tasks in which they had the CPU, to that of earlier runs."""
+
+
+def may_be_contended(view: View) -> bool:
+    """Whether tasks had the CPU for so little of their run time that earlier runs may say more."""
+    run = sum(ran.run_ms for ran in view.ran)
+    return 0 < sum(ran.cpu_ms for ran in view.ran) < _BUSY * run
+
+
 def contention(view: View) -> Iterator[Cause]:
     """The same work took the same CPU time, but longer: something else used the machine."""
     runs = [each for each in view.stored.earlier if each["run_time_ms"] and each["cpu_time_ms"]]
+    if not runs or not may_be_contended(view):
+        return
     run = sum(ran.run_ms for ran in view.ran)
     cpu = round(sum(ran.cpu_ms for ran in view.ran))
-    if not runs or not run or not cpu:
-        return
     usual = median_high(each["cpu_time_ms"] / each["run_time_ms"] for each in runs)
     usual_wall = median_high(each["duration_ms"] for each in runs)
     usual_cpu = median_high(each["cpu_time_ms"] for each in runs)
     now = cpu / run
     longer = view.wall_ms - usual_wall
-    if now < 0.7 * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
+    if now < _BUSY * usual and longer > 0.2 * usual_wall and 0.6 < cpu / usual_cpu < 1.6:
         yield Cause(
             "contention",
             min(longer, round(sum(ran.wall_ms for ran in view.ran) * (1 - now / usual))),
-            (view.ran[0].nodes[:3] if view.ran else ()),
+            (),
             f"its tasks had the CPU for {100 * now:.0f} % of their run time, {100 * usual:.0f} % in earlier runs, for"
             " as much CPU time",
             "The machine was busy with something else: look at what ran beside it.",
             {"cpu_share": round(now, 3), "usual_cpu_share": round(usual, 3), "earlier_runs": len(runs)},
-            view.ran[0].stage_id if view.ran else None,
         )
